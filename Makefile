@@ -1,0 +1,46 @@
+# Everything runs in .venv, which is made and kept up to date by itself.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format wheel clean
+
+help:  ## Show what can be made
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(READY)  ## Set up the virtual environment in .venv
+
+# pip learned dependency groups in 25.1; the pip of a fresh environment may be older.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is older than 3.11: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[datasets]" --group dev
+	@touch $@
+
+# Each demo is a new run, named by energyscope with the time; offline, to show that nothing is fetched.
+demo: $(READY)  ## Run the main job on a bundled model, offline, and say where the report is
+	HF_HUB_OFFLINE=1 $(BIN)/energyscope run tiny-gpt2
+	@echo "The report: $$(ls -td runs/*/report.html | head -n 1)"
+
+test: $(READY)  ## Run the whole test suite
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheel: $(READY)  ## Build the wheel and test it in a clean environment elsewhere
+	.ci/wheel
+
+clean:  ## Remove the environment and what was built
+	rm -rf $(VENV) dist build

@@ -1,0 +1,1 @@
+"""Adapters of the model families that energyscope ships: one declarative file each."""

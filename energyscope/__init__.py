@@ -1,0 +1,54 @@
+"""energyscope: where a transformer's joules go, which of them its predictions need, and what to change.
+
+The names below are the public API; they are loaded when they are first used, so that importing the package
+imports neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from energyscope.blocks import PowerLog, compute_energy, run_inference, warm_up
+    from energyscope.loading import load_model
+    from energyscope.runs.compare import compare
+    from energyscope.runs.store import load_run
+    from energyscope.stages.run import run
+    from energyscope.workloads import load_evaluation, profile_inputs
+
+_HOMES = {
+    "PowerLog": "energyscope.blocks",
+    "compare": "energyscope.runs.compare",
+    "compute_energy": "energyscope.blocks",
+    "load_evaluation": "energyscope.workloads",
+    "load_model": "energyscope.loading",
+    "load_run": "energyscope.runs.store",
+    "profile_inputs": "energyscope.workloads",
+    "run": "energyscope.stages.run",
+    "run_inference": "energyscope.blocks",
+    "warm_up": "energyscope.blocks",
+}
+
+__all__ = [
+    "PowerLog",
+    "compare",
+    "compute_energy",
+    "load_evaluation",
+    "load_model",
+    "load_run",
+    "profile_inputs",
+    "run",
+    "run_inference",
+    "warm_up",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'energyscope' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,99 @@
+"""The device that a model goes to, and whether it has room."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from energyscope.errors import DeviceError, UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the device that ``auto``, ``cpu``, ``cuda`` or ``cuda:N`` means.
+
+    Raises:
+        UsageError: the name is none of these.
+        DeviceError: there is no such GPU.
+
+    """
+    import torch
+
+    kind, _, index = name.partition(":")
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if name != "auto" and (kind != "cuda" or (":" in name and not index.isdigit())):
+        raise UsageError(f"{name!r} is not a device: use auto, cpu, cuda or cuda:N")
+    if not torch.cuda.is_available():
+        raise DeviceError(f"--device {name} needs an NVIDIA GPU, and {_why_no_gpu()}: use --device cpu")
+    wanted = int(index) if index else torch.cuda.current_device()
+    if wanted >= torch.cuda.device_count():
+        there = ", ".join(f"cuda:{number}" for number in range(torch.cuda.device_count()))
+        raise DeviceError(f"there is no {name}: this machine has {there}")
+    return torch.device("cuda", wanted)
+
+
+def _why_no_gpu() -> str:
+    """Say which of the three usual causes it is."""
+    import torch
+
+    if torch.version.cuda is None:
+        return "this torch was built without CUDA"
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
+        return "CUDA_VISIBLE_DEVICES hides every GPU"
+    return "torch finds none (does nvidia-smi see one?)"
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Return the memory that is free on the device, in bytes; None if the machine does not say."""
+    import torch
+
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return _free_host_bytes()
+
+
+def _free_host_bytes() -> int | None:
+    """Return what the machine, or the container that we are in, still has: whichever is less."""
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+    except (OSError, StopIteration):
+        return None
+    try:
+        limit = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
+        statistics = (_CGROUP / "memory.stat").read_text(encoding="ascii").split()
+        if limit != "max":
+            used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
+            cached = int(statistics[statistics.index("inactive_file") + 1])  # given back under pressure
+            found.append(int(limit) - used + cached)
+    except (OSError, ValueError):
+        pass  # no container limit to respect
+    return min(found)
+
+
+def require_room(needed: int, device: torch.device, what: str) -> None:
+    """Refuse weights that cannot fit, before the machine starts to swap or the kernel kills us.
+
+    ``needed`` is in bytes; ``what`` names the weights in the message.
+
+    Raises:
+        DeviceError: less than ``needed`` is free.
+
+    """
+    free = free_bytes(device)
+    if free is not None and needed > free:
+        raise DeviceError(
+            f"{what} needs about {_gigabytes(needed)} of memory and {device} has {_gigabytes(free)} free: "
+            "use a smaller --precision or model, or another --device"
+        )
+
+
+def _gigabytes(amount: int) -> str:
+    return f"{amount / 1e9:.1f} GB"

@@ -1,0 +1,278 @@
+"""Fill a model with trained or random weights: the steps behind `energyscope.loading.load_model`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from energyscope import _hub, _random_weights, bundled
+from energyscope._devices import require_room
+from energyscope._options import NATIVE, LoadOptions
+from energyscope._sources import ModelSource
+from energyscope.adapters import Adapter, adapter_for
+from energyscope.errors import DeviceError, EnergyscopeError, ModelError
+
+# Predictions suffer most when a head is quantized, and a head that is tied to the embedding cannot be.
+_HEADS = {"lm_head", "classifier", "pooler"}
+# Bits of a weight in a quantized linear, with its scales (int8: one a row; 4-bit: one float32 for 64 weights).
+_BITS = {"int8": 8.0, "nf4": 4.5, "fp4": 4.5}
+
+
+def files_of(found: ModelSource, options: LoadOptions) -> Path | None:
+    """Return the folder with a model's files; None if random weights need none.
+
+    Raises:
+        ModelError: the folder lacks its configuration or weights, or the hub gives none.
+
+    """
+    needs_weights = options.weights == "pretrained"
+    if found.kind == "checkpoint" and not needs_weights:
+        return None
+    if found.kind == "bundled":
+        folder = bundled.directory(found.name)
+    else:
+        folder = found.folder or _hub_folder(found, options, needs_weights=needs_weights)
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} holds no config.json: it is not a model folder")
+    if needs_weights:
+        _check_weight_files(folder, allow_pickle=options.allow_pickle)
+    return folder
+
+
+def _hub_folder(found: ModelSource, options: LoadOptions, *, needs_weights: bool) -> Path:
+    """Fetch the configuration first: gigabytes of a model that no adapter serves would be for nothing."""
+    code = options.trust_remote_code
+    if found.adapter is None:
+        adapter_for(model_type_of(_hub.model_folder(found.source, weights=False, code=code)))
+    return _hub.model_folder(found.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
+
+
+def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
+    missing = _hub.missing_shards(folder)
+    if missing:
+        some = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
+        raise ModelError(f"{folder} lacks its weights ({some}): copy or download them, or use --weights random")
+    if not allow_pickle and not any(folder.glob("*.safetensors")):
+        raise ModelError(
+            f"{folder} has only pickled weights, which can run code when read: save the model again with "
+            "save_pretrained (safetensors), or use --weights random"
+        )
+
+
+def adapter_of(found: ModelSource, folder: Path | None) -> Adapter:
+    """Return the adapter that declares the checkpoint, else the one that serves the folder's model type."""
+    if found.adapter is not None:
+        return found.adapter
+    if folder is None:
+        raise ModelError(f"{found.name} has no files to read its model type from")
+    return adapter_for(model_type_of(folder))
+
+
+def configuration_of(found: ModelSource, folder: Path | None, options: LoadOptions) -> Any:
+    """Return the transformers configuration, from the folder or else from the adapter's checkpoint."""
+    from transformers import AutoConfig
+
+    if folder is None:
+        if found.adapter is None or found.checkpoint is None:
+            raise ModelError(f"{found.name} has neither files nor a known configuration")
+        shape = copy.deepcopy(dict(found.checkpoint.configuration))  # transformers edits nested values in place
+        if not shape:
+            raise ModelError(f"the adapter {found.adapter.name!r} states no configuration for {found.name}")
+        return AutoConfig.for_model(found.adapter.model_types[0], **shape)
+    return AutoConfig.from_pretrained(folder, trust_remote_code=options.trust_remote_code, local_files_only=True)
+
+
+def model_type_of(folder: Path) -> str:
+    """Return a folder's ``model_type`` without building its configuration: its class may be unknown.
+
+    Raises:
+        ModelError: config.json cannot be read or names no type.
+
+    """
+    path = folder / "config.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read ({_hub.first_line(error)}): fetch it again") from error
+    kind = document.get("model_type") if isinstance(document, dict) else None
+    if not isinstance(kind, str):
+        raise ModelError(f"{path} names no model_type: it is not a transformers model")
+    return kind
+
+
+def build_model(
+    found: ModelSource, folder: Path | None, adapter: Adapter, config: Any, options: LoadOptions
+) -> Any:
+    """Build the model on the device.
+
+    Raises:
+        ModelError: the weights do not fit the model.
+        DeviceError: there is not enough memory.
+
+    """
+    _refuse_stored_quantization(found, config)
+    _require_memory(found, adapter, config, options)
+    if options.weights == "random":
+        return _random_weights.build(
+            lambda: auto_class(adapter).from_config(
+                config, dtype=options.dtype, trust_remote_code=options.trust_remote_code
+            ),
+            options,
+            keep=heads(adapter),
+        )
+    if folder is None:
+        raise ModelError(f"{found.name} has no files to read weights from")
+    return _read_weights(found, folder, adapter, options)
+
+
+def heads(adapter: Adapter) -> list[str]:
+    """Return the paths of the modules that stay unquantized."""
+    return [part.path for part in adapter.parts if part.kind in _HEADS]
+
+
+def auto_class(adapter: Adapter) -> Any:
+    import transformers
+
+    found = getattr(transformers, adapter.auto_class, None)
+    if found is None:
+        raise ModelError(f"the adapter {adapter.name!r} names {adapter.auto_class!r}, which transformers lacks")
+    return found
+
+
+def _refuse_stored_quantization(found: ModelSource, config: Any) -> None:
+    stored = getattr(config, "quantization_config", None)
+    if stored:
+        method = stored.get("quant_method") if isinstance(stored, dict) else getattr(stored, "quant_method", "?")
+        raise ModelError(
+            f"{found.name} is stored quantized ({method}): give the original, and quantize with --precision"
+        )
+
+
+def _require_memory(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> None:
+    """Count the weights on the meta device, which takes no memory, and compare with what is free."""
+    import torch
+
+    with torch.device("meta"):
+        model = auto_class(adapter).from_config(
+            copy.deepcopy(config), dtype=options.dtype, trust_remote_code=options.trust_remote_code
+        )
+    width = options.dtype.itemsize
+    kept = heads(adapter)
+    needed, seen = 0.0, set()
+    for name, module in model.named_modules():
+        small = options.precision in _BITS and _random_weights.is_linear(module)
+        small = small and not _random_weights.is_kept(name, kept)
+        for parameter in module.parameters(recurse=False):
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                needed += parameter.numel() * (_BITS[options.precision] / 8 if small else width)
+    require_room(int(needed), options.device, f"{found.name} in {options.precision}")
+
+
+def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, options: LoadOptions) -> Any:
+    settings: dict[str, Any] = {"dtype": options.dtype}
+    if options.precision not in NATIVE:
+        settings["quantization_config"] = _quantization(options, adapter)
+    if options.device.type != "cpu":
+        settings["device_map"] = {"": options.device}  # each tensor is read straight to the GPU
+    model, info = auto_class(adapter).from_pretrained(
+        folder,
+        use_safetensors=None if options.allow_pickle else True,
+        local_files_only=True,
+        trust_remote_code=options.trust_remote_code,
+        output_loading_info=True,
+        **settings,
+    )
+    if absent := sorted(info["missing_keys"]):
+        raise ModelError(
+            f"{found.name} has no trained weights for {_some(absent)}: give a checkpoint trained for "
+            f"{adapter.task}, or use --weights random"
+        )
+    return model
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
+def _quantization(options: LoadOptions, adapter: Adapter) -> Any:
+    from transformers import BitsAndBytesConfig
+
+    if options.precision == "int8":
+        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=heads(adapter))
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type=options.precision,
+        bnb_4bit_compute_dtype=options.dtype,
+        llm_int8_skip_modules=heads(adapter),
+    )
+
+
+def tokenizer_of(folder: Path | None, options: LoadOptions) -> tuple[Any, str | None]:
+    """Return the tokenizer, or None and why there is none."""
+    if folder is None:
+        return None, "random weights were built from a configuration alone, without files"
+    from transformers import AutoTokenizer
+
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt")):
+        return None, f"{folder} holds no tokenizer"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=options.trust_remote_code
+        )
+    except Exception as error:  # noqa: BLE001  (tokenizers raise bare Exception on a broken file)
+        return None, f"the tokenizer in {folder} cannot be read: {_hub.first_line(error)}"
+    if tokenizer.pad_token_id is None:  # decoder tokenizers often have none; masked positions may hold anything
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer, None
+
+
+@contextmanager
+def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
+    """Turn what the libraries raise while loading into one clear line.
+
+    Raises:
+        DeviceError: the device ran out of memory.
+        ModelError: anything else went wrong.
+
+    """
+    import torch
+
+    try:
+        yield
+    except EnergyscopeError:
+        raise
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise _out_of_memory(name, options) from error
+    except Exception as error:
+        line = _hub.first_line(error)
+        if "out of memory" in line or "can't allocate memory" in line:
+            raise _out_of_memory(name, options) from error
+        raise ModelError(f"{name} cannot be loaded ({line}): check its files, or fetch them again") from error
+
+
+def _out_of_memory(name: str, options: LoadOptions) -> DeviceError:
+    return DeviceError(
+        f"{options.device} ran out of memory loading {name} in {options.precision}: "
+        "use a smaller --precision or model, or end what else uses the device"
+    )
+
+
+def silence_libraries() -> None:
+    """Keep progress bars and advice of the libraries out of our output; what matters becomes our own error."""
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    disable_progress_bars()
+    for library in ("huggingface_hub", "bitsandbytes"):
+        logging.getLogger(library).setLevel(logging.ERROR)
+    for library in ("transformers", "bitsandbytes", "huggingface_hub"):
+        warnings.filterwarnings("ignore", module=library)

@@ -1,0 +1,72 @@
+"""The one place that turns errors into a line and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import typer
+
+from energyscope.errors import EnergyscopeError
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: handled as Ctrl-C is, with its own exit code."""
+
+
+class _Debug:
+    on = False
+
+
+DEBUG = _Debug()
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a command so that what a user can mend shows as one line, without a traceback.
+
+    A bug shows as one line as well, which asks for a report; `--debug` shows either one's traceback.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except EnergyscopeError as error:
+            _say(str(error))
+            raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt as error:
+            terminated = isinstance(error, Terminated)
+            _say("stopped; what was finished is kept (`energyscope runs` lists it)")
+            raise typer.Exit(TERMINATED if terminated else INTERRUPTED) from error
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except BrokenPipeError:
+            sys.stderr.close()  # the reader of our output left: nobody is there to be told
+            raise typer.Exit(1) from None
+        except Exception as error:
+            _say(f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}")
+            raise typer.Exit(1) from error
+
+    return wrapped
+
+
+def _say(message: str) -> None:
+    if DEBUG.on:
+        traceback.print_exc()
+    typer.echo(f"energyscope: {' '.join(message.split())}", err=True)
+
+
+def listen_for_termination() -> None:
+    """Turn SIGTERM into an exception, so that what was finished is kept."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, stop)

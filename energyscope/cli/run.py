@@ -1,0 +1,161 @@
+"""`energyscope run MODEL`: the whole job."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from energyscope.cli.guard import guarded
+
+if TYPE_CHECKING:
+    from energyscope.runs.store import Run
+    from energyscope.stages.preview import Preview
+
+NAME = "run"
+Option = typer.Option
+MEASURE, FEED, KEEP = "What is measured", "What the model is fed", "Where it goes"
+
+
+@guarded
+def command(  # noqa: PLR0917 - Typer passes options by name
+    model: Annotated[str, typer.Argument(help="Short name, bundled model, local folder or Hugging Face id.")],
+    granularity: Annotated[str, Option(help="coarse, medium or fine.", rich_help_panel=MEASURE)] = "medium",
+    layers: Annotated[
+        str,
+        Option(
+            help="Sub-components as the mean over layers, or each layer's: mean or all.", rich_help_panel=MEASURE
+        ),
+    ] = "mean",
+    precision: Annotated[
+        str,
+        Option(help="fp32, fp16, bf16, int8, nf4, fp4; auto: as stored, fp32 on a CPU.", rich_help_panel=MEASURE),
+    ] = "auto",
+    weights: Annotated[
+        str, Option(help="pretrained, or random: the true shape without a download.", rich_help_panel=MEASURE)
+    ] = "pretrained",
+    phase: Annotated[
+        str, Option(help="prefill: one forward pass without a KV cache.", rich_help_panel=MEASURE)
+    ] = "prefill",
+    execution: Annotated[str, Option(help="eager, as most people run it.", rich_help_panel=MEASURE)] = "eager",
+    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.", rich_help_panel=MEASURE)] = "auto",
+    gpu_id: Annotated[
+        int | None, Option(min=0, help="The same as --device cuda:N.", rich_help_panel=MEASURE)
+    ] = None,
+    meter: Annotated[
+        str, Option(help="auto, nvml, or modelled (time x stated watts).", rich_help_panel=MEASURE)
+    ] = "auto",
+    watts: Annotated[float, Option(help="The modelled meter's watts.", rich_help_panel=MEASURE)] = 65.0,
+    passes: Annotated[int, Option(help="Windows taken of each component.", rich_help_panel=MEASURE)] = 5,
+    window: Annotated[
+        float | None, Option(help="Seconds of a replay window [default: the meter's].", rich_help_panel=MEASURE)
+    ] = None,
+    methods: Annotated[str, Option(help="Ablations: zero, mean.", rich_help_panel=MEASURE)] = "zero,mean",
+    stages: Annotated[
+        str, Option(help="Stages to do.", rich_help_panel=MEASURE)
+    ] = "profile,ablate,correlate,report",
+    batch_size: Annotated[int, Option(help="Sequences in a forward pass.", rich_help_panel=FEED)] = 1,
+    sequence_length: Annotated[
+        int | None,
+        Option(help="Tokens of a sequence [default: 128, or the model's maximum].", rich_help_panel=FEED),
+    ] = None,
+    data: Annotated[
+        str | None, Option(help="JSONL, CSV or text file to judge predictions on.", rich_help_panel=FEED)
+    ] = None,
+    text_column: Annotated[str, Option(help="Its column of texts.", rich_help_panel=FEED)] = "text",
+    label_column: Annotated[str, Option(help="Its column of labels.", rich_help_panel=FEED)] = "label",
+    max_examples: Annotated[
+        int | None, Option(help="Examples to judge on [default: all].", rich_help_panel=FEED)
+    ] = None,
+    seed: Annotated[
+        int, Option(help="Of random weights, tokens, order and resampling.", rich_help_panel=FEED)
+    ] = 0,
+    trust_remote_code: Annotated[
+        bool, Option("--trust-remote-code", help="Run the model's own Python code.", rich_help_panel=FEED)
+    ] = False,
+    name: Annotated[
+        str | None, Option(help="Name of the run [default: model and time].", rich_help_panel=KEEP)
+    ] = None,
+    root: Annotated[Path, Option(help="Where run directories go.", rich_help_panel=KEEP)] = Path("runs"),
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Say what would be measured, and about how long.", rich_help_panel=KEEP)
+    ] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only errors.", rich_help_panel=KEEP)] = False,
+    as_json: Annotated[
+        bool, Option("--json", help="Print the summary (or the plan) as JSON.", rich_help_panel=KEEP)
+    ] = False,
+) -> None:
+    """Measure where a model's joules go and which of them its predictions need; write a report."""
+    options: dict[str, Any] = {
+        "granularity": granularity, "layers": layers, "precision": precision, "weights": weights, "phase": phase,
+        "execution": execution, "device": _device(device, gpu_id), "meter": meter, "watts": watts,
+        "passes": passes, "window_s": window, "methods": _words(methods), "stages": _words(stages),
+        "batch_size": batch_size, "sequence_length": sequence_length, "data": data, "text_column": text_column,
+        "label_column": label_column, "max_examples": max_examples, "seed": seed,
+        "trust_remote_code": trust_remote_code, "name": name, "root": root,
+    }  # fmt: skip
+    if dry_run:
+        _show_plan(model, options, as_json=as_json)
+    else:
+        _run(model, options, quiet=quiet, as_json=as_json)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _device(device: str, gpu_id: int | None) -> str:
+    from energyscope.errors import UsageError
+
+    if gpu_id is None:
+        return device
+    if device not in {"auto", "cuda", f"cuda:{gpu_id}"}:
+        raise UsageError(f"--gpu-id {gpu_id} and --device {device} name different devices: give one of them")
+    return f"cuda:{gpu_id}"
+
+
+def _run(model: str, options: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+    from rich.console import Console
+
+    from energyscope.cli.progress import progress
+    from energyscope.reporting.terminal import run_summary
+    from energyscope.runs.summary import summary
+    from energyscope.stages.run import run
+
+    console = Console(stderr=as_json)
+    with progress(console, quiet=quiet) as report:
+        done: Run = run(model, progress=report, command=_command(), **options)
+    if as_json:
+        typer.echo(json.dumps(summary(done), indent=1))
+    elif not quiet:
+        console.print(run_summary(done))
+
+
+def _command() -> str:
+    return shlex.join(["energyscope", *sys.argv[1:]])
+
+
+def _show_plan(model: str, options: dict[str, Any], *, as_json: bool) -> None:
+    from energyscope.stages.preview import preview
+    from energyscope.stages.settings import RunSettings
+
+    plan = preview(RunSettings(model, **options))
+    typer.echo(json.dumps(asdict(plan), indent=1) if as_json else _described(plan))
+
+
+def _described(plan: Preview) -> str:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in plan.kinds.items() if kind != "model")
+    lines = [
+        f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters",
+        f"{plan.components} components ({kinds})",
+        f"profile: {plan.windows} replay windows, about {plan.profile_seconds:.0f} s (long calls take longer)",
+        f"ablate: {plan.ablations} passes over the evaluation data",
+        *(f"{stage}: skipped ({reason})" for stage, reason in plan.skipped.items()),
+        "nothing was loaded or measured (--dry-run)",
+    ]
+    return "\n".join(lines)

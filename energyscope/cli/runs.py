@@ -1,0 +1,40 @@
+"""`energyscope runs`: what has been measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from energyscope.cli.guard import guarded
+
+NAME = "runs"
+
+
+@guarded
+def command(
+    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the runs, oldest first."""
+    from rich.console import Console
+
+    from energyscope.errors import RunError
+    from energyscope.reporting.terminal import runs_table
+    from energyscope.runs.store import list_runs, load_run
+    from energyscope.runs.summary import summary
+
+    found = []
+    for path in list_runs(root):
+        try:
+            found.append(load_run(path))
+        except RunError as error:
+            typer.echo(f"energyscope: {error}", err=True)
+    if as_json:
+        typer.echo(json.dumps([summary(run) for run in found], indent=1))
+    elif not found:
+        typer.echo(f"no runs in {root}/: `energyscope run tiny-gpt2` makes one")
+    else:
+        Console().print(runs_table(found))

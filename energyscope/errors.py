@@ -1,0 +1,39 @@
+"""Every error that a user can cause or mend, each with the exit code it leads to.
+
+Exit codes: 0 done, 1 the run failed, 2 bad usage, 3 `compare` found more than allowed,
+130 and 143 interrupted. Messages are one line and say what to do next.
+"""
+
+from __future__ import annotations
+
+
+class EnergyscopeError(Exception):
+    """Base of all errors that are shown as one line instead of a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(EnergyscopeError):
+    """What was asked for cannot be: an unknown model, a name that exists, a bad option."""
+
+    exit_code = 2
+
+
+class ModelError(EnergyscopeError):
+    """A model could not be loaded or does not fit its adapter."""
+
+
+class DeviceError(EnergyscopeError):
+    """A device is missing, busy, or out of memory."""
+
+
+class MeterError(EnergyscopeError):
+    """A meter could not be read."""
+
+
+class DataError(EnergyscopeError):
+    """A data set is missing, empty or does not fit the model."""
+
+
+class RunError(EnergyscopeError):
+    """A run directory is unreadable, incomplete, or from a newer version."""

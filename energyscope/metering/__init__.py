@@ -1,0 +1,1 @@
+"""Meters, sources of cumulative joules, and the estimate of energy per call. Knows no torch."""

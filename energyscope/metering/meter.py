@@ -1,0 +1,99 @@
+"""The contract of a meter, and the choice of one.
+
+A meter is a source of cumulative joules on the host's monotonic clock (``time.monotonic``). It is started
+once, watches until it is stopped, and hands out the ticks that it saw::
+
+    with open_meter("auto", gpu_uuid="GPU-...") as meter:
+        begin = time.monotonic()
+        ...                                   # the load
+        ticks = meter.ticks(begin - 3, time.monotonic())
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from energyscope.errors import MeterError, UsageError
+from energyscope.metering.estimate import Ticks
+
+METERS = ("auto", "nvml", "modelled", "recorded")
+DEFAULT_WATTS = 65.0
+
+
+class Meter(Protocol):
+    """A source of cumulative joules.
+
+    ``name`` is its name on the command line; ``modelled`` whether its joules are time x stated watts;
+    ``window_s`` the shortest replay (s) from which it gives a good estimate.
+    """
+
+    name: str
+    modelled: bool
+    window_s: float
+
+    def ticks(self, begin_s: float, end_s: float) -> Ticks:
+        """Return the ticks seen in an interval of the monotonic clock (s).
+
+        Raises:
+            MeterError: the source was lost.
+
+        """
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is known of the sensor, for run.json."""
+        ...
+
+    def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
+        """Return the board's state at each tick of an interval: clocks, temperature, throttle; [] if unknown."""
+        ...
+
+    def bystanders(self) -> list[str]:
+        """Return what else uses the device, a sentence each; ask while nothing of ours runs."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def open_meter(name: str, *, gpu_uuid: str | None, watts: float = DEFAULT_WATTS) -> Meter:
+    """Return the meter of a name; ``auto`` takes NVML where the model runs on a GPU, else the modelled one.
+
+    Raises:
+        UsageError: there is no such meter, or it needs a GPU and the model runs on the CPU.
+        MeterError: NVML cannot be used; it is never replaced silently.
+
+    """
+    if name not in METERS:
+        raise UsageError(f"no meter is called {name!r} (known: {', '.join(METERS)})")
+    if name == "recorded":
+        raise UsageError("the recorded meter plays a trace back in tests: use energyscope.metering.recorded")
+    if name == "auto":
+        name = "nvml" if gpu_uuid else "modelled"
+    if name == "modelled":
+        from energyscope.metering.modelled import ModelledMeter
+
+        return ModelledMeter(watts)
+    if gpu_uuid is None:
+        raise UsageError("the nvml meter measures GPUs, and the model runs on the CPU: use --meter modelled")
+    from energyscope.metering.nvml import NvmlMeter
+
+    return NvmlMeter(gpu_uuid)
+
+
+def require_ticks(ticks: Ticks, seconds: float) -> None:
+    """Raise if a counter that should tick did not in some seconds.
+
+    Raises:
+        MeterError: no tick at all.
+
+    """
+    if len(ticks) == 0:
+        raise MeterError(
+            f"the energy counter did not change in {seconds:.1f} s: "
+            "this GPU's counter may be frozen; `energyscope doctor` shows it, --meter modelled goes on without it"
+        )

@@ -1,0 +1,52 @@
+"""A meter for machines without a readable GPU: time x stated watts. Every joule of it is MODELLED."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from energyscope.errors import UsageError
+from energyscope.metering.estimate import Ticks
+
+PERIOD_S = 0.005
+
+
+class ModelledMeter:
+    """Ticks on an exact grid, with energy proportional to time by construction.
+
+    It goes through the same estimator as a measured counter, so that everything behind it is exercised, but
+    its joules say nothing that its microseconds do not.
+    """
+
+    name = "modelled"
+    modelled = True
+    window_s = 0.06
+
+    def __init__(self, watts: float) -> None:
+        if not watts > 0:
+            raise UsageError(f"--watts must be above 0, not {watts:g}")
+        self.watts = watts
+
+    def ticks(self, begin_s: float, end_s: float) -> Ticks:
+        grid = np.arange(np.ceil(begin_s / PERIOD_S), np.floor(end_s / PERIOD_S) + 1) * PERIOD_S
+        return Ticks(grid, grid, grid * self.watts * 1e3)
+
+    def describe(self) -> dict[str, Any]:
+        note = f"MODELLED: every joule is time x {self.watts:g} W, as stated; no power was measured"
+        return {"meter": self.name, "modelled": True, "watts": self.watts, "notes": [note]}
+
+    def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
+        return []
+
+    def bystanders(self) -> list[str]:
+        return []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None

@@ -1,0 +1,98 @@
+"""Keep what every component was given, and what it returned, in one real forward pass."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from energyscope.components import Component, ComponentTree
+from energyscope.errors import ModelError
+
+
+@dataclass
+class Capture:
+    """One component's inputs and output, of its first call in the pass; ``calls`` counts all of them."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any = None
+    calls: int = 1
+
+
+def forward_inputs(model: nn.Module, inputs: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Return a forward pass's keyword arguments, without a KV cache, so that replaying it leaves no trace.
+
+    An attention that is given a cache appends to it at every replay: silently wrong, and growing.
+    """
+    arguments: dict[str, Any] = dict(inputs)
+    if "use_cache" in inspect.signature(model.forward).parameters:
+        arguments["use_cache"] = False
+    return arguments
+
+
+@torch.inference_mode()
+def capture(tree: ComponentTree, inputs: Mapping[str, torch.Tensor]) -> dict[str, Capture]:
+    """Run the model once and keep every component's inputs (cloned) and output, by component name.
+
+    Raises:
+        ModelError: a component's module was never called, so it cannot be measured.
+
+    """
+    arguments = forward_inputs(tree.root.module, inputs)
+    captures = {tree.root.name: Capture((), arguments)}
+    with _recording(tree, captures):
+        captures[tree.root.name].output = tree.root.module(**arguments)
+    missing = [component.name for component in tree if component.name not in captures]
+    if missing:
+        raise ModelError(
+            f"{missing[0]} was not called in a forward pass ({len(missing)} such components): "
+            "its adapter must not declare it"
+        )
+    return captures
+
+
+@contextmanager
+def _recording(tree: ComponentTree, captures: dict[str, Capture]) -> Iterator[None]:
+    handles = []
+    for component in tree.components[1:]:
+        before, after = _hooks(component, captures)
+        handles.append(component.module.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(component.module.register_forward_hook(after, with_kwargs=True))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _hooks(component: Component, captures: dict[str, Capture]) -> tuple[Any, Any]:
+    name = component.name
+
+    def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if name in captures:
+            captures[name].calls += 1
+        else:  # cloned, since what follows may change its input in place
+            captures[name] = Capture(cloned(args), cloned(kwargs))
+
+    def after(_module: nn.Module, _args: Any, _kwargs: Any, output: Any) -> None:
+        if captures[name].output is None:
+            captures[name].output = cloned(output)
+
+    return before, after
+
+
+def cloned(value: Any) -> Any:
+    """Clone the tensors in nested tuples, lists and dictionaries; leave everything else as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if type(value) in (tuple, list):
+        return type(value)(cloned(item) for item in value)
+    if type(value) is dict:
+        return {key: cloned(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,186 @@
+"""Colours, and what all charts have in common. The colours stay apart for colour-blind readers.
+
+The hues are Okabe and Ito's (Color Universal Design, 2008), one for each family of components; the members of
+a family differ in lightness, and every chart names them as well. The two themes differ only in ink and paper.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from energyscope.errors import RunError
+
+Theme = Literal["light", "dark"]
+
+KIND_COLOURS = {
+    "model": "#7b8794",
+    "layer": "#93a1ad",
+    "embedding": "#cc79a7",
+    "rotary": "#a9668b",
+    "norm": "#009e73",
+    "attention": "#0a7abf",
+    "attention.qkv": "#0a7abf",
+    "attention.query": "#2f8fcd",
+    "attention.key": "#56b4e9",
+    "attention.value": "#8ccaf0",
+    "attention.core": "#56b4e9",
+    "attention.output": "#4a76b8",
+    "mlp": "#e69f00",
+    "mlp.up": "#e69f00",
+    "mlp.gate": "#f0b93d",
+    "mlp.down": "#c48200",
+    "mlp.activation": "#f2cf6b",
+    "router": "#8b6bb5",
+    "experts": "#a98bd0",
+    "lm_head": "#d55e00",
+    "pooler": "#e88a4d",
+    "classifier": "#d55e00",
+    "other": "#9a9a9a",
+    "glue": "#8f8f8f",
+    "unexplained": "#b9b9b9",
+    "not attributed": "#a79f8b",
+}
+EXCESS_COLOUR = "#c8102e"
+METHOD_COLOURS = ("#0a7abf", "#e69f00", "#009e73", "#cc79a7", "#d55e00")
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_INK = {"light": "#1d2733", "dark": "#e6ebf0"}
+_FAINT = {"light": "#5a6775", "dark": "#a3afbb"}
+_GRID = {"light": "#e3e8ed", "dark": "#313b46"}
+
+# Marks name one of these styles instead of a colour where they must follow the theme.
+INK_TEXT, INK_LINE, FAINT_LINE, FAINT_TEXT = "ink-text", "ink-line", "faint-line", "faint-text"
+
+
+def altair() -> Any:
+    """Import Altair where charts are drawn: measuring works without it.
+
+    Raises:
+        RunError: it is not installed.
+
+    """
+    try:
+        import altair as alt
+    except ImportError as error:
+        raise RunError("drawing charts needs altair and vl-convert-python: pip install energyscope-llm") from error
+    return alt
+
+
+def colour(kind: str) -> str:
+    """Return a kind's colour; a kind that we do not know has its family's, or grey."""
+    return KIND_COLOURS.get(kind) or KIND_COLOURS.get(kind.partition(".")[0]) or KIND_COLOURS["other"]
+
+
+def config(theme: Theme) -> dict[str, Any]:
+    """Return the Vega-Lite configuration of a theme; the page's own background shows through."""
+    ink, faint, grid = _INK[theme], _FAINT[theme], _GRID[theme]
+    return {
+        "background": "transparent",
+        "font": _FONT,
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": faint,
+            "titleColor": faint,
+            "gridColor": grid,
+            "domainColor": grid,
+            "tickColor": grid,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "labelLimit": 230,
+        },
+        "legend": {
+            "labelColor": faint,
+            "titleColor": faint,
+            "titleFontWeight": "normal",
+            "titleFontSize": 12,
+            "labelFontSize": 12,
+            "labelLimit": 260,
+            "offset": 8,
+        },
+        "header": {"labelColor": ink, "titleColor": faint},
+        "style": {
+            INK_TEXT: {"color": ink, "fontSize": 12},
+            FAINT_TEXT: {"color": faint, "fontSize": 11},
+            INK_LINE: {"color": ink, "strokeWidth": 1.4},
+            FAINT_LINE: {"color": faint, "strokeWidth": 1, "strokeDash": [5, 4]},
+        },
+    }
+
+
+def rows(values: list[dict[str, Any]]) -> Any:
+    """Make a chart's data of records; unlike a data frame it knows no limit of rows."""
+    return altair().Data(values=values)
+
+
+def finish(chart: Any, description: str, height: float) -> Any:
+    """Give a chart its description for screen readers, its height, and the width of where it stands."""
+    sized = chart.properties(width="container", height=height, description=description)
+    return sized.properties(autosize=altair().AutoSizeParams(type="fit-x", contains="padding"), padding=4)
+
+
+def spec(chart: Any) -> dict[str, Any]:
+    """Return a chart as a Vega-Lite specification without a theme."""
+    specification: dict[str, Any] = chart.to_dict()
+    specification.pop("config", None)
+    return specification
+
+
+@dataclass(frozen=True)
+class Magnitude:
+    """An axis for values of very different size: linear, logarithmic, or linear only around zero.
+
+    ``ticks`` are None where the scale's own will do; ``constant`` is where a ``symlog`` scale turns linear.
+    """
+
+    type: Literal["linear", "log", "symlog"]
+    ticks: list[float] | None
+    constant: float = 1.0
+
+    def scale(self) -> Any:
+        """Return the Altair scale."""
+        alt = altair()
+        if self.type == "linear":
+            return alt.Scale(zero=False, nice=True, padding=12)
+        if self.type == "log":
+            return alt.Scale(type="log", nice=False, padding=14)
+        return alt.Scale(type="symlog", constant=self.constant, nice=False, padding=14)
+
+    def axis(self) -> Any:
+        """Return the Altair axis with ticks that can be read."""
+        alt = altair()
+        return alt.Axis(values=self.ticks, format="~g") if self.ticks else alt.Axis(tickCount=6, format="~g")
+
+    def position(self, value: float) -> float:
+        """Return where a value lies along the axis, up to a shift and a factor."""
+        if self.type == "linear":
+            return value
+        if self.type == "log":
+            return math.log(value)
+        return math.copysign(math.log1p(abs(value) / self.constant), value)
+
+
+def magnitude(values: list[float]) -> Magnitude:
+    """Choose an axis: linear where the values lie within a factor of thirty, else by their sign."""
+    sizes = sorted(abs(value) for value in values if value)
+    if not sizes or sizes[-1] / sizes[0] <= 30:
+        return Magnitude("linear", None)
+    if min(values) > 0:
+        return Magnitude("log", _ticks(sizes[0], sizes[-1]))
+    smallest = max(sizes[len(sizes) // 10], sizes[-1] * 1e-4)
+    positive = _powers(smallest, sizes[-1])
+    ticks = [-tick for tick in reversed(positive)] + [0.0, *positive]
+    return Magnitude("symlog", [tick for tick in ticks if min(values) <= tick <= max(values)], smallest)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times the powers of ten between two sizes; the powers alone where that is too many."""
+    ticks = [power * factor for power in _powers(low, high) for factor in (1, 2, 5)]
+    inside = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+    return inside if len(inside) <= 10 else [tick for tick in _powers(low, high) if low <= tick <= high]
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """Return the powers of ten from just below one size to just above another."""
+    return [10.0**exponent for exponent in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]

@@ -1,0 +1,141 @@
+"""Energy against impact: the scatter's points, the correlations and the quadrants' sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from energyscope.reporting import text
+from energyscope.reporting.data.impact import method_title, metric_title
+from energyscope.runs.intervals import Interval, finite, interval
+
+UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One leaf component: its energy (mJ per forward pass), its impact, and the quadrant it lies in."""
+
+    component: str
+    kind: str
+    layer: int | None
+    energy: Interval
+    impact: Interval
+    quadrant: str
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """One coefficient with its bootstrap interval and permutation p-value; None with ``reason`` where unknown."""
+
+    x: str
+    y: str
+    method: str
+    n: int
+    value: Interval | None
+    p_value: float | None
+    reason: str | None
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.value is not None and self.value.excludes(0.0)
+
+
+@dataclass(frozen=True)
+class CorrelationData:
+    """What the correlation section shows; ``left_out`` points lack a value."""
+
+    impact: str
+    points: list[Point]
+    correlations: list[Correlation]
+    energy_threshold_mj: float | None
+    impact_threshold: float | None
+    rule: str
+    quadrants: dict[str, list[Point]]
+    findings: list[str]
+    left_out: int
+
+
+def correlation_data(document: Mapping[str, Any]) -> CorrelationData:
+    """Gather the correlation section from correlation.json."""
+    entries = list(document.get("points") or [])
+    points = [point for entry in entries if (point := _point(entry)) is not None]
+    limits = document.get("quadrants") or {}
+    quadrants: dict[str, list[Point]] = {}
+    for point in sorted(points, key=lambda point: -point.energy.value):
+        quadrants.setdefault(point.quadrant, []).append(point)
+    return CorrelationData(
+        impact=str(document.get("impact") or "impact"),
+        points=points,
+        correlations=[_correlation(entry) for entry in document.get("correlations") or []],
+        energy_threshold_mj=finite(limits.get("energy_threshold_mj")),
+        impact_threshold=finite(limits.get("impact_threshold")),
+        rule=str(limits.get("rule") or ""),
+        quadrants=dict(sorted(quadrants.items(), key=lambda item: (item[0] == UNDECIDED, item[0]))),
+        findings=[str(sentence) for sentence in document.get("findings") or []],
+        left_out=len(entries) - len(points),
+    )
+
+
+def _point(entry: Mapping[str, Any]) -> Point | None:
+    energy = interval(entry.get("energy_mj"), entry.get("energy_ci_low_mj"), entry.get("energy_ci_high_mj"))
+    impact = interval(entry.get("impact"), entry.get("impact_ci_low"), entry.get("impact_ci_high"))
+    if energy is None or impact is None:
+        return None
+    layer = finite(entry.get("layer"))
+    return Point(
+        component=str(entry.get("component")),
+        kind=str(entry.get("kind")),
+        layer=None if layer is None else int(layer),
+        energy=energy,
+        impact=impact,
+        quadrant=str(entry.get("quadrant") or UNDECIDED),
+    )
+
+
+def _correlation(entry: Mapping[str, Any]) -> Correlation:
+    return Correlation(
+        x=str(entry.get("x")),
+        y=str(entry.get("y")),
+        method=str(entry.get("method")),
+        n=int(finite(entry.get("n")) or 0),
+        value=interval(entry.get("value"), entry.get("ci_low"), entry.get("ci_high")),
+        p_value=finite(entry.get("p_value")),
+        reason=str(entry["reason"]) if entry.get("reason") else None,
+    )
+
+
+def impact_title(name: str) -> str:
+    """Return the title of a ``method:metric`` column, such as ``zero:kl``."""
+    method, _, metric = name.partition(":")
+    return f"{metric_title(metric)}, {method_title(method)}" if metric else name
+
+
+def column_title(name: str) -> str:
+    """Return the title of a correlated column."""
+    known = {
+        "energy_mj": "energy",
+        "static_mj": "static energy",
+        "dynamic_mj": "dynamic energy",
+        "time_us": "time",
+    }
+    return known.get(name) or impact_title(name)
+
+
+def coefficient_text(item: Correlation) -> str:
+    """Write a coefficient with its interval, or why there is none."""
+    if item.value is None:
+        return item.reason or text.UNKNOWN
+    value = f"{item.value.value:+.2f}"
+    if item.value.low is None or item.value.high is None:
+        return value
+    return f"{value} [{item.value.low:+.2f}, {item.value.high:+.2f}]"
+
+
+def p_text(p_value: float | None) -> str:
+    """Write a p-value; small ones as an upper limit, since a permutation test cannot resolve them."""
+    if p_value is None:
+        return text.UNKNOWN
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"

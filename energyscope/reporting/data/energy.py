@@ -1,0 +1,180 @@
+"""Where the energy goes: by kind, by layer, by layer and component, and row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from energyscope.reporting import text
+from energyscope.runs.intervals import Interval, ratio
+from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Role = Literal["component", "glue", "unexplained", "unattributed"]
+
+GLUE, UNEXPLAINED, UNATTRIBUTED = "glue", "unexplained", "not attributed"
+
+
+@dataclass(frozen=True)
+class KindEnergy:
+    """The energy of all leaf components of a kind, or of all glue, or of all that is unexplained.
+
+    ``share`` is of the measured model; ``static_mj`` and ``dynamic_mj`` are None where any part lacks them;
+    ``missing`` components have no value and are not in the sum; ``reused`` says that some value was measured
+    on other layers.
+    """
+
+    kind: str
+    role: Role
+    count: int
+    energy: Interval
+    share: Interval | None
+    static_mj: float | None
+    dynamic_mj: float | None
+    missing: int = 0
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One component of one layer in the heatmap; ``layer`` is None outside the layers. mJ per forward pass."""
+
+    row: str
+    component: str
+    kind: str
+    layer: int | None
+    energy: Interval | None
+    reused: bool
+
+
+@dataclass(frozen=True)
+class EnergyData:
+    """What the profile section shows. The kinds add up to ``model`` where nothing is missing."""
+
+    model: Interval | None
+    kinds: list[KindEnergy]
+    layers: list[Cell]
+    cells: list[Cell]
+    rows: list[dict[str, Any]]
+    missing: list[str]
+
+    @property
+    def any_reused(self) -> bool:
+        """Whether a shown value was measured on other layers than its own."""
+        return any(cell.reused for cell in self.cells)
+
+
+def energy_data(tree: EnergyTree, frame: pd.DataFrame) -> EnergyData:
+    """Gather the profile section from the tree of the first slice; the rows are those of the whole table."""
+    return EnergyData(
+        model=tree.model_energy,
+        kinds=energy_by_kind(tree),
+        layers=[_cell(node, "layer") for node in tree.nodes if node.level == "layer" and node.energy],
+        cells=heatmap_cells(tree),
+        rows=[{str(key): value for key, value in row.items()} for row in frame.to_dict("records")],
+        missing=[node.name for node in tree.nodes if node.energy is None],
+    )
+
+
+def energy_by_kind(tree: EnergyTree) -> list[KindEnergy]:
+    """Add the leaves up by kind, largest first, then glue and what is unexplained.
+
+    The sums add up to the model's energy where no value is missing. A parent's own kind does not appear,
+    since its children are already counted.
+    """
+    kinds = dict.fromkeys(node.kind for node in tree.leaves)
+    found = [_of_kind(kind, [node for node in tree.leaves if node.kind == kind], tree) for kind in kinds]
+    components = sorted((entry for entry in found if entry), key=lambda entry: -entry.energy.value)
+    parents = [node for node in tree.nodes if node.children]
+    rest = [
+        _of_rest(GLUE, "glue", [(node, node.glue) for node in parents], tree),
+        _of_rest(UNEXPLAINED, "unexplained", [(node, node.unexplained) for node in parents], tree),
+        _of_rest(
+            UNATTRIBUTED,
+            "unattributed",
+            [(node, node.self_energy) for node in parents if node.glue is None],
+            tree,
+        ),
+    ]
+    return components + [entry for entry in rest if entry]
+
+
+def _of_kind(kind: str, nodes: list[Node], tree: EnergyTree) -> KindEnergy | None:
+    energy = sum_energy(nodes)
+    if energy is None:
+        return None
+    measured = [node for node in nodes if node.energy]
+    return KindEnergy(
+        kind=kind,
+        role="component",
+        count=len(measured),
+        energy=energy,
+        share=share_of(energy, tree.model_energy),
+        static_mj=sum_column(measured, "static_mj"),
+        dynamic_mj=sum_column(measured, "dynamic_mj"),
+        missing=len(nodes) - len(measured),
+        reused=any(node.reused for node in measured),
+    )
+
+
+def _of_rest(
+    name: str, role: Role, pairs: list[tuple[Node, Interval | None]], tree: EnergyTree
+) -> KindEnergy | None:
+    known = [(node, value) for node, value in pairs if value is not None]
+    energy = sum_intervals(known)
+    if energy is None:
+        return None
+    owners = [node for node, _ in known]
+    static = sum_column(owners, "glue_static_mj") if role == "glue" else None
+    return KindEnergy(
+        kind=name,
+        role=role,
+        count=len(known),
+        energy=energy,
+        share=share_of(energy, tree.model_energy),
+        static_mj=static,
+        dynamic_mj=None if static is None else energy.value - static,
+        reused=any(node.reused for node in owners),
+    )
+
+
+def share_of(part: Interval, model: Interval | None) -> Interval | None:
+    """Return a part's share of the model; a negative part's share comes without limits."""
+    if model is None or model.value <= 0:
+        return None
+    return ratio(part, model) or Interval(part.value / model.value)
+
+
+def heatmap_cells(tree: EnergyTree) -> list[Cell]:
+    """Return one cell for each component inside a layer, or for each layer where nothing inside was measured."""
+    inside = [node for node in tree.nodes if node.layer is not None and node.level != "layer"]
+    nodes = inside or [node for node in tree.nodes if node.level == "layer"]
+    labels = row_labels(nodes)
+    return [_cell(node, labels[node.group]) for node in nodes]
+
+
+def row_labels(nodes: list[Node]) -> dict[str, str]:
+    """Name each group of components: its kind, with the name in the layer where the kind alone is not unique."""
+    groups = {node.group: node for node in nodes}
+    kinds = Counter(node.kind for node in groups.values())
+    return {
+        group: node.kind if kinds[node.kind] == 1 else f"{node.kind} ({node.tail})"
+        for group, node in groups.items()
+    }
+
+
+def _cell(node: Node, row: str) -> Cell:
+    return Cell(row, node.name, node.kind, node.layer, node.energy, node.reused)
+
+
+def kind_sentence(entry: KindEnergy) -> str:
+    """Describe a kind's energy in words, for tables and screen readers."""
+    parts = [text.with_limits(entry.energy, "mJ")]
+    if entry.share:
+        parts.append(f"{text.percent_with_limits(entry.share)} of the model")
+    if entry.missing:
+        parts.append(f"{text.count(entry.missing, 'component')} without a value left out")
+    return ", ".join(parts)

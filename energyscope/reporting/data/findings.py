@@ -1,0 +1,105 @@
+"""What follows from the energy table, one sentence with numbers for each finding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from energyscope.reporting import text
+from energyscope.reporting.data.energy import KindEnergy, energy_by_kind
+from energyscope.runs.intervals import finite, interval
+
+if TYPE_CHECKING:
+    from energyscope.runs.store import Run
+    from energyscope.runs.tree import EnergyTree
+
+KIND_TITLES = {
+    "embedding": "The embedding",
+    "rotary": "The rotary embedding",
+    "norm": "The norms",
+    "attention": "The attention blocks",
+    "attention.query": "The query projections",
+    "attention.key": "The key projections",
+    "attention.value": "The value projections",
+    "attention.qkv": "The fused query/key/value projections",
+    "attention.output": "The attention output projections",
+    "attention.core": "The attention products",
+    "mlp": "The MLP blocks",
+    "mlp.up": "The MLP up projections",
+    "mlp.gate": "The MLP gate projections",
+    "mlp.down": "The MLP down projections",
+    "mlp.activation": "The MLP activations",
+    "router": "The routers",
+    "experts": "The experts",
+    "lm_head": "The LM head",
+    "pooler": "The pooler",
+    "classifier": "The classifier",
+    "layer": "The layers",
+}
+_SINGULAR = {"embedding", "rotary", "lm_head", "pooler", "classifier"}
+
+
+def energy_findings(tree: EnergyTree, run: Run) -> list[str]:
+    """Return up to three sentences: the largest kinds, glue or static energy, and books that do not close."""
+    kinds = energy_by_kind(tree)
+    components = [entry for entry in kinds if entry.role == "component" and entry.share]
+    found = []
+    if components:
+        found.append(_largest(components, modelled=run.modelled))
+    found += _outside(kinds, modelled=run.modelled)
+    found += _static(tree) if not run.modelled else []
+    return (_open_books(run) + found)[:3]
+
+
+def _largest(components: list[KindEnergy], *, modelled: bool) -> str:
+    first = components[0]
+    energy = "modelled energy (that is, of its time)" if modelled else "energy"
+    verb = "takes" if first.kind in _SINGULAR else "take"
+    sentence = f"{title(first.kind)} {verb} {text.percent_with_limits(first.share)} of the model's {energy}"
+    if len(components) > 1:
+        second = components[1]
+        verb = "follows" if second.kind in _SINGULAR else "follow"
+        name = title(second.kind)[0].lower() + title(second.kind)[1:]
+        sentence += f"; {name} {verb} with {text.percent_with_limits(second.share)}"
+    return sentence + "."
+
+
+def _outside(kinds: list[KindEnergy], *, modelled: bool) -> list[str]:
+    glue = next((entry for entry in kinds if entry.role == "glue" and entry.share), None)
+    if glue is None or glue.share is None or glue.share.value < 0.03:
+        return []
+    energy = "modelled energy" if modelled else "energy"
+    return [
+        (
+            f"{text.percent_with_limits(glue.share)} of the {energy} is glue: residual additions, mask building "
+            "and launch overhead between the components."
+        )
+    ]
+
+
+def _static(tree: EnergyTree) -> list[str]:
+    root = tree.root
+    static = root.number("static_mj") if root else None
+    if root is None or static is None or root.energy is None or root.energy.value <= 0:
+        return []
+    share = text.percent(static / root.energy.value)
+    return [f"{share} of the energy is static: it is spent on keeping the device awake while the model runs."]
+
+
+def _open_books(run: Run) -> list[str]:
+    entry = (run.document.get("closure") or {}).get("model") or {}
+    closure = interval(entry.get("energy"), entry.get("energy_low"), entry.get("energy_high"))
+    outside = closure is not None and finite(closure.value) is not None and not 0.93 <= closure.value <= 1.07
+    if not outside or closure is None:
+        return []
+    parts = "the components and the glue" if entry.get("with_glue") else "the components, without glue,"
+    return [
+        (
+            f"The books do not close: {parts} add up to {text.percent_with_limits(closure)} of the measured "
+            "model, outside 93-107 %, so shares are rough."
+        )
+    ]
+
+
+def title(kind: str) -> str:
+    """Return how a sentence speaks of all components of a kind."""
+    return KIND_TITLES.get(kind, f"The components of kind {kind}")

@@ -1,0 +1,147 @@
+"""The top of a report: banners that cannot be missed, and the numbers that most readers came for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from energyscope.reporting import text
+from energyscope.reporting.data.stages import unfinished
+from energyscope.runs.intervals import Interval, finite, interval
+
+if TYPE_CHECKING:
+    from energyscope.runs.store import Run
+    from energyscope.runs.tree import EnergyTree, Node
+
+
+@dataclass(frozen=True)
+class Banner:
+    """A warning above everything else: ``title`` in capitals, then what it means."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One headline number. ``detail`` is its interval or what it is made of; ``note`` what it means."""
+
+    label: str
+    value: str
+    detail: str = ""
+    note: str = ""
+
+
+def banners(run: Run) -> list[Banner]:
+    """Return what a reader must know before any number."""
+    found = []
+    if run.modelled:
+        watts = finite((run.document.get("sensor") or {}).get("watts"))
+        stated = f"{text.number(watts)} W" if watts is not None else "watts that were stated"
+        found.append(
+            Banner(
+                "MODELLED",
+                f"No power sensor was read. Every joule here is time multiplied by {stated}, so energy "
+                "shares are time shares; no advice follows from them.",
+            )
+        )
+    if (run.document.get("model") or {}).get("weights") == "random":
+        found.append(
+            Banner(
+                "RANDOM WEIGHTS",
+                "The model has its true shape but no trained weights. Energy depends on the values to some "
+                "degree, and predictions mean nothing, so impact was not measured.",
+            )
+        )
+    found += [Banner("INCOMPLETE RUN", sentence) for sentence in unfinished(run.document).values()]
+    return found
+
+
+def headline(run: Run, tree: EnergyTree | None) -> list[Metric]:
+    """Return the headline numbers in the order in which they are shown, those of missing stages left out."""
+    root = tree.root if tree else None
+    document = run.document
+    found = _energy(root, document, modelled=run.modelled) if root else []
+    closure = _closure(document)
+    if closure:
+        found.append(closure)
+    if tree and tree.nodes:
+        found.append(_grades(tree, root))
+    return found + _predictions(document)
+
+
+def _energy(root: Node, document: dict[str, Any], *, modelled: bool) -> list[Metric]:
+    unit = "per decode step" if root.row.get("phase") == "decode" else "per forward pass"
+    word = "Modelled energy" if modelled else "Energy"
+    found = [_metric(f"{word} {unit}", root.energy, "mJ")]
+    tokens = finite((document.get("workload") or {}).get("tokens_per_forward"))
+    if root.energy and tokens:
+        per_thousand = root.energy.scaled(1000 / tokens)
+        found.append(
+            _metric(f"{word} per 1,000 tokens", per_thousand, "mJ", f"{text.number(tokens)} tokens a pass")
+        )
+    found.append(_metric(f"Latency {unit}", interval(root.number("time_us")), "us"))
+    power = interval(root.number("power_w"))
+    found.append(_metric("Stated power" if modelled else "Mean power", power, "W"))
+    if not modelled:
+        found.append(_split(root))
+    return found
+
+
+def _metric(label: str, item: Interval | None, unit: str, note: str = "") -> Metric:
+    if item is None:
+        return Metric(label, text.UNKNOWN, note=note)
+    detail = f"95 % interval {text.limits(item, unit)}" if item.known else ""
+    return Metric(label, text.quantity(item.value, unit), detail, note)
+
+
+def _split(root: Node) -> Metric:
+    static, dynamic = root.number("static_mj"), root.number("dynamic_mj")
+    if static is None or dynamic is None or not root.energy or root.energy.value <= 0:
+        return Metric("Static / dynamic", text.UNKNOWN)
+    share = text.percent(static / root.energy.value)
+    detail = f"{text.quantity(static, 'mJ')} static, {text.quantity(dynamic, 'mJ')} dynamic"
+    return Metric("Static share", share, detail, "idle power times time")
+
+
+def _closure(document: dict[str, Any]) -> Metric | None:
+    entry = (document.get("closure") or {}).get("model") or {}
+    item = interval(entry.get("energy"), entry.get("energy_low"), entry.get("energy_high"))
+    if item is None:
+        return None
+    note = "parts and glue" if entry.get("with_glue") else "parts, without glue"
+    if not 0.93 <= item.value <= 1.07:
+        note += "; outside 93-107 %"
+    return Metric("Closure", text.percent_with_limits(item).partition(" [")[0], _limits_of_share(item), note)
+
+
+def _limits_of_share(item: Interval) -> str:
+    written = text.percent_with_limits(item)
+    return f"95 % interval {written[written.index('[') :]}" if "[" in written else ""
+
+
+def _grades(tree: EnergyTree, root: Node | None) -> Metric:
+    grades = Counter(str(node.row.get("quality")) for node in tree.nodes)
+    detail = ", ".join(f"{amount} {grade}" for grade, amount in sorted(grades.items()))
+    return Metric(
+        "Quality grade",
+        str(root.row.get("quality")) if root else "-",
+        f"components: {detail}",
+        "A to C; of the whole model",
+    )
+
+
+def _predictions(document: dict[str, Any]) -> list[Metric]:
+    evaluation = (document.get("workload") or {}).get("evaluation") or {}
+    found = []
+    for name, value in (evaluation.get("baseline") or {}).items():
+        score = finite(value)
+        if score is None:
+            continue
+        shown = text.percent(score) if name == "accuracy" else text.number(score)
+        examples = f"{evaluation.get('examples')} examples" if evaluation.get("examples") else ""
+        found.append(
+            Metric(str(name).replace("_", " ").capitalize(), shown, examples, str(evaluation.get("source") or ""))
+        )
+    return found

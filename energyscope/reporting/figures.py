@@ -1,0 +1,267 @@
+"""Every chart of a run with its title, its caption and the numbers behind it.
+
+The report shows them side by side; written to files they are the figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from energyscope.reporting import text
+from energyscope.reporting.charts import correlate, flow, impact, profile
+from energyscope.reporting.data import ReportData
+from energyscope.reporting.data.correlate import impact_title
+from energyscope.reporting.data.energy import kind_sentence
+from energyscope.reporting.data.flow import FlowNode
+from energyscope.reporting.data.impact import method_title, metric_title, value_text
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as text: the words above its columns, and its rows."""
+
+    columns: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One chart. ``name`` is unique in a report; ``chart`` an Altair chart; ``summary`` says what it shows."""
+
+    name: str
+    section: str
+    title: str
+    caption: str
+    summary: str
+    chart: Any
+    table: Table
+    notes: list[str] = field(default_factory=list)
+
+
+def figures(data: ReportData) -> list[Figure]:
+    """Draw every chart for which the run has data, in the order of the report."""
+    return [*_energy(data), *_impact(data), *_correlation(data)]
+
+
+def _energy(data: ReportData) -> list[Figure]:
+    if data.energy is None:
+        return []
+    found = [_by_kind(data)] if data.energy.kinds else []
+    if data.flow is not None and data.flow.children:
+        found.append(_flow(data.flow, _word(data)))
+    if len(data.energy.layers) > 1:
+        found.append(_by_layer(data))
+    if any(cell.energy for cell in data.energy.cells) and any(cell.kind != "layer" for cell in data.energy.cells):
+        found.append(_heatmap(data))
+    return found
+
+
+def _word(data: ReportData) -> str:
+    return "Modelled energy" if data.modelled else "Energy"
+
+
+def _by_kind(data: ReportData) -> Figure:
+    kinds = data.energy.kinds if data.energy else []
+    summary = f"{_word(data)} by kind of component: " + "; ".join(
+        f"{entry.kind} {kind_sentence(entry)}" for entry in kinds[:6]
+    )
+    split = any(entry.static_mj is not None for entry in kinds)
+    caption = "Leaf components added up by kind, then glue and what is unexplained: together, the measured model. "
+    caption += "Pale is static energy, solid is dynamic. " if split else ""
+    rows = [
+        [entry.kind, str(entry.count), text.with_limits(entry.energy, "mJ"), text.percent_with_limits(entry.share),
+         text.quantity(entry.static_mj, "mJ"), text.quantity(entry.dynamic_mj, "mJ")]
+        for entry in kinds
+    ]  # fmt: skip
+    return Figure(
+        name="energy-by-kind",
+        section="profile",
+        title=f"{_word(data)} by kind of component",
+        caption=caption + "Whiskers are 95 % intervals.",
+        summary=summary,
+        chart=profile.by_kind(kinds, summary, _word(data)),
+        table=Table(["kind", "components", "energy", "share of the model", "static", "dynamic"], rows),
+        notes=_missing_notes(data),
+    )
+
+
+def _missing_notes(data: ReportData) -> list[str]:
+    missing = data.energy.missing if data.energy else []
+    if not missing:
+        return []
+    names = ", ".join(missing[:4]) + (", ..." if len(missing) > 4 else "")
+    return [f"Without a value, and in no sum: {text.count(len(missing), 'component')} ({names})."]
+
+
+def _flow(root: FlowNode, word: str) -> Figure:
+    rows = [
+        ["\u2003" * node.depth + node.kind, str(node.count), text.with_limits(node.energy, "mJ"),
+         text.percent(node.energy.value / root.energy.value if root.energy.value > 0 else None)]
+        for node in root.walk()
+    ]  # fmt: skip
+    top = ", ".join(f"{child.kind} {text.quantity(child.energy.value, 'mJ')}" for child in root.children)
+    summary = f"{word} flow from the model ({text.quantity(root.energy.value, 'mJ')}) to {top}"
+    excess = [node for node in root.walk() if node.excess_mj > 0]
+    notes = [
+        f"The parts and the glue of {node.kind} add up to {text.quantity(node.excess_mj, 'mJ')} more than its own "
+        "measurement (negative unexplained energy): outlined in red below it."
+        for node in excess
+    ]
+    return Figure(
+        name="energy-flow",
+        section="profile",
+        title=f"{word} flow",
+        caption="From the whole model to its parts, layers added up. Every box was measured in its own right; "
+        "glue was measured by bypassing the parts; unexplained energy is what is left. Nothing is scaled to fit.",
+        summary=summary,
+        chart=flow.sankey(root, summary),
+        table=Table(["component", "components", "energy", "share of the model"], rows),
+        notes=notes,
+    )
+
+
+def _by_layer(data: ReportData) -> Figure:
+    layers = data.energy.layers if data.energy else []
+    rows = [
+        [cell.component, text.with_limits(cell.energy, "mJ"), _measured(reused=cell.reused)] for cell in layers
+    ]
+    values = sorted(cell.energy.value for cell in layers if cell.energy)
+    summary = (
+        f"{_word(data)} of each of {len(values)} layers, from {text.quantity(values[0], 'mJ')} "
+        f"to {text.quantity(values[-1], 'mJ')}"
+    )
+    means = all(cell.reused for cell in layers)
+    return Figure(
+        name="energy-by-layer",
+        section="profile",
+        title=f"{_word(data)} of each layer",
+        caption="Means over the layers, shown for each."
+        if means
+        else "Each layer measured as a whole, by itself.",
+        summary=summary,
+        chart=profile.by_layer(layers, summary, _word(data)),
+        table=Table(["layer", "energy", "measured"], rows),
+    )
+
+
+def _measured(*, reused: bool) -> str:
+    return "mean over the layers" if reused else "on this layer"
+
+
+def _heatmap(data: ReportData) -> Figure:
+    cells = data.energy.cells if data.energy else []
+    rows = [
+        ["" if cell.layer is None else str(cell.layer), cell.row, text.with_limits(cell.energy, "mJ"),
+         _measured(reused=cell.reused)]
+        for cell in cells
+    ]  # fmt: skip
+    largest = max(
+        (cell for cell in cells if cell.energy), key=lambda cell: cell.energy.value if cell.energy else 0
+    )
+    summary = (
+        f"{_word(data)} of each component of each layer; the largest is {largest.component} with "
+        f"{text.with_limits(largest.energy, 'mJ')}"
+    )
+    caption = "Blocks and the parts inside them, layer by layer."
+    if any(cell.reused for cell in cells):
+        caption += " A stroke across a cell marks a mean over the layers, not a measurement of that very layer."
+    return Figure(
+        name="energy-heatmap",
+        section="profile",
+        title=f"{_word(data)} by layer and component",
+        caption=caption,
+        summary=summary,
+        chart=profile.heatmap(cells, summary, _word(data)),
+        table=Table(["layer", "component", "energy", "measured"], rows),
+    )
+
+
+def _impact(data: ReportData) -> list[Figure]:
+    if data.impact is None:
+        return []
+    found = [_impact_by_kind(data, metric) for metric in data.impact.metrics if metric != "top1_agreement"]
+    metric = data.impact.metrics[0] if data.impact.metrics else None
+    for method in data.impact.methods:
+        points = [point for point in data.impact.points if (point.method, point.metric) == (method, metric)]
+        if metric and any(point.layer is not None for point in points):
+            found.append(_impact_heatmap(data, method, metric))
+    return found
+
+
+def _impact_by_kind(data: ReportData, metric: str) -> Figure:
+    entries = data.impact.of_metric(metric) if data.impact else []
+    rows = [
+        [entry.kind, method_title(entry.method), value_text(entry.mean, metric), value_text(entry.low, metric),
+         value_text(entry.high, metric), str(entry.count)]
+        for entry in entries
+    ]  # fmt: skip
+    first = entries[0]
+    summary = (
+        f"{metric_title(metric)} by kind of component; the largest mean is {first.kind}, "
+        f"{method_title(first.method)}: {value_text(first.mean, metric)}"
+    )
+    return Figure(
+        name=f"impact-{metric}".replace("_", "-"),
+        section="impact",
+        title=f"{metric_title(metric)} by kind",
+        caption="Dots are means over the components of a kind, lines reach from its smallest to its largest "
+        "component. Blocks and the parts inside them are both shown, so kinds do not add up.",
+        summary=summary,
+        chart=impact.by_kind(data.impact, metric, summary) if data.impact else None,
+        table=Table(["kind", "method", "mean", "smallest", "largest", "components"], rows),
+    )
+
+
+def _impact_heatmap(data: ReportData, method: str, metric: str) -> Figure:
+    points = data.impact.points if data.impact else []
+    chosen = [point for point in points if (point.method, point.metric) == (method, metric)]
+    rows = [
+        ["" if point.layer is None else str(point.layer), point.component, value_text(point.value.value, metric),
+         text.limits(point.value, "")]
+        for point in chosen
+    ]  # fmt: skip
+    largest = max((point for point in chosen if point.layer is not None), key=lambda point: point.value.value)
+    summary = (
+        f"{metric_title(metric)} of each component of each layer under {method_title(method)}; the largest is "
+        f"{largest.component} with {value_text(largest.value.value, metric)}"
+    )
+    return Figure(
+        name=f"impact-heatmap-{method}",
+        section="impact",
+        title=f"Impact by layer and component, {method_title(method)}",
+        caption=f"{metric_title(metric)}; colours follow the cube root, so that small impacts can be told apart.",
+        summary=summary,
+        chart=impact.heatmap(chosen, metric, summary),
+        table=Table(["layer", "component", metric_title(metric), "95 % interval"], rows),
+    )
+
+
+def _correlation(data: ReportData) -> list[Figure]:
+    found = data.correlation
+    if found is None or not found.points:
+        return []
+    sizes = ", ".join(f"{len(points)} {name}" for name, points in found.quadrants.items())
+    summary = f"Energy against {impact_title(found.impact)} of {len(found.points)} leaf components: {sizes}"
+    rows = [
+        [point.component, point.kind, text.with_limits(point.energy, "mJ"), text.with_limits(point.impact, ""),
+         point.quadrant]
+        for points in found.quadrants.values()
+        for point in points
+    ]  # fmt: skip
+    rule = f" Dashed lines: {found.rule}." if found.rule else ""
+    return [
+        Figure(
+            name="energy-impact",
+            section="correlate",
+            title="Each leaf component",
+            caption=f"One point for each leaf component with both 95 % intervals.{rule} A hollow point's interval "
+            "crosses a line: its quadrant is undecided.",
+            summary=summary,
+            chart=correlate.scatter(found, summary, _word(data)),
+            table=Table(["component", "kind", "energy", "impact", "quadrant"], rows),
+            notes=[f"{text.count(found.left_out, 'component')} without a value left out."]
+            if found.left_out
+            else [],
+        )
+    ]

@@ -1,0 +1,213 @@
+"""Tables for the terminal: what a run found, how runs differ, and which runs there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from energyscope.reporting import text
+from energyscope.reporting.data import ReportData, report_data
+from energyscope.reporting.data.energy import EnergyData
+from energyscope.runs import schema
+from energyscope.runs.compare import Comparison, Difference, PairComparison
+from energyscope.runs.intervals import Interval
+from energyscope.runs.tree import EnergyTree, Node, energy_tree
+
+if TYPE_CHECKING:
+    from energyscope.runs.store import Run
+
+_NOTHING = Interval(0.0)
+MOST_KINDS, MOST_COMPONENTS, MOST_DIFFERENCES = 12, 8, 15
+_VERDICT_STYLES = {"less": "green", "more": "red", "no difference shown": "", "not comparable": "yellow"}
+
+
+def run_summary(run: Run) -> RenderableType:
+    """Return what a run found: banners, headline, kinds, largest components, findings, the report's path."""
+    data = report_data(run)
+    parts: list[RenderableType] = [
+        Text.assemble((f" {banner.title} ", "bold black on yellow"), " ", banner.text) for banner in data.banners
+    ]
+    parts.append(_headline(data))
+    if data.energy is not None:
+        parts.append(_kinds(data.energy, data))
+    if run.energy is not None and not run.energy.empty:
+        parts.append(_components(energy_tree(run.energy), data))
+    parts += [
+        Text(sentence, style="dim")
+        for stage, sentence in data.missing.items()
+        if {"profile": data.energy, "ablate": data.impact, "correlate": data.correlation}[stage] is None
+    ]
+    parts += [Text(f"{index}. {sentence}") for index, sentence in enumerate(data.findings, 1)]
+    report = run.path / schema.REPORT_FILE
+    parts.append(
+        Text(f"Report: {report}" if report.is_file() else f"Run: {run.path}", style="bold", overflow="fold")
+    )
+    return Group(*parts)
+
+
+def _table(title: str) -> Table:
+    return Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _headline(data: ReportData) -> Table:
+    table = _table(data.name)
+    table.show_header = False
+    table.add_column("what")
+    table.add_column("value", justify="right", style="bold")
+    table.add_column("detail", style="dim", overflow="fold")
+    for metric in data.headline:
+        detail = "; ".join(part for part in (metric.detail, metric.note) if part)
+        table.add_row(Text(metric.label), Text(metric.value), Text(detail))
+    return table
+
+
+def _word(data: ReportData) -> str:
+    return "MODELLED energy" if data.modelled else "energy"
+
+
+def _kinds(energy: EnergyData, data: ReportData) -> Table:
+    table = _table("By kind of component")
+    table.add_column("kind")
+    table.add_column("number", justify="right")
+    for name in (f"{_word(data)} [95 % interval]", "share of the model"):
+        table.add_column(name, justify="right")
+    for entry in energy.kinds[:MOST_KINDS]:
+        energy_text, share = text.with_limits(entry.energy, "mJ"), text.percent_with_limits(entry.share)
+        table.add_row(Text(entry.kind), str(entry.count), energy_text, share)
+    if len(energy.kinds) > MOST_KINDS:
+        table.caption = f"and {len(energy.kinds) - MOST_KINDS} more in the report"
+    return table
+
+
+def _components(tree: EnergyTree, data: ReportData) -> Table:
+    """List the largest leaves; the instances that share one value over the layers take one line."""
+    groups: dict[str, list[Node]] = {}
+    for node in tree.leaves:
+        if node.energy is not None:
+            groups.setdefault(node.group if node.reused else node.name, []).append(node)
+    largest = sorted(groups.items(), key=lambda item: -(item[1][0].energy or _NOTHING).value)
+    table = _table("Largest components")
+    table.add_column("component", overflow="fold")
+    table.add_column("kind")
+    for name in (_word(data), "share", "quality"):
+        table.add_column(name, justify="right")
+    for name, nodes in largest[:MOST_COMPONENTS]:
+        first = nodes[0]
+        each = f" (each of {len(nodes)})" if len(nodes) > 1 else ""
+        table.add_row(
+            Text(name + each),
+            Text(first.kind),
+            text.with_limits(first.energy, "mJ"),
+            text.percent(first.number("share_of_total")),
+            Text(str(first.row.get("quality"))),
+        )
+    return table
+
+
+def comparison_table(comparison: Comparison) -> RenderableType:
+    """Return the differences of every run from the baseline, whole model first, then the largest parts."""
+    parts: list[RenderableType] = []
+    for pair in comparison.pairs:
+        parts.append(Text(f"{pair.other} against {pair.baseline} (baseline)", style="bold"))
+        parts += [Text(f"not comparable in joules: {obstacle}", style="yellow") for obstacle in pair.obstacles]
+        parts += [Text(note, style="dim") for note in pair.notes]
+        parts.append(_differences("Whole model", list(pair.whole)))
+        if pair.parts:
+            parts.append(_parts(pair))
+    return Group(*parts)
+
+
+def _parts(pair: PairComparison) -> Table:
+    by = "component" if pair.alignment == "component" else "kind, added up over its components"
+    shown = pair.largest[:MOST_DIFFERENCES]
+    table = _differences(f"Largest differences by {by}", shown)
+    if len(pair.parts) > len(shown):
+        table.caption = f"{len(pair.parts) - len(shown)} smaller ones not shown"
+    return table
+
+
+def _differences(title: str, differences: Sequence[Difference]) -> Table:
+    table = _table(title)
+    table.add_column("what", overflow="fold")
+    for name in ("baseline", "other", "difference [95 % interval]", "relative"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for item in differences:
+        table.add_row(
+            Text(item.name),
+            _value(item.baseline, item.unit),
+            _value(item.other, item.unit),
+            _change(item),
+            _relative(item.relative),
+            _verdict(item),
+        )
+    return table
+
+
+def _value(item: Interval | None, unit: str) -> str:
+    return text.UNKNOWN if item is None else text.quantity(item.value, unit)
+
+
+def _change(item: Difference) -> str:
+    """Write the difference in the unit of the baseline, so that a small one does not change its unit."""
+    if item.change is None or item.baseline is None:
+        return text.UNKNOWN
+    divisor, unit = text.scale_of(item.baseline.value, item.unit)
+    change = item.change.scaled(1 / divisor)
+    places = text.places(change)
+    written = f"{change.value:+.{places}f} {unit}".rstrip()
+    return f"{written} {text.limits(change, '')}" if change.known else written
+
+
+def _verdict(item: Difference) -> Text:
+    why = (
+        ": no interval"
+        if item.change is not None and not item.change.known and item.verdict != "not comparable"
+        else ""
+    )
+    return Text(item.verdict + why, style=_VERDICT_STYLES[item.verdict])
+
+
+def _relative(item: Interval | None) -> str:
+    return text.UNKNOWN if item is None else f"{(item.value - 1) * 100:+.1f} %"
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """Return a line for each run: what was run, on what, and what a forward pass cost."""
+    table = _table(text.count(len(runs), "run"))
+    for name in ("name", "created", "model", "device", "precision", "stages"):
+        table.add_column(name, overflow="fold")
+    table.add_column("energy per forward pass", justify="right")
+    for run in runs:
+        document = run.document
+        device, settings = document.get("device") or {}, document.get("settings") or {}
+        cells = (
+            run.name,
+            str(document.get("created") or "").replace("T", " ").removesuffix("Z"),
+            (document.get("model") or {}).get("name") or settings.get("model") or "",
+            device.get("name") or device.get("type") or "",
+            settings.get("precision") or "",
+            _stages(run),
+        )
+        table.add_row(*(Text(str(cell)) for cell in cells), _model_energy(run))
+    return table
+
+
+def _stages(run: Run) -> str:
+    stages = run.document.get("stages") or {}
+    states = {name: str((entry or {}).get("state")) for name, entry in stages.items() if name != "report"}
+    unfinished = [f"{name} {state}" for name, state in states.items() if state not in {"done", "skipped"}]
+    done = ", ".join(name for name, state in states.items() if state == "done")
+    return "; ".join(unfinished) or done
+
+
+def _model_energy(run: Run) -> str:
+    if run.energy is None or run.energy.empty:
+        return text.UNKNOWN
+    energy = text.with_limits(energy_tree(run.energy).model_energy, "mJ")
+    return f"{energy} MODELLED" if run.modelled and energy != text.UNKNOWN else energy

@@ -1,0 +1,1 @@
+"""Run directories: what is written, how it is read back, and how two of them differ."""

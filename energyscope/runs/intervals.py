@@ -1,0 +1,104 @@
+"""Values with an interval, and what becomes of the interval when values are added, subtracted or divided.
+
+The limits are combined by MOVER, the method of variance estimates recovery (Zou and Donner, Statistics in
+Medicine 27 (2008), 1693-1702): it needs only each value's own limits and keeps them asymmetric where they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with the limits of its 95 % interval; limits are None where no interval is known."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether both limits are known."""
+        return self.low is not None and self.high is not None
+
+    @property
+    def below(self) -> float:
+        """The distance from the value down to its lower limit; NaN where that is not known."""
+        return math.nan if self.low is None else max(self.value - self.low, 0.0)
+
+    @property
+    def above(self) -> float:
+        """The distance from the value up to its upper limit; NaN where that is not known."""
+        return math.nan if self.high is None else max(self.high - self.value, 0.0)
+
+    def scaled(self, factor: float) -> Interval:
+        """Return this interval in another unit; ``factor`` is positive and exact."""
+        low = None if self.low is None else self.low * factor
+        high = None if self.high is None else self.high * factor
+        return Interval(self.value * factor, low, high)
+
+    def excludes(self, number: float) -> bool:
+        """Whether the limits are known and ``number`` lies outside them."""
+        return self.low is not None and self.high is not None and not self.low <= number <= self.high
+
+
+def interval(value: object, low: object = None, high: object = None) -> Interval | None:
+    """Make an interval of table cells; None where the value is missing, no limits where a limit is."""
+    number = finite(value)
+    if number is None:
+        return None
+    return Interval(number, finite(low), finite(high))
+
+
+def finite(value: object) -> float | None:
+    """Return a table cell as a float, or None where it is missing, NaN or infinite."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def total(values: Iterable[Interval]) -> Interval:
+    """Add values measured independently of each other."""
+    items = list(values)
+    below = math.hypot(*(item.below for item in items))
+    above = math.hypot(*(item.above for item in items))
+    return _around(sum(item.value for item in items), below, above)
+
+
+def total_of_same(values: Iterable[Interval]) -> Interval:
+    """Add values that stem from one measurement, so that their errors point the same way."""
+    items = list(values)
+    value = sum(item.value for item in items)
+    return _around(value, sum(item.below for item in items), sum(item.above for item in items))
+
+
+def difference(first: Interval, second: Interval) -> Interval:
+    """Return ``first - second``, measured independently of each other."""
+    below = math.hypot(first.below, second.above)
+    above = math.hypot(first.above, second.below)
+    return _around(first.value - second.value, below, above)
+
+
+def ratio(first: Interval, second: Interval) -> Interval | None:
+    """Return ``first / second`` of independent, positive values; None where a value is not positive.
+
+    MOVER on the logarithms; without limits where a limit is unknown or not positive.
+    """
+    if first.value <= 0 or second.value <= 0:
+        return None
+    value = first.value / second.value
+    limits = (first.low, first.high, second.low, second.high)
+    if any(limit is None or limit <= 0 for limit in limits):
+        return Interval(value)
+    logs = [Interval(math.log(x.value), math.log(x.low or 1), math.log(x.high or 1)) for x in (first, second)]
+    shift = difference(*logs)
+    return Interval(value, math.exp(shift.low or 0.0), math.exp(shift.high or 0.0))
+
+
+def _around(value: float, below: float, above: float) -> Interval:
+    return Interval(value, finite(value - below), finite(value + above))

@@ -1,0 +1,112 @@
+"""The columns and files of a run directory, in one place. Units live in names; unknown is None.
+
+One row of ``per_layer_energy.csv`` is one (component, phase, precision, execution, batch_size,
+context_length). Its ``*_mj`` values are per forward pass of the model; ``energy_mj / calls`` is per call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+SCHEMA_VERSION = 1
+
+RUN_FILE = "run.json"
+JOURNAL_FILE = "journal.jsonl"
+ENERGY_FILE = "per_layer_energy.csv"
+IMPACT_FILE = "prediction_impact.csv"
+MERGED_FILE = "energy_impact_merged.csv"
+TRACE_FILE = "power_trace.csv"
+CORRELATION_FILE = "correlation.json"
+REPORT_FILE = "report.html"
+
+STAGES = ("load", "profile", "ablate", "correlate", "report")
+
+
+@dataclass(kw_only=True)
+class EnergyRow:
+    """One component's energy. The order of the fields is the order of the columns.
+
+    ``share_of_total`` is of the measured model node, ``share_of_parent`` of the measured parent.
+    ``glue_mj`` was measured by bypassing the children; ``unexplained_mj`` is node - children - glue;
+    ``self_mj`` node - children. ``reused`` marks a value that was not measured on that very layer.
+    ``reasons`` are separated by ``"; "``. ``time_us``, ``energy_ci_*`` and ``static_mj`` are per forward
+    pass too; ``power_w`` is the mean over the replay windows.
+    """
+
+    component: str
+    kind: str
+    layer: int | None
+    level: str  # model, layer, block or sub-component
+    parent: str | None
+    phase: str
+    precision: str
+    execution: str
+    batch_size: int
+    context_length: int
+    device: str
+    meter: str
+    calls: float | None
+    energy_mj: float | None
+    energy_ci_low_mj: float | None
+    energy_ci_high_mj: float | None
+    static_mj: float | None
+    dynamic_mj: float | None
+    time_us: float | None
+    power_w: float | None
+    flops: float | None = None
+    bytes: float | None = None
+    share_of_total: float | None = None
+    share_of_parent: float | None = None
+    self_mj: float | None = None
+    glue_mj: float | None = None
+    unexplained_mj: float | None = None
+    proportional_mj: float | None = None
+    naive_mj: float | None = None
+    differential_mj: float | None = None
+    reused: bool = False
+    ticks: int | None = None
+    windows: int | None = None
+    passes: int | None = None
+    quality: str = "invalid"
+    reasons: str = ""
+    # ours, after the columns that everybody may rely on
+    glue_ci_low_mj: float | None = None
+    glue_ci_high_mj: float | None = None
+    glue_time_us: float | None = None
+    glue_static_mj: float | None = None
+    spread_between_passes: float | None = None
+    parameters: int | None = None
+    weight_bytes: int | None = None
+
+
+@dataclass(kw_only=True)
+class ImpactRow:
+    """What one change (``method``) of one component did to the predictions, by one ``metric``.
+
+    Methods: ``zero``, ``mean``. Metrics: ``kl`` (nats, mean KL(original || changed) of the outputs),
+    ``accuracy_difference`` or ``perplexity_difference`` (changed - original), ``top1_agreement`` (share of
+    predictions that stay the same), ``output_change`` (relative change of the component's own output).
+    """
+
+    component: str
+    kind: str
+    layer: int | None
+    method: str
+    metric: str
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    examples: int
+    valid: bool
+    reasons: str = ""
+
+
+ENERGY_COLUMNS = tuple(field.name for field in fields(EnergyRow))
+IMPACT_COLUMNS = tuple(field.name for field in fields(ImpactRow))
+TRACE_COLUMNS = (
+    "time_s", "device", "energy_mj", "power_w", "phase", "token", "sm_clock_mhz", "temperature_c",
+)  # fmt: skip
+KEY_COLUMNS = (
+    "component", "kind", "layer", "level", "parent", "phase", "precision", "execution", "batch_size",
+    "context_length",
+)  # fmt: skip

@@ -1,0 +1,265 @@
+"""Write a run directory so that nothing is ever half-written, and read one back.
+
+Tables and documents are replaced atomically; the journal is appended and synced, one line for each
+finished measurement, before the next one starts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from energyscope.errors import RunError, UsageError
+from energyscope.runs import schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_ROOT = Path("runs")
+
+
+class RunStore:
+    """The writing side of one run directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.document: dict[str, Any] = {"schema": schema.SCHEMA_VERSION}
+
+    @classmethod
+    def create(cls, name: str, root: Path = DEFAULT_ROOT) -> RunStore:
+        """Make a new run directory.
+
+        Raises:
+            UsageError: the name is taken or is not a plain name, or the place cannot be written.
+
+        """
+        cls.check_free(name, root)
+        path = root / name
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise UsageError(f"cannot create {path}: {error.strerror or error}") from error
+        return cls(path)
+
+    @staticmethod
+    def check_free(name: str, root: Path = DEFAULT_ROOT) -> None:
+        """Refuse a name that is taken or not plain, before hours are spent on it.
+
+        Raises:
+            UsageError: with what to do.
+
+        """
+        if not name or Path(name).name != name or name in {".", ".."}:
+            raise UsageError(f"{name!r} is not a run name: use letters, digits, '.', '_' and '-', without '/'")
+        if (root / name).exists():
+            raise UsageError(f"the run {name!r} exists in {root}: choose another --name or remove it")
+
+    @classmethod
+    def open(cls, path: Path) -> RunStore:
+        """Open an existing run to add to it, with its document loaded."""
+        store = cls(path)
+        store.document = read_document(path)
+        return store
+
+    def update(self, **sections: Any) -> None:
+        """Merge sections into run.json and write it."""
+        self.document.update(sections)
+        self.write_json(schema.RUN_FILE, self.document)
+
+    def stage(self, name: str, state: str, *, reason: str | None = None, seconds: float | None = None) -> None:
+        """Record a stage's state: running, done, skipped, interrupted or failed."""
+        stages = self.document.setdefault("stages", {})
+        stages[name] = {"state": state, "reason": reason, "seconds": seconds}
+        self.update()
+
+    def journal(self, entry: Mapping[str, Any]) -> None:
+        """Append one finished measurement, on disk when this returns."""
+        line = json.dumps(_plain(entry), allow_nan=False)
+        with (self.path / schema.JOURNAL_FILE).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def write_json(self, name: str, document: Mapping[str, Any]) -> None:
+        write_text(self.path / name, json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
+
+    def write_rows(self, name: str, rows: Sequence[Any], columns: Sequence[str]) -> None:
+        """Write dataclass rows or mappings as CSV; columns beyond ``columns`` are kept behind them."""
+        import pandas as pd
+
+        records = [asdict(row) if is_dataclass(row) and not isinstance(row, type) else dict(row) for row in rows]
+        extra = [key for key in (records[0] if records else {}) if key not in columns]
+        frame = pd.DataFrame.from_records(records, columns=[*columns, *extra])
+        if "layer" in frame:
+            frame["layer"] = frame["layer"].astype("Int64")
+        write_text(self.path / name, frame.to_csv(index=False))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as read back: the document and the tables that exist (None where a stage did not run)."""
+
+    path: Path
+    document: dict[str, Any]
+    energy: pd.DataFrame | None
+    impact: pd.DataFrame | None
+    merged: pd.DataFrame | None
+    trace: pd.DataFrame | None
+    correlation: dict[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        return str(self.document.get("name", self.path.name))
+
+    @property
+    def modelled(self) -> bool:
+        """Whether its joules are time x stated watts instead of measured ones."""
+        return bool(self.document.get("sensor", {}).get("modelled"))
+
+
+def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
+    """Read a run by path, name, or unique prefix of a name.
+
+    Raises:
+        RunError: there is no such run, or it cannot be read.
+
+    """
+    path = find_run(reference, root)
+    return Run(
+        path=path,
+        document=read_document(path),
+        energy=_read_table(path / schema.ENERGY_FILE, schema.ENERGY_COLUMNS[:35]),
+        impact=_read_table(path / schema.IMPACT_FILE, schema.IMPACT_COLUMNS),
+        merged=_read_table(path / schema.MERGED_FILE, schema.KEY_COLUMNS),
+        trace=_read_table(path / schema.TRACE_FILE, schema.TRACE_COLUMNS),
+        correlation=_read_json(path / schema.CORRELATION_FILE),
+    )
+
+
+def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
+    """Return the directory that a path, a name or a unique prefix of a name means."""
+    direct = Path(reference)
+    if (direct / schema.RUN_FILE).is_file():
+        return direct
+    if direct.name == schema.REPORT_FILE and (direct.parent / schema.RUN_FILE).is_file():
+        return direct.parent
+    if (root / direct / schema.RUN_FILE).is_file():
+        return root / direct
+    near = [path for path in list_runs(root) if path.name.startswith(str(reference))]
+    if len(near) == 1:
+        return near[0]
+    if near:
+        names = ", ".join(path.name for path in near[:5])
+        raise RunError(f"{str(reference)!r} could mean {len(near)} runs ({names}): type more of the name")
+    if direct.is_dir():
+        raise RunError(f"{direct} holds no {schema.RUN_FILE}: it is not a run directory")
+    raise RunError(f"no run {str(reference)!r} here or in {root}/: `energyscope runs` lists what there is")
+
+
+def list_runs(root: Path = DEFAULT_ROOT) -> list[Path]:
+    """Return the run directories below ``root``, oldest first."""
+    if not root.is_dir():
+        return []
+    found = [path for path in root.iterdir() if (path / schema.RUN_FILE).is_file()]
+    return sorted(found, key=lambda path: (path / schema.RUN_FILE).stat().st_mtime)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read run.json.
+
+    Raises:
+        RunError: it is missing, not JSON, or of a newer schema.
+
+    """
+    document = _read_json(path / schema.RUN_FILE)
+    if document is None:
+        raise RunError(f"{path} holds no {schema.RUN_FILE}: it is not a run directory")
+    version = document.get("schema")
+    if not isinstance(version, int):
+        raise RunError(f"{path / schema.RUN_FILE} states no schema version: it was not written by energyscope")
+    if version > schema.SCHEMA_VERSION:
+        raise RunError(
+            f"{path} was written by a newer energyscope (schema {version}, this one reads up to "
+            f"{schema.SCHEMA_VERSION}): upgrade energyscope-llm"
+        )
+    return document
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """Read the finished measurements; a last line cut short by a crash is left out."""
+    file = path / schema.JOURNAL_FILE
+    if not file.is_file():
+        return []
+    entries = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        try:
+            entries.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return entries
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file at once: readers see the old one or the new one, never a part."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
+    if not isinstance(document, dict):
+        raise RunError(f"{path} is not a JSON object: restore it or measure again")
+    return document
+
+
+def _read_table(path: Path, required: Iterable[str]) -> pd.DataFrame | None:
+    if not path.is_file():
+        return None
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, dtype={"layer": "Int64"}, keep_default_na=True)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
+    missing = [column for column in required if column not in frame]
+    if missing:
+        raise RunError(f"{path} lacks the columns {', '.join(missing)}: restore it or measure again")
+    for column in ("parent", "reasons"):
+        if column in frame:
+            frame[column] = frame[column].astype(object).where(frame[column].notna(), None)
+    return frame
+
+
+def _plain(value: Any) -> Any:
+    """Turn dataclasses, paths, numpy scalars and non-finite floats into what JSON can hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, str | bytes) and getattr(value, "ndim", 0) == 0:
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

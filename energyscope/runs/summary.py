@@ -1,0 +1,58 @@
+"""A run in a few figures, for lists and for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from energyscope.runs.store import Run
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return a run's identity, state and headline figures; what is unknown is None.
+
+    ``energy_mj`` is of one forward pass of the whole model, with its 95 % interval.
+    """
+    document = run.document
+    model, settings = document.get("model", {}), document.get("settings", {})
+    headline = _model_row(run)
+    return {
+        "name": run.name,
+        "path": str(run.path),
+        "created": document.get("created"),
+        "state": state(document),
+        "model": model.get("name"),
+        "weights": model.get("weights"),
+        "device": document.get("device", {}).get("name"),
+        "meter": document.get("sensor", {}).get("meter"),
+        "modelled": run.modelled,
+        "granularity": settings.get("granularity"),
+        "precision": settings.get("precision"),
+        "batch_size": document.get("workload", {}).get("batch_size"),
+        "sequence_length": document.get("workload", {}).get("sequence_length"),
+        **headline,
+        "closure": document.get("closure", {}).get("model", {}).get("energy"),
+        "stages": {name: stage.get("state") for name, stage in document.get("stages", {}).items()},
+        "findings": (run.correlation or {}).get("findings", []),
+        "report": str(run.path / "report.html") if (run.path / "report.html").exists() else None,
+    }
+
+
+def state(document: dict[str, Any]) -> str:
+    """Return ``done``, or the state of the first stage that is neither done nor skipped."""
+    for stage in document.get("stages", {}).values():
+        if stage.get("state") not in {"done", "skipped"}:
+            return str(stage.get("state"))
+    return "done"
+
+
+def _model_row(run: Run) -> dict[str, Any]:
+    columns = ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us", "power_w", "quality")
+    rows = None if run.energy is None else run.energy[run.energy["kind"] == "model"]
+    if rows is None or rows.empty:
+        return dict.fromkeys(columns)
+    row = rows.iloc[0]
+    return {column: None if row[column] != row[column] else _plain(row[column]) for column in columns}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,168 @@
+"""The measured component tree of a run, as read back from its energy table.
+
+Children, glue and unexplained energy of a node add up to the node, and so the leaves, all glue and all
+unexplained energy add up to the model. Nothing here is renormalised: a missing value stays missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from energyscope.runs.intervals import Interval, difference, finite, interval, total, total_of_same
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SLICE_COLUMNS = ("phase", "precision", "execution", "batch_size", "context_length")
+
+
+@dataclass(eq=False)
+class Node:
+    """One measured component. Energies are mJ per forward pass of the model (decode: per step)."""
+
+    name: str
+    kind: str
+    layer: int | None
+    level: str
+    parent: str | None
+    row: Mapping[str, Any]
+    energy: Interval | None
+    glue: Interval | None
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def group(self) -> str:
+        """The name with the layer's index left open: the instances of one component over the layers share it."""
+        if self.layer is None:
+            return self.name
+        parts = self.name.split(".")
+        index = str(self.layer)
+        if index in parts:
+            parts[parts.index(index)] = "*"
+        return ".".join(parts)
+
+    @property
+    def tail(self) -> str:
+        """The name inside its layer, such as ``attn.c_attn``; the whole name outside the layers."""
+        return self.group.rpartition("*.")[2]
+
+    @property
+    def reused(self) -> bool:
+        """Whether the value was measured on other layers than this one."""
+        return bool(self.row.get("reused"))
+
+    @property
+    def self_energy(self) -> Interval | None:
+        """The node minus its children; None where one of them was not measured."""
+        if self.energy is None or not self.children or any(child.energy is None for child in self.children):
+            return None
+        return difference(self.energy, sum_energy(self.children) or Interval(0.0, 0.0, 0.0))
+
+    @property
+    def unexplained(self) -> Interval | None:
+        """The node minus its children and its glue; may be negative; None where glue was not measured."""
+        own = self.self_energy
+        return None if own is None or self.glue is None else difference(own, self.glue)
+
+    def number(self, column: str) -> float | None:
+        """Return a column of the node's row as a number, None where it is missing."""
+        return finite(self.row.get(column))
+
+    def walk(self) -> Iterator[Node]:
+        """Yield the node and everything below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True)
+class EnergyTree:
+    """The nodes of one slice (phase, precision, execution, batch size, context length) of an energy table.
+
+    ``root`` is the whole model, None where it was not measured; ``nodes`` are in the table's order.
+    """
+
+    key: tuple[Hashable, ...]
+    nodes: tuple[Node, ...]
+    root: Node | None
+
+    @property
+    def leaves(self) -> list[Node]:
+        """The nodes without children: the only ones that may be added up."""
+        return [node for node in self.nodes if not node.children and node is not self.root]
+
+    @property
+    def tops(self) -> list[Node]:
+        """The nodes that have no measured parent: the root, or what an interrupted run left."""
+        names = {node.name for node in self.nodes}
+        return [node for node in self.nodes if node.parent not in names]
+
+    @property
+    def model_energy(self) -> Interval | None:
+        """The measured energy of the whole model, mJ per forward pass."""
+        return self.root.energy if self.root else None
+
+
+def slice_keys(frame: pd.DataFrame) -> list[tuple[Hashable, ...]]:
+    """Return the slices of an energy table, those with the whole model first, else in the table's order."""
+    keys = [tuple(values) for values in frame[list(SLICE_COLUMNS)].itertuples(index=False, name=None)]
+    whole = {key for key, level in zip(keys, frame["level"], strict=True) if level == "model"}
+    return sorted(dict.fromkeys(keys), key=lambda key: key not in whole)
+
+
+def energy_tree(frame: pd.DataFrame, key: tuple[Hashable, ...] | None = None) -> EnergyTree:
+    """Build the tree of one slice of an energy table, by default of its first."""
+    keys = slice_keys(frame)
+    key = key or (keys[0] if keys else ())
+    records = [row for row in frame.to_dict("records") if tuple(row[name] for name in SLICE_COLUMNS) == key]
+    nodes = [_node(row) for row in records]
+    by_name = {node.name: node for node in nodes}
+    for node in nodes:
+        if node.parent in by_name:
+            by_name[node.parent].children.append(node)
+    root = next((node for node in nodes if node.level == "model"), None)
+    return EnergyTree(key, tuple(nodes), root)
+
+
+def sum_energy(nodes: Iterable[Node]) -> Interval | None:
+    """Add the nodes' energies (mJ); values reused over layers come from one measurement and err together.
+
+    Nodes without a value are left out; None where no node has one.
+    """
+    return sum_intervals((node, node.energy) for node in nodes)
+
+
+def sum_intervals(pairs: Iterable[tuple[Node, Interval | None]]) -> Interval | None:
+    """Add values that belong to nodes, as ``sum_energy`` does."""
+    measured: list[Interval] = []
+    shared: dict[str, list[Interval]] = {}
+    for node, value in pairs:
+        if value is not None:
+            (shared.setdefault(node.group, []) if node.reused else measured).append(value)
+    if not measured and not shared:
+        return None
+    return total([*measured, *(total_of_same(values) for values in shared.values())])
+
+
+def sum_column(nodes: Iterable[Node], column: str) -> float | None:
+    """Add a column over nodes; None where any of them lacks it, since a part is not the sum."""
+    values = [node.number(column) for node in nodes]
+    known = [value for value in values if value is not None]
+    return sum(known) if values and len(known) == len(values) else None
+
+
+def _node(row: Mapping[Hashable, Any]) -> Node:
+    cells = {str(key): value for key, value in row.items()}
+    layer = finite(cells["layer"])
+    return Node(
+        name=str(cells["component"]),
+        kind=str(cells["kind"]),
+        layer=None if layer is None else int(layer),
+        level=str(cells["level"]),
+        parent=cells["parent"] if isinstance(cells["parent"], str) else None,
+        row=cells,
+        energy=interval(cells["energy_mj"], cells["energy_ci_low_mj"], cells["energy_ci_high_mj"]),
+        glue=interval(cells["glue_mj"], cells.get("glue_ci_low_mj"), cells.get("glue_ci_high_mj")),
+    )

@@ -1,0 +1,257 @@
+"""Run: load, profile, ablate, correlate and report, into one run directory.
+
+Every stage keeps what it finished before the next begins, so that a run that is interrupted or fails can
+still be reported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from energyscope._precision import resolve_precision
+from energyscope.components import component_tree
+from energyscope.errors import DataError, DeviceError, EnergyscopeError
+from energyscope.loading import LoadedModel, load_model
+from energyscope.metering.meter import Meter, open_meter
+from energyscope.runs import schema
+from energyscope.runs.store import Run, RunStore, load_run, read_journal
+from energyscope.stages import facts
+from energyscope.stages.ablate import ablate
+from energyscope.stages.profile import ProfileSettings, profile
+from energyscope.stages.progress import Progress, silent
+from energyscope.stages.salvage import salvage, write_correlation, write_impact, write_profile
+from energyscope.stages.settings import RunSettings
+from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
+
+
+@dataclass
+class _Context:
+    """What the stages of one run share."""
+
+    settings: RunSettings
+    loaded: LoadedModel
+    evaluation: Evaluation | None
+    no_evaluation: str | None
+    workload: Workload
+    store: RunStore
+    progress: Progress
+
+
+def run(model: str, *, progress: Progress = silent, command: str | None = None, **options: Any) -> Run:
+    """Do the whole job for a model and return the run.
+
+    Args:
+        model: a short name, a bundled name, a folder or a Hugging Face id.
+        progress: is told of each step.
+        command: how the user called for it, for the record.
+        options: the fields of `RunSettings`.
+
+    Raises:
+        EnergyscopeError: with what to do; what was finished is kept.
+        KeyboardInterrupt: likewise kept.
+
+    """
+    settings = RunSettings(model, **options)
+    settings.check()
+    settings = replace(settings, name=settings.name or default_name(model, settings.root))
+    RunStore.check_free(str(settings.name), settings.root)
+    progress("load", settings.model, 0, 1)
+    loaded = load(settings)
+    evaluation, reason = _evaluation(loaded, settings)
+    workload = profile_inputs(
+        loaded,
+        batch_size=settings.batch_size,
+        sequence_length=settings.sequence_length,
+        evaluation=evaluation,
+        seed=settings.seed,
+    )
+    store = RunStore.create(str(settings.name), settings.root)
+    context = _Context(settings, loaded, evaluation, reason, workload, store, progress)
+    _open_document(context, command)
+    _run_stages(context)
+    return load_run(store.path)
+
+
+def default_name(model: str, root: Path) -> str:
+    """Return a free run name made of the model's name and the time (UTC)."""
+    stem = f"{Path(model).name or 'model'}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    taken = [name for number in range(2, 100) if not (root / (name := f"{stem}-{number}")).exists()]
+    return stem if not (root / stem).exists() else taken[0]
+
+
+def load(settings: RunSettings) -> LoadedModel:
+    """Load the model of the settings; ``auto`` precision is settled first."""
+    return load_model(
+        settings.model,
+        precision=resolve_precision(settings.model, settings.precision, settings.device),
+        device=settings.device,
+        weights=settings.weights,
+        seed=settings.seed,
+        trust_remote_code=settings.trust_remote_code,
+    )
+
+
+def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation | None, str | None]:
+    """Return the evaluation data, or why there is none; data that the user named must be there."""
+    if settings.weights == "random":
+        return None, "random weights: what a component is worth to meaningless predictions means nothing"
+    if "ablate" not in settings.stages:
+        return None, "not asked for"
+    try:
+        evaluation = load_evaluation(
+            loaded,
+            data=settings.data,
+            max_examples=settings.max_examples,
+            text_column=settings.text_column,
+            label_column=settings.label_column,
+        )
+    except DataError as error:
+        if settings.data is not None:
+            raise
+        return None, f"no evaluation data: {error}"
+    return evaluation, None
+
+
+def _open_document(context: _Context, command: str | None) -> None:
+    settings, loaded = context.settings, context.loaded
+    device = facts.device_facts(loaded.device)
+    environment = facts.environment()
+    context.store.update(
+        name=settings.name,
+        energyscope=environment["energyscope_llm"],
+        created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        command=command,
+        fingerprint=settings.fingerprint(
+            source=loaded.source, device=device["uuid"] or device["name"], versions=environment
+        ),
+        settings={**settings.document(), "precision": loaded.precision, "device": str(loaded.device)},
+        model=facts.model_facts(loaded),
+        workload=facts.workload_facts(context.workload, context.evaluation),
+        environment=environment,
+        device=device,
+        warnings=[],
+    )
+    context.store.stage("load", "done", seconds=loaded.seconds)
+
+
+def _run_stages(context: _Context) -> None:
+    steps: dict[str, Callable[[_Context], str | None]] = {
+        "profile": _profile,
+        "ablate": _ablate,
+        "correlate": _correlate,
+        "report": _report,
+    }
+    for name, step in steps.items():
+        if name not in context.settings.stages:
+            context.store.stage(name, "skipped", reason="not asked for")
+            continue
+        with _recorded(context, name) as started:
+            reason = step(context)
+            seconds = time.monotonic() - started
+            context.store.stage(name, "skipped" if reason else "done", reason=reason, seconds=seconds)
+
+
+@contextmanager
+def _recorded(context: _Context, name: str) -> Iterator[float]:
+    """Record a stage's state whatever happens in it, and keep what it finished."""
+    context.store.stage(name, "running")
+    try:
+        yield time.monotonic()
+    except KeyboardInterrupt:
+        context.store.stage(name, "interrupted", reason="stopped by the user")
+        salvage(context.store)
+        raise
+    except torch.OutOfMemoryError as error:
+        message = f"out of memory in {name}: lower --batch-size or --sequence-length, or use a smaller --precision"
+        _fail(context, name, message)
+        raise DeviceError(message) from error
+    except EnergyscopeError as error:
+        _fail(context, name, str(error))
+        raise
+
+
+def _fail(context: _Context, name: str, message: str) -> None:
+    context.store.stage(name, "failed", reason=message)
+    salvage(context.store)
+
+
+def _profile(context: _Context) -> None:
+    settings = context.settings
+    uuid = facts.gpu_uuid(context.loaded.device)
+    with open_meter(settings.meter, gpu_uuid=uuid, watts=settings.watts) as meter:
+        context.store.update(sensor=meter.describe())
+        profile(
+            context.loaded,
+            context.workload,
+            meter,
+            profile_settings(settings),
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+        context.store.update(sensor=meter.describe())
+        _write_trace(context.store, meter, str(context.loaded.device))
+    write_profile(context.store, read_journal(context.store.path))
+
+
+def profile_settings(settings: RunSettings) -> ProfileSettings:
+    """Return the profile's share of a run's settings."""
+    names = ("granularity", "layers", "passes", "window_s", "seed", "phase", "execution")
+    return ProfileSettings(**{name: getattr(settings, name) for name in names})
+
+
+def _write_trace(store: RunStore, meter: Meter, device: str) -> None:
+    """Keep the board's state at every tick of the profile; the modelled meter has none."""
+    states = meter.states(0.0, time.monotonic())
+    if states:
+        origin = states[0]["after_s"]
+        keep = ("energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
+        rows = [
+            {"time_s": state["after_s"] - origin, "device": device, **{key: state[key] for key in keep}}
+            for state in states
+        ]
+        store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
+
+
+def _ablate(context: _Context) -> str | None:
+    if context.evaluation is None:
+        return context.no_evaluation
+    settings, store = context.settings, context.store
+    tree = component_tree(context.loaded.model, context.loaded.adapter, settings.granularity)
+    result = ablate(
+        context.loaded.model,
+        tree,
+        context.evaluation,
+        methods=settings.methods,
+        seed=settings.seed,
+        on_row=lambda rows: store.journal({"stage": "ablate", "rows": rows}),
+        progress=lambda label, done, total: context.progress("ablate", label, done, total),
+    )
+    store.document["workload"]["evaluation"]["baseline"] = result.baseline
+    store.document["warnings"] += result.notes
+    write_impact(store, read_journal(store.path))
+    return None
+
+
+def _correlate(context: _Context) -> str | None:
+    context.progress("correlate", "energy against impact", 0, 1)
+    return write_correlation(context.store, seed=context.settings.seed)
+
+
+def _report(context: _Context) -> str | None:
+    context.progress("report", schema.REPORT_FILE, 0, 1)
+    context.store.stage("report", "done")  # the page says so of itself
+    try:
+        from energyscope.reporting.html import write_report
+
+        write_report(context.store.path)
+    except ImportError as error:
+        return f"{error.name} is not installed here: `energyscope report` renders it elsewhere"
+    return None

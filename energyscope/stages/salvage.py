@@ -1,0 +1,63 @@
+"""From a run's journal to its tables: at the end of a stage, and after an interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from energyscope.runs import schema
+from energyscope.runs.store import RunStore, load_run, read_journal
+from energyscope.stages import profile
+
+Entries = Sequence[Mapping[str, Any]]
+
+
+def salvage(store: RunStore) -> list[str]:
+    """Write every table that the journal allows and that is missing; return the names of those written."""
+    entries = read_journal(store.path)
+    written = []
+    if not (store.path / schema.ENERGY_FILE).exists() and write_profile(store, entries):
+        written.append(schema.ENERGY_FILE)
+    if not (store.path / schema.IMPACT_FILE).exists() and write_impact(store, entries):
+        written.append(schema.IMPACT_FILE)
+    if written:
+        write_correlation(store, seed=int(store.document.get("settings", {}).get("seed", 0)))
+    return written
+
+
+def write_profile(store: RunStore, entries: Entries) -> bool:
+    """Write the energy table, the closure and the passes; False if no window was finished."""
+    if not any("window" in entry for entry in entries):
+        return False
+    books = profile.recover(entries)
+    store.write_rows(schema.ENERGY_FILE, books.rows, schema.ENERGY_COLUMNS)
+    warnings = [*store.document.get("warnings", []), *profile.bystanders_of(entries)]
+    sensor = {**store.document.get("sensor", {}), "idle_w": profile.idle_power(entries)}
+    passes = profile.passes_of(entries)
+    store.update(closure=books.closure, passes=passes, sensor=sensor, warnings=list(dict.fromkeys(warnings)))
+    return True
+
+
+def write_impact(store: RunStore, entries: Entries) -> bool:
+    """Write the impact table; False if no ablation was finished."""
+    rows = [row for entry in entries if entry.get("stage") == "ablate" for row in entry["rows"]]
+    if rows:
+        store.write_rows(schema.IMPACT_FILE, rows, schema.IMPACT_COLUMNS)
+        store.update()
+    return bool(rows)
+
+
+def write_correlation(store: RunStore, *, seed: int) -> str | None:
+    """Write the merged table and the correlation; return why not, where a table is missing."""
+    from energyscope.stages.correlate import correlate, merge
+
+    run = load_run(store.path)
+    if run.energy is None or run.impact is None:
+        missing = "energy" if run.energy is None else "impact"
+        return f"no {missing} was measured: there is nothing to relate"
+    merged = merge(run.energy, run.impact)
+    store.write_rows(schema.MERGED_FILE, merged.to_dict("records"), schema.ENERGY_COLUMNS)
+    method = run.impact["method"].iloc[0]
+    document = correlate(run.energy, run.impact, impact_column=f"{method}:kl", modelled=run.modelled, seed=seed)
+    store.write_json(schema.CORRELATION_FILE, document)
+    return None

@@ -1,0 +1,95 @@
+"""What a run was asked to do: one frozen record, checked before anything is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
+from energyscope.errors import UsageError
+from energyscope.metering.meter import DEFAULT_WATTS, METERS
+
+METHODS = ("zero", "mean")
+RUN_STAGES = ("profile", "ablate", "correlate", "report")
+Stage = Literal["profile", "ablate", "correlate", "report"]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of `energyscope run`; each is an option of the command line.
+
+    ``precision`` ``auto`` is what the weights are stored in on a GPU, and fp32 on a CPU. ``window_s`` None is
+    the meter's own; ``max_examples`` None is all of the evaluation data.
+    """
+
+    model: str
+    name: str | None = None
+    root: Path = Path("runs")
+    weights: Literal["pretrained", "random"] = "pretrained"
+    precision: str = "auto"
+    device: str = "auto"
+    granularity: Granularity = "medium"
+    layers: Literal["mean", "all"] = "mean"
+    phase: str = "prefill"
+    execution: str = "eager"
+    batch_size: int = 1
+    sequence_length: int | None = None
+    meter: str = "auto"
+    watts: float = DEFAULT_WATTS
+    passes: int = 5
+    window_s: float | None = None
+    methods: tuple[str, ...] = METHODS
+    data: str | None = None
+    text_column: str = "text"
+    label_column: str = "label"
+    max_examples: int | None = None
+    seed: int = 0
+    stages: tuple[str, ...] = RUN_STAGES
+    trust_remote_code: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            UsageError: an unknown word or a number out of range, with what to give instead.
+
+        """
+        _one_of("--granularity", self.granularity, GRANULARITIES)
+        _one_of("--layers", self.layers, ("mean", "all"))
+        _one_of("--weights", self.weights, ("pretrained", "random"))
+        _one_of("--phase", self.phase, ("prefill",))
+        _one_of("--execution", self.execution, ("eager",))
+        _one_of("--meter", self.meter, METERS)
+        for stage in self.stages:
+            _one_of("--stages", stage, RUN_STAGES)
+        for method in self.methods:
+            _one_of("--methods", method, METHODS)
+        _at_least("--passes", self.passes, 1)
+        _at_least("--batch-size", self.batch_size, 1)
+        _at_least("--sequence-length", self.sequence_length, 1)
+        _at_least("--max-examples", self.max_examples, 2)
+        if self.window_s is not None and not 0 < self.window_s <= 600:
+            raise UsageError(f"--window must be above 0 and at most 600 seconds, not {self.window_s:g}")
+
+    def document(self) -> dict[str, Any]:
+        """Return the settings as plain data, for run.json."""
+        return {**asdict(self), "root": str(self.root)}
+
+    def fingerprint(self, **inputs: Any) -> str:
+        """Return a digest of everything that decides what is measured, the given inputs included."""
+        settings = {key: value for key, value in self.document().items() if key not in {"name", "root", "stages"}}
+        text = json.dumps({**settings, **inputs}, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _one_of(option: str, word: str, known: tuple[str, ...]) -> None:
+    if word not in known:
+        raise UsageError(f"{option} {word!r} is not known{did_you_mean(word, list(known))}")
+
+
+def _at_least(option: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise UsageError(f"{option} must be {least} or more, not {value}")

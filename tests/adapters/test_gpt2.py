@@ -1,0 +1,54 @@
+"""The GPT-2 adapter, on a tiny model without weights."""
+
+from __future__ import annotations
+
+import pytest
+from adapter_checks import kinds_of_a_layer, meta_model, parameters, parameters_without_component, tiny_model
+
+from energyscope.adapters import adapter_for, load_adapter
+from energyscope.components import component_tree
+
+ADAPTER = load_adapter("gpt2")
+
+
+def test_serves_its_family_as_a_language_model() -> None:
+    """GPT-2 is served by this adapter, judged by perplexity on WikiText-2."""
+    assert adapter_for("gpt2") is ADAPTER
+    assert (ADAPTER.task, ADAPTER.metric, ADAPTER.dataset) == ("next-token", "perplexity", "wikitext2")
+
+
+def test_every_layer_has_its_blocks_and_sub_components() -> None:
+    """A layer is norm, attention, norm, MLP; query, key and value are one projection."""
+    assert kinds_of_a_layer("gpt2") == {
+        "ln_1": ["norm"],
+        "attn": ["attention", "attention.qkv", "attention.output"],
+        "ln_2": ["norm"],
+        "mlp": ["mlp", "mlp.up", "mlp.down", "mlp.activation"],
+    }
+
+
+def test_ends_of_the_model_are_components_at_coarse() -> None:
+    """Both embeddings, the layers, the last norm and the head are measured at coarse granularity."""
+    tree = component_tree(tiny_model("gpt2"), ADAPTER, "coarse")
+    assert [component.kind for component in tree.children("model")] == [
+        "embedding", "embedding", "layer", "layer", "norm", "lm_head",
+    ]  # fmt: skip
+
+
+def test_every_parameter_belongs_to_a_component() -> None:
+    """No weight is outside the components, so none of its energy is unexplained by construction."""
+    assert parameters_without_component("gpt2") == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("gpt2", 124_439_808),
+        ("gpt2-medium", 354_823_168),
+        ("gpt2-large", 774_030_080),
+        ("gpt2-xl", 1_557_611_200),
+    ],
+)
+def test_checkpoints_have_the_published_sizes(name: str, count: int) -> None:
+    """Each shipped configuration has exactly the published number of parameters."""
+    assert parameters(meta_model(ADAPTER, name)) == count

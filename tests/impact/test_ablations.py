@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutput
+
+from energyscope.impact.ablations import (
+    Effect,
+    Mean,
+    MeanGatherer,
+    ablated,
+    change_for,
+    first_tensor,
+    position_weights,
+    replace_by,
+    with_first_tensor,
+    zero,
+)
+
+MASK = torch.tensor([[1, 1, 1], [1, 0, 0]]).bool()
+VALUES = torch.tensor([[[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [[6.0, 4.0], [99.0, 99.0], [torch.nan, 0.0]]])
+
+
+class Pair(NamedTuple):
+    hidden: Tensor
+    weights: Tensor | None
+
+
+class Returning(nn.Module):
+    """Gives back what it is called with, as a module whose output is known."""
+
+    def forward(self, output: Any) -> Any:
+        return output
+
+
+def effect_of(values: Tensor, change: Any, mask: Tensor) -> tuple[Tensor, Effect]:
+    module, effect = Returning(), Effect()
+    with ablated(module, change, mask, effect):
+        output = module(values)
+    return output, effect
+
+
+def test_zero_ablation_changes_all_of_the_output() -> None:
+    """GIVEN an output, WHEN it is zeroed, THEN zeros come out and the relative change is exactly 1."""
+    output, effect = effect_of(VALUES, zero, MASK)
+    assert not output.any()
+    assert effect.relative_change == 1.0
+    assert effect.why_invalid() is None
+
+
+def test_mean_leaves_padding_out() -> None:
+    """GIVEN padding with absurd values, THEN the mean is that of the four real positions, worked out by hand."""
+    module = Returning()
+    gatherer = MeanGatherer({"it": module})
+    with gatherer.listening(MASK):
+        module(VALUES)
+    vector = gatherer.means["it"].vector()
+    assert vector is not None
+    assert vector.tolist() == [3.0, 1.0]
+
+
+def test_mean_over_batches_weighs_positions_alike() -> None:
+    """GIVEN batches of one and of three positions, THEN every position counts once."""
+    mean = Mean()
+    for values in (torch.full((1, 1, 2), 8.0), torch.zeros(1, 3, 2)):
+        mean.add(values, position_weights(values, torch.ones(values.shape[:2])))
+    vector = mean.vector()
+    assert vector is not None
+    assert vector.tolist() == [2.0, 2.0]
+
+
+def test_relative_change_of_mean_ablation() -> None:
+    """GIVEN outputs 1 and 3 whose mean 2 replaces them, THEN the change is sqrt(2)/sqrt(10)."""
+    values = torch.tensor([[[1.0], [3.0]]])
+    output, effect = effect_of(values, replace_by(torch.tensor([2.0])), torch.ones(1, 2))
+    assert output.tolist() == [[[2.0], [2.0]]]
+    assert effect.relative_change == pytest.approx((2 / 10) ** 0.5)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_hooks_are_removed_after_errors(error: type[BaseException]) -> None:
+    """GIVEN an error or Ctrl-C within the context, THEN no hook is left and the module is as before."""
+    module = Returning()
+    with pytest.raises(error), ablated(module, zero, MASK, Effect()):
+        raise error
+    gatherer = MeanGatherer({"it": module})
+    with pytest.raises(error), gatherer.listening(MASK):
+        raise error
+    assert not module._forward_hooks
+    assert module(VALUES) is VALUES
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        (VALUES, "weights"),
+        [None, VALUES],
+        Pair(VALUES, None),
+        BaseModelOutput(last_hidden_state=VALUES),
+        {"states": VALUES},
+    ],
+)
+def test_containers_keep_their_type(output: Any) -> None:
+    """GIVEN a tuple, list, named tuple, model output or mapping, THEN only its first tensor is exchanged."""
+    changed = torch.zeros(1)
+    found = with_first_tensor(output, changed)
+    assert type(found) is type(output)
+    assert first_tensor(found) is changed
+    assert first_tensor(output) is VALUES
+    assert len(found) == len(output)
+
+
+def test_model_output_changes_its_attribute_too() -> None:
+    """GIVEN a model output, THEN the attribute and the item both hold the change."""
+    changed = torch.zeros(1)
+    found = with_first_tensor(BaseModelOutput(last_hidden_state=VALUES), changed)
+    assert found.last_hidden_state is changed
+    assert found[0] is changed
+
+
+def test_every_call_of_a_shared_module_is_changed() -> None:
+    """GIVEN a module that is called twice in a pass, THEN both calls are changed and counted."""
+    module, effect = nn.Linear(2, 2), Effect()
+    with ablated(module, zero, torch.ones(1, 3), effect), torch.no_grad():
+        module(module(torch.ones(1, 3, 2)) + 1)
+    assert effect.calls == 2
+    assert effect.relative_change == 1.0
+
+
+def test_unchanged_output_is_invalid() -> None:
+    """GIVEN outputs that are zero, or already their mean, THEN ablation proves nothing and says so."""
+    _, zeroed = effect_of(torch.zeros(2, 3, 2), zero, MASK)
+    assert "did not change" in str(zeroed.why_invalid())
+    _, meaned = effect_of(torch.full((2, 3, 2), 0.1), replace_by(torch.full((2,), 0.1 + 1e-9)), MASK)
+    assert meaned.why_invalid() is not None
+
+
+def test_change_of_rounding_only_is_invalid() -> None:
+    """GIVEN a replacement that differs by half a step of BF16, THEN that does not pass for an effect."""
+    values = torch.full((2, 3, 2), 1.0, dtype=torch.bfloat16)
+    _, effect = effect_of(values, replace_by(torch.full((2,), 1.0 + 2**-7)), MASK)
+    assert "rounding" in str(effect.why_invalid())
+
+
+def test_non_finite_output_is_invalid() -> None:
+    """GIVEN a component whose output is NaN on the data, THEN the effect says so and has no value."""
+    _, effect = effect_of(torch.full((2, 3, 2), torch.nan), zero, MASK)
+    assert effect.relative_change is None
+    assert "not finite" in str(effect.why_invalid())
+
+
+def test_uncalled_module_is_invalid_for_both_methods() -> None:
+    """GIVEN a module that no pass calls, THEN neither method applies, and the reason says so."""
+    mean = MeanGatherer({"it": Returning()}).means["it"]
+    for method in ("zero", "mean"):
+        assert "not called" in str(change_for(method, mean))
+
+
+@pytest.mark.parametrize("output", [torch.ones(2, 3, 2, dtype=torch.long), None, "text"])
+def test_outputs_without_features_are_left_alone(output: Any) -> None:
+    """GIVEN integers or no tensor, THEN the output passes unchanged and the reason is kept for both methods."""
+    module, effect = Returning(), Effect()
+    gatherer = MeanGatherer({"it": module})
+    with gatherer.listening(MASK), ablated(module, zero, MASK, effect):
+        assert module(output) is output
+    assert effect.why_invalid() is not None
+    assert isinstance(change_for("zero", gatherer.means["it"]), str)
+
+
+def test_features_that_vary_have_no_mean() -> None:
+    """GIVEN outputs of 2 and then 3 features, THEN zeroing works and the mean is undefined, with the reason."""
+    mean = Mean()
+    for features in (2, 3):
+        mean.add(torch.ones(1, 2, features), torch.ones(1, 2, 1))
+    assert change_for("zero", mean) is zero
+    assert "number of features" in str(change_for("mean", mean))
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((2, 3, 5), [[[1], [1], [1]], [[1], [0], [0]]]),
+        ((1, 3, 5), [[[2], [1], [1]]]),
+        ((6, 5), [[1], [1], [1], [1], [0], [0]]),
+        ((2, 5), [[1], [1]]),
+    ],
+)
+def test_positions_count_by_the_shape_of_the_output(shape: tuple[int, ...], expected: list[Any]) -> None:
+    """GIVEN per-token, shared, flattened and pooled outputs, THEN each position counts as often as it is real."""
+    assert position_weights(torch.zeros(shape), MASK).tolist() == expected
+
+
+def test_mean_replacement_may_be_changed_in_place() -> None:
+    """GIVEN a model that adds to the output in place, THEN one position's sum does not reach another's."""
+    changed = replace_by(torch.tensor([1.0, 2.0]))(torch.zeros(2, 3, 2))
+    changed[0, 0] += 5
+    assert changed[1, 2].tolist() == [1.0, 2.0]

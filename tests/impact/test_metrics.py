@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from energyscope.impact.metrics import (
+    Outcomes,
+    accuracy_difference,
+    bootstrap,
+    bootstrap_weights,
+    mean_kl,
+    perplexity,
+    perplexity_difference,
+    top1_agreement,
+)
+
+
+def outcomes(**changed: list[float]) -> Outcomes:
+    """Two examples, of 2 and 3 tokens, of which the original gets one each right."""
+    values = {
+        "kl": [0.1, 0.3],
+        "nll": [4.0, 6.0],
+        "reference_nll": [2.0, 3.0],
+        "predictions": [2.0, 3.0],
+        "correct": [0.0, 1.0],
+        "reference_correct": [1.0, 1.0],
+        "agreement": [0.5, 1.0],
+    }
+    return Outcomes(**{name: np.array(value) for name, value in (values | changed).items()})
+
+
+def test_kl_and_agreement_are_means_over_examples() -> None:
+    """GIVEN two examples of different length, THEN each counts once, however many tokens it has."""
+    found = outcomes()
+    assert mean_kl(found).value == pytest.approx(0.2)
+    assert top1_agreement(found).value == pytest.approx(0.75)
+
+
+def test_perplexity_is_over_tokens() -> None:
+    """GIVEN 5 nats over 5 tokens, and 10 after the change, THEN the difference is e^2 - e^1."""
+    assert perplexity(np.array([2.0, 3.0]), np.array([2.0, 3.0])) == pytest.approx(math.e)
+    assert perplexity_difference(outcomes()).value == pytest.approx(math.exp(2) - math.e)
+
+
+def test_accuracy_difference_is_changed_minus_original() -> None:
+    """GIVEN four examples, of which the change spoils two and mends one, THEN the difference is -1/4."""
+    found = Outcomes(
+        kl=np.zeros(4),
+        nll=np.ones(4),
+        reference_nll=np.ones(4),
+        predictions=np.ones(4),
+        correct=np.array([0.0, 0.0, 1.0, 1.0]),
+        reference_correct=np.array([1.0, 1.0, 0.0, 1.0]),
+        agreement=np.ones(4),
+    )
+    assert accuracy_difference(found).value == pytest.approx(-0.25)
+
+
+def test_accuracy_without_labels_is_unknown() -> None:
+    """GIVEN data without labels, THEN the accuracy difference is None with the reason, not 0."""
+    nothing = [math.nan, math.nan]
+    estimate = accuracy_difference(outcomes(nll=nothing, reference_nll=nothing, correct=nothing))
+    assert estimate.value is None
+    assert "no labels" in estimate.reason
+
+
+def test_overflowing_perplexity_is_unknown() -> None:
+    """GIVEN a likelihood so small that the perplexity overflows, THEN it is None with a reason."""
+    estimate = perplexity_difference(outcomes(nll=[4000.0, 6000.0]))
+    assert estimate.value is None
+    assert estimate.reason == "not finite"
+
+
+def test_one_example_has_no_interval() -> None:
+    """GIVEN one example, THEN the value is known and the interval is not, with the reason."""
+    estimate = bootstrap(lambda weights: weights @ np.array([3.0]), 1)
+    assert (estimate.value, estimate.ci_low, estimate.ci_high) == (3.0, None, None)
+    assert "one example" in estimate.reason
+
+
+def test_non_finite_examples_are_counted() -> None:
+    """GIVEN a NaN divergence and, elsewhere, an infinite likelihood, THEN two examples are bad."""
+    assert outcomes(kl=[math.nan, 0.0], nll=[1.0, math.inf]).non_finite() == 2
+    assert outcomes().non_finite() == 0
+
+
+def test_concatenate_keeps_the_order() -> None:
+    """GIVEN the outcomes of two batches, THEN joined they hold the examples of both in order."""
+    joined = Outcomes.concatenate([outcomes(), outcomes(kl=[0.5, 0.7])])
+    assert joined.kl.tolist() == [0.1, 0.3, 0.5, 0.7]
+    assert len(joined) == 4
+
+
+def test_same_seed_gives_the_same_interval() -> None:
+    """GIVEN the same data, THEN the seed decides the interval."""
+    many = Outcomes(np.arange(40.0) ** 1.7, *[np.ones(40)] * 6)
+    assert mean_kl(many, seed=1) == mean_kl(many, seed=1)
+    assert mean_kl(many, seed=1) != mean_kl(many, seed=2)
+
+
+@given(st.integers(1, 40), st.integers(0, 5))
+def test_every_resample_draws_as_many_examples(count: int, seed: int) -> None:
+    """Resamples are as large as the sample."""
+    weights = bootstrap_weights(count, 50, seed)
+    assert (weights.sum(1) == count).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
+def test_interval_stays_within_the_examples(values: list[float]) -> None:
+    """The interval of a mean lies between the smallest and the largest example, low before high."""
+    found = Outcomes(np.array(values), *[np.ones(len(values))] * 6)
+    estimate = mean_kl(found)
+    assert estimate.ci_low is not None
+    assert estimate.ci_high is not None
+    slack = 1e-9 * max(values)
+    assert min(values) - slack <= estimate.ci_low <= estimate.ci_high <= max(values) + slack
+
+
+def test_bootstrap_interval_covers_the_population() -> None:
+    """GIVEN samples of 60 from a skewed population, THEN 95 % intervals of the mean cover it about as often."""
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        sample = rng.exponential(1.0, 60)
+        estimate = mean_kl(Outcomes(sample, *[np.ones(60)] * 6))
+        assert estimate.ci_low is not None
+        assert estimate.ci_high is not None
+        covered += estimate.ci_low <= 1.0 <= estimate.ci_high
+    assert 0.90 <= covered / 400 <= 0.98
+
+
+def test_paired_perplexity_interval_is_narrow() -> None:
+    """GIVEN examples that differ a lot and a change that adds the same to each, THEN pairing keeps 0 outside."""
+    rng = np.random.default_rng(0)
+    tokens = np.full(50, 10.0)
+    reference = rng.uniform(5, 35, 50)
+    found = Outcomes(np.ones(50), reference + 0.5, reference, tokens, np.ones(50), np.ones(50), np.ones(50))
+    estimate = perplexity_difference(found)
+    assert estimate.ci_low is not None
+    assert estimate.ci_low > 0
+
+
+def test_perplexity_interval_resamples_tokens_with_their_texts() -> None:
+    """GIVEN texts of different length that all have the same nats per token, THEN the interval has no width."""
+    tokens = np.arange(1.0, 31.0)
+    found = Outcomes(np.ones(30), 2 * tokens, tokens, tokens, tokens, tokens, tokens)
+    estimate = perplexity_difference(found)
+    assert estimate.ci_low == pytest.approx(math.exp(2) - math.e)
+    assert estimate.ci_high == pytest.approx(math.exp(2) - math.e)

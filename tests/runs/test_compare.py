@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from run_builder import Shape, build_run
+
+from energyscope.errors import UsageError
+from energyscope.runs.compare import Difference, compare
+
+
+def _named(differences: tuple[Difference, ...], name: str) -> Difference:
+    return next(item for item in differences if item.name == name)
+
+
+def test_less_energy_is_shown_as_less(tmp_path: Path) -> None:
+    """GIVEN two runs of one model on one board, WHEN the second needs a tenth less, THEN the verdict is less."""
+    first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.9))
+    pair = compare([first, second]).pairs[0]
+    energy = _named(pair.whole, "energy per forward pass")
+    assert energy.verdict == "less"
+    assert energy.relative is not None
+    assert energy.relative.value == pytest.approx(0.9)
+    assert energy.change is not None
+    assert energy.change.excludes(0.0)
+    assert pair.alignment == "component"
+    assert {part.verdict for part in pair.parts} == {"less"}
+    assert compare([second, first]).pairs[0].whole[0].verdict == "more"
+
+
+def test_a_difference_within_the_intervals_is_not_shown(tmp_path: Path) -> None:
+    """GIVEN a second run 0.3 % dearer with intervals of about 0.8 %, THEN no difference is shown."""
+    first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=1.003))
+    energy = compare([first, second]).pairs[0].whole[0]
+    assert energy.verdict == "no difference shown"
+    assert energy.reason == "the interval of the difference includes zero"
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "said"),
+    [
+        ("device", {"uuid": "GPU-2222"}, "GPU board: GPU-1111 against GPU-2222"),
+        ("environment", {"driver": "590.1"}, "driver: 580.65 against 590.1"),
+        ("settings", {"execution": "cuda-graph"}, "execution: eager against cuda-graph"),
+        ("workload", {"sequence_length": 256}, "sequence length: 128 against 256"),
+        ("sensor", {"meter": "nvml-power"}, "meter: nvml against nvml-power"),
+        ("device", {"power_limit_w": None}, "power limit: 700.0 against not stated"),
+    ],
+)
+def test_other_conditions_are_not_comparable(
+    tmp_path: Path, section: str, change: dict[str, object], said: str
+) -> None:
+    """GIVEN another board, driver, execution, workload or meter, THEN joules get no verdict and the reason is said."""
+    first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5), **{section: change})
+    pair = compare([first, second]).pairs[0]
+    assert said in pair.obstacles
+    assert {item.verdict for item in pair.parts} == {"not comparable"}
+    assert said in (pair.whole[0].reason or "")
+
+
+def test_predictions_are_compared_across_boards(tmp_path: Path) -> None:
+    """GIVEN another board, THEN perplexity still differs by what it differs, since the board does not change it."""
+    evaluation = {"source": "tiny-gpt2 held-out", "examples": 200, "baseline": {"perplexity": 7.0}}
+    second = build_run(tmp_path / "b", device={"uuid": "GPU-2"}, workload={"evaluation": evaluation})
+    item = _named(compare([build_run(tmp_path / "a"), second]).pairs[0].whole, "perplexity")
+    assert item.change is not None
+    assert item.change.value == pytest.approx(0.58)
+    assert item.reason == "no interval is known for it"
+
+
+def test_other_models_are_aligned_by_kind(tmp_path: Path) -> None:
+    """GIVEN models of different depth, THEN kinds are compared, each added up over its components."""
+    first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(layers=8))
+    pair = compare([first, second]).pairs[0]
+    assert pair.alignment == "kind"
+    up = _named(pair.parts, "mlp.up")
+    assert up.relative is not None
+    assert up.relative.value == pytest.approx(2.0)
+    assert up.verdict == "more"
+
+
+def test_a_kind_in_one_run_alone_is_not_comparable(tmp_path: Path) -> None:
+    """GIVEN a fine and a medium run, THEN kinds of both are compared and sub-components of one are not."""
+    pair = compare([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(granularity="medium"))]).pairs[0]
+    assert _named(pair.parts, "attention").change is not None
+    missing = _named(pair.parts, "attention.qkv")
+    assert (missing.verdict, missing.reason) == ("not comparable", "only one of the runs has it")
+    assert missing.change is None
+
+
+def test_modelled_against_modelled_says_that_it_compares_time(tmp_path: Path) -> None:
+    """GIVEN two modelled runs, THEN they are comparable, with a note on what a joule means there."""
+    shape = Shape(modelled=True)
+    pair = compare([build_run(tmp_path / "a", shape), build_run(tmp_path / "b", shape)]).pairs[0]
+    assert not pair.obstacles
+    assert any("MODELLED" in note for note in pair.notes)
+    measured = compare([build_run(tmp_path / "c"), build_run(tmp_path / "d", shape)]).pairs[0]
+    assert "meter: nvml against modelled" in measured.obstacles
+
+
+def test_largest_first(tmp_path: Path) -> None:
+    """The parts are ranked by the size of their change, those without one last."""
+    pair = compare([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(layers=8))]).pairs[0]
+    sizes = [abs(part.change.value) for part in pair.largest if part.change]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_one_run_is_not_enough(tmp_path: Path) -> None:
+    """GIVEN one run, THEN a usage error says how to call it."""
+    with pytest.raises(UsageError, match="at least two runs"):
+        compare([build_run(tmp_path / "a")])

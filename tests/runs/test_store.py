@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_builder import Shape, build_run, energy_rows
+
+from energyscope.errors import RunError, UsageError
+from energyscope.runs import schema
+from energyscope.runs.store import RunStore, find_run, list_runs, load_run, read_journal, write_text
+
+
+def test_a_run_reads_back_as_written(tmp_path: Path) -> None:
+    """GIVEN a written run, THEN its tables come back with the same values and the contract's first columns."""
+    rows = energy_rows(Shape())
+    run = build_run(tmp_path / "run")
+    assert run.energy is not None
+    assert tuple(run.energy.columns[:35]) == schema.ENERGY_COLUMNS[:35]
+    assert run.energy["energy_mj"].tolist() == [row.energy_mj for row in rows]
+    assert run.energy.loc[0, "parent"] is None
+    assert run.energy["layer"].isna().sum() == 4
+    assert run.impact is not None
+    assert run.correlation is not None
+
+
+def test_a_stage_that_did_not_run_leaves_no_table(tmp_path: Path) -> None:
+    """GIVEN a run without impact, THEN its tables are None and no file is there."""
+    run = build_run(tmp_path / "run", Shape(impact=False))
+    assert run.impact is None
+    assert run.merged is None
+    assert run.correlation is None
+    assert not (run.path / schema.IMPACT_FILE).exists()
+
+
+def test_unknown_numbers_are_null(tmp_path: Path) -> None:
+    """NaN and infinity become null, numpy numbers plain ones: the file is valid JSON."""
+    store = RunStore.create("run", tmp_path)
+    store.update(closure={"energy": math.nan, "time": np.float32(0.5)}, sizes=(math.inf, np.int64(3)))
+    document = json.loads((store.path / schema.RUN_FILE).read_text())
+    assert document["closure"] == {"energy": None, "time": 0.5}
+    assert document["sizes"] == [None, 3]
+
+
+def test_a_name_that_exists_is_refused(tmp_path: Path) -> None:
+    """GIVEN a run of that name, THEN creating it again is a usage error and the run stays."""
+    run = build_run(tmp_path / "run")
+    with pytest.raises(UsageError, match="choose another --name"):
+        RunStore.create("run", tmp_path)
+    assert load_run(run.path).energy is not None
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/tmp/x"])
+def test_names_that_are_paths_are_refused(tmp_path: Path, name: str) -> None:
+    """A run name is one plain name."""
+    with pytest.raises(UsageError, match="not a run name"):
+        RunStore.create(name, tmp_path)
+
+
+def test_runs_are_found_by_path_name_prefix_and_report(tmp_path: Path) -> None:
+    """A run is found by its path, its name, a unique prefix, or its report's path."""
+    path = build_run(tmp_path / "gpt2-1").path
+    build_run(tmp_path / "llama-1")
+    (path / schema.REPORT_FILE).write_text("page")
+    assert find_run(path) == path
+    assert find_run("gpt2-1", tmp_path) == path
+    assert find_run("g", tmp_path) == path
+    assert find_run(path / schema.REPORT_FILE) == path
+
+
+def test_an_ambiguous_prefix_names_the_runs(tmp_path: Path) -> None:
+    """GIVEN a prefix of two runs, THEN the error names both."""
+    build_run(tmp_path / "gpt2-1")
+    build_run(tmp_path / "gpt2-2")
+    with pytest.raises(RunError, match="gpt2-1, gpt2-2"):
+        find_run("gpt2", tmp_path)
+
+
+def test_runs_are_listed_oldest_first(tmp_path: Path) -> None:
+    """Directories that are not runs are left out."""
+    (tmp_path / "other").mkdir()
+    paths = [build_run(tmp_path / name).path for name in ("b", "a")]
+    assert list_runs(tmp_path) == paths
+    assert list_runs(tmp_path / "none") == []
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    """GIVEN a run of a newer schema, THEN the error says to upgrade."""
+    path = build_run(tmp_path / "run").path
+    document = json.loads((path / schema.RUN_FILE).read_text())
+    (path / schema.RUN_FILE).write_text(json.dumps({**document, "schema": schema.SCHEMA_VERSION + 1}))
+    with pytest.raises(RunError, match="upgrade"):
+        load_run(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        (schema.RUN_FILE, "{", "cannot be read"),
+        (schema.RUN_FILE, "[]", "not a JSON object"),
+        (schema.RUN_FILE, "{}", "no schema version"),
+        (schema.ENERGY_FILE, "component,kind\nmodel,model\n", "lacks the columns layer"),
+        (schema.CORRELATION_FILE, "", "cannot be read"),
+    ],
+)
+def test_broken_files_are_one_clear_error(tmp_path: Path, file: str, content: str, said: str) -> None:
+    """GIVEN a broken file in a run, THEN one error names it."""
+    path = build_run(tmp_path / "run").path
+    (path / file).write_text(content)
+    with pytest.raises(RunError, match=said):
+        load_run(path)
+
+
+def test_the_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
+    """GIVEN a crash while a line was written, THEN the lines before it are read."""
+    store = RunStore.create("run", tmp_path)
+    store.journal({"component": "a", "energy_mj": 1.5})
+    store.journal({"component": "b", "energy_mj": None})
+    with (store.path / schema.JOURNAL_FILE).open("a") as file:
+        file.write('{"component": "c", "ene')
+    assert [entry["component"] for entry in read_journal(store.path)] == ["a", "b"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    """GIVEN text that cannot be encoded, THEN the old file stays and nothing else is left behind."""
+    target = tmp_path / "file.txt"
+    write_text(target, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(target, "\ud800")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]

@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from energyscope_adapters import distilbert, gpt2, llama
+from torch import Tensor, nn
+from transformers import (
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from energyscope.adapters import Adapter, Part
+from energyscope.components import ComponentTree, component_tree
+from energyscope.errors import DataError, ModelError, UsageError
+from energyscope.impact.predictions import Reference
+from energyscope.runs.schema import ImpactRow
+from energyscope.stages.ablate import AblationResult, ablate
+from energyscope.workloads import Evaluation
+
+WORDS = 40
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def tiny_gpt2() -> GPT2LMHeadModel:
+    torch.manual_seed(0)
+    tokens = {"vocab_size": WORDS, "bos_token_id": 0, "eos_token_id": 0}
+    return GPT2LMHeadModel(
+        GPT2Config(n_layer=2, n_embd=32, n_head=2, n_positions=16, initializer_range=0.3, **tokens)
+    )
+
+
+def tiny_llama() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=WORDS, num_hidden_layers=2, initializer_range=0.3, **shape))
+
+
+def tiny_distilbert() -> DistilBertForSequenceClassification:
+    torch.manual_seed(0)
+    shape = {"dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 2, "max_position_embeddings": 16}
+    config = DistilBertConfig(vocab_size=WORDS, initializer_range=0.3, **shape)
+    return DistilBertForSequenceClassification(config)
+
+
+FAMILIES: dict[str, tuple[Callable[[], nn.Module], Adapter]] = {
+    "gpt2": (tiny_gpt2, gpt2.adapter),
+    "llama": (tiny_llama, llama.adapter),
+    "distilbert": (tiny_distilbert, distilbert.adapter),
+}
+
+
+def sentences(count: int = 12, seed: int = 1) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(3, 11, (count,), generator=generator).tolist()
+    return [torch.randint(1, WORDS, (length,), generator=generator) for length in lengths]
+
+
+def evaluation(
+    task: Any, texts: list[Tensor], *, batch: int = 4, width: int | None = None, filler: int = 0
+) -> Evaluation:
+    """Pad texts to the right, to the longest of their batch or to ``width``; labels alternate."""
+    batches, labels = [], []
+    for start in range(0, len(texts), batch):
+        part = texts[start : start + batch]
+        ids = torch.full((len(part), width or max(map(len, part))), filler)
+        mask = torch.zeros_like(ids)
+        for row, text in enumerate(part):
+            ids[row, : len(text)] = text
+            mask[row, : len(text)] = 1
+        batches.append({"input_ids": ids, "attention_mask": mask})
+        labels.append(torch.arange(start, start + len(part)) % 2)
+    wanted = tuple(labels) if task == "classification" else None
+    return Evaluation(source="test texts", task=task, batches=tuple(batches), labels=wanted, examples=len(texts))
+
+
+def family(name: str) -> tuple[nn.Module, ComponentTree, Adapter]:
+    build, adapter = FAMILIES[name]
+    model = build().eval()
+    return model, component_tree(model, adapter, "fine"), adapter
+
+
+def value(result: AblationResult, component: str, metric: str, method: str = "zero") -> float | None:
+    return row_of(result, component, metric, method).value
+
+
+def row_of(result: AblationResult, component: str, metric: str, method: str = "zero") -> ImpactRow:
+    (row,) = [row for row in result.rows if (row.component, row.method, row.metric) == (component, method, metric)]
+    return row
+
+
+def hooks(model: nn.Module) -> int:
+    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
+
+
+class Branches(nn.Module):
+    """Two branches over an embedding; the ``dead`` one is multiplied by zero, the ``silent`` one puts out zeros.
+
+    ``spare`` is never called; ``poison`` divides by its output, so that removing it breaks the model.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Embedding(WORDS, 8)
+        self.live, self.dead, self.silent, self.spare = (nn.Linear(8, 8) for _ in range(4))
+        self.poison = nn.Softplus()
+        self.head = nn.Linear(8, WORDS)
+        nn.init.zeros_(self.silent.weight)
+        nn.init.zeros_(self.silent.bias)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, use_cache: bool = False) -> Any:
+        x = self.embed(input_ids)
+        x = self.live(x) + 0 * self.dead(x) + self.silent(x)
+        return SimpleNamespace(logits=self.head(x / self.poison(x)))
+
+
+BRANCHES = Adapter(
+    name="branches",
+    model_types=("branches",),
+    task="next-token",
+    layers="",
+    parts=tuple(
+        Part("mlp", name, "coarse") for name in ("embed", "live", "dead", "silent", "spare", "poison", "head")
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def branches() -> AblationResult:
+    model = Branches()
+    return ablate(model, component_tree(model, BRANCHES, "coarse"), evaluation("next-token", sentences()))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_component_of_each_family_gets_its_rows(name: str) -> None:
+    """GIVEN a model of each shipped family, THEN every component but the root has four rows for each method."""
+    model, tree, adapter = family(name)
+    result = ablate(model, tree, evaluation(adapter.task, sentences()))
+    quality = f"{adapter.metric}_difference"
+    expected = [
+        (part.name, method, metric)
+        for part in list(tree)[1:]
+        for method in ("zero", "mean")
+        for metric in ("kl", quality, "top1_agreement", "output_change")
+    ]
+    assert [(row.component, row.method, row.metric) for row in result.rows] == expected
+    assert all(row.examples == 12 for row in result.rows)
+    for row in result.rows:
+        assert row.valid == (row.value is not None)
+        assert row.valid or row.reasons
+    assert sum(row.valid for row in result.rows) > len(result.rows) / 2
+    assert result.baseline["examples"] == 12
+    assert adapter.metric in result.baseline
+    assert result.notes == []
+    assert hooks(model) == 0
+
+
+def test_rows_equal_a_plain_computation() -> None:
+    """GIVEN an MLP silenced by its last projection's weights, THEN ablation by hook finds the same numbers."""
+    model, tree, _ = family("gpt2")
+    texts = sentences()
+    result = ablate(model, tree, evaluation("next-token", texts), methods=("zero",))
+    changed = tiny_gpt2().eval()
+    projection: Any = changed.transformer.h[1].mlp.c_proj
+    nn.init.zeros_(projection.weight)
+    nn.init.zeros_(projection.bias)
+    divergences, nll, reference_nll, tokens = [], 0.0, 0.0, 0
+    with torch.no_grad():
+        for text in texts:  # one at a time: without padding
+            log_p = model(text[None]).logits[0, :-1].double().log_softmax(-1)
+            log_q = changed(text[None]).logits[0, :-1].double().log_softmax(-1)
+            divergences.append(float((log_p.exp() * (log_p - log_q)).sum(-1).mean()))
+            picked = text[1:, None]
+            nll -= float(log_q.gather(1, picked).sum())
+            reference_nll -= float(log_p.gather(1, picked).sum())
+            tokens += len(text) - 1
+    name = "transformer.h.1.mlp"
+    assert value(result, name, "kl") == pytest.approx(sum(divergences) / len(texts), rel=1e-4)
+    ratio = torch.tensor([nll / tokens, reference_nll / tokens]).exp()
+    assert value(result, name, "perplexity_difference") == pytest.approx(float(ratio[0] - ratio[1]), rel=1e-3)
+    assert result.baseline["perplexity"] == pytest.approx(float(ratio[1]), rel=1e-4)
+    assert value(result, name, "output_change") == 1.0
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_padding_does_not_matter(name: str) -> None:
+    """GIVEN the same texts padded further, with other tokens, in other batches, THEN the metrics stay."""
+    model, tree, adapter = family(name)
+    texts = sentences(6)
+    tight = ablate(model, tree, evaluation(adapter.task, texts, batch=1))
+    loose = ablate(model, tree, evaluation(adapter.task, texts, batch=6, width=16, filler=3))
+    for one, other in zip(tight.rows, loose.rows, strict=True):
+        assert one.valid == other.valid, (one, other)
+        if one.value is not None:
+            assert other.value == pytest.approx(one.value, rel=2e-3, abs=1e-5), (one, other)
+
+
+def test_dead_branch_has_no_impact(branches: AblationResult) -> None:
+    """GIVEN a branch that is multiplied by zero, THEN its output changes, KL is exactly 0 and agreement 1."""
+    assert value(branches, "dead", "output_change") == 1.0
+    assert value(branches, "dead", "kl") == 0.0
+    assert value(branches, "dead", "top1_agreement") == 1.0
+    assert row_of(branches, "dead", "kl").valid
+    live = value(branches, "live", "kl", "mean")
+    assert live is not None
+    assert live > 0.01
+
+
+def test_silent_branch_is_invalid(branches: AblationResult) -> None:
+    """GIVEN a branch whose output is zero already, THEN both ablations are invalid, without values to rank."""
+    for method in ("zero", "mean"):
+        row = row_of(branches, "silent", "kl", method)
+        assert (row.valid, row.value) == (False, None)
+        assert "did not change" in row.reasons
+        assert row_of(branches, "silent", "output_change", method).value == 0.0
+
+
+def test_uncalled_module_is_invalid(branches: AblationResult) -> None:
+    """GIVEN a module that is never called, THEN its rows are invalid and say so."""
+    for method in ("zero", "mean"):
+        row = row_of(branches, "spare", "kl", method)
+        assert (row.valid, row.value) == (False, None)
+        assert "not called" in row.reasons
+
+
+def test_broken_outputs_are_invalid(branches: AblationResult) -> None:
+    """GIVEN a component whose removal divides by zero, THEN its rows are invalid; its mean can still be put in."""
+    row = row_of(branches, "poison", "kl")
+    assert (row.valid, row.value) == (False, None)
+    assert "not finite" in row.reasons
+    assert row_of(branches, "poison", "kl", "mean").valid
+
+
+def test_interrupt_leaves_no_hook_and_keeps_what_was_finished() -> None:
+    """GIVEN Ctrl-C within a forward pass, THEN no hook is left and the finished rows were handed over."""
+    model, tree, _ = family("gpt2")
+    finished: list[list[ImpactRow]] = []
+    passes = 0
+
+    def interrupt(*_: Any) -> None:
+        nonlocal passes
+        passes += 1
+        if passes == 14:  # 3 batches: 3 passes for the original, 3 for the means, then 3 for each ablation
+            raise KeyboardInterrupt
+
+    handle = model.get_submodule("lm_head").register_forward_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ablate(model, tree, evaluation("next-token", sentences()), on_row=finished.append)
+    handle.remove()
+    assert hooks(model) == 0
+    assert [(rows[0].component, rows[0].method) for rows in finished] == [
+        ("transformer.wte", "zero"),
+        ("transformer.wte", "mean"),
+    ]
+    assert all(len(rows) == 4 for rows in finished)
+
+
+def test_finished_pairs_are_left_out() -> None:
+    """GIVEN pairs that a former run finished, THEN only the others are measured, with the same numbers."""
+    model, tree, _ = family("gpt2")
+    data = evaluation("next-token", sentences())
+    whole = ablate(model, tree, data)
+    pairs = list(dict.fromkeys((row.component, row.method) for row in whole.rows))
+    steps: list[tuple[str, int, int]] = []
+    rest = ablate(model, tree, data, done=set(pairs[:5]), progress=lambda *step: steps.append(step))
+    assert rest.rows == whole.rows[4 * 5 :]
+    assert steps[-1][1:] == (len(pairs) - 5, len(pairs) - 5)
+    assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
+
+
+def test_recomputed_reference_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN no memory to keep the original's outputs, THEN they are computed again and no number differs."""
+    model, tree, _ = family("gpt2")
+    data = evaluation("next-token", sentences())
+    kept = ablate(model, tree, data, methods=("zero",))
+    monkeypatch.setattr("energyscope.impact.predictions.HOST_BUDGET_BYTES", 0)
+    assert ablate(model, tree, data, methods=("zero",)).rows == kept.rows
+
+
+def test_model_that_stays_changed_is_an_error() -> None:
+    """GIVEN a model whose weights change during the stage, THEN it ends in an error instead of a result."""
+    model, tree, _ = family("gpt2")
+
+    def spoil(_: list[ImpactRow]) -> None:
+        with torch.no_grad():
+            next(model.parameters()).add_(1e-3)
+
+    with pytest.raises(ModelError, match="not what they were"):
+        ablate(model, tree, evaluation("next-token", sentences()), methods=("zero",), on_row=spoil)
+
+
+def test_nondeterministic_model_is_noted() -> None:
+    """GIVEN a model whose outputs differ from pass to pass by themselves, THEN the rows are kept with a note."""
+    model = Branches()
+    model.live.register_forward_hook(lambda _m, _a, output: output + 1e-6 * torch.rand_like(output))
+    result = ablate(model, component_tree(model, BRANCHES, "coarse"), evaluation("next-token", sentences()))
+    assert len(result.notes) == 1
+    assert "pass to pass" in result.notes[0]
+
+
+def test_baseline_accuracy_is_that_of_the_labels() -> None:
+    """GIVEN labels that are the model's own answers but for three, THEN the baseline says so."""
+    model, _, _ = family("distilbert")
+    data = evaluation("classification", sentences())
+    with torch.no_grad():
+        answers = [model(**batch).logits.argmax(-1) for batch in data.batches]
+    answers[0][:3] = 1 - answers[0][:3]
+    labelled = Evaluation(data.source, data.task, data.batches, tuple(answers), data.examples)
+    assert Reference(model, labelled).baseline() == {"examples": 12, "accuracy": pytest.approx(9 / 12)}
+
+
+def test_classification_without_labels() -> None:
+    """GIVEN no labels, THEN KL is measured and the accuracy difference is None with the reason."""
+    model, tree, _ = family("distilbert")
+    data = evaluation("classification", sentences())
+    result = ablate(model, tree, Evaluation(data.source, data.task, data.batches, None, data.examples))
+    row = row_of(result, "classifier", "accuracy_difference")
+    assert (row.value, row.valid, row.reasons) == (None, False, "the data have no labels")
+    assert row_of(result, "classifier", "kl").valid
+    assert "accuracy" not in result.baseline
+
+
+def test_unknown_method_is_refused() -> None:
+    """GIVEN a method that does not exist, THEN one line says which there are."""
+    model, tree, _ = family("gpt2")
+    with pytest.raises(UsageError, match=r"'shuffle'.*zero, mean"):
+        ablate(model, tree, evaluation("next-token", sentences()), methods=("shuffle",))
+
+
+def test_labels_outside_the_classes_are_refused() -> None:
+    """GIVEN a label 5 for a model of two classes, THEN one line says so."""
+    model, tree, _ = family("distilbert")
+    data = evaluation("classification", sentences(2))
+    wrong = Evaluation(data.source, data.task, data.batches, (torch.tensor([0, 5]),), data.examples)
+    with pytest.raises(DataError, match=r"label 5 .* 2 classes"):
+        ablate(model, tree, wrong)
+
+
+def test_data_without_predictions_are_refused() -> None:
+    """GIVEN texts of one token, or none at all, THEN one line says that there is nothing to predict."""
+    model, tree, _ = family("gpt2")
+    with pytest.raises(DataError, match="nothing to predict"):
+        ablate(model, tree, evaluation("next-token", [torch.tensor([3])]))
+    with pytest.raises(DataError, match="no examples"):
+        ablate(model, tree, evaluation("next-token", []))
+
+
+def test_broken_model_is_refused() -> None:
+    """GIVEN a model whose own outputs are NaN, THEN one line says that impact cannot be measured."""
+    model, tree, _ = family("gpt2")
+    with torch.no_grad():
+        next(model.parameters()).fill_(torch.nan)
+    with pytest.raises(ModelError, match="not finite"):
+        ablate(model, tree, evaluation("next-token", sentences()))

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from energyscope.errors import DataError
+from energyscope.runs.schema import (
+    ENERGY_COLUMNS,
+    ENERGY_FILE,
+    IMPACT_COLUMNS,
+    IMPACT_FILE,
+    EnergyRow,
+    ImpactRow,
+)
+from energyscope.runs.store import RunStore, load_run
+from energyscope.stages.correlate import correlate, merge
+
+KEYS = {
+    "component", "kind", "layer", "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "impact",
+    "impact_ci_low", "impact_ci_high", "quadrant",
+}  # fmt: skip
+#          energy in mJ and KL of the blocks of four layers; their layers take the sum
+BLOCKS = {
+    "attention": [(1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)],
+    "mlp": [(5.0, 0.5)] * 2 + [(6.0, 0.1)] * 2,
+}
+
+
+def energy_row(component: str, kind: str, energy: float | None, **other: Any) -> EnergyRow:
+    low, high = (None, None) if energy is None else (energy * 0.99, energy * 1.01)
+    values: dict[str, Any] = {
+        "component": component, "kind": kind, "layer": None, "level": "block", "parent": "model",
+        "phase": "prefill", "precision": "fp32", "execution": "eager", "batch_size": 1, "context_length": 128,
+        "device": "test", "meter": "nvml", "calls": 1, "energy_mj": energy, "energy_ci_low_mj": low,
+        "energy_ci_high_mj": high, "static_mj": None, "dynamic_mj": None, "time_us": 1.0, "power_w": 1.0,
+        "quality": "A",
+    }  # fmt: skip
+    return EnergyRow(**(values | other))
+
+
+def impact_row(component: str, value: float | None, metric: str = "kl", **other: Any) -> ImpactRow:
+    low, high = (None, None) if value is None else (value * 0.95, value * 1.05)
+    values = {
+        "component": component, "kind": "mlp", "layer": None, "method": "zero", "metric": metric, "value": value,
+        "ci_low": low, "ci_high": high, "examples": 64, "valid": value is not None,
+    }  # fmt: skip
+    return ImpactRow(**(values | other))
+
+
+def tables() -> tuple[list[EnergyRow], list[ImpactRow]]:
+    """A model of four layers with attention and MLP, an embedding, and reused sub-components."""
+    energy = [
+        energy_row("model", "model", 60.0, parent=None, level="model"),
+        energy_row("embed", "embedding", 0.5),
+    ]
+    impact = [impact_row("embed", 9.0), impact_row("embed", 0.2, "top1_agreement")]
+    for layer in range(4):
+        name = f"layers.{layer}"
+        total = sum(blocks[layer][0] for blocks in BLOCKS.values())
+        energy.append(energy_row(name, "layer", total, layer=layer, level="layer"))
+        impact.append(impact_row(name, 9.0))
+        for kind, blocks in BLOCKS.items():
+            joules, divergence = blocks[layer]
+            energy.append(energy_row(f"{name}.{kind}", kind, joules, layer=layer, parent=name))
+            part = {"layer": layer, "parent": f"{name}.{kind}", "reused": True}
+            energy.append(energy_row(f"{name}.{kind}.part", "other", 0.1, level="sub-component", **part))
+            impact += [impact_row(f"{name}.{kind}", divergence), impact_row(f"{name}.{kind}.part", 1.0)]
+            impact.append(impact_row(f"{name}.{kind}", 1 - divergence / 10, "top1_agreement"))
+    return energy, impact
+
+
+def frames(energy: list[EnergyRow], impact: list[ImpactRow]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return pd.DataFrame(energy, columns=list(ENERGY_COLUMNS)), pd.DataFrame(impact, columns=list(IMPACT_COLUMNS))
+
+
+def change(rows: list[Any], component: str, **values: Any) -> None:
+    for row in rows:
+        if row.component == component:
+            for name, value in values.items():
+                setattr(row, name, value)
+
+
+def names(document: dict[str, Any]) -> list[str]:
+    return [point["component"] for point in document["points"]]
+
+
+def entry(document: dict[str, Any], column: str, method: str) -> dict[str, Any]:
+    (found,) = [one for one in document["correlations"] if (one["y"], one["method"]) == (column, method)]
+    return dict(found)
+
+
+def test_points_are_the_deepest_measured_components() -> None:
+    """GIVEN reused sub-components, THEN the blocks are compared; not the root, the layers, or what was reused."""
+    document = correlate(*frames(*tables()))
+    blocks = [f"layers.{layer}.{kind}" for layer in range(4) for kind in ("attention", "mlp")]
+    assert names(document) == ["embed", *blocks]
+    assert set(document["points"][0]) == KEYS
+    assert document["points"][1]["layer"] == 0
+    assert document["points"][0]["layer"] is None
+
+
+def test_measured_sub_components_take_their_parents_place() -> None:
+    """GIVEN a sub-component measured on its very layer, THEN it is compared and its block is not."""
+    energy, impact = tables()
+    change(energy, "layers.2.mlp.part", reused=False)
+    found = names(correlate(*frames(energy, impact)))
+    assert "layers.2.mlp.part" in found
+    assert "layers.2.mlp" not in found
+    assert "layers.1.mlp" in found
+
+
+def test_no_joule_is_counted_twice() -> None:
+    """GIVEN the points, THEN none is an ancestor of another."""
+    found = names(correlate(*frames(*tables())))
+    assert not [(one, other) for one in found for other in found if other.startswith(f"{one}.")]
+
+
+@pytest.mark.parametrize(
+    ("table", "values"),
+    [
+        (0, {"quality": "invalid"}),
+        (0, {"energy_mj": None}),
+        (0, {"energy_mj": math.nan}),
+        (1, {"valid": False}),
+        (1, {"value": None}),
+        (1, {"value": math.nan}),
+    ],
+)
+def test_invalid_rows_are_left_out(table: int, values: dict[str, Any]) -> None:
+    """GIVEN an energy or an impact that is unknown or invalid, THEN that component is no point."""
+    both = tables()
+    change(both[table], "layers.1.mlp", **values)
+    document = correlate(*frames(*both))
+    assert "layers.1.mlp" not in names(document)
+    assert "layers.0.mlp" in names(document)
+    assert entry(document, "zero:kl", "pearson")["n"] == 8
+
+
+def test_correlations_are_those_of_the_points() -> None:
+    """GIVEN the points, THEN value and n are as numpy computes them, for KL and for the agreement."""
+    document = correlate(*frames(*tables()))
+    points = [(0.5, 9.0), *[blocks[layer] for layer in range(4) for blocks in BLOCKS.values()]]
+    energies, impacts = np.array(points).T
+    found = entry(document, "zero:kl", "pearson")
+    assert found["n"] == 9
+    assert found["value"] == pytest.approx(np.corrcoef(energies, impacts)[0, 1])
+    assert found["ci_low"] < found["value"] < found["ci_high"]
+    assert 0 < found["p_value"] < 0.05
+    assert [(one["y"], one["method"]) for one in document["correlations"]] == [
+        ("zero:kl", "pearson"),
+        ("zero:kl", "spearman"),
+        ("zero:top1_agreement", "pearson"),
+        ("zero:top1_agreement", "spearman"),
+    ]
+    assert entry(document, "zero:kl", "spearman")["value"] < -0.8
+
+
+def test_few_points_have_no_correlation() -> None:
+    """GIVEN three components, THEN the correlation is None with its reason, and a finding says so."""
+    energy = [energy_row(f"part{i}", "mlp", float(i + 1)) for i in range(3)]
+    document = correlate(*frames(energy, [impact_row(f"part{i}", 1.0) for i in range(3)]))
+    found = entry(document, "zero:kl", "pearson")
+    assert (found["value"], found["ci_low"], found["p_value"]) == (None, None, None)
+    assert "too few" in found["reason"]
+    assert any("too few" in sentence for sentence in document["findings"])
+
+
+def test_quadrants_and_undecided() -> None:
+    """GIVEN the points, THEN thresholds are their medians, and the component at the median is undecided."""
+    document = correlate(*frames(*tables()))
+    assert document["quadrants"]["energy_threshold_mj"] == 4.0
+    assert document["quadrants"]["impact_threshold"] == 1.0
+    quadrant = {point["component"]: point["quadrant"] for point in document["points"]}
+    assert quadrant["layers.0.attention"] == "low energy, high impact"
+    assert quadrant["layers.2.mlp"] == "high energy, low impact"
+    assert quadrant["layers.3.attention"] == "undecided"
+    assert "median" in document["quadrants"]["rule"]
+
+
+def test_findings_carry_their_numbers() -> None:
+    """GIVEN the points, THEN the sentences carry the shares, counts and examples worked out by hand."""
+    found = correlate(*frames(*tables()))["findings"]
+    text = "\n".join(found)
+    assert "Compared are 9 of 21 components" in text
+    # 22 mJ of MLPs, 10 of attention and 0.5 of the embedding make 32.5, of the model's 60
+    assert "kind 'mlp' takes most energy: 22 mJ in 4 components, 67.7 % of their 32.5 mJ" in text
+    assert "54.2 % of the whole model's 60 mJ" in text
+    assert "is highest for embed (impact 9 [8.55, 9.45]), layers.0.attention (impact 4" in text
+    assert "Low energy, high impact: layers.2.attention (3 mJ, impact 2 [1.9, 2.1])" in text
+    assert "pool 3 kinds" in text
+    assert "criticality" in found[-1]
+    assert "no advice on precision" in found[-1]
+    assert "significant" not in text
+    assert "MODELLED" not in text
+
+
+def test_finding_says_whether_the_interval_holds_zero() -> None:
+    """GIVEN a clear relation and unrelated noise, THEN one interval excludes 0 and the other includes it."""
+    rng = np.random.default_rng(0)
+    energy = [energy_row(f"part{i}", "mlp", 1.0 + i) for i in range(20)]
+    clear = [impact_row(f"part{i}", 3.0 + 2 * i) for i in range(20)]
+    noise = [impact_row(f"part{i}", float(rng.uniform(1, 2))) for i in range(20)]
+    assert any("excludes 0" in sentence for sentence in correlate(*frames(energy, clear))["findings"])
+    unrelated = correlate(*frames(energy, noise))["findings"]
+    assert any("includes 0" in sentence for sentence in unrelated)
+    assert not any("pool" in sentence for sentence in unrelated), "one kind only"
+
+
+@pytest.mark.parametrize("said_by", ["caller", "meter"])
+def test_modelled_joules_are_called_modelled(said_by: str) -> None:
+    """GIVEN a modelled meter, THEN every sentence with a joule says MODELLED, and no advice is given."""
+    energy, impact = tables()
+    if said_by == "meter":
+        energy = [replace(row, meter="modelled") for row in energy]
+    found = correlate(*frames(energy, impact), modelled=said_by == "caller")["findings"]
+    with_joules = [sentence for sentence in found if " mJ" in sentence or "correlation of" in sentence]
+    assert len(with_joules) >= 4
+    assert all("MODELLED" in sentence for sentence in with_joules)
+    assert any("no advice" in sentence and "proportional to time" in sentence for sentence in found)
+
+
+def test_prefill_is_compared_where_decode_is_in_the_table_too() -> None:
+    """GIVEN decode rows before the prefill ones, THEN the points are prefill's and a finding says so."""
+    energy, impact = tables()
+    decode = [energy_row(f"layers.{i}.mlp", "mlp", 100.0, phase="decode") for i in range(4)]
+    document = correlate(*frames([*decode, *energy], impact))
+    assert document["points"] == correlate(*frames(energy, impact))["points"]
+    assert "phase prefill" in document["findings"][0]
+    assert "4 rows of other settings" in document["findings"][0]
+
+
+def test_missing_impact_is_refused() -> None:
+    """GIVEN that only mean ablation ran, THEN one line says what there is."""
+    energy, impact = tables()
+    for row in impact:
+        row.method = "mean"
+    with pytest.raises(DataError, match=r"'zero:kl'.*mean:kl, mean:top1_agreement"):
+        correlate(*frames(energy, impact))
+
+
+def test_nothing_in_common_leaves_no_points() -> None:
+    """GIVEN energy and impact of different components, THEN there are no points, no thresholds and no numbers."""
+    document = correlate(*frames([energy_row("a", "mlp", 1.0)], [impact_row("b", 1.0)]))
+    assert document["points"] == []
+    assert document["quadrants"]["energy_threshold_mj"] is None
+    assert document["findings"][0].startswith("Compared are 0 of 1 component:")
+
+
+def test_seed_decides_the_intervals() -> None:
+    """GIVEN the same tables, THEN the same seed gives the same document and another one other intervals."""
+    both = frames(*tables())
+    assert correlate(*both, seed=3) == correlate(*both, seed=3)
+    assert correlate(*both, seed=3)["correlations"] != correlate(*both, seed=4)["correlations"]
+
+
+def test_same_document_after_a_round_trip_through_files(tmp_path: Path) -> None:
+    """GIVEN the tables written to a run and read back, THEN the document is the same and valid JSON."""
+    energy, impact = tables()
+    change(impact, "layers.1.mlp", valid=False, value=None, reasons="not called")
+    before = correlate(*frames(energy, impact))
+    store = RunStore.create("test", tmp_path)
+    store.update(name="test")
+    store.write_rows(ENERGY_FILE, energy, ENERGY_COLUMNS)
+    store.write_rows(IMPACT_FILE, impact, IMPACT_COLUMNS)
+    run = load_run(store.path)
+    assert run.energy is not None
+    assert run.impact is not None
+    after = correlate(run.energy, run.impact)
+    assert json.loads(json.dumps(after, allow_nan=False)) == json.loads(json.dumps(before))
+
+
+def test_merge_adds_one_column_for_each_impact() -> None:
+    """GIVEN both tables, THEN the impacts stand behind the energy columns; invalid ones are empty."""
+    energy, impact = tables()
+    change(impact, "layers.1.mlp", valid=False)
+    table = merge(*frames(energy, impact))
+    assert list(table) == [*ENERGY_COLUMNS, "zero:kl", "zero:top1_agreement"]
+    assert table["component"].tolist() == [row.component for row in energy]
+    by_name = table.set_index("component")
+    assert by_name.loc["layers.0.mlp", "zero:kl"] == 0.5
+    assert by_name.loc["layers.0.attention", "zero:top1_agreement"] == pytest.approx(0.6)
+    assert math.isnan(by_name.loc["layers.1.mlp", "zero:kl"])
+    assert math.isnan(by_name.loc["model", "zero:kl"])
+
+
+def test_merge_gives_every_phase_its_impact() -> None:
+    """GIVEN a component with a prefill and a decode row, THEN both rows carry its impact."""
+    energy = [energy_row("a", "mlp", 1.0), energy_row("a", "mlp", 2.0, phase="decode")]
+    assert merge(*frames(energy, [impact_row("a", 0.7)]))["zero:kl"].tolist() == [0.7, 0.7]
+
+
+def test_merge_without_impact_rows() -> None:
+    """GIVEN an empty impact table, THEN the energy table comes back as it is."""
+    energy, _ = tables()
+    assert list(merge(*frames(energy, []))) == list(ENERGY_COLUMNS)

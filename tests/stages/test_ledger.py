@@ -1,0 +1,166 @@
+"""The books: rows, glue, unexplained energy and closure follow from the windows by arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+
+from energyscope.stages.ledger import close_books
+
+COMMON = {
+    "phase": "prefill", "precision": "fp32", "execution": "eager", "batch_size": 1, "context_length": 8,
+    "device": "cuda:0", "meter": "nvml",
+}  # fmt: skip
+
+
+def component(name, kind, level, parent, layer=None, calls=1):
+    return {
+        "name": name, "kind": kind, "layer": layer, "level": level, "parent": parent, "calls": calls,
+        "parameters": 10, "weight_bytes": 40,
+    }  # fmt: skip
+
+
+TREE = [
+    component("model", "model", "model", None),
+    component("wte", "embedding", "block", "model"),
+    component("h.0", "layer", "layer", "model", 0),
+    component("h.0.attn", "attention", "block", "h.0", 0),
+    component("h.0.mlp", "mlp", "block", "h.0", 0),
+    component("h.1", "layer", "layer", "model", 1),
+    component("h.1.attn", "attention", "block", "h.1", 1),
+    component("h.1.mlp", "mlp", "block", "h.1", 1),
+]
+SUBJECTS = [
+    *({"key": f"node:{one['name']}", "what": "node", "members": [one["name"]]} for one in TREE if "mlp" not in one["name"]),
+    {"key": "group:h.{layer}.mlp", "what": "group", "members": ["h.0.mlp", "h.1.mlp"]},
+    {"key": "glue:model", "what": "glue", "members": ["model"]},
+    {"key": "glue:h.{layer}", "what": "glue", "members": ["h.0", "h.1"]},
+]  # fmt: skip
+ENERGY = {
+    "node:model": 100.0, "node:wte": 5.0, "node:h.0": 42.0, "node:h.1": 44.0, "node:h.0.attn": 15.0,
+    "node:h.1.attn": 16.0, "group:h.{layer}.mlp": 24.0, "glue:model": 6.0, "glue:h.{layer}": 2.0,
+}  # fmt: skip
+
+
+def entry(key, number, energy, **extra):
+    window = {
+        "energy_mj": energy, "time_us": energy and energy * 5, "power_w": 200.0, "naive_mj": energy and energy * 1.1, "ticks": 3,
+        "calls": 100, "seconds": 0.4, "reason": None,
+    }  # fmt: skip
+    return {"subject": key, "pass": number, "window": window, "clock_mhz": 1980.0, "throttle": 0, **extra}
+
+
+def books(energies=ENERGY, idle_w=100.0, passes=5, extra=None, tree=TREE):
+    entries = [
+        entry(key, number, None if value is None else value * (1 + 0.001 * (number - passes // 2)), **(extra or {}).get(key, {}))
+        for key, value in energies.items()
+        for number in range(passes)
+    ]
+    found = close_books({**COMMON, "tree": tree, "subjects": SUBJECTS}, entries, idle_w)
+    return found, {row.component: row for row in found.rows}
+
+
+def test_unexplained_is_what_children_and_glue_leave():
+    """node = children + glue + unexplained, for the model and for a layer, and it may be negative."""
+    _, rows = books()
+    assert rows["model"].glue_mj == pytest.approx(6.0)
+    assert rows["model"].self_mj == pytest.approx(100 - 5 - 42 - 44)
+    assert rows["model"].unexplained_mj == pytest.approx(3.0)
+    assert rows["h.0"].unexplained_mj == pytest.approx(42 - 15 - 24 - 2)
+    _, rows = books({**ENERGY, "glue:h.{layer}": 5.0})
+    assert rows["h.0"].unexplained_mj == pytest.approx(-2.0)
+
+
+def test_closure_is_children_and_glue_over_the_node():
+    """Closure at the model and over all layers, with an interval around it."""
+    closure = books()[0].closure
+    assert closure["model"]["energy"] == pytest.approx(0.97)
+    assert closure["layers"]["energy"] == pytest.approx((15 + 16 + 48 + 4) / 86)
+    assert closure["model"]["energy_low"] < 0.97 < closure["model"]["energy_high"]
+    assert closure["model"]["with_glue"]
+
+
+def test_closure_without_glue_says_so():
+    """GIVEN that the bypass was not measured THEN closure is children / node, labelled so."""
+    energies = {key: value for key, value in ENERGY.items() if key != "glue:model"}
+    closure = books(energies)[0].closure["model"]
+    assert closure["energy"] == pytest.approx(0.91)
+    assert not closure["with_glue"]
+
+
+def test_a_kinds_mean_is_marked_reused():
+    """A value that was not measured on that very layer is marked, and says of how many layers it is the mean."""
+    _, rows = books()
+    assert rows["h.0.mlp"].reused
+    assert rows["h.1.mlp"].energy_mj == rows["h.0.mlp"].energy_mj
+    assert "mean of its kind over 2 layers" in rows["h.0.mlp"].reasons
+    assert not rows["h.0.attn"].reused
+
+
+def test_shared_measurements_are_fully_correlated_in_the_closure():
+    """Two layers that share one kind's mean widen the closure's interval more than two independent ones."""
+    apart = books()[0].closure["layers"]
+    subjects_apart = dict(ENERGY)
+    wide = {**subjects_apart, "group:h.{layer}.mlp": 24.0}
+    assert books(wide)[0].closure["layers"]["energy_high"] == pytest.approx(apart["energy_high"])
+    half = (apart["energy_high"] - apart["energy_low"]) / 2
+    relative = 2.776 * 0.001 * (2.5**0.5) / 5**0.5  # of every window's energy here
+    expected = relative * ((15**2 + 16**2 + 48**2) + 4**2 + apart["energy"] ** 2 * (42**2 + 44**2)) ** 0.5 / 86
+    assert half == pytest.approx(expected, rel=1e-3)
+
+
+def test_static_is_idle_power_times_time():
+    """static = idle watts x time, dynamic the rest; unknown idle leaves both unknown, not 0."""
+    _, rows = books()
+    assert rows["wte"].static_mj == pytest.approx(100.0 * 25e-6 * 1e3)
+    assert rows["wte"].dynamic_mj == pytest.approx(5.0 - 2.5)
+    _, rows = books(idle_w=None)
+    assert rows["wte"].static_mj is None
+    assert rows["wte"].dynamic_mj is None
+
+
+def test_values_are_per_forward_pass():
+    """A component that is called twice in a pass costs two calls' energy and time."""
+    twice = [{**one, "calls": 2} if one["name"] == "wte" else one for one in TREE]
+    _, rows = books(tree=twice)
+    assert rows["wte"].energy_mj == pytest.approx(10.0)
+    assert rows["wte"].time_us == pytest.approx(50.0)
+    assert rows["wte"].power_w == pytest.approx(200.0)
+
+
+def test_what_was_not_measured_is_unknown():
+    """An interrupted run's missing subjects are None with a reason, and so is what would need them."""
+    energies = {key: value for key, value in ENERGY.items() if "attn" not in key}
+    found, rows = books(energies)
+    assert rows["h.0.attn"].energy_mj is None
+    assert "not measured" in rows["h.0.attn"].reasons
+    assert rows["h.0"].unexplained_mj is None
+    assert "layers" not in found.closure
+
+
+def test_windows_without_a_value_keep_their_reason():
+    """Windows that gave nothing make the row invalid, not zero."""
+    nothing = dict.fromkeys(("energy_mj", "time_us", "power_w", "naive_mj"))
+    window = {**nothing, "ticks": 0, "calls": 1, "seconds": 0.1, "reason": "needs a longer window"}
+    _, rows = books({**ENERGY, "node:wte": None}, extra={"node:wte": {"window": window}})
+    assert rows["wte"].energy_mj is None
+    assert rows["wte"].quality == "invalid"
+    assert "needs a longer window" in rows["wte"].reasons
+
+
+def test_heat_and_clocks_lower_the_grade():
+    """Thermal throttling always counts; the power cap only where clocks were more than 1 % apart."""
+    assert books()[1]["wte"].quality == "A"
+    assert books(extra={"node:wte": {"throttle": 0x20}})[1]["wte"].quality == "C"
+    assert books(extra={"node:wte": {"throttle": 0x04}})[1]["wte"].quality == "A"
+    capped = books(extra={"node:wte": {"throttle": 0x04, "clock_mhz": 1700.0}})[1]["wte"]
+    assert capped.quality == "C"
+    assert "-14.1%" in capped.reasons
+
+
+def test_shares_and_proportional_attribution():
+    """Shares are of the measured parent and model; time-proportional energy is the time share x the model."""
+    _, rows = books()
+    assert rows["h.0.attn"].share_of_total == pytest.approx(0.15)
+    assert rows["h.0.attn"].share_of_parent == pytest.approx(15 / 42)
+    assert rows["h.0.attn"].proportional_mj == pytest.approx(15.0)
+    assert rows["model"].share_of_parent is None

@@ -1,0 +1,97 @@
+"""The component tree: parts found among the modules of real, tiny models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny_models import config, model_class
+from torch import nn
+
+from energyscope.adapters import Part, load_adapter
+from energyscope.components import ROOT, ComponentTree, component_tree
+from energyscope.errors import ModelError
+
+GPT2 = load_adapter("gpt2")
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Module:
+    with torch.device("meta"):
+        model: nn.Module = model_class("gpt2")(config("gpt2", n_layer=11))
+    return model
+
+
+@pytest.fixture(scope="module")
+def fine(model: nn.Module) -> ComponentTree:
+    return component_tree(model, GPT2, "fine")
+
+
+def test_root_is_the_model(model: nn.Module, fine: ComponentTree) -> None:
+    """The tree's root is the model itself, and everything else hangs below it."""
+    assert (fine.root.name, fine.root.kind, fine.root.parent) == (ROOT, "model", None)
+    assert fine.root.module is model
+    assert all(component.parent is not None for component in list(fine)[1:])
+
+
+def test_parents_come_before_their_children(fine: ComponentTree) -> None:
+    """GIVEN the tree's order THEN a component's parent has been seen before it."""
+    seen: set[str] = set()
+    for component in fine:
+        assert component.parent is None or component.parent in seen
+        seen.add(component.name)
+
+
+def test_parent_is_the_nearest_component_above(fine: ComponentTree) -> None:
+    """A sub-component hangs below its block, a block below its layer, a layer below the model."""
+    name: str | None = "transformer.h.3.attn.c_attn"
+    chain = []
+    while name is not None:
+        chain.append(fine[name].level)
+        name = fine[name].parent
+    assert chain == ["sub-component", "block", "layer", "model"]
+
+
+def test_coarse_tree_skips_what_is_finer(model: nn.Module) -> None:
+    """WHEN the granularity is coarse THEN layers are leaves and blocks are absent."""
+    tree = component_tree(model, GPT2, "coarse")
+    assert tree.children("transformer.h.0") == []
+    assert {component.kind for component in tree.leaves()} == {"embedding", "layer", "norm", "lm_head"}
+
+
+def test_children_of_a_layer_are_in_the_order_of_the_model(fine: ComponentTree) -> None:
+    """The blocks of a layer come in the order in which the model declares them."""
+    kinds = [component.kind for component in fine.children("transformer.h.0")]
+    assert kinds == ["norm", "attention", "norm", "mlp"]
+
+
+def test_layers_are_numbered_beyond_nine(fine: ComponentTree) -> None:
+    """GIVEN eleven layers THEN a group has one component a layer, in numerical order."""
+    group = fine.group("transformer.h.{layer}.mlp.c_fc")
+    assert [component.layer for component in group] == list(range(11))
+    assert len({id(component.module) for component in group}) == 11
+
+
+def test_components_outside_layers_have_no_layer(fine: ComponentTree) -> None:
+    """The embedding and the head belong to no layer."""
+    assert fine["transformer.wte"].layer is None
+    assert fine["lm_head"].layer is None
+
+
+def test_leaves_are_those_without_children(fine: ComponentTree) -> None:
+    """A component is a leaf or a parent, never both."""
+    leaves = {component.name for component in fine.leaves()}
+    parents = {component.name for component in fine if fine.children(component.name)}
+    assert leaves.isdisjoint(parents)
+    assert len(leaves) + len(parents) == len(fine)
+
+
+def test_missing_part_is_refused_unless_optional(model: nn.Module) -> None:
+    """GIVEN a part that the model lacks THEN it is an error, or left out where the adapter says optional."""
+    absent = Part("rotary", "transformer.rotary", "coarse")
+    with pytest.raises(ModelError, match=r"expects a module 'transformer\.rotary'"):
+        component_tree(model, replace(GPT2, parts=(*GPT2.parts, absent)), "coarse")
+    optional = replace(absent, optional=True)
+    tree = component_tree(model, replace(GPT2, parts=(*GPT2.parts, optional)), "coarse")
+    assert len(tree) == len(component_tree(model, GPT2, "coarse"))

@@ -1,0 +1,388 @@
+"""Loading: names, weights, precisions, devices, and one clear line for each thing that can go wrong."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import config, model_class, save_model
+
+from energyscope import _devices, _hub, bundled
+from energyscope.errors import DeviceError, EnergyscopeError, ModelError, UsageError
+from energyscope.loading import find_model, load_model, model_names, parameter_count, weight_bytes
+
+FAMILIES = ["distilbert", "gpt2", "llama"]
+IDS = torch.tensor([[2, 5, 6, 7, 3]])
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("models")
+    return {family: save_model(root / f"my-{family}", family) for family in FAMILIES}
+
+
+@pytest.fixture
+def copy(folders: dict[str, Path], tmp_path: Path) -> Path:
+    """A GPT-2 folder that a test may damage."""
+    return Path(shutil.copytree(folders["gpt2"], tmp_path / "damaged"))
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty cache, and a hub whose port nobody listens on."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+
+
+def logits(model: Any, ids: torch.Tensor = IDS) -> torch.Tensor:
+    with torch.inference_mode():
+        result: torch.Tensor = model(input_ids=ids).logits
+    return result
+
+
+def modules_of(model: torch.nn.Module, *types: str) -> set[str]:
+    return {name for name, module in model.named_modules() if type(module).__name__ in types}
+
+
+def one_line(error: pytest.ExceptionInfo[EnergyscopeError]) -> str:
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_folder_gives_the_saved_model(folders: dict[str, Path], family: str) -> None:
+    """GIVEN a saved model WHEN its folder is loaded THEN it computes what the saved one computes."""
+    loaded = load_model(str(folders[family]), device="cpu")
+    original = model_class(family).from_pretrained(folders[family]).eval()
+    assert torch.equal(logits(loaded.model), logits(original))
+    assert (loaded.adapter.name, loaded.weights, loaded.name) == (family, "pretrained", f"my-{family}")
+    assert loaded.tokenizer("the cat")["input_ids"]
+    assert not loaded.model.training
+    assert loaded.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)]
+)
+@pytest.mark.parametrize("weights", ["pretrained", "random"])
+def test_native_precisions_are_the_dtype_of_all_weights(
+    folders: dict[str, Path], precision: str, dtype: torch.dtype, weights: Any
+) -> None:
+    """WHEN a native precision is asked for THEN every weight has it."""
+    loaded = load_model(str(folders["llama"]), precision=precision, device="cpu", weights=weights)
+    assert {parameter.dtype for parameter in loaded.model.parameters()} == {dtype}
+    assert logits(loaded.model).dtype == dtype
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("precision", ["int8", "nf4", "fp4"])
+@pytest.mark.parametrize("weights", ["pretrained", "random"])
+def test_quantization_takes_all_linears_but_the_head(
+    folders: dict[str, Path], family: str, precision: str, weights: Any
+) -> None:
+    """WHEN weights are quantized, trained or random, THEN all linears are but the head's, and it runs."""
+    loaded = load_model(str(folders[family]), precision=precision, device="cpu", weights=weights)
+    plain = load_model(str(folders[family]), device="cpu")
+    expected = "Linear8bitLt" if precision == "int8" else "Linear4bit"
+    linears = {
+        name for name, module in plain.model.named_modules() if type(module).__name__ in {"Linear", "Conv1D"}
+    }
+    quantized = {name for name, module in loaded.model.named_modules() if type(module).__name__ == expected}
+    heads = {"lm_head", "classifier", "pre_classifier"} & linears
+    assert heads
+    assert quantized == linears - heads
+    assert logits(loaded.model).isfinite().all()
+    assert parameter_count(loaded.model) == parameter_count(plain.model)
+    assert weight_bytes(loaded.model) < weight_bytes(plain.model)
+
+
+@pytest.mark.parametrize("precision", ["int8", "nf4"])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_quantized_weights_stand_for_the_trained_ones(
+    folders: dict[str, Path], family: str, precision: str
+) -> None:
+    """GIVEN a layer quantized by our own code THEN its output is near the original's, transposed or not."""
+    from energyscope._random_weights import quantized_linear
+
+    plain: Any = load_model(str(folders[family]), device="cpu").model
+    linear = plain.transformer.h[0].mlp.c_fc if family == "gpt2" else plain.model.layers[0].mlp.up_proj
+    inputs = torch.randn(4, 16, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        expected = linear(inputs)
+        found = quantized_linear(linear, precision, torch.float32)(inputs)
+    distance = (found - expected).norm() / expected.norm()
+    assert distance < (0.05 if precision == "int8" else 0.2)
+
+
+def test_random_weights_follow_the_seed(folders: dict[str, Path]) -> None:
+    """WHEN the seed is the same THEN so are the weights; another seed gives others."""
+    first, again, other = (
+        load_model(str(folders["gpt2"]), device="cpu", weights="random", seed=seed).model for seed in (1, 1, 2)
+    )
+    assert torch.equal(logits(first), logits(again))
+    assert not torch.equal(logits(first), logits(other))
+
+
+def test_random_weights_leave_the_global_generator_alone(folders: dict[str, Path]) -> None:
+    """WHEN a random model is built THEN the caller's own random numbers go on as if it had not been."""
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    load_model(str(folders["gpt2"]), device="cpu", weights="random")
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("precision", ["fp32", "nf4"])
+def test_random_weights_fill_every_parameter_and_buffer(
+    folders: dict[str, Path], family: str, precision: str
+) -> None:
+    """GIVEN a random model THEN its norms are ones, its buffers the configuration's, and ties hold."""
+    model = load_model(str(folders[family]), device="cpu", weights="random", precision=precision).model
+    trained: Any = model_class(family)(config(family))
+    for name, buffer in trained.named_buffers():
+        assert torch.equal(buffer, model.get_buffer(name)), name
+    norms = [module for module in model.modules() if "Norm" in type(module).__name__]
+    assert all(torch.equal(norm.get_parameter("weight").float(), torch.ones(16)) for norm in norms)
+    tied = trained.get_output_embeddings() is not None and trained.config.tie_word_embeddings
+    assert not tied or model.get_output_embeddings().weight is model.get_input_embeddings().weight
+
+
+def test_short_name_with_random_weights_needs_no_files(no_network: None) -> None:
+    """GIVEN no network WHEN a short name is built at random THEN it has the true shape, and no tokenizer."""
+    loaded = load_model("distilbert", weights="random", precision="bf16", device="cpu")
+    assert parameter_count(loaded.model) == 66_955_010
+    assert weight_bytes(loaded.model) == 2 * 66_955_010
+    assert loaded.weights == "random"
+    assert loaded.tokenizer is None
+    assert loaded.tokenizer_reason
+
+
+@pytest.mark.parametrize("name", bundled.MODELS)
+def test_bundled_models_load_by_name(name: str) -> None:
+    """Every bundled model loads by its short name, with its tokenizer, and says what it is."""
+    loaded = load_model(name, device="cpu")
+    assert (loaded.name, loaded.weights, loaded.source) == (name, "bundled", f"bundled:{name}")
+    assert loaded.tokenizer_reason is None
+    assert load_model(name, device="cpu", weights="random").weights == "random"
+
+
+def test_names_list_adapters_and_bundled_models_without_torch() -> None:
+    """WHEN names are listed THEN all short names are there, with their source, and torch is not imported."""
+    code = (
+        "import sys; from energyscope.loading import model_names; print(*model_names());"
+        "print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names, heavy = output.stdout.splitlines()
+    assert {"distilbert", "gpt2-xl", "llama-3.3-70b", *bundled.MODELS} <= set(names.split())
+    assert heavy == "False False"
+    assert model_names()["gpt2"].source == "openai-community/gpt2"
+
+
+def test_unknown_model_suggests_the_nearest() -> None:
+    """WHEN a short name is mistyped THEN the error suggests what was meant, exit code 2."""
+    with pytest.raises(UsageError) as error:
+        find_model("llama-3.2-1")
+    assert "did you mean 'llama-3.2-1b'" in one_line(error)
+
+
+@pytest.mark.parametrize("reference", ["./absent", "/absent/folder", "a/b/c"])
+def test_missing_folder_is_said_to_be_one(reference: str) -> None:
+    """WHEN a path leads nowhere THEN the error is about a folder and nothing is asked of the hub."""
+    with pytest.raises(UsageError) as error:
+        load_model(reference)
+    assert f"no folder {reference}" in one_line(error)
+
+
+def test_hub_id_without_network_fails_at_once(no_network: None) -> None:
+    """GIVEN no network and an empty cache WHEN a hub id is loaded THEN one line says so within seconds."""
+    started = time.monotonic()
+    with pytest.raises(ModelError) as error:
+        load_model("openai-community/gpt2", device="cpu")
+    assert "not in the local cache" in one_line(error)
+    assert time.monotonic() - started < 15
+
+
+def test_hub_id_is_read_from_the_cache(no_network: None, folders: dict[str, Path], tmp_path: Path) -> None:
+    """GIVEN a cached model and no network THEN its hub id loads."""
+    repository = tmp_path / "cache" / "models--someone--tiny"
+    shutil.copytree(folders["gpt2"], repository / "snapshots" / "abc")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("abc", encoding="ascii")
+    loaded = load_model("someone/tiny", device="cpu")
+    assert (loaded.name, loaded.source, loaded.weights) == ("tiny", "someone/tiny", "pretrained")
+
+
+def test_partly_cached_model_is_not_taken_for_whole(
+    no_network: None, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """GIVEN a cache that an interrupted download left without weights THEN the hub is asked, not the cache."""
+    snapshot = tmp_path / "cache" / "models--someone--tiny" / "snapshots" / "abc"
+    shutil.copytree(folders["gpt2"], snapshot, ignore=shutil.ignore_patterns("*.safetensors"))
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("abc", encoding="ascii")
+    with pytest.raises(ModelError, match="cannot be reached"):
+        load_model("someone/tiny", device="cpu")
+
+
+def test_sharded_weights_with_a_missing_shard_are_named(copy: Path) -> None:
+    """GIVEN an index that lists a file that is not there THEN the error names the file."""
+    (copy / "model.safetensors").rename(copy / "model-00001-of-00002.safetensors")
+    index = '{"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}'
+    (copy / "model.safetensors.index.json").write_text(index, encoding="utf-8")
+    assert _hub.missing_shards(copy) == ["model-00002-of-00002.safetensors"]
+    with pytest.raises(ModelError, match=r"lacks its weights .model-00002-of-00002\.safetensors"):
+        load_model(str(copy), device="cpu")
+
+
+def test_folder_without_weights_says_what_to_do(copy: Path) -> None:
+    """GIVEN a folder with a configuration alone THEN pretrained is refused and random works."""
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(ModelError) as error:
+        load_model(str(copy), device="cpu")
+    assert "lacks its weights" in one_line(error)
+    assert load_model(str(copy), device="cpu", weights="random").weights == "random"
+
+
+@pytest.mark.parametrize("size", [3, 2000])
+def test_truncated_weights_are_one_line(copy: Path, size: int) -> None:
+    """GIVEN a weight file cut short THEN the error is one line that names the model."""
+    file = copy / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:size])
+    with pytest.raises(ModelError) as error:
+        load_model(str(copy), device="cpu")
+    assert one_line(error).startswith("damaged cannot be loaded")
+
+
+def test_pickled_weights_are_refused_unless_allowed(copy: Path) -> None:
+    """GIVEN weights in a format that can run code THEN they are read only where that was asked for."""
+    from safetensors.torch import load_file
+
+    torch.save(load_file(copy / "model.safetensors"), copy / "pytorch_model.bin")
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="only pickled weights"):
+        load_model(str(copy), device="cpu")
+    assert load_model(str(copy), device="cpu", allow_pickle=True).weights == "pretrained"
+
+
+def test_head_without_trained_weights_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    """GIVEN an encoder that was never trained to classify THEN its random head is not passed off as trained."""
+    import transformers
+
+    transformers.DistilBertModel(config("distilbert")).save_pretrained(tmp_path / "encoder")
+    with pytest.raises(ModelError, match=r"no trained weights for classifier\.bias"):
+        load_model(str(tmp_path / "encoder"), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [("{", "cannot be read"), ("[]", "names no model_type"), ('{"model_type": "mamba"}', "no adapter serves")],
+)
+def test_broken_configuration_is_one_line(copy: Path, content: str, complaint: str) -> None:
+    """GIVEN a configuration that is broken or of an unknown family THEN the error says which."""
+    (copy / "config.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ModelError, match=complaint) as error:
+        load_model(str(copy), device="cpu", weights="random")
+    one_line(error)
+
+
+def test_folder_without_configuration_is_no_model(tmp_path: Path) -> None:
+    """WHEN a folder holds no model THEN the error says so."""
+    with pytest.raises(ModelError, match=r"holds no config\.json"):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_model_stored_quantized_is_refused(copy: Path) -> None:
+    """GIVEN a checkpoint that is quantized already THEN it is not loaded under another precision's name."""
+    text = (copy / "config.json").read_text(encoding="utf-8")
+    stored = text.rstrip()[:-1] + ', "quantization_config": {"quant_method": "gptq", "bits": 4}}'
+    (copy / "config.json").write_text(stored, encoding="utf-8")
+    with pytest.raises(ModelError, match=r"stored quantized .gptq"):
+        load_model(str(copy), device="cpu")
+
+
+def test_missing_tokenizer_has_a_reason(tmp_path: Path) -> None:
+    """GIVEN a model without a tokenizer THEN it loads, and says why it has none."""
+    folder = save_model(tmp_path / "bare", "gpt2", tokenizer=False)
+    loaded = load_model(str(folder), device="cpu")
+    assert loaded.tokenizer is None
+    assert "holds no tokenizer" in str(loaded.tokenizer_reason)
+
+
+@pytest.mark.parametrize("precision", ["fp8", "fp16-autocast", "int4"])
+def test_precision_that_cannot_be_loaded_lists_those_that_can(precision: str) -> None:
+    """WHEN a model cannot be loaded in a precision THEN the error lists the possible ones, exit code 2."""
+    with pytest.raises(UsageError) as error:
+        load_model("gpt2", precision=precision, weights="random")
+    assert "fp32, fp16, bf16, int8, nf4, fp4" in one_line(error)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_cuda_without_a_gpu_says_why(device: str) -> None:
+    """GIVEN no GPU WHEN one is asked for THEN the error says what to use instead; auto takes the CPU."""
+    with pytest.raises(DeviceError) as error:
+        load_model("gpt2", device=device, weights="random")
+    assert "--device cpu" in one_line(error)
+    assert _devices.pick_device("auto").type == "cpu"
+
+
+@pytest.mark.gpu
+def test_missing_gpu_index_lists_those_that_exist() -> None:
+    """GIVEN a GPU WHEN a higher index is asked for THEN the error lists what there is."""
+    with pytest.raises(DeviceError, match="this machine has cuda:0"):
+        _devices.pick_device("cuda:99")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["bf16", "int8", "nf4"])
+def test_random_weights_stay_off_the_host(precision: str) -> None:
+    """WHEN a random model is built on the GPU THEN the host's memory grows by far less than the weights."""
+    import resource
+
+    load_model("distilbert", weights="random", precision=precision, device="cuda")  # libraries and context
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    loaded = load_model("gpt2-large", weights="random", precision=precision, device="cuda")
+    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert {parameter.device.type for parameter in loaded.model.parameters()} == {"cuda"}
+    assert grown < 0.2 * 2 * 774_030_080
+    assert logits(loaded.model, IDS.cuda()).isfinite().all()
+
+
+@pytest.mark.parametrize("device", ["mps", "cuda:x", "gpu"])
+def test_unknown_device_is_bad_usage(device: str) -> None:
+    """WHEN a device name is not one THEN the error lists the forms."""
+    with pytest.raises(UsageError, match="auto, cpu, cuda or cuda:N"):
+        _devices.pick_device(device)
+
+
+def test_model_that_cannot_fit_is_refused_before_it_is_built() -> None:
+    """GIVEN more weights than memory THEN the refusal states both numbers and comes at once."""
+    needed = 2 * (_devices.free_bytes(torch.device("cpu")) or 0)
+    assert needed > 0
+    with pytest.raises(DeviceError, match=r"giant needs about \d+\.\d GB .* free: use a smaller"):
+        _devices.require_room(needed, torch.device("cpu"), "giant")
+    _devices.require_room(1, torch.device("cpu"), "dwarf")
+
+
+def test_loading_prints_nothing(folders: dict[str, Path]) -> None:
+    """WHEN models are loaded and run at every precision THEN no library writes to the terminal."""
+    code = (
+        "import sys, torch; from energyscope.loading import load_model\n"
+        "for precision in ('fp32', 'int8', 'nf4'):\n"
+        "    model = load_model(sys.argv[1], precision=precision, device='cpu').model\n"
+        "    with torch.inference_mode(): model(input_ids=torch.tensor([[5, 6]]))"
+    )
+    command = [sys.executable, "-c", code, str(folders["llama"])]
+    output = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (output.stdout, output.stderr) == ("", "")

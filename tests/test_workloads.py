@@ -1,0 +1,303 @@
+"""Workloads: texts and random tokens become tensors that fit the model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import SPECIAL, VOCABULARY, save_model
+
+from energyscope import _datasets, bundled
+from energyscope.errors import DataError, UsageError
+from energyscope.loading import LoadedModel, load_model
+from energyscope.workloads import Evaluation, load_evaluation, profile_inputs
+
+SENTENCES = [
+    "the cat sees a dog .",
+    "good",
+    "the old dog was very bad .",
+    "the cat likes the red house and the tree .",
+]
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    labels = {"id2label": {0: "NEGATIVE", 1: "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}}
+    folder = save_model(tmp_path_factory.mktemp("models") / "classifier", "distilbert", **labels)
+    return load_model(str(folder), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    folder = save_model(tmp_path_factory.mktemp("models") / "decoder", "gpt2")
+    return load_model(str(folder), device="cpu")
+
+
+def jsonl(path: Path, rows: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def labelled(path: Path, labels: list[Any]) -> str:
+    return jsonl(path, [{"text": text, "label": label} for text, label in zip(SENTENCES, labels, strict=False)])
+
+
+def token_rows(evaluation: Evaluation) -> list[list[int]]:
+    """Return each example's tokens without its padding, in the evaluation's order."""
+    return [
+        ids[mask.bool()].tolist()
+        for batch in evaluation.batches
+        for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
+    ]
+
+
+def test_examples_keep_their_tokens_and_labels(classifier: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN labelled texts WHEN they are batched by length THEN each keeps its tokens and its own label."""
+    evaluation = load_evaluation(classifier, data=labelled(tmp_path / "a.jsonl", [1, 0, 0, 1]), batch_size=3)
+    assert evaluation.labels is not None
+    found = list(zip(token_rows(evaluation), torch.cat(evaluation.labels).tolist(), strict=True))
+    expected = list(zip(classifier.tokenizer(SENTENCES)["input_ids"], [1, 0, 0, 1], strict=True))
+    assert sorted(found) == sorted(expected)
+    assert evaluation.examples == 4
+    assert [len(labels) for labels in evaluation.labels] == [3, 1]
+
+
+def test_padding_is_little_and_on_the_right(decoder: LoadedModel, tmp_path: Path) -> None:
+    """WHEN examples differ in length THEN batches hold similar ones, padded behind with a masked pad token."""
+    evaluation = load_evaluation(decoder, data=labelled(tmp_path / "a.jsonl", [0, 0, 0, 0]), batch_size=2)
+    assert evaluation.labels is None
+    for batch in evaluation.batches:
+        mask, ids = batch["attention_mask"], batch["input_ids"]
+        assert (mask.shape, ids.dtype) == (ids.shape, torch.int64)
+        assert bool((mask[:, :1] == 1).all())
+        assert bool((mask.diff(dim=1) <= 0).all())
+        assert bool((ids[mask == 0] == decoder.tokenizer.pad_token_id).all())
+    widths = [batch["input_ids"].shape[1] for batch in evaluation.batches]
+    assert widths == sorted(widths)
+
+
+def test_same_data_gives_the_same_batches(classifier: LoadedModel, tmp_path: Path) -> None:
+    """WHEN data is loaded twice THEN the batches are identical."""
+    data = labelled(tmp_path / "a.jsonl", [1, 0, 0, 1])
+    first, second = (load_evaluation(classifier, data=data, max_examples=3) for _ in range(2))
+    assert token_rows(first) == token_rows(second)
+
+
+def test_too_short_for_next_token_is_left_out(decoder: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN a text of one token THEN it is no example: nothing in it can be predicted."""
+    evaluation = load_evaluation(decoder, data=labelled(tmp_path / "a.jsonl", [0, 0, 0, 0]))
+    assert evaluation.examples == 3
+    lonely = tmp_path / "b.jsonl"
+    with pytest.raises(DataError, match="two tokens or more"):
+        load_evaluation(decoder, data=jsonl(lonely, [{"text": "good"}]))
+
+
+def test_fewer_examples_are_spread_over_the_data(classifier: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN data ordered by class WHEN half is taken THEN both classes are still there."""
+    rows = [{"text": SENTENCES[index % 4], "label": int(index >= 8)} for index in range(16)]
+    evaluation = load_evaluation(classifier, data=jsonl(tmp_path / "a.jsonl", rows), max_examples=8)
+    assert evaluation.labels is not None
+    assert torch.cat(evaluation.labels).bincount().tolist() == [4, 4]
+
+
+def test_sequence_length_cuts_examples(classifier: LoadedModel, tmp_path: Path) -> None:
+    """WHEN a length is given THEN longer examples are cut to it, special tokens included."""
+    evaluation = load_evaluation(classifier, data=labelled(tmp_path / "a.jsonl", [1, 0, 0, 1]), sequence_length=5)
+    lengths = sorted(len(row) for row in token_rows(evaluation))
+    assert lengths == [3, 5, 5, 5]
+    assert all(row[0] == 2 and row[-1] == 3 for row in token_rows(evaluation))
+
+
+def test_plain_text_is_read_as_one_stream(decoder: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN a text file THEN a language model reads it in equal blocks that follow one another."""
+    path = tmp_path / "book.txt"
+    path.write_text("\n\n".join(SENTENCES * 4), encoding="utf-8")
+    evaluation = load_evaluation(decoder, data=str(path), sequence_length=8)
+    rows = token_rows(evaluation)
+    stream = [token for ids in decoder.tokenizer(SENTENCES * 4)["input_ids"] for token in ids]
+    assert {len(row) for row in rows} == {8}
+    assert [token for row in rows for token in row] == stream[: len(stream) // 8 * 8]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "csv", "tsv"])
+def test_formats_give_the_same_examples(classifier: LoadedModel, tmp_path: Path, ending: str) -> None:
+    """GIVEN the same rows as JSONL, a JSON list, CSV or TSV, other columns named THEN the examples agree."""
+    rows: list[dict[str, Any]] = [{"sentence": text, "mood": index % 2} for index, text in enumerate(SENTENCES)]
+    path = tmp_path / f"data.{ending}"
+    separator = "\t" if ending == "tsv" else ","
+    lines = [separator.join(["sentence", "mood"]), *(f"{row['sentence']}{separator}{row['mood']}" for row in rows)]
+    contents = {"jsonl": "\n".join(map(json.dumps, rows)), "json": json.dumps(rows, indent=1)}
+    path.write_text(contents.get(ending, "\n".join(lines)), encoding="utf-8")
+    found = load_evaluation(classifier, data=str(path), text_column="sentence", label_column="mood")
+    reference = load_evaluation(classifier, data=labelled(tmp_path / "reference.jsonl", [0, 1, 0, 1]))
+    assert token_rows(found) == token_rows(reference)
+    assert found.labels is not None
+    assert reference.labels is not None
+    assert torch.equal(torch.cat(found.labels), torch.cat(reference.labels))
+
+
+@pytest.mark.parametrize("labels", [["NEGATIVE", "positive"], ["0", "1"], [0.0, 1.0]])
+def test_labels_may_be_names_or_numbers(classifier: LoadedModel, tmp_path: Path, labels: list[Any]) -> None:
+    """A label is the class's index, as a number or as text, or the model's name for it."""
+    evaluation = load_evaluation(classifier, data=labelled(tmp_path / "a.jsonl", labels))
+    assert evaluation.labels is not None
+    assert sorted(torch.cat(evaluation.labels).tolist()) == [0, 1]
+
+
+@pytest.mark.parametrize("label", [2, -1, "neutral", None, 0.5])
+def test_label_that_the_model_lacks_is_refused(classifier: LoadedModel, tmp_path: Path, label: Any) -> None:
+    """GIVEN a label that is no class of the model THEN the error names the row and the classes."""
+    with pytest.raises(DataError, match=r"example 2, has .*knows 0 \(negative\), 1 \(positive\)"):
+        load_evaluation(classifier, data=labelled(tmp_path / "a.jsonl", [0, label]))
+
+
+def test_text_without_labels_cannot_judge_a_classifier(classifier: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN a plain text file THEN a classifier cannot be evaluated on it, and the error says why."""
+    path = tmp_path / "plain.txt"
+    path.write_text("the cat\n", encoding="utf-8")
+    with pytest.raises(DataError, match="has no label in column 'label'"):
+        load_evaluation(classifier, data=str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("absent.csv", None, "there is no file"),
+        ("empty.jsonl", "", "holds no text"),
+        ("blank.txt", " \n\n", "holds no text"),
+        ("broken.jsonl", '{"text": "a"}\n{oops\n', r"broken.jsonl, line 2, is not JSON"),
+        ("list.jsonl", '["a"]\n', "must hold one JSON object a line"),
+        ("other.jsonl", '{"sentence": "a", "mood": 1}\n', r"no column 'text' \(it has: sentence, mood\)"),
+        ("other.csv", "sentence,mood\na,1\n", r"no column 'text' \(it has: sentence, mood\)"),
+    ],
+)
+def test_bad_file_is_one_clear_line(
+    decoder: LoadedModel, tmp_path: Path, name: str, content: str | None, complaint: str
+) -> None:
+    """WHEN a data file is missing, empty, broken or lacks the column THEN one line says so."""
+    if content is not None:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=complaint) as error:
+        load_evaluation(decoder, data=str(tmp_path / name))
+    assert "\n" not in str(error.value)
+
+
+def test_file_that_is_not_text_is_one_clear_line(decoder: LoadedModel, tmp_path: Path) -> None:
+    """WHEN a data file holds no UTF-8 THEN one line says so."""
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(DataError, match="cannot be read as UTF-8"):
+        load_evaluation(decoder, data=str(tmp_path / "binary.txt"))
+
+
+def test_model_without_tokenizer_reads_no_text(decoder: LoadedModel) -> None:
+    """GIVEN no tokenizer THEN the error says why there is none."""
+    bare = replace(decoder, tokenizer=None, tokenizer_reason="random weights")
+    with pytest.raises(DataError, match=r"has no tokenizer \(random weights\)"):
+        load_evaluation(bare)
+
+
+def test_adapter_without_data_set_asks_for_a_file(decoder: LoadedModel) -> None:
+    """GIVEN an adapter that names no data set THEN --data is asked for; an unknown one lists the known."""
+    nameless = replace(decoder, adapter=replace(decoder.adapter, dataset=None))
+    with pytest.raises(DataError, match="names no data set: give a file with --data"):
+        load_evaluation(nameless)
+    with pytest.raises(DataError, match=r"no data set is called 'sst3' \(known: sst2, wikitext2\)"):
+        load_evaluation(replace(decoder, adapter=replace(decoder.adapter, dataset="sst3")))
+
+
+@pytest.mark.parametrize("dataset", ["sst2", "wikitext2"])
+def test_hub_data_set_without_network_fails_at_once(
+    decoder: LoadedModel, dataset: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """GIVEN no network and no cache THEN a hub data set is refused in one line, and nothing is left offline."""
+    datasets = pytest.importorskip("datasets")
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
+    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", tmp_path)
+    with pytest.raises(DataError, match="neither cached nor reachable"):
+        load_evaluation(replace(decoder, adapter=replace(decoder.adapter, dataset=dataset)))
+    assert (constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE) == (False, False)
+
+
+@pytest.mark.parametrize("name", bundled.MODELS)
+def test_bundled_models_bring_their_data(name: str) -> None:
+    """Each bundled model has held-out data of its own, which fits it."""
+    loaded = load_model(name, device="cpu")
+    evaluation = load_evaluation(loaded, max_examples=20)
+    assert evaluation.source == f"bundled:{name}"
+    assert evaluation.examples == 20
+    assert (evaluation.labels is not None) == (loaded.adapter.task == "classification")
+    assert profile_inputs(loaded, evaluation=evaluation).tokens == "data"
+
+
+def test_profile_tokens_are_the_data_in_a_row(decoder: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN evaluation data THEN the profiled tokens are its tokens without padding, repeated as needed."""
+    evaluation = load_evaluation(decoder, data=labelled(tmp_path / "a.jsonl", [0, 0, 0, 0]), batch_size=2)
+    workload = profile_inputs(decoder, batch_size=3, sequence_length=16, evaluation=evaluation)
+    stream = [token for row in token_rows(evaluation) for token in row]
+    assert workload.inputs["input_ids"].flatten().tolist() == (stream * 3)[:48]
+    assert (workload.tokens, workload.batch_size, workload.sequence_length) == ("data", 3, 16)
+
+
+def test_synthetic_tokens_fit_the_vocabulary_and_the_seed(decoder: LoadedModel) -> None:
+    """WITHOUT data THEN the tokens are random by the seed, all of the vocabulary and none of them special."""
+    first, again, other = (
+        profile_inputs(decoder, batch_size=8, sequence_length=32, seed=seed).inputs["input_ids"]
+        for seed in (0, 0, 1)
+    )
+    assert first.shape == (8, 32)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert int(first.max()) < VOCABULARY
+    assert set(first.flatten().tolist()).isdisjoint(decoder.tokenizer.all_special_ids)
+    assert len(decoder.tokenizer.all_special_ids) == len(SPECIAL)
+
+
+def test_profile_inputs_run_without_padding(classifier: LoadedModel) -> None:
+    """The profiled input can be given to the model as it is, and no position is masked."""
+    workload = profile_inputs(classifier, batch_size=2, sequence_length=7)
+    assert bool((workload.inputs["attention_mask"] == 1).all())
+    with torch.inference_mode():
+        assert classifier.model(**workload.inputs).logits.shape == (2, 2)
+
+
+def test_default_length_fits_a_short_model(decoder: LoadedModel) -> None:
+    """GIVEN a model of 32 positions THEN the default length is 32, not 128."""
+    assert profile_inputs(decoder).sequence_length == 32
+
+
+@pytest.mark.parametrize(
+    ("length", "complaint"), [(33, "has 32 positions at most"), (0, "too short"), (-1, "short")]
+)
+def test_length_that_cannot_be_is_refused(decoder: LoadedModel, length: int, complaint: str) -> None:
+    """WHEN a length is beyond the model's positions or not positive THEN the error says what is possible."""
+    with pytest.raises(UsageError, match=complaint):
+        profile_inputs(decoder, sequence_length=length)
+    with pytest.raises(UsageError, match=complaint):
+        load_evaluation(decoder, sequence_length=length)
+
+
+def test_sizes_must_be_positive(decoder: LoadedModel, tmp_path: Path) -> None:
+    """WHEN a batch or a number of examples is zero THEN it is bad usage."""
+    data = labelled(tmp_path / "a.jsonl", [0, 0, 0, 0])
+    with pytest.raises(UsageError, match="batch size of 0"):
+        profile_inputs(decoder, batch_size=0)
+    with pytest.raises(UsageError, match="batch size of 0"):
+        load_evaluation(decoder, data=data, batch_size=0)
+    with pytest.raises(UsageError, match="0 examples"):
+        load_evaluation(decoder, data=data, max_examples=0)
+
+
+def test_missing_datasets_package_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN no `datasets` package THEN the error says what to install."""
+    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    with pytest.raises(DataError, match=r"pip install 'energyscope-llm\[datasets\]'"):
+        _datasets.hub_texts("sst2")
