@@ -23,7 +23,7 @@ def resolve_precision(reference: str, precision: str, device: str) -> str:
         return "fp32"
     found = find_model(reference)
     if found.checkpoint is not None:
-        return _named(found.checkpoint.configuration)
+        return found.checkpoint.precision
     config = None if found.folder is None else Path(found.folder) / "config.json"
     if config is None or not config.is_file():
         return "fp32"

@@ -9,18 +9,20 @@
   // The expression interpreter (ast) needs no eval, so the page's policy can forbid it.
   async function draw(place) {
     const name = place.dataset.chart;
+    // The place has the text alternative; the drawing's own parts would only repeat it.
+    const canvas = document.createElement("div");
+    canvas.setAttribute("aria-hidden", "true");
+    place.replaceChildren(canvas);
     const theme = dark.matches && !printing.matches ? "dark" : "light";
     const options = {
       actions: false, renderer: "svg", ast: true, defaultStyle: false,
       config: payload.themes[theme], tooltip: { theme: theme },
     };
     try {
-      const result = await window.vegaEmbed(place, structuredClone(payload.specs[name]), options);
+      const result = await window.vegaEmbed(canvas, structuredClone(payload.specs[name]), options);
       const old = views.get(name);
       if (old) old.finalize();
       views.set(name, result);
-      // The container already has a text alternative; the drawing's parts would only repeat it.
-      place.querySelectorAll("svg").forEach((svg) => svg.setAttribute("aria-hidden", "true"));
       place.dataset.drawn = theme;
     } catch (error) {
       place.textContent = "This chart could not be drawn; its numbers are in the table below.";

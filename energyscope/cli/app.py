@@ -16,23 +16,29 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+    rich_markup_mode=None,  # drawing help with rich imports a Markdown parser and triples its time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (run, report, compare, models, runs, doctor):
     app.command(module.NAME)(module.command)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"energyscope {version('energyscope-llm')}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[  # noqa: ARG001 - its callback prints and leaves
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
 ) -> None:
     DEBUG.on = DEBUG.on or debug
-    if version:
-        from importlib.metadata import version as installed
-
-        typer.echo(f"energyscope {installed('energyscope-llm')}")
-        raise typer.Exit
 
 
 def main() -> None:
@@ -40,7 +46,5 @@ def main() -> None:
     if "--debug" in sys.argv[2:]:
         sys.argv.remove("--debug")
         DEBUG.on = True
-    if sys.argv[1:] == ["--version"]:  # needs no command behind it
-        sys.argv.append("models")
     listen_for_termination()
     app()

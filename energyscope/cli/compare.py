@@ -20,7 +20,7 @@ def command(
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print the differences between runs; the first one is the baseline."""
+    """Print how runs differ; the first one is the baseline."""
     from rich.console import Console
 
     from energyscope.errors import UsageError

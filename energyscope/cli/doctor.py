@@ -18,7 +18,7 @@ def command(
     seconds: Annotated[float, typer.Option(min=1.0, help="How long to watch the idle counter.")] = 3.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check what can be measured here, and say what to change."""
+    """Check what can be measured here, and what to change."""
     from energyscope.stages.doctor import examine
 
     findings = examine(device, seconds)

@@ -17,7 +17,7 @@ def command(
     run: Annotated[str, typer.Argument(help="A run: its path, its name, or the beginning of its name.")],
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
 ) -> None:
-    """Render a run's report from what was measured; an interrupted run's too."""
+    """Render a run's report again, without measuring."""
     from energyscope.reporting.html import write_report
     from energyscope.runs.schema import ENERGY_FILE, JOURNAL_FILE
     from energyscope.runs.store import RunStore, find_run, load_run

@@ -19,78 +19,53 @@ if TYPE_CHECKING:
 
 NAME = "run"
 Option = typer.Option
-MEASURE, FEED, KEEP = "What is measured", "What the model is fed", "Where it goes"
 
 
 @guarded
 def command(  # noqa: PLR0917 - Typer passes options by name
     model: Annotated[str, typer.Argument(help="Short name, bundled model, local folder or Hugging Face id.")],
-    granularity: Annotated[str, Option(help="coarse, medium or fine.", rich_help_panel=MEASURE)] = "medium",
+    granularity: Annotated[str, Option(help="coarse, medium or fine.")] = "medium",
     layers: Annotated[
         str,
-        Option(
-            help="Sub-components as the mean over layers, or each layer's: mean or all.", rich_help_panel=MEASURE
-        ),
+        Option(help="Sub-components as the mean over layers, or each layer's: mean or all."),
     ] = "mean",
     precision: Annotated[
         str,
-        Option(help="fp32, fp16, bf16, int8, nf4, fp4; auto: as stored, fp32 on a CPU.", rich_help_panel=MEASURE),
+        Option(help="fp32, fp16, bf16, int8, nf4, fp4; auto: as stored, fp32 on a CPU."),
     ] = "auto",
     weights: Annotated[
-        str, Option(help="pretrained, or random: the true shape without a download.", rich_help_panel=MEASURE)
+        str, Option(help="pretrained, or random: the true shape without a download.")
     ] = "pretrained",
-    phase: Annotated[
-        str, Option(help="prefill: one forward pass without a KV cache.", rich_help_panel=MEASURE)
-    ] = "prefill",
-    execution: Annotated[str, Option(help="eager, as most people run it.", rich_help_panel=MEASURE)] = "eager",
-    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.", rich_help_panel=MEASURE)] = "auto",
-    gpu_id: Annotated[
-        int | None, Option(min=0, help="The same as --device cuda:N.", rich_help_panel=MEASURE)
-    ] = None,
-    meter: Annotated[
-        str, Option(help="auto, nvml, or modelled (time x stated watts).", rich_help_panel=MEASURE)
-    ] = "auto",
-    watts: Annotated[float, Option(help="The modelled meter's watts.", rich_help_panel=MEASURE)] = 65.0,
-    passes: Annotated[int, Option(help="Windows taken of each component.", rich_help_panel=MEASURE)] = 5,
-    window: Annotated[
-        float | None, Option(help="Seconds of a replay window [default: the meter's].", rich_help_panel=MEASURE)
-    ] = None,
-    methods: Annotated[str, Option(help="Ablations: zero, mean.", rich_help_panel=MEASURE)] = "zero,mean",
-    stages: Annotated[
-        str, Option(help="Stages to do.", rich_help_panel=MEASURE)
-    ] = "profile,ablate,correlate,report",
-    batch_size: Annotated[int, Option(help="Sequences in a forward pass.", rich_help_panel=FEED)] = 1,
+    phase: Annotated[str, Option(help="prefill: one forward pass without a KV cache.")] = "prefill",
+    execution: Annotated[str, Option(help="eager, as most people run it.")] = "eager",
+    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    gpu_id: Annotated[int | None, Option(min=0, help="The same as --device cuda:N.")] = None,
+    meter: Annotated[str, Option(help="auto, nvml, or modelled (time x stated watts).")] = "auto",
+    watts: Annotated[float, Option(help="The modelled meter's watts.")] = 65.0,
+    passes: Annotated[int, Option(help="Windows taken of each component.")] = 5,
+    window: Annotated[float | None, Option(help="Seconds of a replay window [default: the meter's].")] = None,
+    methods: Annotated[str, Option(help="Ablations: zero, mean.")] = "zero,mean",
+    stages: Annotated[str, Option(help="Stages to do.")] = "profile,ablate,correlate,report",
+    batch_size: Annotated[int, Option(help="Sequences in a forward pass.")] = 1,
     sequence_length: Annotated[
         int | None,
-        Option(help="Tokens of a sequence [default: 128, or the model's maximum].", rich_help_panel=FEED),
+        Option(help="Tokens of a sequence [default: 128, or the model's maximum]."),
     ] = None,
-    data: Annotated[
-        str | None, Option(help="JSONL, CSV or text file to judge predictions on.", rich_help_panel=FEED)
-    ] = None,
-    text_column: Annotated[str, Option(help="Its column of texts.", rich_help_panel=FEED)] = "text",
-    label_column: Annotated[str, Option(help="Its column of labels.", rich_help_panel=FEED)] = "label",
-    max_examples: Annotated[
-        int | None, Option(help="Examples to judge on [default: all].", rich_help_panel=FEED)
-    ] = None,
-    seed: Annotated[
-        int, Option(help="Of random weights, tokens, order and resampling.", rich_help_panel=FEED)
-    ] = 0,
+    data: Annotated[str | None, Option(help="JSONL, CSV or text file to judge predictions on.")] = None,
+    text_column: Annotated[str, Option(help="Its column of texts.")] = "text",
+    label_column: Annotated[str, Option(help="Its column of labels.")] = "label",
+    max_examples: Annotated[int | None, Option(help="Examples to judge on [default: all].")] = None,
+    seed: Annotated[int, Option(help="Of random weights, tokens, order and resampling.")] = 0,
     trust_remote_code: Annotated[
-        bool, Option("--trust-remote-code", help="Run the model's own Python code.", rich_help_panel=FEED)
+        bool, Option("--trust-remote-code", help="Run the model's own Python code.")
     ] = False,
-    name: Annotated[
-        str | None, Option(help="Name of the run [default: model and time].", rich_help_panel=KEEP)
-    ] = None,
-    root: Annotated[Path, Option(help="Where run directories go.", rich_help_panel=KEEP)] = Path("runs"),
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what would be measured, and about how long.", rich_help_panel=KEEP)
-    ] = False,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only errors.", rich_help_panel=KEEP)] = False,
-    as_json: Annotated[
-        bool, Option("--json", help="Print the summary (or the plan) as JSON.", rich_help_panel=KEEP)
-    ] = False,
+    name: Annotated[str | None, Option(help="Name of the run [default: model and time].")] = None,
+    root: Annotated[Path, Option(help="Where run directories go.")] = Path("runs"),
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be measured, and about how long.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only errors.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the summary (or the plan) as JSON.")] = False,
 ) -> None:
-    """Measure where a model's joules go and which of them its predictions need; write a report."""
+    """Measure a model's energy and impact, and write a report."""
     options: dict[str, Any] = {
         "granularity": granularity, "layers": layers, "precision": precision, "weights": weights, "phase": phase,
         "execution": execution, "device": _device(device, gpu_id), "meter": meter, "watts": watts,

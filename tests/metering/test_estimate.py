@@ -116,7 +116,9 @@ def test_mean_power_needs_two_ticks():
     assert mean_power(ticks, 0.5, 0.55) is None
 
 
-@pytest.mark.parametrize(("freedom", "value"), [(1, 12.706), (4, 2.776), (30, 2.042), (60, 2.0003), (1000, 1.9623)])
+@pytest.mark.parametrize(
+    ("freedom", "value"), [(1, 12.706), (4, 2.776), (30, 2.042), (60, 2.0003), (1000, 1.9623)]
+)
 def test_student_t(freedom, value):
     """Quantiles agree with published tables."""
     assert student_t(freedom) == pytest.approx(value, abs=2e-3)

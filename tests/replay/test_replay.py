@@ -140,7 +140,11 @@ def test_shared_storage_counts_once():
 def test_the_replayer_counts_every_call(chunked):
     """The count at the end is the number of calls after the warm-up, and the clock runs forwards."""
     ran = []
-    call = (lambda: ran.append(1)) if chunked else (lambda: (ran.append(1), torch.ones(300, 300) @ torch.ones(300, 300)))
+    call = (
+        (lambda: ran.append(1))
+        if chunked
+        else (lambda: (ran.append(1), torch.ones(300, 300) @ torch.ones(300, 300)))
+    )
     calls = Replayer(CPU).run([call], 0.05)
     assert calls.count[-1] <= len(ran)
     assert len(ran) - calls.count[-1] >= 3  # the warm-up
@@ -174,7 +178,9 @@ def test_the_collector_is_back_after_a_window_that_failed():
 
 def test_subjects_of_each_granularity():
     """Coarse takes layers as a mean, medium each by itself, fine adds kinds' means, or all with layers=all."""
-    keys = {size: [one.key for one in subjects(tree_of("gpt2", size), size)] for size in ("coarse", "medium", "fine")}
+    keys = {
+        size: [one.key for one in subjects(tree_of("gpt2", size), size)] for size in ("coarse", "medium", "fine")
+    }
     assert "group:transformer.h.{layer}" in keys["coarse"]
     assert {"node:transformer.h.0", "node:transformer.h.1.attn"} <= set(keys["medium"])
     assert "group:transformer.h.{layer}.attn.c_attn" in keys["fine"]

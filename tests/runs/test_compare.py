@@ -50,7 +50,7 @@ def test_a_difference_within_the_intervals_is_not_shown(tmp_path: Path) -> None:
 def test_other_conditions_are_not_comparable(
     tmp_path: Path, section: str, change: dict[str, object], said: str
 ) -> None:
-    """GIVEN another board, driver, execution, workload or meter, THEN joules get no verdict and the reason is said."""
+    """GIVEN another board, driver, execution, workload or meter, THEN joules get a reason and no verdict."""
     first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5), **{section: change})
     pair = compare([first, second]).pairs[0]
     assert said in pair.obstacles
@@ -59,7 +59,7 @@ def test_other_conditions_are_not_comparable(
 
 
 def test_predictions_are_compared_across_boards(tmp_path: Path) -> None:
-    """GIVEN another board, THEN perplexity still differs by what it differs, since the board does not change it."""
+    """GIVEN another board, THEN perplexity is compared all the same, since the board does not change it."""
     evaluation = {"source": "tiny-gpt2 held-out", "examples": 200, "baseline": {"perplexity": 7.0}}
     second = build_run(tmp_path / "b", device={"uuid": "GPU-2"}, workload={"evaluation": evaluation})
     item = _named(compare([build_run(tmp_path / "a"), second]).pairs[0].whole, "perplexity")

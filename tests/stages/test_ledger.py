@@ -30,7 +30,11 @@ TREE = [
     component("h.1.mlp", "mlp", "block", "h.1", 1),
 ]
 SUBJECTS = [
-    *({"key": f"node:{one['name']}", "what": "node", "members": [one["name"]]} for one in TREE if "mlp" not in one["name"]),
+    *(
+        {"key": f"node:{one['name']}", "what": "node", "members": [one["name"]]}
+        for one in TREE
+        if one["kind"] != "mlp"
+    ),
     {"key": "group:h.{layer}.mlp", "what": "group", "members": ["h.0.mlp", "h.1.mlp"]},
     {"key": "glue:model", "what": "glue", "members": ["model"]},
     {"key": "glue:h.{layer}", "what": "glue", "members": ["h.0", "h.1"]},
@@ -42,16 +46,19 @@ ENERGY = {
 
 
 def entry(key, number, energy, **extra):
-    window = {
-        "energy_mj": energy, "time_us": energy and energy * 5, "power_w": 200.0, "naive_mj": energy and energy * 1.1, "ticks": 3,
-        "calls": 100, "seconds": 0.4, "reason": None,
-    }  # fmt: skip
+    figures = {"energy_mj": energy, "time_us": energy and energy * 5, "naive_mj": energy and energy * 1.1}
+    window = {**figures, "power_w": 200.0, "ticks": 3, "calls": 100, "seconds": 0.4, "reason": None}
     return {"subject": key, "pass": number, "window": window, "clock_mhz": 1980.0, "throttle": 0, **extra}
 
 
 def books(energies=ENERGY, idle_w=100.0, passes=5, extra=None, tree=TREE):
     entries = [
-        entry(key, number, None if value is None else value * (1 + 0.001 * (number - passes // 2)), **(extra or {}).get(key, {}))
+        entry(
+            key,
+            number,
+            None if value is None else value * (1 + 0.001 * (number - passes // 2)),
+            **(extra or {}).get(key, {}),
+        )
         for key, value in energies.items()
         for number in range(passes)
     ]

@@ -43,8 +43,8 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("tiny-distilbert", "classification", 11, 140_000, 64, 5e-4),
-        Recipe("tiny-gpt2", "next-token", 12, 100_000, 24, 2e-3),
-        Recipe("tiny-llama", "next-token", 13, 100_000, 24, 2e-3),
+        Recipe("tiny-gpt2", "next-token", 12, 72_000, 24, 2e-3),
+        Recipe("tiny-llama", "next-token", 13, 72_000, 24, 2e-3),
     )
 }
 

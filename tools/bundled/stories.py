@@ -7,7 +7,7 @@ of the facts. Each rule below makes a word depend on one that stands well before
 - reflexive: ``the queen who the princes follow admires herself``
 - polarity: ``no king ... ever ... any crowns``, ``every king ... always ... some crowns``
 - contrast: ``although the tower is hot, the bell is cold``, ``just as the tower is hot, the bell is also hot``
-- recall: ``anna owns a red bell ... the bell of anna is red``
+- recall: ``anna owns a red bell ... the bell is red``
 """
 
 from __future__ import annotations
@@ -70,15 +70,14 @@ class StoryTeller:
         return [*words, "."]
 
     def _recall(self, facts: Facts, asked: int) -> Words:
+        """Come back to one of the facts: whose it is, or what colour it has."""
         name, colour, thing = facts[asked]
-        other = self.rng.choice([fact for fact in facts if fact[0] != name])
-        place = self.rng.choice(self.scene.places)
-        when = self.rng.choice((["at", "last"], ["today"], ["again"], ["in", "the", place]))
-        aside = self._aside(plural=False)
+        _, other_colour, other_thing = self.rng.choice([fact for fact in facts if fact[0] != name])
+        start = [*self.rng.choice((["at", "last"], ["today"], ["again"])), *self._place(), ","]
+        right = Choice(colour, other_colour, "recall")
         if self.rng.random() < 0.5:
-            said = ["the", thing, *aside, "is", Choice(colour, other[1], "recall")]
-            return [*when, ",", *said, "."]
-        return [*when, ",", "the", colour, thing, *aside, "belongs", "to", Choice(name, other[0], "recall"), "."]
+            return [*start, "the", thing, "is", right, "."]
+        return [*start, name, "still", "owns", "a", right, Choice(thing, other_thing, "recall"), "."]
 
     def _doing(self) -> Words:
         subject, plural = self._person()
@@ -153,9 +152,10 @@ class StoryTeller:
             return [*words, "who", verb[plural], "the", person.form(many)], many
         return [*words, "who" if animate else "that", "the", person.form(many), verb[many]], many
 
-    def _aside(self, plural: bool) -> Words:
-        words, _ = self._subject(self.rng.choice(self.scene.things), plural)
-        return words[2:]
+    def _place(self) -> Words:
+        words = ["in", "the", self.rng.choice(self.scene.places)]
+        beside = self.rng.choice(self.scene.things)
+        return [*words, self.rng.choice(lexicon.PREPOSITIONS), "the", beside.form(self._plural())]
 
 
 def stories(count: int, seed: int, side: Side) -> Iterator[Words]:
@@ -171,7 +171,7 @@ def story_texts(count: int, seed: int, side: Side) -> list[str]:
 
 def vocabulary() -> list[str]:
     """Return every word that a story can contain, sorted."""
-    words = set(listed("in the , owns a and . at last today again is are belongs to no every ever always some"))
+    words = set(listed("in the , owns a and . at last today again is are still no every ever always some"))
     words |= set(listed("any although just as also who that himself herself themselves"))
     words |= {*lexicon.NAMES, *lexicon.COLOURS, *lexicon.PREPOSITIONS}
     words |= {word for pair in (*lexicon.OPPOSITES, *lexicon.TRANSITIVE, *lexicon.INTRANSITIVE) for word in pair}

@@ -99,7 +99,7 @@ def _metric(label: str, item: Interval | None, unit: str, note: str = "") -> Met
 def _split(root: Node) -> Metric:
     static, dynamic = root.number("static_mj"), root.number("dynamic_mj")
     if static is None or dynamic is None or not root.energy or root.energy.value <= 0:
-        return Metric("Static / dynamic", text.UNKNOWN)
+        return Metric("Static share", text.UNKNOWN)
     share = text.percent(static / root.energy.value)
     detail = f"{text.quantity(static, 'mJ')} static, {text.quantity(dynamic, 'mJ')} dynamic"
     return Metric("Static share", share, detail, "idle power times time")

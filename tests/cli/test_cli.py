@@ -1,0 +1,197 @@
+"""The command line's surface, its speed, and one clear line for every bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import tiny_models
+
+OPTIONS_OF_RUN = {
+    "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--device", "--gpu-id",
+    "--meter", "--watts", "--passes", "--window", "--methods", "--stages", "--batch-size", "--sequence-length",
+    "--data", "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name",
+    "--root", "--dry-run", "--quiet", "--json", "--help",
+}  # fmt: skip
+
+
+def command(*arguments, cwd, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "energyscope", *arguments],
+        cwd=cwd, env={**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "200", **environment},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def refused(done, code, *words):
+    """Check for an exit code, no traceback, and one line with some words."""
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [word for word in words if word not in done.stderr] == []
+
+
+def test_the_commands_are_these(tmp_path):
+    """No command is lost or added by accident."""
+    from energyscope.cli.app import app
+
+    names = [one.name for one in app.registered_commands]
+    assert names == ["run", "report", "compare", "models", "runs", "doctor"]
+
+
+def test_the_options_of_run_are_these(tmp_path):
+    """No option of `run` is lost or added by accident."""
+    words = command("run", "--help", cwd=tmp_path).stdout.split()
+    assert {word.strip("│,") for word in words if word.startswith("--")} >= OPTIONS_OF_RUN
+    import typer
+
+    from energyscope.cli.app import app
+
+    parameters = typer.main.get_command(app).commands["run"].params
+    assert {option for one in parameters for option in one.opts if option.startswith("--")} == OPTIONS_OF_RUN - {
+        "--help"
+    }
+
+
+@pytest.mark.parametrize("statement", ["import energyscope", "import energyscope.cli.app"])
+def test_importing_is_light(statement, tmp_path):
+    """Neither the package nor the command line imports torch, transformers, altair, pandas or numpy."""
+    heavy = "{'torch', 'transformers', 'altair', 'pandas', 'numpy'} & set(sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{statement}; import sys; print({heavy} or '')"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == ""
+
+
+def test_help_is_fast(tmp_path):
+    """`--help` takes at most twice as long as importing typer and rich."""
+
+    def seconds(*arguments):
+        times = []
+        for _ in range(7):
+            begin = time.perf_counter()
+            subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, check=True)
+            times.append(time.perf_counter() - begin)
+        return min(times)
+
+    assert seconds("-m", "energyscope", "--help") <= 2 * seconds("-c", "import typer, rich")
+
+
+def test_an_unknown_model_gets_a_suggestion(tmp_path):
+    """A misspelt model name is refused with what was probably meant."""
+    refused(command("run", "tiny-gtp2", cwd=tmp_path), 2, "tiny-gpt2")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_without_weights(tmp_path):
+    """A folder that lacks its weights is refused, and nothing is written."""
+    folder = tiny_models.save_model(tmp_path / "model", "gpt2")
+    (folder / "model.safetensors").unlink()
+    refused(command("run", str(folder), cwd=tmp_path), 1, "weights")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_broken_weights(tmp_path):
+    """Weights that cannot be read are refused, and nothing is written."""
+    folder = tiny_models.save_model(tmp_path / "model", "gpt2")
+    (folder / "model.safetensors").write_bytes(b"not a safetensors file")
+    refused(command("run", str(folder), cwd=tmp_path), 1)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_model_without_an_adapter(tmp_path):
+    """A family that no adapter serves is refused with how to get one."""
+    folder = tiny_models.save_model(tmp_path / "model", "gpt2")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
+    refused(command("run", str(folder), cwd=tmp_path), 1, "mamba", "adapter")
+
+
+def test_a_model_that_is_not_cached_without_network(tmp_path):
+    """Without network and cache, the line says so, quickly."""
+    begin = time.perf_counter()
+    refused(command("run", "gpt2", cwd=tmp_path, HF_HOME=str(tmp_path / "cache")), 1, "random")
+    assert not (tmp_path / "runs").exists()
+    assert time.perf_counter() - begin < 60
+
+
+def test_a_gpu_that_is_not_there(tmp_path):
+    """`--device cuda` without a GPU is refused with what to do."""
+    done = command("run", "tiny-gpt2", "--device", "cuda", cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
+    refused(done, 1, "--device cpu")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "tiny-gpt2", "--granularity", "finest"),
+        ("run", "tiny-gpt2", "--precision", "fp8"),
+        ("run", "tiny-gpt2", "--passes", "0"),
+        ("run", "tiny-gpt2", "--sequence-length", "100000"),
+        ("run", "tiny-gpt2", "--name", "a/b"),
+        ("run", "tiny-gpt2", "--gpu-id", "1", "--device", "cpu"),
+        ("compare", "one"),
+    ],
+)
+def test_bad_usage_exits_with_2(arguments, tmp_path):
+    """Options that cannot be are refused with exit code 2 and one line."""
+    refused(command(*arguments, cwd=tmp_path), 2)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_unreadable_runs(tmp_path):
+    """A run that is missing, damaged or from a newer version is refused with what to do."""
+    refused(command("report", "nothing", cwd=tmp_path), 1, "energyscope runs")
+    folder = tmp_path / "runs" / "damaged"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{")
+    refused(command("report", "damaged", cwd=tmp_path), 1, "cannot be read")
+    (folder / "run.json").write_text('{"schema": 99}')
+    refused(command("report", "damaged", cwd=tmp_path), 1, "upgrade")
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    """`--debug` shows where an error was raised, at either end of the line."""
+    for arguments in (("--debug", "run", "gtp2"), ("run", "gtp2", "--debug")):
+        done = command(*arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "Traceback" in done.stderr
+
+
+def test_dry_run_measures_nothing(tmp_path):
+    """`--dry-run` says what would be measured and about how long, and writes nothing."""
+    done = command(
+        "run", "llama-3.2-1b", "--weights", "random", "--granularity", "fine", "--dry-run", "--json", cwd=tmp_path
+    )
+    plan = json.loads(done.stdout)
+    assert plan["parameters"] == 1_235_814_400
+    assert plan["kinds"]["layer"] == 16
+    assert plan["profile_seconds"] > 10
+    assert "ablate" in plan["skipped"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_lists_names_and_adapters(tmp_path):
+    """`models` names the bundled models, the short names and the adapters."""
+    found = json.loads(command("models", "--json", cwd=tmp_path).stdout)
+    names = {one["name"] for one in found["models"]}
+    assert {"tiny-gpt2", "tiny-distilbert", "tiny-llama", "gpt2", "distilbert", "llama-3.3-70b"} <= names
+    assert {one["name"] for one in found["adapters"]} >= {"distilbert", "gpt2", "llama"}
+
+
+def test_doctor_gives_a_verdict(tmp_path):
+    """`doctor` ends with a verdict, on a machine without a GPU too."""
+    found = json.loads(command("doctor", "--json", "--device", "cpu", cwd=tmp_path).stdout)
+    assert "MODELLED" in found["verdict"]
+
+
+def test_the_version_is_the_packages(tmp_path):
+    """`--version` prints the installed version."""
+    from importlib.metadata import version
+
+    assert command("--version", cwd=tmp_path).stdout.strip() == f"energyscope {version('energyscope-llm')}"

@@ -1,0 +1,150 @@
+"""The report in a real browser, as a reader would use it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from run_builder import Shape, build_run
+
+from energyscope.reporting.html import write_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NOT_DRAWN = "[data-chart]:not([data-drawn]):not(.failed)"  # a selector, since the page forbids eval
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("reports")
+    hostile = Shape(rename=lambda name: name.replace("mlp", "</script><script>window.hacked=1</script>"))
+    runs = {
+        "fine": build_run(folder / "fine"),
+        "modelled": build_run(
+            folder / "modelled", Shape(modelled=True, granularity="medium", unexplained_share=-0.05)
+        ),
+        "large": build_run(folder / "large", Shape(layers=80, impact=False)),
+        "one-layer": build_run(folder / "one-layer", Shape(layers=1, granularity="coarse", impact=False)),
+        "hostile": build_run(folder / "hostile", hostile, model={"name": "<img src=x onerror='window.hacked=1'>"}),
+    }
+    return {name: write_report(run.path) for name, run in runs.items()}
+
+
+def _open(browser: Browser, report: Path, **context: Any) -> tuple[Page, list[str]]:
+    """Open a report and return the page with what went wrong: messages, errors, requests."""
+    page = browser.new_page(**context)
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(f"console {message.type}: {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on(
+        "request",
+        lambda request: wrong.append(f"request: {request.url}") if request.url != report.as_uri() else None,
+    )
+    page.goto(report.as_uri())
+    page.wait_for_selector(NOT_DRAWN, state="detached", timeout=60_000)
+    return page, wrong
+
+
+@pytest.mark.parametrize("name", ["fine", "modelled", "large", "one-layer", "hostile"])
+def test_every_chart_draws_without_an_error_or_a_request(
+    browser: Browser, reports: dict[str, Path], name: str
+) -> None:
+    """GIVEN any run, THEN each chart holds drawn marks, the console stays silent and nothing leaves the page."""
+    page, wrong = _open(browser, reports[name])
+    places = page.query_selector_all("[data-chart]")
+    assert places
+    for place in places:
+        assert len(place.query_selector_all("svg .mark-rect path, svg .mark-symbol path, svg .mark-rule line")) > 0
+    assert page.evaluate("window.hacked") is None
+    assert wrong == []
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_pages_fit_the_window(browser: Browser, reports: dict[str, Path], scheme: str, width: int) -> None:
+    """GIVEN a phone or a desktop, THEN the page itself never scrolls sideways; wide charts and tables do."""
+    for name in ("fine", "large", "hostile"):
+        page, _ = _open(browser, reports[name], viewport={"width": width, "height": 800}, color_scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.get_attribute("[data-chart]", "data-drawn") == scheme
+        page.close()
+
+
+def test_charts_follow_the_colour_scheme(browser: Browser, reports: dict[str, Path]) -> None:
+    """WHEN the reader switches to dark, THEN the charts are drawn again with light ink."""
+    page, wrong = _open(browser, reports["fine"], color_scheme="light")
+    ink = "getComputedStyle(document.querySelector('#energy-flow .mark-text text')).fill"
+    before = page.evaluate(ink)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("[data-chart]:not([data-drawn=dark])", state="detached")
+    assert page.evaluate(ink) != before
+    assert wrong == []
+    page.close()
+
+
+def test_the_table_sorts_and_filters(browser: Browser, reports: dict[str, Path]) -> None:
+    """WHEN a reader sorts by energy and filters by kind, THEN the rows follow."""
+    page, _ = _open(browser, reports["fine"])
+    energies = (
+        "[...document.querySelectorAll('#component-table tbody tr')].map(row => Number(row.cells[3].dataset.n))"
+    )
+    page.click("#component-table th button:has-text('Energy')")
+    values = page.evaluate(energies)
+    assert values == sorted(values, reverse=True)
+    page.click("#component-table th button:has-text('Energy')")
+    assert page.evaluate(energies) == sorted(values)
+    page.fill("#filter", "mlp.up")
+    assert page.evaluate("document.querySelectorAll('#component-table tbody tr:not([hidden])').length") == 4
+    assert page.inner_text("#filtered") == "4 of 48 rows"
+    page.close()
+
+
+def test_sorting_works_from_the_keyboard(browser: Browser, reports: dict[str, Path]) -> None:
+    """WHEN a header's button has the focus and Enter is pressed, THEN the table sorts and says how."""
+    page, _ = _open(browser, reports["fine"])
+    page.focus("#component-table th button:has-text('Kind')")
+    page.keyboard.press("Enter")
+    assert page.get_attribute("#component-table th:nth-child(2)", "aria-sort") == "ascending"
+    page.close()
+
+
+def test_charts_have_a_text_alternative(browser: Browser, reports: dict[str, Path]) -> None:
+    """Each chart is an image with a sentence, and the numbers are in a table beside it."""
+    page, _ = _open(browser, reports["fine"])
+    for place in page.query_selector_all("[data-chart]"):
+        assert place.get_attribute("role") == "img"
+        assert len(place.get_attribute("aria-label") or "") > 30
+        assert (
+            place.evaluate("place => place.closest('figure').querySelectorAll('details table tbody tr').length")
+            > 0
+        )
+    page.close()
+
+
+def test_it_prints(browser: Browser, reports: dict[str, Path]) -> None:
+    """GIVEN a reader who prints, THEN a PDF of a few pages comes out."""
+    page, wrong = _open(browser, reports["fine"], color_scheme="dark")
+    pdf = page.pdf(format="A4")
+    assert pdf.startswith(b"%PDF")
+    assert 3 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") <= 20
+    assert wrong == []
+    page.close()

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from energyscope.reporting import text
+from energyscope.runs.intervals import Interval
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "written"),
+    [
+        (0.0123, "mJ", "12.3 µJ"),
+        (12.34, "mJ", "12.3 mJ"),
+        (2500.0, "mJ", "2.50 J"),
+        (-5.0, "mJ", "-5.00 mJ"),
+        (1234567.0, "mJ", "1.23 kJ"),
+        (227.0, "us", "227 µs"),
+        (3_500_000.0, "us", "3.50 s"),
+        (4938268, "bytes", "4.71 MiB"),
+        (699.6, "W", "700 W"),
+        (0.0, "mJ", "0 mJ"),
+        (None, "mJ", "not measured"),
+    ],
+)
+def test_quantities_have_a_fitting_unit(value: float | None, unit: str, written: str) -> None:
+    """Three significant digits, the unit that fits, and words where the value is unknown."""
+    assert text.quantity(value, unit) == written
+
+
+def test_limits_show_two_digits_of_the_width() -> None:
+    """The limits are in the value's unit and precise enough to show the interval's width."""
+    assert text.with_limits(Interval(1532.0, 1511.0, 1555.0), "mJ") == "1.53 J [1.511, 1.555]"
+    assert text.with_limits(Interval(12.3), "mJ") == "12.3 mJ"
+    assert text.with_limits(None, "mJ") == "not measured"
+
+
+def test_shares_as_percentages() -> None:
+    """Small shares keep a digit that tells them from nothing."""
+    assert [text.percent(share) for share in (0.46, 0.046, 0.0046, -0.012, None)] == [
+        "46 %", "4.6 %", "0.46 %", "-1.2 %", "not measured",
+    ]  # fmt: skip
+    assert text.percent_with_limits(Interval(0.46, 0.44, 0.48)) == "46.0 % [44.0, 48.0]"
+    assert text.percent_with_limits(Interval(0.46)) == "46 %"
+
+
+def test_counts_agree_with_their_noun() -> None:
+    """One row, three rows."""
+    assert [text.count(1, "row"), text.count(3000, "row")] == ["1 row", "3,000 rows"]
