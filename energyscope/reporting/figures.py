@@ -5,6 +5,7 @@ The report shows them side by side; written to files they are the figures.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,11 +152,10 @@ def _measured(*, reused: bool) -> str:
 
 def _heatmap(data: ReportData) -> Figure:
     cells = data.energy.cells if data.energy else []
-    rows = [
-        ["" if cell.layer is None else str(cell.layer), cell.row, text.with_limits(cell.energy, "mJ"),
-         _measured(reused=cell.reused)]
+    table = _by_row_and_layer(
+        (cell.row, cell.layer, text.with_limits(cell.energy, "mJ") + (" (mean)" if cell.reused else ""))
         for cell in cells
-    ]  # fmt: skip
+    )
     largest = max(
         (cell for cell in cells if cell.energy), key=lambda cell: cell.energy.value if cell.energy else 0
     )
@@ -173,8 +173,18 @@ def _heatmap(data: ReportData) -> Figure:
         caption=caption,
         summary=summary,
         chart=profile.heatmap(cells, summary, _word(data)),
-        table=Table(["layer", "component", "energy", "measured"], rows),
+        table=table,
     )
+
+
+def _by_row_and_layer(cells: Iterable[tuple[str, int | None, str]]) -> Table:
+    """Lay cells out as the heatmap does: a row for each component, a column for each layer."""
+    found: dict[str, dict[int | None, str]] = {}
+    for row, layer, content in cells:
+        found.setdefault(row, {})[layer] = content
+    layers = sorted({layer for row in found.values() for layer in row if layer is not None})
+    columns = ["component", *(f"layer {layer}" for layer in layers)]
+    return Table(columns, [[row, *(of.get(layer, "\u2013") for layer in layers)] for row, of in found.items()])
 
 
 def _impact(data: ReportData) -> list[Figure]:
@@ -216,11 +226,11 @@ def _impact_by_kind(data: ReportData, metric: str) -> Figure:
 def _impact_heatmap(data: ReportData, method: str, metric: str) -> Figure:
     points = data.impact.points if data.impact else []
     chosen = [point for point in points if (point.method, point.metric) == (method, metric)]
-    rows = [
-        ["" if point.layer is None else str(point.layer), point.component, value_text(point.value.value, metric),
-         text.limits(point.value, "")]
+    table = _by_row_and_layer(
+        (point.row, point.layer, f"{value_text(point.value.value, metric)} {text.limits(point.value, '')}")
         for point in chosen
-    ]  # fmt: skip
+        if point.layer is not None
+    )
     largest = max((point for point in chosen if point.layer is not None), key=lambda point: point.value.value)
     summary = (
         f"{metric_title(metric)} of each component of each layer under {method_title(method)}; the largest is "
@@ -233,7 +243,7 @@ def _impact_heatmap(data: ReportData, method: str, metric: str) -> Figure:
         caption=f"{metric_title(metric)}; colours follow the cube root, so that small impacts can be told apart.",
         summary=summary,
         chart=impact.heatmap(chosen, metric, summary),
-        table=Table(["layer", "component", metric_title(metric), "95 % interval"], rows),
+        table=table,
     )
 
 

@@ -96,12 +96,14 @@ def json_for_script(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Replace what JSON cannot hold."""
+    """Replace what JSON cannot hold, and leave out digits that no chart can show."""
     if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if math.isfinite(value) else None
+    return value
 
 
 @cache

@@ -233,11 +233,11 @@ class TestNextToken:
             silenced = evaluation.choice_accuracy(model, tokenizer, choices)
 
         assert followed == pytest.approx(card["results"]["choice_accuracy"], abs=0.02)
-        assert set(followed) == {"agreement", "contrast", "polarity", "recall", "reflexive"}
-        margin = card["margins"]["choice_accuracy_above_bigram"]
-        assert margin >= 0.15
-        for rule, share in followed.items():
-            assert share >= baseline[rule] + margin, rule
+        margins = card["margins"]["choice_accuracy_above_bigram"]
+        assert set(margins) >= {"agreement", "contrast", "polarity", "recall", "reflexive"}
+        for rule, margin in margins.items():
+            assert margin >= 0.2
+            assert followed[rule] >= baseline[rule] + margin, rule
             assert silenced[rule] < baseline[rule] + margin, rule
 
 

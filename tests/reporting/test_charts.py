@@ -27,6 +27,7 @@ def test_every_chart_becomes_a_picture(tmp_path: Path, shape: Shape, names: list
     drawn = figures(report_data(build_run(tmp_path / "run", shape)))
     assert [figure.name for figure in drawn] == names
     for figure in drawn:
+        assert figure.chart.to_dict(validate=True)
         for name in ("light", "dark"):
             spec = {**theme.spec(figure.chart), "width": 700}
             svg = vl_convert.vegalite_to_svg(spec, config=theme.config(name), vl_version="6.1")

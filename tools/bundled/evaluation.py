@@ -25,6 +25,8 @@ BASELINE_SEED = 2
 ACCURACY_MARGIN = 0.25  # in accuracy
 PERPLEXITY_RATIO = 0.5  # of the bigram model's perplexity
 CHOICE_MARGIN = 0.25  # in the accuracy of the choices that the words before determine
+# The rules to which CHOICE_MARGIN applies; binding is reported beside them, as far as it was learned.
+RULES = ("agreement", "contrast", "polarity", "recall", "reflexive")
 
 ATTENTION = {
     "distilbert": "distilbert.transformer.layer.{}.attention",

@@ -18,7 +18,7 @@ HELD_OUT_SHARE = 8  # one sentence in eight
 class Choice(str):
     """A word that the words before it determine, and the word that a shallow reader could take instead.
 
-    ``kind`` says which rule decides: agreement, reflexive, polarity, contrast or recall.
+    ``kind`` says which rule decides: agreement, reflexive, polarity, contrast, recall or binding.
     """
 
     __slots__ = ("kind", "wrong")

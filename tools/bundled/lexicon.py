@@ -57,12 +57,12 @@ SCENES = (
     Scene(
         _people("actor/actors", "actress/actresses", "son/sons", "daughter/daughters"),
         _things("curtain mask drum ticket costume mirror"),
-        ("lobby", "balcony", "cellar", "gallery"),
+        ("lobby", "attic", "cellar", "gallery"),
     ),
     Scene(
         _people("man/men", "woman/women", "grandson/grandsons", "grandmother/grandmothers"),
         _things("boat rope anchor net sail lantern"),
-        ("dock", "beach", "cabin", "lighthouse"),
+        ("boathouse", "harbour", "cabin", "lighthouse"),
     ),
 )
 
@@ -112,7 +112,7 @@ ORDINALS = ("first", "second", "third", "last")
 TOWNS = ("station", "market", "bridge", "river", "church", "museum")
 FILLERS = (
     "really",
-    "at all",
+    "all in all",
     "in my opinion",
     "to be fair",
     "after all",

@@ -42,9 +42,9 @@ class Recipe:
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("tiny-distilbert", "classification", 11, 140_000, 64, 5e-4),
-        Recipe("tiny-gpt2", "next-token", 12, 72_000, 24, 2e-3),
-        Recipe("tiny-llama", "next-token", 13, 72_000, 24, 2e-3),
+        Recipe("tiny-distilbert", "classification", 11, 200_000, 64, 7e-4),
+        Recipe("tiny-gpt2", "next-token", 12, 70_000, 24, 2e-3),
+        Recipe("tiny-llama", "next-token", 13, 70_000, 24, 2e-3),
     )
 }
 

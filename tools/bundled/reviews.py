@@ -105,7 +105,7 @@ class Reviewer:
         return self._found(good, plural)
 
     def _judged(self, good: bool, plural: bool) -> Words:
-        """Return ``was not at all dull`` and the like, one in five negated."""
+        """Return ``was not in the end dull`` and the like, one in five negated."""
         verb = "were" if plural else "was"
         if self.rng.random() < 0.2:
             return [verb, self.rng.choice(("not", "never")), *self._filler(0.7), self._adjective(not good)]
@@ -155,7 +155,7 @@ def vocabulary() -> list[str]:
         listed("unlike the one , . which although but we went there on a with my and others from it began")
     )
     words |= set(listed("at near ended did not come before never came no was were is true that everyone who saw"))
-    words |= set(listed("said they i found of evening chose all"))
+    words |= set(listed("said they i found of evening chose"))
     for group in (lexicon.POSITIVE, lexicon.NEGATIVE, lexicon.RELATIVES, lexicon.DAYS, lexicon.HOURS):
         words |= set(group)
     words |= {*lexicon.ORDINALS, *lexicon.TOWNS}

@@ -7,7 +7,8 @@ of the facts. Each rule below makes a word depend on one that stands well before
 - reflexive: ``the queen who the princes follow admires herself``
 - polarity: ``no king ... ever ... any crowns``, ``every king ... always ... some crowns``
 - contrast: ``although the tower is hot, the bell is cold``, ``just as the tower is hot, the bell is also hot``
-- recall: ``anna owns a red bell ... the bell is red``
+- recall: ``anna owns a red bell ... the bell is red`` (one fact was told)
+- binding: the same where two or three facts were told, so that it matters whose colour it was
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class StoryTeller:
         words = draw_on_side(partial(self._opening, facts), self.side)
         for rule in self._middle():
             words += draw_on_side(rule, self.side)
-        recalled = len(facts) if plain else self.rng.choice((1, 2))
+        recalled = len(facts) if plain else self.rng.randint(1, min(2, len(facts)))
         for fact in self.rng.sample(range(len(facts)), recalled):
             words += draw_on_side(partial(self._recall, facts, fact), self.side)
         return words
@@ -58,26 +59,35 @@ class StoryTeller:
 
     def _opening(self, facts: Facts) -> Words:
         """Say who owns which thing in which colour, all of them different, and put it into ``facts``."""
-        count = self.rng.choice((2, 2, 3))
+        count = self.rng.choice((1, 1, 2, 3))
         names = self.rng.sample(lexicon.NAMES, count)
         colours = self.rng.sample(lexicon.COLOURS, count)
         things = [thing.singular for thing in self.rng.sample(self.scene.things, count)]
         facts[:] = zip(names, colours, things, strict=True)
         words = ["in", "the", self.rng.choice(self.scene.places), ","]
         for index, (name, colour, thing) in enumerate(facts):
-            joint = ["and"] if index == len(facts) - 1 else [","] if index else []
+            joint = [] if not index else ["and"] if index == len(facts) - 1 else [","]
             words += [*joint, name, "owns", "a", colour, thing]
         return [*words, "."]
 
     def _recall(self, facts: Facts, asked: int) -> Words:
         """Come back to one of the facts: whose it is, or what colour it has."""
         name, colour, thing = facts[asked]
-        _, other_colour, other_thing = self.rng.choice([fact for fact in facts if fact[0] != name])
+        rule, (other_colour, other_thing) = self._confusion(facts, asked)
         start = [*self.rng.choice((["at", "last"], ["today"], ["again"])), *self._place(), ","]
-        right = Choice(colour, other_colour, "recall")
+        right = Choice(colour, other_colour, rule)
         if self.rng.random() < 0.5:
             return [*start, "the", thing, "is", right, "."]
-        return [*start, name, "still", "owns", "a", right, Choice(thing, other_thing, "recall"), "."]
+        return [*start, name, "still", "owns", "a", right, Choice(thing, other_thing, rule), "."]
+
+    def _confusion(self, facts: Facts, asked: int) -> tuple[str, tuple[str, str]]:
+        """Return what could be taken for a fact's colour and thing: another fact's, or else ones not named."""
+        others = [fact[1:] for fact in facts if fact != facts[asked]]
+        if others:
+            return "binding", self.rng.choice(others)
+        colours = [colour for colour in lexicon.COLOURS if colour != facts[asked][1]]
+        things = [thing.singular for thing in self.scene.things if thing.singular != facts[asked][2]]
+        return "recall", (self.rng.choice(colours), self.rng.choice(things))
 
     def _doing(self) -> Words:
         subject, plural = self._person()
@@ -91,8 +101,9 @@ class StoryTeller:
         subject, plural = self._person()
         start, attractor = self._subject(subject, plural)
         verb = self._agreeing(self.rng.choice(lexicon.TRANSITIVE), plural, attractor)
-        right = "themselves" if plural else str(subject.reflexive)
-        wrong = {"himself": "herself", "herself": "himself"}.get(right, "himself")
+        if plural:
+            return [*start, verb, "themselves", "."]
+        right, wrong = ("himself", "herself") if subject.reflexive == "himself" else ("herself", "himself")
         return [*start, verb, Choice(right, wrong, "reflexive"), "."]
 
     def _polarity(self) -> Words:

@@ -35,8 +35,9 @@ def make(recipe: Recipe, output: Path) -> None:
     directory.mkdir(parents=True)
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
+    (directory / "model.safetensors").chmod(0o644)  # safetensors writes files that only their owner reads
     cards.write(directory, card)
-    print(f"{directory}: {card['metric']} {card['results'][card['metric']]} after {seconds:.0f} s")
+    print(f"{directory}: {card['metric']} {card['results'][card['metric']]} after {seconds[0]:.0f} s")
 
 
 def main() -> None:

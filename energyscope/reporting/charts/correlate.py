@@ -31,7 +31,7 @@ def scatter(data: CorrelationData, description: str, word: str = "Energy") -> An
             sort=kinds,
             scale=alt.Scale(domain=kinds, range=[theme.colour(kind) for kind in kinds]),
             legend=alt.Legend(
-                orient="bottom", columns=4, symbolType="circle", symbolOpacity=1, symbolStrokeWidth=3
+                orient="bottom", columns=4, symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=4
             ),
         )
     )
@@ -44,7 +44,7 @@ def scatter(data: CorrelationData, description: str, word: str = "Energy") -> An
     ]
     sideways = base.mark_rule(opacity=0.55).encode(x=alt.X("energy_low:Q"), x2="energy_high:Q", y=y)
     upright = base.mark_rule(opacity=0.55).encode(x=x, y=alt.Y("impact_low:Q"), y2="impact_high:Q")
-    points = base.mark_point(size=75, strokeWidth=2).encode(
+    points = base.mark_point(size=75, strokeWidth=2, opacity=1).encode(
         x=x,
         y=y,
         fill=alt.Fill("colour:N", scale=None),

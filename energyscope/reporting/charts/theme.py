@@ -121,10 +121,20 @@ def finish(chart: Any, description: str, height: float) -> Any:
 
 
 def spec(chart: Any) -> dict[str, Any]:
-    """Return a chart as a Vega-Lite specification without a theme."""
-    specification: dict[str, Any] = chart.to_dict()
+    """Return a chart as a Vega-Lite specification without a theme; data that layers share are held once.
+
+    The specification is not validated here, which would take seconds for a large run: the tests do that.
+    """
+    specification: dict[str, Any] = chart.to_dict(validate=False)
     specification.pop("config", None)
-    return specification
+    datasets: dict[str, Any] = {}
+    for part in (specification, *specification.get("layer", [])):
+        values = (part.get("data") or {}).get("values")
+        if values is not None:
+            name = next((known for known, held in datasets.items() if held == values), f"data{len(datasets)}")
+            datasets[name] = values
+            part["data"] = {"name": name}
+    return {**specification, "datasets": datasets}
 
 
 @dataclass(frozen=True)
