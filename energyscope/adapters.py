@@ -67,13 +67,12 @@ class Checkpoint:
 
     ``hub_id`` is the Hugging Face id of the weights; ``configuration`` the keyword arguments of the family's
     configuration class, so that ``--weights random`` needs no network; ``gated`` says that the hub asks
-    for a token; ``precision`` is what the weights are stored in (fp32, fp16, bf16).
+    for a token.
     """
 
     hub_id: str
     configuration: Mapping[str, Any] = field(default_factory=dict)
     gated: bool = False
-    precision: str = "fp32"
 
 
 @dataclass(frozen=True)

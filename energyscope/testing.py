@@ -45,7 +45,8 @@ class SimulatedCounter:
 
     def _energy_j(self, time_s: Array, load: tuple[float, float]) -> Array:
         under_load = np.clip(time_s, *load) - load[0]
-        return self.idle_w * (time_s - time_s[0]) + (self.load_w - self.idle_w) * under_load
+        joules: Array = self.idle_w * (time_s - time_s[0]) + (self.load_w - self.idle_w) * under_load
+        return joules
 
     def true_energy_mj(self, call_s: float) -> float:
         """Return the true energy of one call (mJ) that lasts ``call_s``, back to back with others."""

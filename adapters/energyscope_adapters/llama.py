@@ -30,7 +30,7 @@ def _llama3(name: str, *, rope_factor: float, tied: bool, **shape: int) -> Check
         "eos_token_id": 128001,
         **shape,
     }
-    return Checkpoint(f"meta-llama/{name}", configuration, gated=True, precision="bf16")
+    return Checkpoint(f"meta-llama/{name}", configuration, gated=True)
 
 
 adapter = Adapter(

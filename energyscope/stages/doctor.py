@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from energyscope._devices import pick_device
 from energyscope.errors import MeterError
+from energyscope.loading.devices import pick_device
 from energyscope.metering.estimate import mean_power
 from energyscope.metering.meter import open_meter
 from energyscope.stages.facts import device_facts, gpu_uuid

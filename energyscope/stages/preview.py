@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 
-from energyscope import _weights
-from energyscope._devices import pick_device
-from energyscope._options import LoadOptions
-from energyscope._precision import resolve_precision
-from energyscope._sources import find_model
 from energyscope.components import ComponentTree, component_tree
-from energyscope.loading import check_precision, parameter_count
+from energyscope.loading import building, check_precision, parameter_count
+from energyscope.loading.devices import pick_device
+from energyscope.loading.options import LoadOptions
+from energyscope.loading.precision import resolve_precision
+from energyscope.loading.sources import find_model
 from energyscope.replay.subjects import Subject, subjects
 from energyscope.stages.profile import expected_seconds
 from energyscope.stages.run import profile_settings
@@ -83,12 +82,12 @@ def _windows(plan: list[Subject], settings: RunSettings) -> int:
 def _shape(settings: RunSettings, device: torch.device) -> ComponentTree:
     """Build the model on the meta device: all of its modules, none of its weights."""
     found = find_model(settings.model)
-    options = LoadOptions("fp32", device, settings.weights, settings.seed, settings.trust_remote_code)
-    _weights.silence_libraries()
-    with _weights.one_line_errors(found.name, options):
-        folder = _weights.files_of(found, options)
-        adapter = _weights.adapter_of(found, folder)
-        config: Any = _weights.configuration_of(found, folder, options)
+    options = LoadOptions("fp32", device, "random", settings.seed, settings.trust_remote_code)
+    building.silence_libraries()
+    with building.one_line_errors(found.name, options):
+        folder = building.files_of(found, options)
+        adapter = building.adapter_of(found, folder)
+        config: Any = building.configuration_of(found, folder, options)
         with torch.device("meta"):
-            model = _weights.auto_class(adapter).from_config(config)
+            model = building.auto_class(adapter).from_config(config)
     return component_tree(model, adapter, settings.granularity)

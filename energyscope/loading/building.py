@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from energyscope import _hub, _random_weights, bundled
-from energyscope._devices import require_room
-from energyscope._options import NATIVE, LoadOptions
-from energyscope._sources import ModelSource
+from energyscope import bundled
 from energyscope.adapters import Adapter, adapter_for
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
+from energyscope.loading import hub, random_weights
+from energyscope.loading.devices import require_room
+from energyscope.loading.options import NATIVE, LoadOptions
+from energyscope.loading.sources import ModelSource
 
 # Predictions suffer most when a head is quantized, and a head that is tied to the embedding cannot be.
 _HEADS = {"lm_head", "classifier", "pooler"}
@@ -49,12 +50,12 @@ def _hub_folder(found: ModelSource, options: LoadOptions, *, needs_weights: bool
     """Fetch the configuration first: gigabytes of a model that no adapter serves would be for nothing."""
     code = options.trust_remote_code
     if found.adapter is None:
-        adapter_for(model_type_of(_hub.model_folder(found.source, weights=False, code=code)))
-    return _hub.model_folder(found.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
+        adapter_for(model_type_of(hub.model_folder(found.source, weights=False, code=code)))
+    return hub.model_folder(found.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
 
 
 def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
-    missing = _hub.missing_shards(folder)
+    missing = hub.missing_shards(folder)
     if missing:
         some = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
         raise ModelError(f"{folder} lacks its weights ({some}): copy or download them, or use --weights random")
@@ -99,7 +100,7 @@ def model_type_of(folder: Path) -> str:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read ({_hub.first_line(error)}): fetch it again") from error
+        raise ModelError(f"{path} cannot be read ({hub.first_line(error)}): fetch it again") from error
     kind = document.get("model_type") if isinstance(document, dict) else None
     if not isinstance(kind, str):
         raise ModelError(f"{path} names no model_type: it is not a transformers model")
@@ -119,7 +120,7 @@ def build_model(
     _refuse_stored_quantization(found, config)
     _require_memory(found, adapter, config, options)
     if options.weights == "random":
-        return _random_weights.build(
+        return random_weights.build(
             lambda: auto_class(adapter).from_config(
                 config, dtype=options.dtype, trust_remote_code=options.trust_remote_code
             ),
@@ -166,8 +167,8 @@ def _require_memory(found: ModelSource, adapter: Adapter, config: Any, options: 
     kept = heads(adapter)
     needed, seen = 0.0, set()
     for name, module in model.named_modules():
-        small = options.precision in _BITS and _random_weights.is_linear(module)
-        small = small and not _random_weights.is_kept(name, kept)
+        small = options.precision in _BITS and random_weights.is_linear(module)
+        small = small and not random_weights.is_kept(name, kept)
         for parameter in module.parameters(recurse=False):
             if id(parameter) not in seen:
                 seen.add(id(parameter))
@@ -227,7 +228,7 @@ def tokenizer_of(folder: Path | None, options: LoadOptions) -> tuple[Any, str | 
             folder, local_files_only=True, trust_remote_code=options.trust_remote_code
         )
     except Exception as error:  # noqa: BLE001  (tokenizers raise bare Exception on a broken file)
-        return None, f"the tokenizer in {folder} cannot be read: {_hub.first_line(error)}"
+        return None, f"the tokenizer in {folder} cannot be read: {hub.first_line(error)}"
     if tokenizer.pad_token_id is None:  # decoder tokenizers often have none; masked positions may hold anything
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer, None
@@ -251,7 +252,7 @@ def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise _out_of_memory(name, options) from error
     except Exception as error:
-        line = _hub.first_line(error)
+        line = hub.first_line(error)
         if "out of memory" in line or "can't allocate memory" in line:
             raise _out_of_memory(name, options) from error
         raise ModelError(f"{name} cannot be loaded ({line}): check its files, or fetch them again") from error

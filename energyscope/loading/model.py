@@ -10,12 +10,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from energyscope import _weights
-from energyscope._devices import pick_device
-from energyscope._options import PRECISIONS, LoadOptions, Weights
-from energyscope._sources import ModelSource, find_model, model_names
 from energyscope.adapters import Adapter
 from energyscope.errors import UsageError
+from energyscope.loading import building
+from energyscope.loading.devices import pick_device
+from energyscope.loading.options import PRECISIONS, LoadOptions, Weights
+from energyscope.loading.sources import ModelSource, find_model, model_names
 
 if TYPE_CHECKING:
     import torch
@@ -75,13 +75,13 @@ def load_model(
     check_precision(precision)
     found = find_model(reference)
     options = LoadOptions(precision, pick_device(device), weights, seed, trust_remote_code, allow_pickle)
-    _weights.silence_libraries()
-    with _weights.one_line_errors(found.name, options):
-        folder = _weights.files_of(found, options)
-        adapter = _weights.adapter_of(found, folder)
-        config = _weights.configuration_of(found, folder, options)
-        model = _weights.build_model(found, folder, adapter, config, options)
-        tokenizer, reason = _weights.tokenizer_of(folder, options)
+    building.silence_libraries()
+    with building.one_line_errors(found.name, options):
+        folder = building.files_of(found, options)
+        adapter = building.adapter_of(found, folder)
+        config = building.configuration_of(found, folder, options)
+        model = building.build_model(found, folder, adapter, config, options)
+        tokenizer, reason = building.tokenizer_of(folder, options)
     model.eval().requires_grad_(False)
     return LoadedModel(
         name=found.name,

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import torch
 
-from energyscope import _datasets
-from energyscope._datasets import Texts
 from energyscope.adapters import Task
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
+from energyscope.workloads import datasets
+from energyscope.workloads.datasets import Texts
 
 PROFILE_LENGTH = 128
 EVALUATION_LENGTH = 512
@@ -152,12 +152,12 @@ def _check_batch_size(size: int) -> None:
 
 def _texts(loaded: LoadedModel, data: str | None, text_column: str, label_column: str) -> Texts:
     if data is not None:
-        return _datasets.file_texts(Path(data), text_column, label_column)
+        return datasets.file_texts(Path(data), text_column, label_column)
     if loaded.source.startswith("bundled:"):
-        return _datasets.bundled_texts(loaded.source.removeprefix("bundled:"))
+        return datasets.bundled_texts(loaded.source.removeprefix("bundled:"))
     if loaded.adapter.dataset is None:
         raise DataError(f"the adapter {loaded.adapter.name!r} names no data set: give a file with --data")
-    return _datasets.hub_texts(loaded.adapter.dataset)
+    return datasets.hub_texts(loaded.adapter.dataset)
 
 
 def _tokenize(loaded: LoadedModel, texts: Texts, length: int | None) -> list[list[int]]:

@@ -13,9 +13,9 @@ import pytest
 import torch
 from tiny_models import config, model_class, save_model
 
-from energyscope import _devices, _hub, bundled
+from energyscope import bundled
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError, UsageError
-from energyscope.loading import find_model, load_model, model_names, parameter_count, weight_bytes
+from energyscope.loading import devices, find_model, hub, load_model, model_names, parameter_count, weight_bytes
 
 FAMILIES = ["distilbert", "gpt2", "llama"]
 IDS = torch.tensor([[2, 5, 6, 7, 3]])
@@ -111,7 +111,7 @@ def test_quantized_weights_stand_for_the_trained_ones(
     folders: dict[str, Path], family: str, precision: str
 ) -> None:
     """GIVEN a layer quantized by our own code THEN its output is near the original's, transposed or not."""
-    from energyscope._random_weights import quantized_linear
+    from energyscope.loading.random_weights import quantized_linear
 
     plain: Any = load_model(str(folders[family]), device="cpu").model
     linear = plain.transformer.h[0].mlp.c_fc if family == "gpt2" else plain.model.layers[0].mlp.up_proj
@@ -240,7 +240,7 @@ def test_sharded_weights_with_a_missing_shard_are_named(copy: Path) -> None:
     (copy / "model.safetensors").rename(copy / "model-00001-of-00002.safetensors")
     index = '{"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}'
     (copy / "model.safetensors.index.json").write_text(index, encoding="utf-8")
-    assert _hub.missing_shards(copy) == ["model-00002-of-00002.safetensors"]
+    assert hub.missing_shards(copy) == ["model-00002-of-00002.safetensors"]
     with pytest.raises(ModelError, match=r"lacks its weights .model-00002-of-00002\.safetensors"):
         load_model(str(copy), device="cpu")
 
@@ -334,14 +334,14 @@ def test_cuda_without_a_gpu_says_why(device: str) -> None:
     with pytest.raises(DeviceError) as error:
         load_model("gpt2", device=device, weights="random")
     assert "--device cpu" in one_line(error)
-    assert _devices.pick_device("auto").type == "cpu"
+    assert devices.pick_device("auto").type == "cpu"
 
 
 @pytest.mark.gpu
 def test_missing_gpu_index_lists_those_that_exist() -> None:
     """GIVEN a GPU WHEN a higher index is asked for THEN the error lists what there is."""
     with pytest.raises(DeviceError, match="this machine has cuda:0"):
-        _devices.pick_device("cuda:99")
+        devices.pick_device("cuda:99")
 
 
 @pytest.mark.gpu
@@ -363,16 +363,16 @@ def test_random_weights_stay_off_the_host(precision: str) -> None:
 def test_unknown_device_is_bad_usage(device: str) -> None:
     """WHEN a device name is not one THEN the error lists the forms."""
     with pytest.raises(UsageError, match="auto, cpu, cuda or cuda:N"):
-        _devices.pick_device(device)
+        devices.pick_device(device)
 
 
 def test_model_that_cannot_fit_is_refused_before_it_is_built() -> None:
     """GIVEN more weights than memory THEN the refusal states both numbers and comes at once."""
-    needed = 2 * (_devices.free_bytes(torch.device("cpu")) or 0)
+    needed = 2 * (devices.free_bytes(torch.device("cpu")) or 0)
     assert needed > 0
     with pytest.raises(DeviceError, match=r"giant needs about \d+\.\d GB .* free: use a smaller"):
-        _devices.require_room(needed, torch.device("cpu"), "giant")
-    _devices.require_room(1, torch.device("cpu"), "dwarf")
+        devices.require_room(needed, torch.device("cpu"), "giant")
+    devices.require_room(1, torch.device("cpu"), "dwarf")
 
 
 def test_loading_prints_nothing(folders: dict[str, Path]) -> None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from energyscope import _hub, bundled
+from energyscope import bundled
 from energyscope.errors import DataError
+from energyscope.loading import hub
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def file_texts(path: Path, text_column: str, label_column: str) -> Texts:
     try:
         content = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as UTF-8 text ({_hub.first_line(error)})") from error
+        raise DataError(f"{path} cannot be read as UTF-8 text ({hub.first_line(error)})") from error
     if path.suffix in {".jsonl", ".ndjson", ".json"}:
         records = _json_records(path, content)
     elif path.suffix in {".csv", ".tsv"}:
@@ -134,7 +135,7 @@ def _load(name: str, chosen: _HubSet) -> Mapping[str, list[Any]]:
     except Exception as error:
         raise DataError(
             f"the data set {name} ({chosen.hub_id}) is neither cached nor reachable "
-            f"({_hub.first_line(error)}): give a file with --data"
+            f"({hub.first_line(error)}): give a file with --data"
         ) from error
     wanted = [chosen.text, *([chosen.label] if chosen.label else [])]
     return {column: list(loaded[column]) for column in wanted}
@@ -152,7 +153,7 @@ def _cache_only_without_network(hub_id: str) -> Iterator[None]:
 
     before = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
     try:
-        HfApi().dataset_info(hub_id, timeout=_hub.CONTACT_SECONDS)
+        HfApi().dataset_info(hub_id, timeout=hub.CONTACT_SECONDS)
     except Exception:  # noqa: BLE001  (whatever the reason, the cache is what is left)
         constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
     try:

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from energyscope._devices import pick_device
-from energyscope._sources import find_model
+from energyscope.loading.devices import pick_device
+from energyscope.loading.sources import find_model
 
 _NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
@@ -23,7 +23,7 @@ def resolve_precision(reference: str, precision: str, device: str) -> str:
         return "fp32"
     found = find_model(reference)
     if found.checkpoint is not None:
-        return found.checkpoint.precision
+        return _named(found.checkpoint.configuration)
     config = None if found.folder is None else Path(found.folder) / "config.json"
     if config is None or not config.is_file():
         return "fp32"

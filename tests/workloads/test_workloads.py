@@ -11,10 +11,10 @@ import pytest
 import torch
 from tiny_models import SPECIAL, VOCABULARY, save_model
 
-from energyscope import _datasets, bundled
+from energyscope import bundled
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel, load_model
-from energyscope.workloads import Evaluation, load_evaluation, profile_inputs
+from energyscope.workloads import Evaluation, datasets, load_evaluation, profile_inputs
 
 SENTENCES = [
     "the cat sees a dog .",
@@ -300,4 +300,4 @@ def test_missing_datasets_package_says_how_to_install(monkeypatch: pytest.Monkey
     """GIVEN no `datasets` package THEN the error says what to install."""
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
     with pytest.raises(DataError, match=r"pip install 'energyscope-llm\[datasets\]'"):
-        _datasets.hub_texts("sst2")
+        datasets.hub_texts("sst2")

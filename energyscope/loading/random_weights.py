@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from energyscope._options import QUANTIZED, LoadOptions
+from energyscope.loading.options import QUANTIZED, LoadOptions
 
 if TYPE_CHECKING:
     import torch
