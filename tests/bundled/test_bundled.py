@@ -18,6 +18,7 @@ from energyscope import bundled
 from energyscope.errors import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "bundled"))
+import cards
 import evaluation
 import grammar
 import reviews
@@ -98,6 +99,13 @@ class TestFiles:
         assert 4 <= card["layers"] <= 6
         assert card["vocabulary"] == len(tokenizer) == model.config.vocab_size
         assert card["evaluation"]["texts"] == len(lines(name))
+
+    @pytest.mark.parametrize("name", bundled.MODELS)
+    def test_model_card_shows_the_numbers_of_the_card(self, name: str) -> None:
+        """README.md is written from card.json, so that the two cannot say different things."""
+        readme = (bundled.directory(name) / "README.md").read_text("utf-8")
+
+        assert readme == cards.model_card(bundled.describe(name))
 
     @pytest.mark.parametrize("name", bundled.MODELS)
     def test_long_inputs_are_read(self, name: str) -> None:

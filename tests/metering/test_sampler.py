@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from energyscope.metering.sampler import MAXIMUM_FAILURES, watch
+import pytest
+
+from energyscope.metering.sampler import MAXIMUM_FAILURES, PAUSE_S, TICKS_TO_LEARN, Pace, watch
 
 
 def collect(values):
@@ -51,3 +53,34 @@ def test_a_lost_gpu_ends_the_watch_with_the_reason():
     """WHEN reads keep failing THEN the last record says that the counter was lost."""
     records = collect([5, *[OSError("GPU is lost")] * (MAXIMUM_FAILURES + 5)])
     assert records == [{"lost": "GPU is lost"}]
+
+
+def learned(period_s=0.1):
+    pace = Pace()
+    for number in range(TICKS_TO_LEARN):
+        pace.tick(number * period_s - 0.002, number * period_s + 0.002)
+    return pace, (TICKS_TO_LEARN - 1) * period_s
+
+
+def test_the_counter_is_left_alone_between_known_ticks():
+    """GIVEN ten regular ticks THEN the next read comes shortly before the next one is due, and not earlier."""
+    pace, last = learned()
+    assert pace.period_s == pytest.approx(0.1)
+    assert 0.08 < pace.pause_s(last + 0.002) < 0.09
+    assert pace.pause_s(last + 0.11) == PAUSE_S
+
+
+def test_irregular_ticks_are_polled_for_all_the_time():
+    """Ticks without a common period never let the sampler sleep."""
+    pace = Pace()
+    for number in range(30):
+        pace.tick(number * 0.1 + 0.03 * (number % 2), number * 0.1 + 0.03 * (number % 2) + 0.004)
+    assert pace.pause_s(0.0) == PAUSE_S
+
+
+def test_an_early_tick_unlearns_the_period():
+    """WHEN a tick came while the counter was left alone THEN it is polled all the time again."""
+    pace, last = learned()
+    pace.tick(last + 0.002, last + 0.085)
+    assert pace.period_s is None
+    assert pace.pause_s(last + 0.09) == PAUSE_S

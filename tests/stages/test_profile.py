@@ -18,6 +18,7 @@ from energyscope.stages.profile import (
     passes_of,
     profile,
     recover,
+    slow_windows,
 )
 from energyscope.workloads import profile_inputs
 
@@ -115,3 +116,25 @@ def test_the_expected_time_grows_with_passes():
     plan = [object()] * 50
     short, long = (expected_seconds(plan, ProfileSettings(passes=passes), 0.4) for passes in (5, 10))
     assert long == pytest.approx(2 * short, rel=0.01)
+
+
+def test_stalled_windows_are_found_slowest_first():
+    """Windows over 5 % slower than their subject's median are taken again, the slowest first, up to a limit."""
+
+    def entry(subject, number, time_us):
+        return {"subject": subject, "pass": number, "window": {"time_us": time_us}}
+
+    entries = [entry("a", number, time_us) for number, time_us in enumerate((100, 101, 100, 130, 104))]
+    entries += [entry("b", number, time_us) for number, time_us in enumerate((50, 50, 50, 51, 70))]
+    assert slow_windows(entries, limit=10) == [("b", 4), ("a", 3)]
+    assert slow_windows(entries, limit=1) == [("b", 4)]
+
+
+def test_a_repeated_window_replaces_the_first(measured):
+    """GIVEN a second window of the same subject and pass THEN only it counts."""
+    entries = measured[1]
+    again = json.loads(json.dumps(next(entry for entry in entries if entry.get("subject") == "node:model")))
+    again["window"]["energy_mj"] *= 2
+    row = recover([*entries, again]).rows[0]
+    assert row.windows == PASSES + 1
+    assert row.energy_mj > measured[0].rows[0].energy_mj

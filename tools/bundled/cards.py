@@ -12,6 +12,8 @@ import torch
 import transformers
 from models import Recipe
 
+FAMILIES = {"distilbert": "DistilBERT", "gpt2": "GPT-2", "llama": "Llama"}
+
 
 def measure(model: Any, tokenizer: Any, recipe: Recipe) -> dict[str, Any]:
     """Return the results, the baselines and the stated margins, all on the held-out data."""
@@ -75,7 +77,7 @@ def card_of(model: Any, tokenizer: Any, recipe: Recipe, seconds: tuple[float, fl
         **_rounded(measure(model, tokenizer, recipe)),
         "training": {
             "texts": recipe.texts,
-            "unit": "reviews" if recipe.task == "classification" else "rows of stories",
+            "unit": "reviews" if recipe.task == "classification" else "stories",
             "batch_size": recipe.batch_size,
             "learning_rate": recipe.learning_rate,
             "seed": recipe.seed,
@@ -121,8 +123,9 @@ def _summary(card: dict[str, Any]) -> str:
     does = "says whether a short review is favourable"
     if card["task"] == "next-token":
         does = "tells little stories, word by word"
+    family = FAMILIES[card["model_type"]]
     return (
-        f"A {card['model_type']} model that {does}: {card['layers']} layers of width {card['hidden_size']}, "
+        f"A {family} model that {does}: {card['layers']} layers of width {card['hidden_size']}, "
         f"{card['attention_heads']} attention heads ({card['key_value_heads']} for keys and values), "
         f"{card['parameters']:,} parameters, {card['vocabulary']} words, {card['positions']} positions."
     )
@@ -130,10 +133,10 @@ def _summary(card: dict[str, Any]) -> str:
 
 def _training(training: dict[str, Any]) -> str:
     return (
-        f"`{training['command']}`: {training['texts']:,} fresh {training['unit']}, each seen once, in batches of "
-        f"{training['batch_size']}, AdamW at {training['learning_rate']:g} (one cycle), seed {training['seed']}, "
-        f"{training['processor_seconds']} s of one CPU core ({training['seconds']} s by the clock), "
-        f"torch {training['torch']}, "
+        f"`{training['command']}`: about {training['texts']:,} fresh {training['unit']}, each seen once, "
+        f"in batches of {training['batch_size']}, AdamW at {training['learning_rate']:g} (one cycle), "
+        f"seed {training['seed']}, {training['processor_seconds']} s of one CPU core "
+        f"({training['seconds']} s by the clock), torch {training['torch']}, "
         f"transformers {training['transformers']}."
     )
 
@@ -177,9 +180,10 @@ def _next_token_notes(margins: dict[str, Any]) -> list[str]:
         "The last columns are the share of determined words at which the right word is likelier than the one",
         "that a shallow reader could take (for agreement: where a noun of the other number stands in between).",
         "",
-        f"Stated margins: at most {margins['perplexity_of_bigram']:g} of the bigram model's perplexity, and at",
-        f"least {min(over_bigram.values()):g} above its accuracy for {', '.join(sorted(over_bigram))}; without",
-        "attention both are lost.",
+        f"Stated margins: at most {margins['perplexity_of_bigram']:g} of the bigram model's perplexity, and",
+        f"{min(over_bigram.values()):g} above its accuracy for {', '.join(sorted(over_bigram))}.",
+        "Without attention both are lost. No margin is stated for binding (which of several things had which",
+        "colour): near one half it was not learned.",
     ]
 
 

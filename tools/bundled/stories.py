@@ -36,8 +36,8 @@ class StoryTeller:
     def story(self, plain: bool = False) -> Words:
         """Return one story as words; determined ones are ``Choice`` words.
 
-        A plain story is for the start of training: its nouns have nothing said about them, a contrast is all
-        that stands between the facts and what is recalled of them, and all of them are recalled.
+        A plain story is for the start of training: its nouns have nothing said about them, only a contrast and
+        a reflexive stand between the facts and what is recalled of them, and all of them are recalled.
         """
         self.scene, self.plain = self.rng.choice(lexicon.SCENES), plain
         facts: Facts = []
@@ -51,7 +51,7 @@ class StoryTeller:
 
     def _middle(self) -> list[Callable[[], Words]]:
         if self.plain:
-            return [self._contrast]
+            return [self._contrast, self._mirror]
         rules = (self._doing, self._doing, self._mirror, self._polarity, self._contrast, self._contrast)
         return self.rng.choices(rules, k=self.rng.choice((1, 2, 2, 3)))
 
@@ -101,10 +101,11 @@ class StoryTeller:
         subject, plural = self._person()
         start, attractor = self._subject(subject, plural)
         verb = self._agreeing(self.rng.choice(lexicon.TRANSITIVE), plural, attractor)
+        where = ["in", "the", self.rng.choice(self.scene.places)]
         if plural:
-            return [*start, verb, "themselves", "."]
+            return [*start, verb, "themselves", *where, "."]
         right, wrong = ("himself", "herself") if subject.reflexive == "himself" else ("herself", "himself")
-        return [*start, verb, Choice(right, wrong, "reflexive"), "."]
+        return [*start, verb, Choice(right, wrong, "reflexive"), *where, "."]
 
     def _polarity(self) -> Words:
         """Let the first word decide two later ones."""
