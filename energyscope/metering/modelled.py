@@ -22,7 +22,7 @@ class ModelledMeter:
 
     name = "modelled"
     modelled = True
-    window_s = 0.06
+    window_s = 0.15  # of a shared host's noise, this much averages out
 
     def __init__(self, watts: float) -> None:
         if not watts > 0:

@@ -19,7 +19,7 @@ from energyscope.stages.profile import expected_seconds
 from energyscope.stages.run import profile_settings
 from energyscope.stages.settings import RunSettings
 
-TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.06}
+TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.15}
 
 
 @dataclass(frozen=True)

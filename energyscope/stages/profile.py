@@ -171,8 +171,6 @@ class _Session:
 
         Stalls only ever slow a window down, and show in its time: other work on the host, not the component.
         """
-        if self.meter.modelled:
-            return
         by_key = {subject.key: subject for subject in plan}
         slow = slow_windows(self.entries, limit=int(REPEATED_SHARE * steps.total))
         steps.total += len(slow)
