@@ -19,23 +19,11 @@ def command(
 ) -> None:
     """Render a run's report again, without measuring."""
     from energyscope.reporting.html import write_report
-    from energyscope.runs.schema import ENERGY_FILE, JOURNAL_FILE
-    from energyscope.runs.store import RunStore, find_run, load_run
+    from energyscope.runs.store import RunStore, find_run
+    from energyscope.stages.salvage import salvage
 
-    path = find_run(run, root)
-    if (path / JOURNAL_FILE).exists() and not _finished(path, ENERGY_FILE):
-        from energyscope.stages.salvage import salvage
-
-        for name in salvage(RunStore.open(path)):
-            typer.echo(f"recovered {name} from the journal")
-    load_run(path)
-    typer.echo(str(write_report(path)))
-
-
-def _finished(path: Path, *files: str) -> bool:
-    from energyscope.runs.store import read_document
-
-    stages = read_document(path).get("stages", {})
-    return all((path / name).exists() for name in files) and all(
-        stage["state"] in {"done", "skipped"} for stage in stages.values()
-    )
+    store = RunStore.open(find_run(run, root))
+    for name in salvage(store):
+        typer.echo(f"recovered {name} from the journal")
+    store.stage("report", "done")  # the page says so of itself
+    typer.echo(str(write_report(store.path)))

@@ -54,21 +54,23 @@ class Context:
 def findings(
     points: Sequence[Point], correlations: Sequence[Mapping[str, Any]], thresholds: Thresholds, context: Context
 ) -> list[str]:
-    """Return the findings, one sentence or two each."""
-    found = [_compared(points, context)]
-    if context.modelled:
-        found.append(
-            "Energy is MODELLED (time x stated watts): it is proportional to time by construction, so what is "
-            "said of energy here holds for time, and no advice is given."
-        )
+    """Return the findings, one sentence or two each: what is the case first, then how it was found."""
+    found = []
     if points:
-        found += [_energy_by_kind(points, context), _highest_impact(points, context)]
+        found.append(_highest_impact(points, context))
     found += [_correlation(entry, context) for entry in correlations if entry["y"] == context.impact_column]
     kinds = Counter(point.kind for point in points)
     if len(kinds) > 1:
         found.append(_pooled(kinds))
     if points:
         found += [_counts(points, thresholds, context), *_examples(points, context)]
+        found.append(_energy_by_kind(points, context))
+    found.append(_compared(points, context))
+    if context.modelled:
+        found.append(
+            "Energy is MODELLED (time x stated watts): it is proportional to time by construction, so what is "
+            "said of energy here holds for time, and no advice is given."
+        )
     found.append(_criticality(context))
     return found
 

@@ -42,6 +42,7 @@ PREHEAT_S = 5.0
 REWARM_S = 0.5
 SLOW = 1.05
 REPEATED_SHARE = 0.08  # of all windows are taken again at most
+MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are many
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 STAGE = "profile"
 
@@ -172,7 +173,8 @@ class _Session:
         Stalls only ever slow a window down, and show in its time: other work on the host, not the component.
         """
         by_key = {subject.key: subject for subject in plan}
-        slow = slow_windows(self.entries, limit=int(REPEATED_SHARE * steps.total))
+        share = MODELLED_REPEATED_SHARE if self.meter.modelled else REPEATED_SHARE
+        slow = slow_windows(self.entries, limit=int(share * steps.total))
         steps.total += len(slow)
         for key, number in slow:
             self._measure(by_key[key], number, steps)

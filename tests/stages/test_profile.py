@@ -76,8 +76,9 @@ def test_subjects_are_shuffled_between_passes(measured):
         [entry["subject"] for entry in measured[1] if entry.get("pass") == number and "window" in entry]
         for number in range(PASSES)
     ]
-    assert Counter(orders[0]) == Counter(orders[1])
-    assert orders[0] != orders[1]
+    once = [list(dict.fromkeys(order)) for order in orders]  # stalled windows are taken again at the end
+    assert Counter(once[0]) == Counter(once[1])
+    assert once[0] != once[1]
 
 
 def test_the_journal_gives_the_same_books(measured):
@@ -101,6 +102,7 @@ def test_progress_counts_up_to_its_total(measured):
     """Progress never runs past its total and names what is measured."""
     done = [step[2] for step in measured[2]]
     assert done == sorted(done)
+    assert all(one[2] < one[3] for one in measured[2])
     assert done[-1] == measured[2][-1][3] - 1
     assert any("glue" in step[1] for step in measured[2])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting import text
 from energyscope.reporting.data.energy import KindEnergy, energy_by_kind
@@ -95,9 +95,20 @@ def _open_books(run: Run) -> list[str]:
     return [
         (
             f"The books do not close: {parts} add up to {text.percent_with_limits(closure)} of the measured "
-            "model, outside 93-107 %, so shares are rough."
+            f"model, outside 93-107 %, so shares are rough.{_what_is_missing(entry)}"
         )
     ]
+
+
+def _what_is_missing(entry: dict[str, Any]) -> str:
+    """Say so where the dynamic energy closes and only static energy, which is time, does not."""
+    static, dynamic = finite(entry.get("static")), finite(entry.get("dynamic"))
+    if static is None or dynamic is None or not 0.93 <= dynamic <= 1.07 or 0.93 <= static <= 1.07:
+        return ""
+    return (
+        f" Their dynamic energy closes ({text.percent(dynamic)}), their static energy does not "
+        f"({text.percent(static)}): what differs is time in which the GPU waits for the host."
+    )
 
 
 def title(kind: str) -> str:
