@@ -1,4 +1,4 @@
-"""The contract of a meter, and the choice of one.
+"""The contract of a meter.
 
 A meter is a source of cumulative joules on the host's monotonic clock (``time.monotonic``). It is started
 once, watches until it is stopped, and hands out the ticks that it saw::
@@ -14,11 +14,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from energyscope.errors import MeterError, UsageError
+from energyscope.errors import MeterError
 from energyscope.metering.estimate import Ticks
-
-METERS = ("auto", "nvml", "modelled", "recorded")
-DEFAULT_WATTS = 65.0
 
 
 class Meter(Protocol):
@@ -60,29 +57,22 @@ class Meter(Protocol):
     ) -> None: ...
 
 
-def open_meter(name: str, *, gpu_uuid: str | None, watts: float = DEFAULT_WATTS) -> Meter:
-    """Return the meter of a name; ``auto`` takes NVML where the model runs on a GPU, else the modelled one.
+class WithoutProcess:
+    """What a meter has in common that watches nothing by itself: nothing to start, to stop or to report."""
 
-    Raises:
-        UsageError: there is no such meter, or it needs a GPU and the model runs on the CPU.
-        MeterError: NVML cannot be used; it is never replaced silently.
+    def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
+        return []
 
-    """
-    if name not in METERS:
-        raise UsageError(f"no meter is called {name!r} (known: {', '.join(METERS)})")
-    if name == "recorded":
-        raise UsageError("the recorded meter plays a trace back in tests: use energyscope.metering.recorded")
-    if name == "auto":
-        name = "nvml" if gpu_uuid else "modelled"
-    if name == "modelled":
-        from energyscope.metering.modelled import ModelledMeter
+    def bystanders(self) -> list[str]:
+        return []
 
-        return ModelledMeter(watts)
-    if gpu_uuid is None:
-        raise UsageError("the nvml meter measures GPUs, and the model runs on the CPU: use --meter modelled")
-    from energyscope.metering.nvml import NvmlMeter
+    def __enter__(self) -> Self:
+        return self
 
-    return NvmlMeter(gpu_uuid)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
 
 
 def require_ticks(ticks: Ticks, seconds: float) -> None:

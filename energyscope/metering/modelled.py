@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from energyscope.errors import UsageError
 from energyscope.metering.estimate import Ticks
+from energyscope.metering.meter import WithoutProcess
 
 PERIOD_S = 0.005
 
 
-class ModelledMeter:
+class ModelledMeter(WithoutProcess):
     """Ticks on an exact grid, with energy proportional to time by construction.
 
     It goes through the same estimator as a measured counter, so that everything behind it is exercised, but
@@ -36,17 +36,3 @@ class ModelledMeter:
     def describe(self) -> dict[str, Any]:
         note = f"MODELLED: every joule is time x {self.watts:g} W, as stated; no power was measured"
         return {"meter": self.name, "modelled": True, "watts": self.watts, "notes": [note]}
-
-    def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
-        return []
-
-    def bystanders(self) -> list[str]:
-        return []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None

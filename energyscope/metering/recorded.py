@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from energyscope.metering.estimate import Ticks
+from energyscope.metering.meter import WithoutProcess
 
 
-class RecordedMeter:
+class RecordedMeter(WithoutProcess):
     """Hands out ticks that were recorded before; times are those of the trace (monotonic clock, s)."""
 
     name = "recorded"
@@ -24,17 +24,3 @@ class RecordedMeter:
     def describe(self) -> dict[str, Any]:
         notes = ["played back from a recorded trace"]
         return {"meter": self.name, "modelled": False, "watts": None, "notes": notes}
-
-    def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
-        return []
-
-    def bystanders(self) -> list[str]:
-        return []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None

@@ -21,7 +21,8 @@ from energyscope.components import component_tree
 from energyscope.errors import DataError, DeviceError, EnergyscopeError
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.precision import resolve_precision
-from energyscope.metering.meter import Meter, open_meter
+from energyscope.metering.choice import open_meter
+from energyscope.metering.meter import Meter
 from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run, read_journal
 from energyscope.stages import facts

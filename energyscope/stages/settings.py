@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
 from energyscope.errors import UsageError
-from energyscope.metering.meter import DEFAULT_WATTS, METERS
+from energyscope.metering.choice import DEFAULT_WATTS, METERS
 
 METHODS = ("zero", "mean")
 RUN_STAGES = ("profile", "ablate", "correlate", "report")

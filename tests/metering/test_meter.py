@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from energyscope.errors import MeterError, UsageError
+from energyscope.metering.choice import open_meter
 from energyscope.metering.estimate import estimate_window
-from energyscope.metering.meter import open_meter, require_ticks
+from energyscope.metering.meter import require_ticks
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.metering.recorded import RecordedMeter
 from energyscope.testing import SimulatedCounter, steady_calls

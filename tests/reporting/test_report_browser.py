@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,8 +25,10 @@ NOT_DRAWN = "[data-chart]:not([data-drawn]):not(.failed)"  # a selector, since t
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None and os.environ.get("CI"):
+        pytest.fail("no chromium: CI must have installed it")
     if CHROMIUM is None:
-        pytest.skip("needs chromium")
+        pytest.skip("needs chromium: apt-get install chromium, or another Chrome on the PATH")
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         yield opened

@@ -65,15 +65,17 @@ def _largest(components: list[KindEnergy], *, modelled: bool) -> str:
 
 def _outside(kinds: list[KindEnergy], *, modelled: bool) -> list[str]:
     glue = next((entry for entry in kinds if entry.role == "glue" and entry.share), None)
+    named = {entry.kind for entry in kinds if entry.role == "component"}
     if glue is None or glue.share is None or glue.share.value < 0.03:
         return []
     energy = "modelled energy" if modelled else "energy"
-    return [
-        (
-            f"{text.percent_with_limits(glue.share)} of the {energy} is glue: residual additions, mask building "
-            "and launch overhead between the components."
-        )
-    ]
+    sentence = (
+        f"{text.percent_with_limits(glue.share)} of the {energy} is glue: residual additions, mask building "
+        "and launch overhead between the components"
+    )
+    if any(kind.startswith("attention.") for kind in named) and "attention.core" not in named:
+        sentence += ", and the attention products, which are no module of their own"
+    return [f"{sentence}."]
 
 
 def _static(tree: EnergyTree) -> list[str]:

@@ -137,7 +137,7 @@ def _predictions(document: dict[str, Any]) -> list[Metric]:
     found = []
     for name, value in (evaluation.get("baseline") or {}).items():
         score = finite(value)
-        if score is None:
+        if score is None or name not in {"accuracy", "perplexity"}:  # the others only say of how much
             continue
         shown = text.percent(score) if name == "accuracy" else text.number(score)
         examples = f"{evaluation.get('examples')} examples" if evaluation.get("examples") else ""
