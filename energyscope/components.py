@@ -89,7 +89,11 @@ def component_tree(model: nn.Module, adapter: Adapter, granularity: Granularity)
             )
         found.update({name: (part, layer) for name, layer in matches})
     components = [Component(ROOT, "model", None, "model", None, model)]
+    seen: set[int] = set()
     for name in sorted(found, key=order.__getitem__):
+        if id(modules[name]) in seen:  # one module under several names is one component, called several times
+            continue
+        seen.add(id(modules[name]))
         part, layer = found[name]
         parent = _nearest(name, found)
         level = _level(part, parent, found)

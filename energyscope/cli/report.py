@@ -25,5 +25,6 @@ def command(
     store = RunStore.open(find_run(run, root))
     for name in salvage(store):
         typer.echo(f"recovered {name} from the journal")
-    store.stage("report", "done")  # the page says so of itself
+    if store.document.get("stages", {}).get("report", {}).get("state") != "done":
+        store.stage("report", "done")  # the page says so of itself
     typer.echo(str(write_report(store.path)))

@@ -101,13 +101,6 @@ class Estimate:
             return None
         return (self.high - self.low) / 2 / abs(self.mean)
 
-    @property
-    def variance(self) -> float | None:
-        """Variance of the mean, from the interval (normal approximation), for sums of estimates."""
-        if self.low is None or self.high is None:
-            return None
-        return ((self.high - self.low) / 2 / 1.96) ** 2
-
 
 def tick_times(ticks: Ticks) -> tuple[Array, float | None]:
     """Fit a regular grid through the ticks and return the fitted times (s) and the period (s).
@@ -253,7 +246,12 @@ def grade(relative_half_width: float | None, windows: int, guard: Sequence[str] 
 def sensor_facts(ticks: Ticks) -> dict[str, Any]:
     """Describe a counter from its ticks: period, jitter, energy quantum, read uncertainty (s, s, mJ, s)."""
     if len(ticks) < 4:
-        return {"tick_period_s": None, "tick_jitter_s": None, "energy_quantum_mj": None, "read_cost_s": None}
+        return {
+            "tick_period_s": None,
+            "tick_jitter_s": None,
+            "energy_quantum_mj": None,
+            "tick_uncertainty_s": None,
+        }
     fitted, period = tick_times(ticks)
     rises = np.diff(ticks.energy_mj)
     quantum = float(np.gcd.reduce(np.round(rises[rises > 0]).astype(np.int64))) if (rises > 0).any() else None

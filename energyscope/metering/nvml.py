@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -113,8 +114,13 @@ class NvmlMeter:
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
         if self._process.stdout is not None:
             os.set_blocking(self._process.stdout.fileno(), False)
-            fcntl.fcntl(self._process.stdout.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        self._await_first_ticks()
+            with contextlib.suppress(OSError):  # a user may be allowed less
+                fcntl.fcntl(self._process.stdout.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        try:
+            self._await_first_ticks()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def _await_first_ticks(self) -> None:

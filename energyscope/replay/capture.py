@@ -17,12 +17,16 @@ from energyscope.errors import ModelError
 
 @dataclass
 class Capture:
-    """One component's inputs and output, of its first call in the pass; ``calls`` counts all of them."""
+    """One component's inputs and output, of its first call in the pass; ``calls`` counts all of them.
+
+    ``varied`` says that a later call was given other shapes, so that the first one does not stand for it.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     output: Any = None
     calls: int = 1
+    varied: bool = False
 
 
 def forward_inputs(model: nn.Module, inputs: Mapping[str, torch.Tensor]) -> dict[str, Any]:
@@ -77,6 +81,7 @@ def _hooks(component: Component, captures: dict[str, Capture]) -> tuple[Any, Any
     def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if name in captures:
             captures[name].calls += 1
+            captures[name].varied |= shapes((args, kwargs)) != shapes((captures[name].args, captures[name].kwargs))
         else:  # cloned, since what follows may change its input in place
             captures[name] = Capture(cloned(args), cloned(kwargs))
 
@@ -85,6 +90,14 @@ def _hooks(component: Component, captures: dict[str, Capture]) -> tuple[Any, Any
             captures[name].output = cloned(output)
 
     return before, after
+
+
+def shapes(value: Any) -> list[tuple[int, ...]]:
+    """Return the shapes of the tensors in nested tuples, lists and dictionaries."""
+    if isinstance(value, torch.Tensor):
+        return [tuple(value.shape)]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [shape for item in items for shape in shapes(item)]
 
 
 def cloned(value: Any) -> Any:

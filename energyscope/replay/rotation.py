@@ -21,6 +21,7 @@ from energyscope.replay.capture import Capture
 from energyscope.replay.replayer import Call
 
 MAXIMUM_COPIES = 16  # a module that needs more is so small that its weights hardly cost anything
+MAXIMUM_REPEATS = 4  # of a whole kind
 IDS_IN_ROTATION = 8
 
 
@@ -55,9 +56,13 @@ def own_round(module: nn.Module, capture: Capture, *, instances: int, kind: str)
     return [partial(instance, *capture.args, **capture.kwargs) for instance in copies]
 
 
-def group_round(modules: Sequence[nn.Module], capture: Capture) -> list[Call]:
-    """Return a round over a kind's modules in all layers, which share one input."""
-    return [partial(module, *capture.args, **capture.kwargs) for module in modules]
+def group_round(modules: Sequence[nn.Module], capture: Capture, *, repeats: int = 1) -> list[Call]:
+    """Return a round over a kind's modules in all layers, which share one input.
+
+    ``repeats`` above 1 adds copies of all of them, for kinds whose weights fit in the cache together.
+    """
+    instances = [*modules, *(copy.deepcopy(module) for _ in range(repeats - 1) for module in modules)]
+    return [partial(module, *capture.args, **capture.kwargs) for module in instances]
 
 
 def _rotating_ids(module: nn.Module, capture: Capture) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:

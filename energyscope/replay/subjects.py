@@ -15,7 +15,13 @@ from energyscope.components import Component, ComponentTree
 from energyscope.replay.bypass import bypassed
 from energyscope.replay.capture import Capture
 from energyscope.replay.replayer import Call
-from energyscope.replay.rotation import copies_needed, footprint_bytes, group_round, own_round
+from energyscope.replay.rotation import (
+    MAXIMUM_REPEATS,
+    copies_needed,
+    footprint_bytes,
+    group_round,
+    own_round,
+)
 
 Layers = Literal["mean", "all"]
 
@@ -42,8 +48,8 @@ def subjects(tree: ComponentTree, granularity: Granularity, layers: Layers = "me
     found: dict[str, Subject] = {}
     for component in tree:
         if _as_mean(component, granularity, layers):
-            members = tuple(member.name for member in tree.group(component.group))
-            found.setdefault(component.group, Subject(f"group:{component.group}", "group", members))
+            members = _alike(tree, component)
+            found.setdefault(members[0], Subject(_key("group", component, members, tree), "group", members))
         else:
             found[component.name] = Subject(f"node:{component.name}", "node", (component.name,))
     return [*found.values(), *_glue(tree)]
@@ -58,13 +64,29 @@ def _as_mean(component: Component, granularity: Granularity, layers: Layers) -> 
 
 
 def _glue(tree: ComponentTree) -> Iterator[Subject]:
-    seen = set()
+    seen: set[str] = set()
     for component in tree:
-        if component.group in seen or not tree.children(component.name):
+        if component.name in seen or not tree.children(component.name):
             continue
-        seen.add(component.group)
-        members = tuple(member.name for member in tree.group(component.group))
-        yield Subject(f"glue:{component.group}", "glue", members)
+        members = _alike(tree, component)
+        seen.update(members)
+        yield Subject(_key("glue", component, members, tree), "glue", members)
+
+
+def _alike(tree: ComponentTree, component: Component) -> tuple[str, ...]:
+    """Return the group's components that are built alike: only these can run on each other's inputs."""
+    signature = _signature(tree, component)
+    return tuple(one.name for one in tree.group(component.group) if _signature(tree, one) == signature)
+
+
+def _signature(tree: ComponentTree, component: Component) -> tuple[Any, ...]:
+    children = tuple(child.group for child in tree.children(component.name))
+    return children, tuple(tuple(parameter.shape) for parameter in component.module.parameters())
+
+
+def _key(what: str, component: Component, members: tuple[str, ...], tree: ComponentTree) -> str:
+    whole = len(members) == len(tree.group(component.group))
+    return f"{what}:{component.group}" if whole else f"{what}:{component.group} like {members[0]}"
 
 
 class Rig:
@@ -91,7 +113,11 @@ class Rig:
             if subject.what == "glue":
                 for member in members:
                     stack.enter_context(bypassed(self._outputs(member, middle)))
-            yield group_round(modules, capture)
+                yield group_round(modules, capture)
+                return
+            together = sum(footprint_bytes(module) for module in modules)
+            repeats = min(MAXIMUM_REPEATS, copies_needed(together, self.model_bytes, self.cache_bytes))
+            yield group_round(modules, capture, repeats=repeats)
 
     def _node_round(self, component: Component, capture: Capture) -> list[Call]:
         if component.kind == "model":

@@ -19,8 +19,6 @@ TRACE_FILE = "power_trace.csv"
 CORRELATION_FILE = "correlation.json"
 REPORT_FILE = "report.html"
 
-STAGES = ("load", "profile", "ablate", "correlate", "report")
-
 
 @dataclass(kw_only=True)
 class EnergyRow:
@@ -102,6 +100,7 @@ class ImpactRow:
 
 
 ENERGY_COLUMNS = tuple(field.name for field in fields(EnergyRow))
+STABLE_ENERGY_COLUMNS = ENERGY_COLUMNS[: ENERGY_COLUMNS.index("reasons") + 1]
 IMPACT_COLUMNS = tuple(field.name for field in fields(ImpactRow))
 TRACE_COLUMNS = (
     "time_s", "device", "energy_mj", "power_w", "phase", "token", "sm_clock_mhz", "temperature_c",

@@ -134,7 +134,7 @@ def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
     return Run(
         path=path,
         document=read_document(path),
-        energy=_read_table(path / schema.ENERGY_FILE, schema.ENERGY_COLUMNS[:35]),
+        energy=_read_table(path / schema.ENERGY_FILE, schema.STABLE_ENERGY_COLUMNS),
         impact=_read_table(path / schema.IMPACT_FILE, schema.IMPACT_COLUMNS),
         merged=_read_table(path / schema.MERGED_FILE, schema.KEY_COLUMNS),
         trace=_read_table(path / schema.TRACE_FILE, schema.TRACE_COLUMNS),

@@ -6,8 +6,10 @@ one rendered again, gives the same table.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +33,7 @@ class Measured:
     power_w: float | None
     naive_mj: float | None
     clock_mhz: float | None
-    throttle: int
+    throttle: int | None
     ticks: int
     passes: int
     spread: float | None
@@ -47,9 +49,19 @@ class Books:
 
 
 def measure(entries: Sequence[Entry]) -> Measured:
-    """Summarise one subject's windows."""
+    """Summarise one subject's windows; one that was taken again replaces the one before it of its pass.
+
+    The spread is that of the windows as they were first taken.
+    """
+    first = {entry["pass"]: entry for entry in reversed(entries)}
+    kept = {entry["pass"]: entry for entry in entries}
+    again = len(entries) - len(kept)
+    entries = list(kept.values())
     windows = [entry["window"] for entry in entries]
     energies = [window["energy_mj"] for window in windows]
+    reasons = sorted({window["reason"] for window in windows if window["reason"]})
+    if again:
+        reasons.append(f"{again} stalled windows taken again" if again > 1 else "1 stalled window taken again")
     return Measured(
         energy=combine(energies),
         time_us=_mean([window["time_us"] for window in windows]),
@@ -58,9 +70,9 @@ def measure(entries: Sequence[Entry]) -> Measured:
         clock_mhz=_mean([entry.get("clock_mhz") for entry in entries]),
         throttle=_any_bits(entry.get("throttle") for entry in entries),
         ticks=sum(window["ticks"] for window in windows),
-        passes=len({entry["pass"] for entry in entries}),
-        spread=spread(energies),
-        reasons=sorted({window["reason"] for window in windows if window["reason"]}),
+        passes=len(kept),
+        spread=spread([entry["window"]["energy_mj"] for entry in first.values()]),
+        reasons=reasons,
     )
 
 
@@ -76,7 +88,13 @@ def close_books(header: Entry, entries: Sequence[Entry], idle_w: float | None) -
     measured = {key: measure(group) for key, group in _by_subject(entries).items()}
     rows = [_row(component, header, measured, idle_w) for component in header["tree"]]
     _relate(rows)
-    return Books(rows, closures(rows))
+    return Books(rows, closures(rows, _shared(header)))
+
+
+def _shared(header: Entry) -> dict[str, str]:
+    """Return the measurement that each component's value comes from: several may share a kind's mean."""
+    measuring = [subject for subject in header["subjects"] if subject["what"] != "glue"]
+    return {name: subject["key"] for subject in measuring for name in subject["members"]}
 
 
 def _by_subject(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
@@ -114,6 +132,9 @@ def _row(component: Entry, header: Entry, measured: Mapping[str, Measured], idle
         weight_bytes=component["weight_bytes"],
     )
     row.quality, reasons = _quality(found, measured.get(f"node:{ROOT}"))
+    if component.get("varied"):
+        row.quality = "invalid"
+        reasons.append("its calls have inputs of different shapes, and only the first is replayed")
     if row.reused:
         reasons.append(f"mean of its kind over {len(subject['members']) if subject else 0} layers")
     row.reasons = "; ".join(reasons)
@@ -149,13 +170,16 @@ def _quality(found: Measured | None, model: Measured | None) -> tuple[str, list[
     if found is None:
         return "invalid", ["not measured: the run ended before"]
     guard = []
-    if found.throttle & THERMAL:
+    throttle = found.throttle or 0
+    if throttle & THERMAL:
         guard.append("the GPU slowed down for heat or by a hardware limit")
-    if model and found.clock_mhz and model.clock_mhz and (found.throttle | model.throttle) & POWER_CAP:
+    if model and found.clock_mhz and model.clock_mhz and (throttle | (model.throttle or 0)) & POWER_CAP:
         apart = found.clock_mhz / model.clock_mhz - 1
         if abs(apart) > CLOCKS_APART:
             guard.append(f"power cap: ran at clocks {apart:+.1%} from the model's")
     name, reasons = grade(found.energy.relative_half_width, found.energy.windows, guard)
+    if found.clock_mhz is not None and found.throttle is None:
+        reasons.append("the board does not say whether it throttled")
     return name, [*reasons, *found.reasons]
 
 
@@ -190,11 +214,12 @@ def _relate(rows: Sequence[EnergyRow]) -> None:
             row.unexplained_mj = None if row.glue_mj is None else row.self_mj - row.glue_mj
 
 
-def closures(rows: Sequence[EnergyRow]) -> dict[str, Any]:
+def closures(rows: Sequence[EnergyRow], shared: Mapping[str, str]) -> dict[str, Any]:
     """Return (children + glue) / node for the model, the layers and the blocks; energy, time, static, dynamic.
 
     Layers and blocks are taken together (sums over all of a kind), which also averages their noise. Where a
-    level's glue is missing, the ratio is children / node and ``with_glue`` is False.
+    level's glue is missing, the ratio is children / node and ``with_glue`` is False. ``shared`` names the
+    measurement behind each component.
     """
     levels: dict[str, list[EnergyRow]] = {"model": [rows[0]]}
     levels["layers"] = [row for row in rows if row.level == "layer"]
@@ -206,13 +231,15 @@ def closures(rows: Sequence[EnergyRow]) -> dict[str, Any]:
     found = {}
     for name, candidates in levels.items():
         parents = [row for row in candidates if children[row.component]]
-        closure = _closure(parents, [child for row in parents for child in children[row.component]])
+        closure = _closure(parents, [child for row in parents for child in children[row.component]], shared)
         if closure is not None:
             found[name] = closure
     return found
 
 
-def _closure(parents: Sequence[EnergyRow], children: Sequence[EnergyRow]) -> dict[str, Any] | None:
+def _closure(
+    parents: Sequence[EnergyRow], children: Sequence[EnergyRow], shared: Mapping[str, str]
+) -> dict[str, Any] | None:
     node = _sum([row.energy_mj for row in parents])
     inside = _sum([row.energy_mj for row in children])
     if not parents or not node or inside is None:
@@ -220,7 +247,8 @@ def _closure(parents: Sequence[EnergyRow], children: Sequence[EnergyRow]) -> dic
     with_glue = all(row.glue_mj is not None for row in parents)
     glue = (_sum([row.glue_mj for row in parents]) or 0.0) if with_glue else 0.0
     ratio = (inside + glue) / node
-    half = _half_width(parents, children, ratio, node, with_glue=with_glue)
+    spread_of = (_joint_variance(children, shared), _joint_variance(parents, shared), _glue_variance(parents))
+    half = _half_width(spread_of if with_glue else (*spread_of[:2], 0.0), ratio, node)
 
     def of(column: str, glue_column: str) -> float | None:
         parts = _sum([getattr(row, column) for row in children])
@@ -251,40 +279,39 @@ def _dynamic_closure(
 
 
 def _half_width(
-    parents: Sequence[EnergyRow], children: Sequence[EnergyRow], ratio: float, node: float, *, with_glue: bool
+    variances: tuple[float | None, float | None, float | None], ratio: float, node: float
 ) -> float | None:
-    """Return the 95 % half-width of a closure by first-order propagation.
-
-    Rows that share one measurement (a kind's mean) are fully correlated: their half-widths add up before they
-    are squared.
-    """
-    inside = _joint_variance([(row, row.energy_ci_low_mj, row.energy_ci_high_mj) for row in children])
-    outside = _joint_variance([(row, row.energy_ci_low_mj, row.energy_ci_high_mj) for row in parents])
-    glue: float | None = 0.0
-    if with_glue:
-        widths = [_minus(row.glue_ci_high_mj, row.glue_ci_low_mj) for row in parents]
-        total = _sum(widths)
-        glue = None if total is None else (total / 2) ** 2
+    """Return the 95 % half-width of a closure by first-order propagation, from squared half-widths (mJ^2)."""
+    inside, outside, glue = variances
     if inside is None or outside is None or glue is None:
         return None
     return float(((inside + glue + ratio**2 * outside) ** 0.5) / node)
 
 
-def _joint_variance(items: Sequence[tuple[EnergyRow, float | None, float | None]]) -> float | None:
+def _joint_variance(rows: Sequence[EnergyRow], shared: Mapping[str, str]) -> float | None:
+    """Return the squared half-width of a sum of rows.
+
+    Rows that share one measurement (a kind's mean) are fully correlated: their half-widths add up before they
+    are squared.
+    """
     groups: dict[str, float] = defaultdict(float)
-    for row, low, high in items:
-        if low is None or high is None:
+    for row in rows:
+        if row.energy_ci_low_mj is None or row.energy_ci_high_mj is None:
             return None
-        shared = f"{row.kind}:{row.component.replace(f'.{row.layer}.', '.*.')}" if row.reused else row.component
-        groups[shared] += (high - low) / 2
+        key = shared.get(row.component, row.component)
+        groups[key] += (row.energy_ci_high_mj - row.energy_ci_low_mj) / 2
     return sum(half**2 for half in groups.values())
 
 
-def _any_bits(values: Any) -> int:
-    bits = 0
-    for value in values:
-        bits |= int(value or 0)
-    return bits
+def _glue_variance(parents: Sequence[EnergyRow]) -> float | None:
+    """Return the squared half-width of the parents' glue, which is one kind's mean for all of them."""
+    total = _sum([_minus(row.glue_ci_high_mj, row.glue_ci_low_mj) for row in parents])
+    return None if total is None else (total / 2) ** 2
+
+
+def _any_bits(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return functools.reduce(operator.or_, known) if known else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

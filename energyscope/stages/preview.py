@@ -15,7 +15,7 @@ from energyscope.loading.options import LoadOptions
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.sources import find_model
 from energyscope.replay.subjects import Subject, subjects
-from energyscope.stages.profile import expected_seconds
+from energyscope.stages.profile import expected_seconds, fixed_seconds
 from energyscope.stages.run import profile_settings
 from energyscope.stages.settings import RunSettings
 
@@ -69,7 +69,7 @@ def preview(settings: RunSettings) -> Preview:
         kinds=dict(Counter(component.kind for component in tree)),
         subjects=dict(Counter(subject.what for subject in plan)),
         windows=_windows(plan, settings),
-        profile_seconds=expected_seconds(plan, profile_settings(settings), TYPICAL_WINDOW_S[device.type]),
+        profile_seconds=_seconds(plan, settings, device),
         ablations=0 if "ablate" in skipped else (len(tree) - 1) * len(settings.methods),
         skipped=skipped,
     )
@@ -77,6 +77,12 @@ def preview(settings: RunSettings) -> Preview:
 
 def _windows(plan: list[Subject], settings: RunSettings) -> int:
     return len(plan) * settings.passes + 1
+
+
+def _seconds(plan: list[Subject], settings: RunSettings, device: torch.device) -> float:
+    how = profile_settings(settings)
+    measured = device.type == "cuda" and settings.meter != "modelled"
+    return expected_seconds(plan, how, TYPICAL_WINDOW_S[device.type]) + (fixed_seconds(how) if measured else 0)
 
 
 def _shape(settings: RunSettings, device: torch.device) -> ComponentTree:

@@ -10,6 +10,8 @@ the board is seen and does not turn into a difference between components.
 
 from __future__ import annotations
 
+import functools
+import operator
 import random
 import statistics
 import time
@@ -23,7 +25,7 @@ from energyscope.components import Component, component_tree
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.metering.estimate import Window, estimate_window, mean_power
 from energyscope.metering.meter import Meter
-from energyscope.replay.capture import capture
+from energyscope.replay.capture import Capture, capture
 from energyscope.replay.replayer import Replayer
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.subjects import Layers, Rig, Subject, subjects
@@ -40,7 +42,7 @@ SETTLE_S = 0.8  # power falls to idle within this after a load
 IDLE_S = 1.0
 PREHEAT_S = 5.0
 REWARM_S = 0.5
-SLOW = 1.05
+SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
 REPEATED_SHARE = 0.08  # of all windows are taken again at most
 MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are many
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
@@ -108,19 +110,20 @@ def _header(
         "context_length": workload.sequence_length,
         "device": str(loaded.device),
         "passes": settings.passes,
-        "tree": [_describe(component, rig.captures[component.name].calls) for component in rig.tree],
+        "tree": [_describe(component, rig.captures[component.name]) for component in rig.tree],
         "subjects": [asdict(subject) for subject in plan],
     }
 
 
-def _describe(component: Component, calls: int) -> dict[str, Any]:
+def _describe(component: Component, captured: Capture) -> dict[str, Any]:
     return {
         "name": component.name,
         "kind": component.kind,
         "layer": component.layer,
         "level": component.level,
         "parent": component.parent,
-        "calls": calls,
+        "calls": captured.calls,
+        "varied": captured.varied,
         "parameters": parameter_count(component.module),
         "weight_bytes": weight_bytes(component.module),
     }
@@ -224,21 +227,23 @@ class _Steps:
 
 
 def _summary(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the board's mean SM clock (MHz), highest temperature (C) and all throttle bits of a window."""
+    """Return the board's mean SM clock (MHz), highest temperature (C), all throttle bits; None if unknown."""
     clocks = [state["sm_clock_mhz"] for state in states if state["sm_clock_mhz"] is not None]
     heat = [state["temperature_c"] for state in states if state["temperature_c"] is not None]
-    throttle = 0
-    for state in states:
-        throttle |= state["throttle"] or 0
+    throttle = [state["throttle"] for state in states if state["throttle"] is not None]
     return {
         "clock_mhz": sum(clocks) / len(clocks) if clocks else None,
         "temperature_c": max(heat) if heat else None,
-        "throttle": throttle,
+        "throttle": functools.reduce(operator.or_, throttle) if throttle else None,
     }
 
 
 def slow_windows(entries: Sequence[Mapping[str, Any]], *, limit: int) -> list[tuple[str, int]]:
-    """Return (subject, pass) of windows over 5 % longer than their subject's median, the slowest first."""
+    """Return (subject, pass) of windows over 25 % longer than their subject's median, the slowest first.
+
+    Only gross stalls: taking again whatever was a little slow would cut off a tail of the ordinary scatter, and
+    the interval would be too narrow.
+    """
     times: dict[str, dict[int, float]] = defaultdict(dict)
     for entry in entries:
         if "window" in entry and entry["window"]["time_us"] is not None:
@@ -256,9 +261,7 @@ def recover(entries: Sequence[Mapping[str, Any]]) -> Books:
     """Make the books of journalled entries, of a finished or of an interrupted profile."""
     ours = [entry for entry in entries if entry.get("stage") == STAGE]
     described = next(entry["header"] for entry in ours if "header" in entry)
-    # a window that was taken again replaces the one before it
-    windows = {(entry["subject"], entry["pass"]): entry for entry in ours if "window" in entry}
-    return close_books(described, list(windows.values()), idle_power(ours))
+    return close_books(described, [entry for entry in ours if "window" in entry], idle_power(ours))
 
 
 def idle_power(entries: Sequence[Mapping[str, Any]]) -> float | None:
@@ -292,3 +295,8 @@ def expected_seconds(plan: Sequence[Subject], settings: ProfileSettings, meter_w
     """Return about how long a profile takes (s), for --dry-run; calls longer than a window take longer."""
     windows = (len(plan) - 1) * settings.passes + settings.passes + 1
     return windows * ((settings.window_s or meter_window_s) + OVERHEAD_S)
+
+
+def fixed_seconds(settings: ProfileSettings) -> float:
+    """Return what preheating and the idle baselines of a measured profile take (s)."""
+    return PREHEAT_S + settings.passes * REWARM_S + (settings.passes + 1) * (SETTLE_S + IDLE_S)

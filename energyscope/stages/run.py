@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from energyscope.components import component_tree
-from energyscope.errors import DataError, DeviceError, EnergyscopeError
+from energyscope.errors import DataError, DeviceError, EnergyscopeError, ModelError
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.precision import resolve_precision
 from energyscope.metering.choice import open_meter
@@ -45,6 +45,7 @@ class _Context:
     evaluation: Evaluation | None
     no_evaluation: str | None
     workload: Workload
+    meter: Meter
     store: RunStore
     progress: Progress
 
@@ -69,19 +70,27 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     RunStore.check_free(str(settings.name), settings.root)
     progress("load", settings.model, 0, 1)
     loaded = load(settings)
-    evaluation, reason = _evaluation(loaded, settings)
-    workload = profile_inputs(
+    try:
+        evaluation, reason = _evaluation(loaded, settings)
+        workload = _workload(loaded, evaluation, settings)
+    except torch.OutOfMemoryError as error:
+        raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
+    meter = open_meter(settings.meter, gpu_uuid=facts.gpu_uuid(loaded.device), watts=settings.watts)
+    store = RunStore.create(str(settings.name), settings.root)
+    context = _Context(settings, loaded, evaluation, reason, workload, meter, store, progress)
+    _open_document(context, command)
+    _run_stages(context)
+    return load_run(store.path)
+
+
+def _workload(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunSettings) -> Workload:
+    return profile_inputs(
         loaded,
         batch_size=settings.batch_size,
         sequence_length=settings.sequence_length,
         evaluation=evaluation,
         seed=settings.seed,
     )
-    store = RunStore.create(str(settings.name), settings.root)
-    context = _Context(settings, loaded, evaluation, reason, workload, store, progress)
-    _open_document(context, command)
-    _run_stages(context)
-    return load_run(store.path)
 
 
 def default_name(model: str, root: Path) -> str:
@@ -173,35 +182,46 @@ def _recorded(context: _Context, name: str) -> Iterator[float]:
         context.store.stage(name, "interrupted", reason="stopped by the user")
         salvage(context.store)
         raise
-    except torch.OutOfMemoryError as error:
-        message = f"out of memory in {name}: lower --batch-size or --sequence-length, or use a smaller --precision"
-        _fail(context, name, message)
-        raise DeviceError(message) from error
     except EnergyscopeError as error:
         _fail(context, name, str(error))
         raise
+    except Exception as error:
+        if not _out_of_memory(error):
+            _fail(context, name, f"{type(error).__name__}: {error}")
+            raise
+        message = f"out of memory in {name}: lower --batch-size or --sequence-length, or use a smaller --precision"
+        _fail(context, name, message)
+        raise DeviceError(message) from error
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether the device, or the host (which raises a plain RuntimeError), had no memory left."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
 
 
 def _fail(context: _Context, name: str, message: str) -> None:
-    context.store.stage(name, "failed", reason=message)
-    salvage(context.store)
+    """Record the failure; what cannot be salvaged then must not hide it."""
+    with suppress(OSError, EnergyscopeError):
+        context.store.stage(name, "failed", reason=message)
+        salvage(context.store)
 
 
 def _profile(context: _Context) -> None:
     settings = context.settings
-    uuid = facts.gpu_uuid(context.loaded.device)
-    with open_meter(settings.meter, gpu_uuid=uuid, watts=settings.watts) as meter:
+    with context.meter as meter:
         context.store.update(sensor=meter.describe())
-        profile(
-            context.loaded,
-            context.workload,
-            meter,
-            profile_settings(settings),
-            journal=context.store.journal,
-            progress=context.progress,
-        )
-        context.store.update(sensor=meter.describe())
-        _write_trace(context.store, meter, str(context.loaded.device))
+        try:
+            profile(
+                context.loaded,
+                context.workload,
+                meter,
+                profile_settings(settings),
+                journal=context.store.journal,
+                progress=context.progress,
+            )
+        finally:
+            context.store.update(sensor=meter.describe())
+            _write_trace(context.store, meter, str(context.loaded.device))
     write_profile(context.store, read_journal(context.store.path))
 
 
@@ -229,15 +249,19 @@ def _ablate(context: _Context) -> str | None:
         return context.no_evaluation
     settings, store = context.settings, context.store
     tree = component_tree(context.loaded.model, context.loaded.adapter, settings.granularity)
-    result = ablate(
-        context.loaded.model,
-        tree,
-        context.evaluation,
-        methods=settings.methods,
-        seed=settings.seed,
-        on_row=lambda rows: store.journal({"stage": "ablate", "rows": rows}),
-        progress=lambda label, done, total: context.progress("ablate", label, done, total),
-    )
+    try:
+        result = ablate(
+            context.loaded.model,
+            tree,
+            context.evaluation,
+            methods=settings.methods,
+            seed=settings.seed,
+            on_row=lambda rows: store.journal({"stage": "ablate", "rows": rows}),
+            progress=lambda label, done, total: context.progress("ablate", label, done, total),
+        )
+    except ModelError as error:  # the model was not the same all along: no row of it can be used
+        store.journal({"stage": "ablate", "void": str(error)})
+        raise
     store.document["workload"]["evaluation"]["baseline"] = result.baseline
     store.document["warnings"] += result.notes
     write_impact(store, read_journal(store.path))

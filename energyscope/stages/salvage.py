@@ -13,16 +13,22 @@ Entries = Sequence[Mapping[str, Any]]
 
 
 def salvage(store: RunStore) -> list[str]:
-    """Write every table that the journal allows and that is missing; return the names of those written."""
+    """Make the tables of stages that did not finish from the journal; return the names of those written."""
     entries = read_journal(store.path)
     written = []
-    if not (store.path / schema.ENERGY_FILE).exists() and write_profile(store, entries):
+    if not _done(store, "profile") and write_profile(store, entries):
         written.append(schema.ENERGY_FILE)
-    if not (store.path / schema.IMPACT_FILE).exists() and write_impact(store, entries):
+    if not _done(store, "ablate") and write_impact(store, entries):
         written.append(schema.IMPACT_FILE)
-    if written:
-        write_correlation(store, seed=int(store.document.get("settings", {}).get("seed", 0)))
+    settings = store.document.get("settings", {})
+    if not _done(store, "correlate") and "correlate" in settings.get("stages", ()):
+        reason = write_correlation(store, seed=int(settings.get("seed", 0)))
+        written += [] if reason else [schema.CORRELATION_FILE]
     return written
+
+
+def _done(store: RunStore, stage: str) -> bool:
+    return store.document.get("stages", {}).get(stage, {}).get("state") in {"done", "skipped"}
 
 
 def write_profile(store: RunStore, entries: Entries) -> bool:
@@ -30,16 +36,18 @@ def write_profile(store: RunStore, entries: Entries) -> bool:
     if not any("window" in entry for entry in entries):
         return False
     books = profile.recover(entries)
-    store.write_rows(schema.ENERGY_FILE, books.rows, schema.ENERGY_COLUMNS)
     warnings = [*store.document.get("warnings", []), *profile.bystanders_of(entries)]
     sensor = {**store.document.get("sensor", {}), "idle_w": profile.idle_power(entries)}
     passes = profile.passes_of(entries)
     store.update(closure=books.closure, passes=passes, sensor=sensor, warnings=list(dict.fromkeys(warnings)))
+    store.write_rows(schema.ENERGY_FILE, books.rows, schema.ENERGY_COLUMNS)
     return True
 
 
 def write_impact(store: RunStore, entries: Entries) -> bool:
-    """Write the impact table; False if no ablation was finished."""
+    """Write the impact table; False if no ablation was finished, or if the stage declared them all void."""
+    if any("void" in entry for entry in entries):
+        return False
     rows = [row for entry in entries if entry.get("stage") == "ablate" for row in entry["rows"]]
     if rows:
         store.write_rows(schema.IMPACT_FILE, rows, schema.IMPACT_COLUMNS)

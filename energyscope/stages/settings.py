@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -63,6 +64,12 @@ class RunSettings:
         _one_of("--phase", self.phase, ("prefill",))
         _one_of("--execution", self.execution, ("eager",))
         _one_of("--meter", self.meter, METERS)
+        if self.meter == "recorded":
+            raise UsageError("--meter recorded plays a trace back in tests: use auto, nvml or modelled")
+        if not self.stages or not self.methods:
+            raise UsageError(
+                f"{'--methods' if self.stages else '--stages'} names nothing: leave it out, or name one"
+            )
         for stage in self.stages:
             _one_of("--stages", stage, RUN_STAGES)
         for method in self.methods:
@@ -71,6 +78,9 @@ class RunSettings:
         _at_least("--batch-size", self.batch_size, 1)
         _at_least("--sequence-length", self.sequence_length, 1)
         _at_least("--max-examples", self.max_examples, 2)
+        _at_least("--seed", self.seed, 0)
+        if not (math.isfinite(self.watts) and self.watts > 0):
+            raise UsageError(f"--watts must be a number above 0, not {self.watts:g}")
         if self.window_s is not None and not 0 < self.window_s <= 600:
             raise UsageError(f"--window must be above 0 and at most 600 seconds, not {self.window_s:g}")
 

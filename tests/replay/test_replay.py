@@ -207,3 +207,45 @@ def test_every_subject_can_be_replayed(family):
     assert torch.equal(again, captures["model"].output.logits)
     measured = {name for subject in plan if subject.what != "glue" for name in subject.members}
     assert measured == {component.name for component in tree}
+
+
+def test_one_module_under_two_names_is_one_component():
+    """GIVEN layers that are one and the same module THEN it is one component, called twice."""
+    model = tiny_models.model_class("gpt2")(tiny_models.config("gpt2")).eval()
+    model.transformer.h[1] = model.transformer.h[0]
+    tree = component_tree(model, load_adapter("gpt2"), "medium")
+    assert [one.name for one in tree if one.kind == "layer"] == ["transformer.h.0"]
+    captures = capture(tree, inputs())
+    assert captures["transformer.h.0"].calls == 2
+    assert not captures["transformer.h.0"].varied
+
+
+def test_inputs_of_other_shapes_are_noticed():
+    """A module that is called with another shape later is marked."""
+    tree = tree_of("gpt2", "coarse")
+    head = tree.root.module.lm_head
+    original = head.forward
+    tree.root.module.transformer.ln_f.register_forward_hook(lambda *_: head(torch.ones(1, 3, 16)) and None)
+    head.forward = lambda hidden: original(hidden) if hidden.shape[1] == 12 else None
+    assert capture(tree, inputs())["lm_head"].varied
+
+
+def test_layers_that_are_built_differently_do_not_share_inputs():
+    """GIVEN a layer with another MLP width THEN its sub-components are measured apart from the others'."""
+    tree = tree_of("gpt2")
+    mlp = tree.root.module.transformer.h[1].mlp
+    mlp.c_fc.weight = torch.nn.Parameter(torch.zeros(16, 96))
+    mlp.c_fc.bias = torch.nn.Parameter(torch.zeros(96))
+    mlp.c_fc.nf = 96
+    mlp.c_proj.weight = torch.nn.Parameter(torch.zeros(96, 16))
+    members = [one.members for one in subjects(tree, "fine") if "mlp.c_proj" in one.key]
+    assert members == [("transformer.h.0.mlp.c_proj",), ("transformer.h.1.mlp.c_proj",)]
+
+
+def test_a_kind_that_fits_in_the_cache_is_copied():
+    """GIVEN a cache larger than a kind's weights and smaller than the model THEN its round has copies too."""
+    tree = tree_of("gpt2")
+    rig = Rig(tree, capture(tree, inputs()), cache_bytes=4000)
+    (subject,) = [one for one in subjects(tree, "fine") if one.key.endswith("attn.c_proj")]
+    with rig.round(subject) as round_:
+        assert len(round_) == 8

@@ -171,3 +171,49 @@ def test_shares_and_proportional_attribution():
     assert rows["h.0.attn"].share_of_parent == pytest.approx(15 / 42)
     assert rows["h.0.attn"].proportional_mj == pytest.approx(15.0)
     assert rows["model"].share_of_parent is None
+
+
+def test_layers_that_share_a_mean_are_correlated_whatever_their_names():
+    """Two layers measured as one mean widen the model's closure as one measurement of twice the energy would."""
+    header = {
+        **COMMON,
+        "tree": [one for one in TREE if one["level"] in {"model", "layer"} or one["name"] == "wte"],
+    }
+    group = {"key": "group:h.{layer}", "what": "group", "members": ["h.0", "h.1"]}
+    subjects = [one for one in SUBJECTS if one["key"] in {"node:model", "node:wte", "glue:model"}]
+    energies = {"node:model": 100.0, "node:wte": 5.0, "glue:model": 6.0, "group:h.{layer}": 43.0}
+    entries = [
+        entry(key, number, value * (1 + 0.001 * (number - 2)))
+        for key, value in energies.items()
+        for number in range(5)
+    ]
+    closure = close_books({**header, "subjects": [*subjects, group]}, entries, None).closure["model"]
+    half = (closure["energy_high"] - closure["energy_low"]) / 2
+    relative = 2.776 * 0.001 * (2.5**0.5) / 5**0.5
+    assert half == pytest.approx(relative * (86**2 + 5**2 + 6**2 + 0.97**2 * 100**2) ** 0.5 / 100, rel=1e-3)
+
+
+def test_a_stalled_window_is_replaced_but_shows_in_the_spread():
+    """GIVEN a window taken again THEN the mean is of the new one, the spread of the first, and the row says so."""
+    slow = entry("node:wte", 0, 8.0)
+    others = [entry("node:wte", number, 5.0) for number in range(1, 5)]
+    again = entry("node:wte", 0, 5.0)
+    subjects = {**COMMON, "tree": TREE, "subjects": SUBJECTS}
+    found = {row.component: row for row in close_books(subjects, [slow, *others, again], None).rows}
+    assert found["wte"].energy_mj == pytest.approx(5.0)
+    assert found["wte"].windows == 5
+    assert found["wte"].spread_between_passes > 0.2
+    assert "taken again" in found["wte"].reasons
+
+
+def test_calls_with_other_shapes_are_invalid():
+    """A component whose calls differ in shape is not the first call's energy times their number."""
+    varied = [{**one, "calls": 2, "varied": True} if one["name"] == "wte" else one for one in TREE]
+    _, rows = books(tree=varied)
+    assert rows["wte"].quality == "invalid"
+    assert "different shapes" in rows["wte"].reasons
+
+
+def test_unknown_throttling_is_said():
+    """A board that does not answer is not taken for one that did not throttle."""
+    assert "does not say" in books(extra={"node:wte": {"throttle": None}})[1]["wte"].reasons

@@ -24,6 +24,12 @@ from energyscope.stages.settings import RunSettings
         ({"sequence_length": -1}, "1 or more"),
         ({"max_examples": 1}, "2 or more"),
         ({"window_s": 0.0}, "above 0"),
+        ({"watts": float("inf")}, "--watts"),
+        ({"watts": -5.0}, "--watts"),
+        ({"seed": -1}, "0 or more"),
+        ({"methods": ()}, "--methods names nothing"),
+        ({"stages": ()}, "--stages names nothing"),
+        ({"meter": "recorded"}, "tests"),
     ],
 )
 def test_impossible_settings_are_refused(change, hint):
