@@ -188,11 +188,26 @@ def _parts(
     return "kind", tuple(_by_kind(first, second, obstacles))
 
 
+def _topmost(tree: EnergyTree, kind: str) -> list[Node]:
+    """Return the nodes of a kind that lie in no other node of it: a parent has its children's energy in it."""
+    names = {node.name for node in tree.nodes if node.kind == kind}
+    parents = {node.name: node.parent for node in tree.nodes}
+
+    def inside(name: str | None) -> bool:
+        while name is not None:
+            if name in names:
+                return True
+            name = parents.get(name)
+        return False
+
+    return [node for node in tree.nodes if node.kind == kind and not inside(node.parent)]
+
+
 def _by_kind(first: EnergyTree, second: EnergyTree, obstacles: tuple[str, ...]) -> list[Difference]:
     kinds = dict.fromkeys(node.kind for tree in (first, second) for node in tree.nodes if node is not tree.root)
     found = []
     for kind in kinds:
-        one, two = (sum_energy(node for node in tree.nodes if node.kind == kind) for tree in (first, second))
+        one, two = (sum_energy(_topmost(tree, kind)) for tree in (first, second))
         found.append(replace(_difference(kind, "mJ", one, two, obstacles), kind=kind))
     return found
 

@@ -66,7 +66,8 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     """
     settings = RunSettings(model, **options)
     settings.check()
-    settings = replace(settings, name=settings.name or default_name(model, settings.root))
+    if settings.name is None:
+        settings = replace(settings, name=default_name(model, settings.root))
     RunStore.check_free(str(settings.name), settings.root)
     progress("load", settings.model, 0, 1)
     loaded = load(settings)
