@@ -6,7 +6,8 @@ import pytest
 from run_builder import Shape, build_run
 
 from energyscope.errors import UsageError
-from energyscope.runs.compare import Difference, compare
+from energyscope.runs.compare import Difference, _topmost, compare
+from energyscope.runs.tree import EnergyTree, Node
 
 
 def _named(differences: tuple[Difference, ...], name: str) -> Difference:
@@ -77,6 +78,14 @@ def test_other_models_are_aligned_by_kind(tmp_path: Path) -> None:
     assert up.relative is not None
     assert up.relative.value == pytest.approx(2.0)
     assert up.verdict == "more"
+
+
+def test_a_parent_and_its_child_of_one_kind_count_once() -> None:
+    """GIVEN an embedding inside an embedding, THEN only the outer one adds to the kind: it holds the other."""
+    layout = [("model", "model", None), ("embeddings", "embedding", "model"), ("words", "embedding", "embeddings")]
+    nodes = [Node(name, kind, None, "block", parent, {}, None, None) for name, kind, parent in layout]
+    tree = EnergyTree((), tuple(nodes), nodes[0])
+    assert [node.name for node in _topmost(tree, "embedding")] == ["embeddings"]
 
 
 def test_a_kind_in_one_run_alone_is_not_comparable(tmp_path: Path) -> None:
