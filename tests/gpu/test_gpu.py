@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -104,7 +103,6 @@ def test_random_weights_are_built_on_the_device():
     grown, dtype, device = done.stdout.split()
     assert int(grown) * 1024 < 1.2e9
     assert (dtype, device) == ("torch.bfloat16", "cuda:0")
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 0
 
 
 @pytest.mark.parametrize("precision", ["int8", "nf4"])

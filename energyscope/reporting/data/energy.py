@@ -61,11 +61,6 @@ class EnergyData:
     rows: list[dict[str, Any]]
     missing: list[str]
 
-    @property
-    def any_reused(self) -> bool:
-        """Whether a shown value was measured on other layers than its own."""
-        return any(cell.reused for cell in self.cells)
-
 
 def energy_data(tree: EnergyTree, frame: pd.DataFrame) -> EnergyData:
     """Gather the profile section from the tree of the first slice; the rows are those of the whole table."""
