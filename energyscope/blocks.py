@@ -24,7 +24,8 @@ import torch
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
 from energyscope.metering.choice import DEFAULT_WATTS, open_meter
-from energyscope.metering.estimate import Array, Calls, Ticks, estimate_window
+from energyscope.metering.estimate import estimate_window
+from energyscope.metering.ticks import Array, Calls, Ticks
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.facts import gpu_uuid

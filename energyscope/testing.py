@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from energyscope.metering.estimate import Array, Calls, Ticks
+from energyscope.metering.ticks import Array, Calls, Ticks
 
 
 @dataclass(frozen=True)

@@ -15,19 +15,22 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from energyscope.errors import MeterError
-from energyscope.metering.estimate import Ticks
+from energyscope.metering.ticks import Ticks
 
 
 class Meter(Protocol):
-    """A source of cumulative joules.
+    """A source of cumulative joules of one device.
 
-    ``name`` is its name on the command line; ``modelled`` whether its joules are time x stated watts;
-    ``window_s`` the shortest replay (s) from which it gives a good estimate.
+    ``name`` is its name on the command line; ``device`` the GPU's UUID, or ``cpu``; ``modelled`` whether its
+    joules are time x stated watts; ``window_s`` the shortest replay (s) from which it gives a good estimate;
+    ``settle_s`` how long after a step of power its ticks still carry the power before (averaging and lag).
     """
 
     name: str
+    device: str
     modelled: bool
     window_s: float
+    settle_s: float
 
     def ticks(self, begin_s: float, end_s: float) -> Ticks:
         """Return the ticks seen in an interval of the monotonic clock (s).
@@ -46,8 +49,11 @@ class Meter(Protocol):
         """Return the board's state at each tick of an interval: clocks, temperature, throttle; [] if unknown."""
         ...
 
-    def bystanders(self) -> list[str]:
-        """Return what else uses the device, a sentence each; ask while nothing of ours runs."""
+    def bystanders(self, own_bytes: int | None = None) -> list[str]:
+        """Return what else uses the device, a sentence each; ask while nothing of ours runs.
+
+        ``own_bytes`` is the device memory that this process holds, None where it is not known.
+        """
         ...
 
     def __enter__(self) -> Self: ...
@@ -60,10 +66,13 @@ class Meter(Protocol):
 class WithoutProcess:
     """What a meter has in common that watches nothing by itself: nothing to start, to stop or to report."""
 
+    device = "cpu"
+    settle_s = 0.0
+
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
         return []
 
-    def bystanders(self) -> list[str]:
+    def bystanders(self, own_bytes: int | None = None) -> list[str]:  # noqa: ARG002 - the contract's
         return []
 
     def __enter__(self) -> Self:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from energyscope.errors import UsageError
-from energyscope.metering.estimate import Ticks
 from energyscope.metering.meter import WithoutProcess
+from energyscope.metering.ticks import Ticks
 
 PERIOD_S = 0.005
 

@@ -15,8 +15,8 @@ from typing import Any, Self
 import numpy as np
 
 from energyscope.errors import MeterError
-from energyscope.metering.estimate import Array, Ticks, sensor_facts
 from energyscope.metering.meter import require_ticks
+from energyscope.metering.ticks import Array, Ticks, sensor_facts
 
 FIRST_TICKS_S = 1.0
 FIRST_TICKS_TIMEOUT_S = 15.0
@@ -99,8 +99,10 @@ class NvmlMeter:
 
     name = "nvml"
     modelled = False
+    settle_s = 0.0
 
     def __init__(self, gpu_uuid: str) -> None:
+        self.device = gpu_uuid
         self.board = Board(gpu_uuid)
         self.board.probe()
         self.window_s = 0.42
@@ -154,7 +156,7 @@ class NvmlMeter:
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
         return [record for record in self.records if begin_s <= record["after_s"] <= end_s]
 
-    def bystanders(self) -> list[str]:
+    def bystanders(self, own_bytes: int | None = None) -> list[str]:
         facts = self.board.facts()
         others = [pid for pid in facts["processes"] or [] if pid != os.getpid()]
         found = [f"process {pid} also uses this GPU" for pid in others]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from energyscope.metering.estimate import Ticks
 from energyscope.metering.meter import WithoutProcess
+from energyscope.metering.ticks import Ticks
 
 
 class RecordedMeter(WithoutProcess):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from energyscope.metering.estimate import Calls
+from energyscope.metering.ticks import Calls
 
 Call = Callable[[], Any]
 

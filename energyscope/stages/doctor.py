@@ -8,7 +8,7 @@ from typing import Any
 from energyscope.errors import MeterError
 from energyscope.loading.devices import pick_device
 from energyscope.metering.choice import open_meter
-from energyscope.metering.estimate import mean_power
+from energyscope.metering.ticks import mean_power
 from energyscope.stages.facts import device_facts, gpu_uuid
 
 

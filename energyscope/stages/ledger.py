@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from energyscope.metering.estimate import Estimate, combine, grade, spread
+from energyscope.metering.interval import Estimate, combine, grade, spread
 from energyscope.runs.schema import EnergyRow
 
 ROOT = "model"

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from energyscope.adapters import Granularity
 from energyscope.components import Component, component_tree
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
-from energyscope.metering.estimate import Window, estimate_window, mean_power
+from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.meter import Meter
+from energyscope.metering.ticks import mean_power
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.replayer import Replayer
 from energyscope.replay.rotation import l2_bytes

@@ -9,18 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from energyscope.metering.estimate import (
-    Calls,
-    Ticks,
-    combine,
-    estimate_window,
-    grade,
-    mean_power,
-    sensor_facts,
-    spread,
-    student_t,
-    tick_times,
-)
+from energyscope.metering.estimate import estimate_window
+from energyscope.metering.interval import combine, grade, spread, student_t
+from energyscope.metering.ticks import Calls, Ticks, mean_power, sensor_facts, tick_times
 from energyscope.testing import SimulatedCounter, steady_calls
 
 BEGIN, END = 10.0, 10.5

@@ -10,7 +10,7 @@ import pytest
 
 from energyscope.errors import MeterError
 from energyscope.metering import nvml
-from energyscope.metering.estimate import mean_power
+from energyscope.metering.ticks import mean_power
 
 SAMPLER = textwrap.dedent(
     """
