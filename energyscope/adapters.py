@@ -37,6 +37,7 @@ Granularity = Literal["coarse", "medium", "fine"]
 Task = Literal["classification", "next-token"]
 
 GROUP = "energyscope.adapters"
+SDPA = "torch.nn.functional.scaled_dot_product_attention"  # the attention core of most models
 GRANULARITIES: tuple[Granularity, ...] = ("coarse", "medium", "fine")
 KINDS = frozenset(
     {
@@ -53,12 +54,20 @@ class Part:
 
     ``path`` is dotted, from the model's root; ``{layer}`` in it stands for every layer's index.
     ``granularity`` is the coarsest one at which the part is measured. ``optional`` parts may be missing.
+    With ``function``, the part is not that module but the calls that it makes of a function, given by its
+    dotted path (``torch.nn.functional.scaled_dot_product_attention``).
     """
 
     kind: str
     path: str
     granularity: Granularity
     optional: bool = False
+    function: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The components' name, with ``{layer}`` open: the path, for a function with the kind's last word."""
+        return f"{self.path}.{self.kind.rpartition('.')[2]}" if self.function else self.path
 
 
 @dataclass(frozen=True)
@@ -106,8 +115,10 @@ class Adapter:
     def problems(self) -> list[str]:
         """Return what is wrong with this declaration, a sentence each; empty if nothing is."""
         found = [f"unknown kind {part.kind!r} ({part.path})" for part in self.parts if part.kind not in KINDS]
-        paths = [part.path for part in self.parts]
-        found += [f"path declared twice: {path}" for path in sorted({p for p in paths if paths.count(p) > 1})]
+        names = [part.name for part in self.parts]
+        found += [f"path declared twice: {name}" for name in sorted({n for n in names if names.count(n) > 1})]
+        functions = {part.function for part in self.parts if part.function}
+        found += [f"not a function's dotted path: {path!r}" for path in sorted(functions) if "." not in path]
         if not any(part.kind == "layer" for part in self.parts):
             found.append("no part of kind 'layer'")
         if not self.model_types:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,8 @@ class Component:
     """A named part of a model that can be hooked and replayed.
 
     ``name`` is its module path (``"model"`` for the whole model), ``layer`` the index of the layer that it
-    belongs to, ``level`` one of model, layer, block, sub-component; ``parent`` a component's name.
+    belongs to, ``level`` one of model, layer, block, sub-component; ``parent`` a component's name. Where it is
+    a function that a module calls, ``module`` is a `FunctionCall`, and ``name`` has one more word.
     """
 
     name: str
@@ -34,8 +35,8 @@ class Component:
 
     @property
     def group(self) -> str:
-        """The path with the layer left open: components of one group differ only in their layer."""
-        return self.part.path if self.part else self.name
+        """The name with the layer left open: components of one group differ only in their layer."""
+        return self.part.name if self.part else self.name
 
 
 class ComponentTree:
@@ -69,17 +70,39 @@ class ComponentTree:
         """Return the components of one group, by layer."""
         return [component for component in self.components if component.group == group]
 
+    def without(self, names: Collection[str]) -> ComponentTree:
+        """Return the tree without some components and all that is below them."""
+        left_out = set(names)
+        kept: list[Component] = []
+        for component in self.components:  # parents come first
+            if component.name in left_out or component.parent in left_out:
+                left_out.add(component.name)
+            else:
+                kept.append(component)
+        return ComponentTree(kept)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a part was found: the module's path and its layer."""
+
+    part: Part
+    path: str
+    layer: int | None
+
 
 def component_tree(model: nn.Module, adapter: Adapter, granularity: Granularity) -> ComponentTree:
     """Find the adapter's parts in a model.
 
+    Whether a module calls a part's function shows only in a forward pass: see `energyscope.replay.capture`.
+
     Raises:
-        ModelError: a part that is not optional matches no module.
+        ModelError: a part that is not optional matches no module, or its function does not exist.
 
     """
     modules = dict(model.named_modules(remove_duplicate=False))
     order = {name: index for index, name in enumerate(modules)}
-    found: dict[str, tuple[Part, int | None]] = {}
+    found: dict[str, _Place] = {}
     for part in adapter.parts_at(granularity):
         matches = _matches(part, modules)
         if not matches and not part.optional:
@@ -87,28 +110,41 @@ def component_tree(model: nn.Module, adapter: Adapter, granularity: Granularity)
                 f"the adapter {adapter.name!r} expects a module {part.path!r}, which this "
                 f"{type(model).__name__} does not have: the adapter serves another version of the family"
             )
-        found.update({name: (part, layer) for name, layer in matches})
+        found.update({_name(place): place for place in matches})
     components = [Component(ROOT, "model", None, "model", None, model)]
-    seen: set[int] = set()
-    for name in sorted(found, key=order.__getitem__):
-        if id(modules[name]) in seen:  # one module under several names is one component, called several times
+    seen: set[tuple[int, str | None]] = set()
+    # a function comes after the module that calls it, and before that one's sub-modules
+    for name, place in sorted(found.items(), key=lambda item: (order[item[1].path], item[1].part.function or "")):
+        part, module = place.part, modules[place.path]
+        if (id(module), part.function) in seen:  # one module under several names is one component, called often
             continue
-        seen.add(id(modules[name]))
-        part, layer = found[name]
+        seen.add((id(module), part.function))
         parent = _nearest(name, found)
         level = _level(part, parent, found)
-        components.append(Component(name, part.kind, layer, level, parent, modules[name], part))
+        components.append(Component(name, part.kind, place.layer, level, parent, _module(part, module), part))
     return ComponentTree(components)
 
 
-def _matches(part: Part, modules: dict[str, nn.Module]) -> list[tuple[str, int | None]]:
+def _matches(part: Part, modules: dict[str, nn.Module]) -> list[_Place]:
     if "{layer}" not in part.path:
-        return [(part.path, None)] if part.path in modules else []
+        return [_Place(part, part.path, None)] if part.path in modules else []
     pattern = re.compile(re.escape(part.path).replace(r"\{layer\}", r"(\d+)") + r"\Z")
-    return [(name, int(match[1])) for name in modules if (match := pattern.match(name))]
+    return [_Place(part, name, int(match[1])) for name in modules if (match := pattern.match(name))]
 
 
-def _nearest(name: str, found: dict[str, tuple[Part, int | None]]) -> str:
+def _name(place: _Place) -> str:
+    return place.part.name.replace("{layer}", str(place.layer))
+
+
+def _module(part: Part, module: nn.Module) -> nn.Module:
+    if part.function is None:
+        return module
+    from energyscope.functions import FunctionCall
+
+    return FunctionCall(part.function, module)
+
+
+def _nearest(name: str, found: dict[str, _Place]) -> str:
     while "." in name:
         name = name.rpartition(".")[0]
         if name in found:
@@ -116,9 +152,9 @@ def _nearest(name: str, found: dict[str, tuple[Part, int | None]]) -> str:
     return ROOT
 
 
-def _level(part: Part, parent: str, found: dict[str, tuple[Part, int | None]]) -> str:
+def _level(part: Part, parent: str, found: dict[str, _Place]) -> str:
     if part.kind == "layer":
         return "layer"
-    if parent == ROOT or found[parent][0].kind == "layer":
+    if parent == ROOT or found[parent].part.kind == "layer":
         return "block"
     return "sub-component"

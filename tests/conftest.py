@@ -1,1 +1,25 @@
 """Shared by all tests; its being here puts this folder on the import path (``run_builder``)."""
+
+from __future__ import annotations
+
+import pytest
+from fake_nvml.library import FakeNvml, build, put_under
+
+
+@pytest.fixture(scope="session")
+def fake_nvml_folder(tmp_path_factory):
+    """The folder with the compiled fake NVML library."""
+    return build(tmp_path_factory.mktemp("fake-nvml"))
+
+
+@pytest.fixture
+def fake_nvml(fake_nvml_folder, tmp_path, monkeypatch):
+    """Return a function that turns a script into a machine that this process and its children see."""
+
+    def machine(script: str) -> FakeNvml:
+        made = FakeNvml(tmp_path / "machine.nvml", fake_nvml_folder)
+        made.write(script)
+        put_under(monkeypatch, made)
+        return made
+
+    return machine

@@ -89,6 +89,7 @@ def test_metric_follows_from_task(task: Task, metric: str) -> None:
         ({"parts": (*MINIMAL.parts, Part("atention", "x", "fine"))}, "unknown kind 'atention'"),
         ({"parts": (*MINIMAL.parts, Part("other", "layers.{layer}", "fine"))}, "path declared twice"),
         ({"parts": (Part("mlp", "mlp", "coarse"),)}, "no part of kind 'layer'"),
+        ({"parts": (*MINIMAL.parts, Part("other", "x", "fine", function="sdpa"))}, "not a function's dotted path"),
         ({"model_types": ()}, "no model_types"),
     ],
 )
@@ -96,6 +97,16 @@ def test_problems_are_named(change: dict[str, Any], problem: str) -> None:
     """GIVEN a wrong declaration THEN its problems say what is wrong; the right one has none."""
     assert MINIMAL.problems() == []
     assert any(problem in found for found in replace(MINIMAL, **change).problems())
+
+
+def test_a_function_is_named_apart_from_its_module() -> None:
+    """GIVEN a module and two functions that it calls THEN no path is declared twice; one function twice is."""
+    core = Part("attention.core", "layers.{layer}.mlp", "fine", function=adapters.SDPA)
+    activation = Part("mlp.activation", "layers.{layer}.mlp", "fine", function="torch.nn.functional.silu")
+    assert core.name == "layers.{layer}.mlp.core"
+    assert replace(MINIMAL, parts=(*MINIMAL.parts, core, activation)).problems() == []
+    twice = replace(MINIMAL, parts=(*MINIMAL.parts, core, core)).problems()
+    assert twice == ["path declared twice: layers.{layer}.mlp.core"]
 
 
 def test_unknown_adapter_suggests_the_nearest() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 from energyscope.adapters import Part, load_adapter
 from energyscope.components import ROOT, ComponentTree, component_tree
 from energyscope.errors import ModelError
+from energyscope.functions import FunctionCall
 
 GPT2 = load_adapter("gpt2")
 
@@ -95,3 +97,52 @@ def test_missing_part_is_refused_unless_optional(model: nn.Module) -> None:
     optional = replace(absent, optional=True)
     tree = component_tree(model, replace(GPT2, parts=(*GPT2.parts, optional)), "coarse")
     assert len(tree) == len(component_tree(model, GPT2, "coarse"))
+
+
+def test_a_function_is_a_child_of_the_module_that_calls_it(model: nn.Module, fine: ComponentTree) -> None:
+    """The attention core is a sub-component of its attention, with that attention as its caller."""
+    core = fine["transformer.h.3.attn.core"]
+    assert (core.kind, core.layer, core.level) == ("attention.core", 3, "sub-component")
+    assert core.parent == "transformer.h.3.attn"
+    assert isinstance(core.module, FunctionCall)
+    assert core.module.caller is fine["transformer.h.3.attn"].module
+    assert core.module not in set(model.modules())
+
+
+def test_a_functions_group_is_not_its_callers(fine: ComponentTree) -> None:
+    """GIVEN eleven layers THEN the cores are a group, and the attentions another."""
+    cores = fine.group("transformer.h.{layer}.attn.core")
+    assert [core.layer for core in cores] == list(range(11))
+    assert {core.kind for core in cores} == {"attention.core"}
+    assert {one.kind for one in fine.group("transformer.h.{layer}.attn")} == {"attention"}
+
+
+def test_a_function_appears_at_its_granularity(model: nn.Module) -> None:
+    """GIVEN a core that is declared fine WHEN the granularity is medium THEN attentions are leaves."""
+    tree = component_tree(model, GPT2, "medium")
+    assert tree.children("transformer.h.0.attn") == []
+
+
+def test_a_function_that_does_not_exist_is_an_error(model: nn.Module) -> None:
+    """GIVEN a function of another version THEN the error names it."""
+    gone = Part("attention.core", "transformer.h.{layer}.mlp", "fine", function="torch.nn.functional.gone")
+    with pytest.raises(ModelError, match=r"no function 'torch\.nn\.functional\.gone'"):
+        component_tree(model, replace(GPT2, parts=(*GPT2.parts, gone)), "fine")
+
+
+def test_a_shared_module_has_its_function_once() -> None:
+    """GIVEN layers that are one and the same module THEN its attention core is one component."""
+    shared: Any = model_class("gpt2")(config("gpt2"))
+    shared.transformer.h[1] = shared.transformer.h[0]
+    cores = [one.name for one in component_tree(shared, GPT2, "fine") if one.kind == "attention.core"]
+    assert cores == ["transformer.h.0.attn.core"]
+
+
+def test_without_leaves_out_what_is_below(fine: ComponentTree) -> None:
+    """GIVEN a parent's name THEN the tree without it lacks its children too, and keeps the order of the rest."""
+    rest = fine.without(["transformer.h.3.attn", "transformer.h.4.attn.core"])
+    gone = {component.name for component in fine} - {component.name for component in rest}
+    attention = {"transformer.h.3.attn", *(child.name for child in fine.children("transformer.h.3.attn"))}
+    assert gone == attention | {"transformer.h.4.attn.core"}
+    assert [one.name for one in rest] == [one.name for one in fine if one.name not in gone]
+    assert len(fine.without([])) == len(fine)

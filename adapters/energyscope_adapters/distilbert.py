@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyscope.adapters import Adapter, Checkpoint, Part
+from energyscope.adapters import SDPA, Adapter, Checkpoint, Part
 
 LAYER = "distilbert.transformer.layer.{layer}"
 
@@ -23,6 +23,7 @@ adapter = Adapter(
         Part("attention.query", f"{LAYER}.attention.q_lin", "fine"),
         Part("attention.key", f"{LAYER}.attention.k_lin", "fine"),
         Part("attention.value", f"{LAYER}.attention.v_lin", "fine"),
+        Part("attention.core", f"{LAYER}.attention", "fine", optional=True, function=SDPA),
         Part("attention.output", f"{LAYER}.attention.out_lin", "fine"),
         Part("norm", f"{LAYER}.sa_layer_norm", "medium"),
         Part("mlp", f"{LAYER}.ffn", "medium"),

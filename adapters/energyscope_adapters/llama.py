@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyscope.adapters import Adapter, Checkpoint, Part
+from energyscope.adapters import SDPA, Adapter, Checkpoint, Part
 
 LAYER = "model.layers.{layer}"
 
@@ -48,6 +48,7 @@ adapter = Adapter(
         Part("attention.query", f"{LAYER}.self_attn.q_proj", "fine"),
         Part("attention.key", f"{LAYER}.self_attn.k_proj", "fine"),
         Part("attention.value", f"{LAYER}.self_attn.v_proj", "fine"),
+        Part("attention.core", f"{LAYER}.self_attn", "fine", optional=True, function=SDPA),
         Part("attention.output", f"{LAYER}.self_attn.o_proj", "fine"),
         Part("norm", f"{LAYER}.post_attention_layernorm", "medium"),
         Part("mlp", f"{LAYER}.mlp", "medium"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from energyscope.cli.guard import guarded
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 NAME = "doctor"
 
@@ -15,28 +18,108 @@ NAME = "doctor"
 @guarded
 def command(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    seconds: Annotated[float, typer.Option(min=1.0, help="How long to watch the idle counter.")] = 3.0,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, max=120.0, help="How long a load runs in each way of polling the sensor.")
+    ] = 10.0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="No load: watch the idle sensor for two seconds.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check what can be measured here, and what to change."""
+    from rich.console import Console
+
+    from energyscope.cli.progress import progress
     from energyscope.stages.doctor import examine
 
-    findings = examine(device, seconds)
+    with progress(Console(stderr=True), quiet=as_json) as report:
+        findings = examine(device, seconds, quick=quick, progress=report)
     if as_json:
         typer.echo(json.dumps(findings, indent=1))
         return
-    for section in ("device", "sensor"):
-        typer.echo(f"{section}:")
-        for key, value in findings[section].items():
-            typer.echo(f"  {key}: {_shown(value)}")
-    for advice in findings["advice"]:
-        typer.echo(f"- {advice}")
-    typer.echo(findings["verdict"])
+    _draw(findings)
+
+
+def _draw(findings: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_table("Device", [(_words(key), _shown(value)) for key, value in findings["device"].items()]))
+    console.print(_table("Sensor", sensor_lines(findings["sensor"])))
+    if findings["advice"]:
+        console.print("What to change:")
+        for sentence in findings["advice"]:
+            console.print(f"- {sentence}", markup=False)
+    console.print(findings["verdict"], style="bold", markup=False)
+
+
+def _table(title: str, lines: list[tuple[str, str]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("what", "found", title=title, title_justify="left", show_header=False)
+    for what, found in lines:
+        table.add_row(what, Text(found))
+    return table
+
+
+def sensor_lines(sensor: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the sensor's facts as lines of words and values; what was measured with a load comes last."""
+    measured = ("power_fields", "counter_power", "polling", "bystanders", "notes")
+    lines = [(_words(key), _shown(value)) for key, value in sensor.items() if key not in measured]
+    for field, response in (sensor.get("power_fields") or {}).items():
+        lines.append((f"power field {field}", _response(response)))
+    compared = sensor.get("counter_power")
+    if compared:
+        lines.append(("counter against power", _agreement(compared)))
+    for way, change in (sensor.get("polling") or {}).items():
+        lines.append((f"polled: {way}", _polling(change)))
+    lines += [("note", note) for note in sensor.get("notes") or ()]
+    return lines
+
+
+def _response(response: dict[str, Any]) -> str:
+    if response.get("reason"):
+        return f"unknown: {response['reason']}"
+    renewed = "" if response["refresh_s"] is None else f", renewed every {response['refresh_s'] * 1e3:.0f} ms"
+    lag = f"lag {response['lag_s'] * 1e3:.0f} ms{renewed}"
+    if response["shape"] == "jump":
+        return f"follows at its next renewal, {lag}"
+    word = "over" if response["shape"] == "moving average" else "with a time constant of"
+    return f"{response['shape']} {word} {response['averaging_s']:.2f} s, {lag}"
+
+
+def _agreement(compared: dict[str, Any]) -> str:
+    if compared["ratio"] is None:
+        return f"unknown: {compared['reason']}"
+    return f"{compared['ratio']:.1%} of the {compared['field']} power, over {compared['seconds']:.1f} s of load"
+
+
+def _polling(found: dict[str, Any]) -> str:
+    energy = _change(found["energy"]) if found.get("energy") else f"unknown ({found.get('reason')})"
+    return f"time of calls {_change(found['time'])}; counted energy {energy}"
+
+
+def _change(change: dict[str, Any] | None) -> str:
+    if change is None:
+        return "unknown"
+    if change["low"] is None:
+        return f"{change['change']:+.2%}"
+    return f"{change['change']:+.2%} ({change['low']:+.2%} to {change['high']:+.2%})"
+
+
+def _words(key: str) -> str:
+    """Return a key as words with its unit: ``tick_period_s`` is ``tick period, s``."""
+    name, _, unit = key.rpartition("_")
+    units = {"s": "s", "mj": "mJ", "w": "W", "bytes": "bytes"}
+    return f"{name.replace('_', ' ')}, {units[unit]}" if name and unit in units else key.replace("_", " ")
 
 
 def _shown(value: object) -> str:
     if value is None:
         return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return "; ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+    return "; ".join(str(item) for item in value) or "none" if isinstance(value, list) else str(value)

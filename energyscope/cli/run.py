@@ -27,7 +27,10 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     granularity: Annotated[str, Option(help="coarse, medium or fine.")] = "medium",
     layers: Annotated[
         str,
-        Option(help="Sub-components as the mean over layers, or each layer's: mean or all."),
+        Option(
+            help="Sub-components as the mean over layers (mean), or each layer's (all); or measure only the "
+            "first, middle and last layer (sample)."
+        ),
     ] = "mean",
     precision: Annotated[
         str,
@@ -37,12 +40,24 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         str, Option(help="pretrained, or random: the true shape without a download.")
     ] = "pretrained",
     phase: Annotated[str, Option(help="prefill: one forward pass without a KV cache.")] = "prefill",
-    execution: Annotated[str, Option(help="eager, as most people run it.")] = "eager",
+    execution: Annotated[
+        str, Option(help="eager, as most people run it; cuda-graph: without the host's launches.")
+    ] = "eager",
+    sampling: Annotated[
+        str, Option(help="replay; or triggered: read the meter around each component of ordinary passes.")
+    ] = "replay",
     device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     gpu_id: Annotated[int | None, Option(min=0, help="The same as --device cuda:N.")] = None,
     meter: Annotated[str, Option(help="auto, nvml, or modelled (time x stated watts).")] = "auto",
     watts: Annotated[float, Option(help="The modelled meter's watts.")] = 65.0,
-    passes: Annotated[int, Option(help="Windows taken of each component.")] = 5,
+    sample_interval: Annotated[float, Option(help="Seconds between the nvidia-smi meter's samples.")] = 0.1,
+    passes: Annotated[int, Option(help="Windows taken of each component before it may stop.")] = 5,
+    target_interval: Annotated[
+        float, Option(help="Relative 95 % half-width at which a component is measured no more.")
+    ] = 0.01,
+    component_budget: Annotated[
+        float | None, Option(help="Seconds of windows of one component at most [default: the meter's].")
+    ] = None,
     window: Annotated[float | None, Option(help="Seconds of a replay window [default: the meter's].")] = None,
     methods: Annotated[str, Option(help="Ablations: zero, mean.")] = "zero,mean",
     stages: Annotated[str, Option(help="Stages to do.")] = "profile,ablate,correlate,report",
@@ -68,9 +83,11 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     """Measure a model's energy and impact, and write a report."""
     options: dict[str, Any] = {
         "granularity": granularity, "layers": layers, "precision": precision, "weights": weights, "phase": phase,
-        "execution": execution, "device": _device(device, gpu_id), "meter": meter, "watts": watts,
-        "passes": passes, "window_s": window, "methods": _words(methods), "stages": _words(stages),
-        "batch_size": batch_size, "sequence_length": sequence_length, "data": data, "text_column": text_column,
+        "execution": execution, "sampling": sampling, "device": _device(device, gpu_id), "meter": meter,
+        "watts": watts, "sample_interval_s": sample_interval, "passes": passes,
+        "target_interval": target_interval, "component_budget_s": component_budget, "window_s": window,
+        "methods": _words(methods), "stages": _words(stages), "batch_size": batch_size,
+        "sequence_length": sequence_length, "data": data, "text_column": text_column,
         "label_column": label_column, "max_examples": max_examples, "seed": seed,
         "trust_remote_code": trust_remote_code, "name": name, "root": root,
     }  # fmt: skip

@@ -3,6 +3,8 @@
 Zero ablation puts zeros in the place of the output, mean ablation the component's mean output over the data
 (every feature's mean over examples and positions, padding left out). Where a module returns several things,
 the first tensor is changed. A module that is called several times in a pass is changed at every call.
+
+Of a function that a module calls (`energyscope.functions`), the calls by that module are changed.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from energyscope.functions import FunctionCall, routed
+
 METHODS = ("zero", "mean")
-NOT_CALLED = "the module was not called in the forward pass"
+NOT_CALLED = "it was not called in the forward pass"
 
 Change = Callable[[Tensor], Tensor]
 
@@ -86,15 +90,17 @@ def ablated(module: nn.Module, change: Change, mask: Tensor, effect: Effect) -> 
         if original is None or not original.is_floating_point():
             effect.problem = _unsuitable(original)
             return output
-        changed = change(original)
-        effect.add(original, changed, position_weights(original, mask))
-        return with_first_tensor(output, changed)
+        features = positions_first(module, original)
+        changed = change(features)
+        effect.add(features, changed, position_weights(features, mask))
+        return with_first_tensor(output, as_returned(module, changed, original))
 
-    handle = module.register_forward_hook(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
+    with routed([module]):
+        handle = module.register_forward_hook(hook)
+        try:
+            yield
+        finally:
+            handle.remove()
 
 
 def zero(tensor: Tensor) -> Tensor:
@@ -156,16 +162,18 @@ class MeanGatherer:
         with ExitStack() as stack:
             for name, module in self.modules.items():
                 stack.callback(module.register_forward_hook(self._hook(self.means[name], mask)).remove)
+            stack.enter_context(routed(self.modules.values()))
             yield
 
     @staticmethod
     def _hook(mean: Mean, mask: Tensor) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(_module: nn.Module, _args: Any, output: Any) -> None:
+        def hook(module: nn.Module, _args: Any, output: Any) -> None:
             tensor = first_tensor(output)
             if tensor is None or not tensor.is_floating_point() or tensor.dim() < 2:
                 mean.problem = _unsuitable(tensor)
             else:
-                mean.add(tensor, position_weights(tensor, mask))
+                features = positions_first(module, tensor)
+                mean.add(features, position_weights(features, mask))
 
         return hook
 
@@ -181,6 +189,23 @@ def change_for(method: str, mean: Mean) -> Change | str:
     if method == "zero":
         return zero
     return replace_by(vector) if vector is not None else str(mean.problem)
+
+
+def positions_first(module: nn.Module, tensor: Tensor) -> Tensor:
+    """Return a component's output as (B, S, ..., features).
+
+    An attention core puts out (B, heads, S, D): a feature is one of D of one of the heads, (B, S, heads * D).
+    """
+    if isinstance(module, FunctionCall) and tensor.dim() == 4:
+        return tensor.transpose(1, 2).flatten(2)
+    return tensor
+
+
+def as_returned(module: nn.Module, changed: Tensor, original: Tensor) -> Tensor:
+    """Undo `positions_first`: give a changed output the shape of the original."""
+    if isinstance(module, FunctionCall) and original.dim() == 4:
+        return changed.reshape(original.transpose(1, 2).shape).transpose(1, 2)
+    return changed
 
 
 def position_weights(tensor: Tensor, mask: Tensor) -> Tensor:

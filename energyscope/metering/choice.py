@@ -1,34 +1,107 @@
-"""The choice of a meter by its name on the command line."""
+"""The choice of a meter by its name on the command line, tried by calling and never by the GPU's generation."""
 
 from __future__ import annotations
 
-from energyscope.errors import UsageError
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from energyscope.errors import MeterError, UsageError
 from energyscope.metering.meter import Meter
 
-METERS = ("auto", "nvml", "modelled", "recorded")
+if TYPE_CHECKING:
+    from energyscope.metering.watched import WatchedMeter
+
+METERS = ("auto", "nvml", "nvml-power", "nvidia-smi", "modelled", "recorded")
+MEASURING = ("nvml", "nvml-power", "nvidia-smi")  # in the order in which auto tries them
 DEFAULT_WATTS = 65.0
+DEFAULT_INTERVAL_S = 0.1
 
 
-def open_meter(name: str, *, gpu_uuid: str | None, watts: float = DEFAULT_WATTS) -> Meter:
-    """Return the meter of a name; ``auto`` takes NVML where the model runs on a GPU, else the modelled one.
+def open_meter(
+    name: str,
+    *,
+    gpu_uuid: str | None,
+    watts: float = DEFAULT_WATTS,
+    interval_s: float = DEFAULT_INTERVAL_S,
+    whole_gpu: bool = False,
+) -> Meter:
+    """Return the meter of a name; ``auto`` takes the best that answers, and the modelled one only on a CPU.
+
+    Args:
+        name: one of METERS.
+        gpu_uuid: the GPU that is measured, by CUDA's UUID or NVML's; None where the model runs on the CPU.
+        watts: what the modelled meter takes for the power (W).
+        interval_s: how often nvidia-smi samples (s).
+        whole_gpu: measure the whole GPU where the model runs on a slice of it (MIG).
 
     Raises:
         UsageError: there is no such meter, or it needs a GPU and the model runs on the CPU.
-        MeterError: NVML cannot be used; it is never replaced silently.
+        MeterError: the meter cannot be used; none is ever replaced by the modelled one silently.
 
     """
     if name not in METERS:
         raise UsageError(f"no meter is called {name!r} (known: {', '.join(METERS)})")
     if name == "recorded":
-        raise UsageError("the recorded meter plays a trace back in tests: use energyscope.metering.recorded")
-    if name == "auto":
-        name = "nvml" if gpu_uuid else "modelled"
-    if name == "modelled":
+        raise UsageError("the recorded meter plays a trace back: use energyscope.metering.recorded.RecordedMeter")
+    if name == "modelled" or (name == "auto" and gpu_uuid is None):
         from energyscope.metering.modelled import ModelledMeter
 
-        return ModelledMeter(watts)
+        return ModelledMeter(watts, choice=f"modelled: {_because(name)}")
     if gpu_uuid is None:
-        raise UsageError("the nvml meter measures GPUs, and the model runs on the CPU: use --meter modelled")
-    from energyscope.metering.nvml import NvmlMeter
+        raise UsageError(f"the {name} meter measures GPUs, and the model runs on the CPU: use --meter modelled")
+    uuid, note = _target(gpu_uuid, name, whole_gpu)
+    opener = partial(_open, uuid=uuid, note=note, interval_s=interval_s, whole_gpu=whole_gpu)
+    if name == "auto":
+        return _best({name: partial(opener, name) for name in MEASURING})
+    return opener(name)
 
-    return NvmlMeter(gpu_uuid)
+
+def _because(name: str) -> str:
+    return "the model runs on the CPU, whose power is not measured" if name == "auto" else "asked for"
+
+
+def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, str | None]:
+    """Return the UUID of the GPU to read and what to say of it.
+
+    Where NVML cannot be asked from Python, nvidia-smi may still work; it looks for MIG by itself.
+    """
+    from energyscope.metering.binding import load_nvml
+    from energyscope.metering.devices import find_gpu, measured_gpu
+
+    try:
+        load_nvml()
+    except MeterError:
+        if name not in ("auto", "nvidia-smi"):
+            raise
+        return gpu_uuid, None
+    return measured_gpu(find_gpu(gpu_uuid), whole_gpu=whole_gpu)
+
+
+def _open(name: str, uuid: str, note: str | None, interval_s: float, whole_gpu: bool) -> WatchedMeter:
+    if name == "nvml":
+        from energyscope.metering.nvml import NvmlMeter
+
+        return NvmlMeter(uuid, note=note)
+    if name == "nvml-power":
+        from energyscope.metering.nvml_power import NvmlPowerMeter
+
+        return NvmlPowerMeter(uuid, note=note)
+    from energyscope.metering.nvidia_smi import NvidiaSmiMeter
+
+    return NvidiaSmiMeter(uuid, interval_s=interval_s, whole_gpu=whole_gpu, note=note)
+
+
+def _best(openers: Mapping[str, Callable[[], WatchedMeter]]) -> WatchedMeter:
+    """Return the first meter that opens and proves that it works; its ``choice`` says why not an earlier one."""
+    failures: list[str] = []
+    for name, opened in openers.items():
+        try:
+            meter = opened()
+            proof = meter.prove()
+        except MeterError as error:
+            failures.append(str(error))
+        else:
+            meter.choice = f"{name}: {'; '.join([proof, *failures])}"
+            return meter
+    raise MeterError(f"no meter can read this GPU ({'; '.join(failures)}): --meter modelled goes on without one")

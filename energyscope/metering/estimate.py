@@ -14,16 +14,35 @@ instead would be off by up to a whole tick at either side.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from energyscope.metering.ticks import MINIMUM_TICKS, Calls, Ticks, tick_times
+from energyscope.metering.ticks import (
+    MAXIMUM_W,
+    MINIMUM_TICKS,
+    Calls,
+    Grid,
+    Ticks,
+    fault,
+    fit_grid,
+    quantum_mj,
+    unwrap,
+)
+
+Positions = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Window:
-    """What one window of replay gave; per call. ``reason`` says why ``energy_mj`` is None."""
+    """What one window of replay gave; per call. ``reason`` says why ``energy_mj`` is None.
+
+    ``naive_mj`` is the counter's plain difference at the window's own ends. ``timing_share`` is the relative
+    standard deviation of the energy that the ticks alone make, by the uncertainty of their times and the steps
+    of the counter; ``power_spread`` that of the power from tick to tick (None below three intervals).
+    """
 
     energy_mj: float | None
     time_us: float | None
@@ -33,49 +52,93 @@ class Window:
     calls: int
     seconds: float
     reason: str | None = None
+    timing_share: float | None = None
+    power_spread: float | None = None
 
 
-def estimate_window(ticks: Ticks, calls: Calls) -> Window:
+def estimate_window(ticks: Ticks, calls: Calls, *, settle_s: float = 0.0, maximum_w: float = MAXIMUM_W) -> Window:
     """Estimate energy, time and power of one call from one window of replay.
 
-    ``ticks`` should reach some seconds back before the window: they sharpen the grid.
+    ``ticks`` should reach some seconds back before the window: they sharpen the grid. Ticks earlier than
+    ``settle_s`` after the load began still carry the power before it (lag and averaging of the sensor) and are
+    not used; a rise of more than ``maximum_w`` (W) is a fault of the counter.
 
     Returns:
-        The window's figures per call: millijoules, microseconds, watts.
+        The window's figures per call: millijoules, microseconds, watts. Where the counter wrapped, the wrap is
+        undone; where it was reset or jumped, the energy is None, never negative or absurd.
 
     """
-    total = int(calls.count[-1])
-    naive = _naive(ticks, calls)
-    fitted, _ = tick_times(ticks)
-    inside = np.flatnonzero((fitted > calls.time_s[0]) & (fitted <= calls.time_s[-1]))
-    used = inside[1:]  # the first full tick under load ends at inside[1]
+    ticks = unwrap(ticks, maximum_w)
+    grid = fit_grid(ticks)
+    used = _usable(grid, calls, settle_s)
+    naive = _naive(ticks, calls, maximum_w)
+
+    def unknown(reason: str) -> Window:
+        return Window(None, None, None, naive, len(used), int(calls.count[-1]), calls.seconds, reason)
+
     if len(used) < MINIMUM_TICKS:
-        reason = f"only {len(used)} usable ticks in {calls.seconds:.2f} s: needs a longer window"
-        return Window(None, None, None, naive, len(used), total, calls.seconds, reason)
-    first, last = used[0], used[-1]
-    if len(ticks.reset) and ticks.reset[first + 1 : last + 1].any():
-        return Window(None, None, None, None, len(used), total, calls.seconds, "the energy counter was reset")
-    begin, end = calls.at(fitted[[first, last]])
+        settling = f" after {settle_s:g} s of settling" if settle_s else ""
+        return unknown(f"only {len(used)} usable ticks in {calls.seconds:.2f} s{settling}: needs a longer window")
+    wrong = fault(ticks, used[0], used[-1], maximum_w)
+    if wrong:
+        return unknown(wrong)
+    return _between_ticks(ticks, grid, used, calls, naive) or unknown("no call completed between ticks")
+
+
+def _usable(grid: Grid, calls: Calls, settle_s: float) -> Positions:
+    """Return the positions of the ticks that may bound the energy."""
+    begin, end = calls.time_s[0], calls.time_s[-1]
+    under_load = np.flatnonzero((grid.time_s > begin) & (grid.time_s <= end))
+    settled = under_load[1:]  # the first full tick under load ends at the second
+    usable: Positions = settled[(grid.time_s[settled] >= begin + settle_s) & grid.sure[settled]]
+    return usable
+
+
+def _between_ticks(ticks: Ticks, grid: Grid, used: Positions, calls: Calls, naive: float | None) -> Window | None:
+    """Divide the counter's rise between the outermost usable ticks by the calls between the same two."""
+    first, last = int(used[0]), int(used[-1])
+    begin, end = calls.at(grid.time_s[[first, last]])
     done = end - begin
     if done <= 0:
-        return Window(None, None, None, naive, len(used), total, calls.seconds, "no call completed between ticks")
+        return None
     joules = ticks.energy_mj[last] - ticks.energy_mj[first]
-    seconds = fitted[last] - fitted[first]
+    seconds = grid.time_s[last] - grid.time_s[first]
     return Window(
         energy_mj=float(joules / done),
         time_us=float(seconds / done * 1e6),
         power_w=float(joules / 1e3 / seconds),
         naive_mj=naive,
         ticks=len(used),
-        calls=total,
+        calls=int(calls.count[-1]),
         seconds=calls.seconds,
+        timing_share=_timing_share(ticks, grid, first, last),
+        power_spread=_power_spread(ticks, grid, used),
     )
 
 
-def _naive(ticks: Ticks, calls: Calls) -> float | None:
+def _timing_share(ticks: Ticks, grid: Grid, first: int, last: int) -> float | None:
+    """Combine what the ticks' times and the counter's steps leave open, relative to the energy between two ticks.
+
+    Rounding to steps of a quantum at both ends has a standard deviation of quantum / sqrt(6).
+    """
+    rise = float(ticks.energy_mj[last] - ticks.energy_mj[first])
+    if rise <= 0:
+        return None
+    seconds = float(grid.time_s[last] - grid.time_s[first])
+    steps = (quantum_mj(ticks, proven=True) or 0.0) / math.sqrt(6) / rise
+    return math.hypot(grid.span_sd_s(first, last) / seconds, steps)
+
+
+def _power_spread(ticks: Ticks, grid: Grid, used: Positions) -> float | None:
+    if len(used) < 4:
+        return None
+    power = np.diff(ticks.energy_mj[used]) / np.diff(grid.time_s[used])
+    return float(power.std(ddof=1) / power.mean()) if power.mean() > 0 else None
+
+
+def _naive(ticks: Ticks, calls: Calls, maximum_w: float = MAXIMUM_W) -> float | None:
     """Return the counter's plain difference at the window's ends, per call: what simpler tools report."""
     seen = np.searchsorted(ticks.after_s, [calls.time_s[0], calls.time_s[-1]], side="right") - 1
-    if seen[0] < 0 or calls.count[-1] <= 0:
+    if seen[0] < 0 or calls.count[-1] <= 0 or fault(ticks, seen[0], seen[1], maximum_w):
         return None
-    rise = ticks.energy_mj[seen[1]] - ticks.energy_mj[seen[0]]
-    return float(rise / calls.count[-1]) if rise >= 0 else None
+    return float((ticks.energy_mj[seen[1]] - ticks.energy_mj[seen[0]]) / calls.count[-1])

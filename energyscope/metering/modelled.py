@@ -24,10 +24,11 @@ class ModelledMeter(WithoutProcess):
     modelled = True
     window_s = 0.15  # of a shared host's noise, this much averages out
 
-    def __init__(self, watts: float) -> None:
+    def __init__(self, watts: float, *, choice: str = "modelled: asked for") -> None:
         if not watts > 0:
             raise UsageError(f"--watts must be above 0, not {watts:g}")
         self.watts = watts
+        self.choice = choice
 
     def ticks(self, begin_s: float, end_s: float) -> Ticks:
         grid = np.arange(np.ceil(begin_s / PERIOD_S), np.floor(end_s / PERIOD_S) + 1) * PERIOD_S
@@ -35,4 +36,10 @@ class ModelledMeter(WithoutProcess):
 
     def describe(self) -> dict[str, Any]:
         note = f"MODELLED: every joule is time x {self.watts:g} W, as stated; no power was measured"
-        return {"meter": self.name, "modelled": True, "watts": self.watts, "notes": [note]}
+        return {
+            "meter": self.name,
+            "modelled": True,
+            "watts": self.watts,
+            "choice": self.choice,
+            "notes": [note],
+        }

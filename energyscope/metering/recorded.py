@@ -1,26 +1,77 @@
-"""A meter that plays a trace of ticks back through the real interface, so that tests need no GPU."""
+"""A meter that plays a trace of ticks back through the real interface, so that nobody needs a GPU for it."""
 
 from __future__ import annotations
 
-from typing import Any
+import csv
+from pathlib import Path
+from typing import Any, Self
 
+import numpy as np
+
+from energyscope.errors import MeterError, UsageError
 from energyscope.metering.meter import WithoutProcess
 from energyscope.metering.ticks import Ticks
 
+COLUMNS = ("time_s", "device", "energy_mj")
+
 
 class RecordedMeter(WithoutProcess):
-    """Hands out ticks that were recorded before; times are those of the trace (monotonic clock, s)."""
+    """Hands out ticks that were recorded before; times are those of the trace (s)."""
 
     name = "recorded"
     modelled = False
 
-    def __init__(self, trace: Ticks, window_s: float = 0.4) -> None:
+    def __init__(
+        self, trace: Ticks, window_s: float = 0.4, *, device: str = "recorded", note: str = "a recorded trace"
+    ) -> None:
         self.trace = trace
         self.window_s = window_s
+        self.device = device
+        self.note = note
+
+    @classmethod
+    def from_csv(cls, path: Path, *, device: str | None = None, window_s: float = 0.4) -> Self:
+        """Return the meter that plays back one device of a run's power_trace.csv.
+
+        ``device`` may be left out where the trace has only one. A fall of the energy is marked as a reset.
+
+        Raises:
+            MeterError: the file is missing, or no power trace.
+            UsageError: the trace has several devices, or not this one.
+
+        """
+        rows = _rows(path)
+        there = sorted({row["device"] for row in rows})
+        if device is None and len(there) == 1:
+            device = there[0]
+        if device not in there:
+            raise UsageError(f"{path} holds {', '.join(there) or 'no device'}: name one of them")
+        try:
+            ours = [(float(row["time_s"]), float(row["energy_mj"])) for row in rows if row["device"] == device]
+        except ValueError as error:
+            raise MeterError(f"{path} is damaged: {error}") from error
+        time_s, energy_mj = np.array(ours, dtype=float).T
+        reset = np.concatenate([[False], np.diff(energy_mj) < 0])
+        trace = Ticks(time_s, time_s, energy_mj, reset)
+        return cls(trace, window_s, device=device, note=str(path))
 
     def ticks(self, begin_s: float, end_s: float) -> Ticks:
         return self.trace.between(begin_s, end_s)
 
     def describe(self) -> dict[str, Any]:
-        notes = ["played back from a recorded trace"]
-        return {"meter": self.name, "modelled": False, "watts": None, "notes": notes}
+        notes = [f"played back from {self.note}"]
+        choice = f"{self.name}: asked for"
+        return {"meter": self.name, "modelled": False, "watts": None, "choice": choice, "notes": notes}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            there, rows = reader.fieldnames or (), list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise MeterError(f"the trace {path} cannot be read: {error}") from error
+    missing = [name for name in COLUMNS if name not in there]
+    if missing:
+        raise MeterError(f"{path} is no power trace: it has no column {missing[0]}")
+    return rows

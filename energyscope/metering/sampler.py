@@ -1,9 +1,9 @@
-"""The process that watches one GPU's energy counter: ``python -m energyscope.metering.sampler UUID``.
+"""The process that watches one GPU: ``python -m energyscope.metering.sampler UUID energy|instant|average|usage``.
 
 It runs apart from the measured process, so that neither the interpreter lock nor a busy loop there delays
-it. It polls the counter and prints one JSON line for each change (tick), with the times between which the
-change happened, and the board's state then. Once it knows the period, it reads only around the expected ticks. It
-prints nothing else, so that the pipe holds many seconds
+it. It polls the energy counter, or one of the power fields, and prints one JSON line for each change, with the
+times between which the change happened, and the board's state then. Once it knows the counter's period, it reads
+only around the expected ticks. It prints nothing else, so that the pipe holds minutes
 of ticks and nobody needs to read it during a window. It ends when its standard input closes.
 """
 
@@ -17,13 +17,24 @@ import statistics
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from energyscope.errors import MeterError
+from energyscope.metering.binding import LostGpuError
+from energyscope.metering.board import Board, PowerField
 
 PAUSE_S = 0.001  # between reads: a tighter loop showed no better ticks and slowed kernels more
-MAXIMUM_FAILURES = 100
+FAILURE_PAUSE_S = 0.01
+MAXIMUM_FAILURES = 200  # in a row: two seconds
 TICKS_TO_LEARN = 10
 MARGIN = 0.15  # of a period: reading starts this long before the next tick is due
+POWER_PAUSE_S = 0.01
+HEARTBEAT_S = 0.2  # a steady power is reported this often: no change is not the same as no reading
+REFRESH_S = 0.1  # of the driver's power fields; what was drawn since the last refresh, no field shows yet
+
+Record = dict[str, Any]
+Emit = Callable[[Record], None]
 
 
 class Pace:
@@ -63,8 +74,8 @@ class Pace:
 
 def watch(
     read_energy_mj: Callable[[], float],
-    read_state: Callable[[], dict[str, Any]],
-    emit: Callable[[dict[str, Any]], None],
+    read_state: Callable[[], Record],
+    emit: Emit,
     keep_going: Callable[[], bool],
 ) -> None:
     """Poll a counter and emit a record for every change of it.
@@ -75,48 +86,92 @@ def watch(
     """
     last_energy: float | None = None
     last_mid = 0.0
-    failures = 0
     pace = Pace()
-    while keep_going():
-        start = time.monotonic()
-        try:
-            energy = read_energy_mj()
-        except Exception as error:  # noqa: BLE001 - whatever a driver raises, one failed read is not an end
-            failures += 1
-            if failures >= MAXIMUM_FAILURES:
-                emit({"lost": str(error)})
-                return
-            time.sleep(PAUSE_S)
-            continue
-        failures = 0
-        end = time.monotonic()
-        mid = (start + end) / 2
+    for mid, cost, energy in _readings(read_energy_mj, emit, keep_going):
         if last_energy is not None and energy != last_energy:
             pace.tick(last_mid, mid)
-            record = {"before_s": last_mid, "after_s": mid, "energy_mj": energy, "read_s": end - start}
+            record = {"before_s": last_mid, "after_s": mid, "energy_mj": energy, "read_s": cost}
             emit({**record, "reset": energy < last_energy, **read_state()})
         last_energy, last_mid = energy, mid
         time.sleep(pace.pause_s(time.monotonic()))
 
 
-def main() -> None:
-    """Watch the GPU whose UUID is the first argument until standard input closes."""
-    from energyscope.metering.nvml import Board
+def watch_power(
+    read_power_w: Callable[[], float],
+    read_state: Callable[[], Record],
+    emit: Emit,
+    keep_going: Callable[[], bool],
+) -> None:
+    """Poll a power field and emit a record for every change of it, and every 0.2 s where it stays the same.
 
+    A record has ``before_s`` and ``after_s``, ``reading_w``, ``read_s`` (the cost of the read), and the state.
+    The sensor refreshed between the two times; where nothing changed, both are the time up to which the reading
+    surely held: one refresh ago.
+    """
+    last_power: float | None = None
+    last_mid = told = 0.0
+    for mid, cost, power in _readings(read_power_w, emit, keep_going):
+        seen = None
+        if last_power is None:
+            seen = mid, mid
+        elif power != last_power:
+            seen = last_mid, mid
+        elif mid - told >= HEARTBEAT_S:
+            seen = mid - REFRESH_S, mid - REFRESH_S
+        if seen is not None:
+            emit({"before_s": seen[0], "after_s": seen[1], "reading_w": power, "read_s": cost, **read_state()})
+            told = mid
+        last_power, last_mid = power, mid
+        time.sleep(POWER_PAUSE_S)
+
+
+def _readings(
+    read: Callable[[], float], emit: Emit, keep_going: Callable[[], bool]
+) -> Iterator[tuple[float, float, float]]:
+    """Yield each reading that succeeds: when (its middle, s), its cost (s) and its value; end when it is lost."""
+    failures = 0
+    while keep_going():
+        start = time.monotonic()
+        try:
+            value = read()
+        except Exception as error:  # noqa: BLE001 - whatever a driver raises, one failed read is not an end
+            failures += 1
+            if isinstance(error, LostGpuError) or failures >= MAXIMUM_FAILURES:
+                emit({"lost": str(error)})
+                return
+            time.sleep(FAILURE_PAUSE_S)
+            continue
+        failures = 0
+        end = time.monotonic()
+        yield (start + end) / 2, end - start, value
+
+
+def print_record(record: Record) -> None:
+    """Write a record as one line, at once."""
+    sys.stdout.write(json.dumps(record) + "\n")
+    sys.stdout.flush()
+
+
+def wanted() -> bool:
+    """Return whether standard input is still open: it closes when the measuring process ends, however it ends."""
+    readable, _, _ = select.select([sys.stdin], [], [], 0)
+    return not readable or bool(sys.stdin.read(1))
+
+
+def main() -> None:
+    """Watch the GPU whose UUID is the first argument, by the source in the second, until standard input closes."""
     # Ctrl-C reaches the whole process group; the measuring process decides when watching ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    board = Board(sys.argv[1])
-
-    def emit(record: dict[str, Any]) -> None:
-        sys.stdout.write(json.dumps(record) + "\n")
-        sys.stdout.flush()
-
-    def keep_going() -> bool:
-        readable, _, _ = select.select([sys.stdin], [], [], 0)
-        return not readable or bool(sys.stdin.read(1))
-
+    source = sys.argv[2]
     try:
-        watch(board.energy_mj, board.state, emit, keep_going)
+        board = Board(sys.argv[1])
+        if source == "energy":
+            watch(board.energy_mj, board.state, print_record, wanted)
+        else:
+            field = cast("PowerField", source)
+            watch_power(lambda: board.power_w(field), board.state, print_record, wanted)
+    except MeterError as error:
+        print_record({"lost": str(error)})
     except BrokenPipeError:
         sys.stderr.close()
 

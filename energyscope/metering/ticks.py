@@ -11,6 +11,14 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 MINIMUM_TICKS = 2  # an interval needs two ends
+MINIMUM_GRID_TICKS = 4
+WIDE_BRACKET = 1.5  # times the usual: reads failed there, and the tick may be anywhere inside
+DENSE_GRID = 0.16  # of a period: brackets whose deviation is more are over half as wide as the grid
+REGULAR_JITTER = 0.03  # of a period: what boards show, and more
+GRID_JITTER = 0.15  # of a period: ticks that scatter more lie on no grid (random times scatter by 0.29)
+MAXIMUM_W = 10_000.0  # no board, nor a group of them, draws more: a rise beyond it is a fault of the counter
+LARGEST_RISE_MJ = 2.0**53  # beyond it a double no longer holds whole mJ
+WRAPS_MJ = (2.0**32, 2.0**64, 2.0**32 / 1e3)  # the last: 32 bits of microjoules
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,13 @@ class Ticks:
 class Calls:
     """How many calls had completed by when: ``count[i]`` calls at ``time_s[i]`` (monotonic clock, seconds).
 
-    The first point is the start of the load, with count 0.
+    The first point is the start of the load, with count 0. ``waited_s`` is how long the host waited for the
+    device meanwhile, None where it is not known: a host that never waits is itself what limits the calls.
     """
 
     time_s: Array
     count: Array
+    waited_s: float | None = None
 
     def at(self, time_s: Array) -> Array:
         """Return the calls completed at given times, fractions of a call included."""
@@ -59,58 +69,216 @@ class Calls:
         return float(self.time_s[-1] - self.time_s[0])
 
 
-def tick_times(ticks: Ticks) -> tuple[Array, float | None]:
-    """Fit a regular grid through the ticks and return the fitted times (s) and the period (s).
+@dataclass(frozen=True)
+class Grid:
+    """When the ticks of a counter happened, as well as it can be told. Arrays have shape (ticks,).
 
-    A single tick is known only to within one read of the counter; the grid over many of them is known much
-    better. Where the ticks do not lie on a grid, the observed times are returned as they are.
+    ``sd_s`` is the standard deviation of each time (s); ``sure`` is False where a tick's number is a guess,
+    because reads failed around it; ``period_s`` is None below four ticks, ``jitter_s`` (the ticks' own scatter
+    about the grid) also where they lie on none; ``period_sd_s`` is the standard deviation of the fitted period.
     """
-    observed = ticks.time_s
-    if len(ticks) < 4:
-        return observed, None
-    rough = float(np.median(np.diff(observed)))
-    if rough <= 0:
-        return observed, None
-    index = _grid_index(observed, rough)
-    period, origin = np.polyfit(index, observed, 1)
-    fitted = origin + period * index
-    # an observed time may be off by half of its bracket; the fit itself adds a little
-    tolerance = np.maximum(0.75 * (ticks.after_s - ticks.before_s), 0.03 * period)
-    if np.mean(np.abs(fitted - observed) <= tolerance) < 0.9:
-        return observed, float(rough)
-    return fitted, float(period)
+
+    time_s: Array
+    sd_s: Array
+    sure: npt.NDArray[np.bool_]
+    period_s: float | None = None
+    jitter_s: float | None = None
+    period_sd_s: float = 0.0
+
+    def span_sd_s(self, first: int, last: int) -> float:
+        """Return the standard deviation (s) of the time between two ticks, given by their positions."""
+        seconds = self.time_s[last] - self.time_s[first]
+        stretch = self.period_sd_s * seconds / self.period_s if self.period_s else 0.0
+        return float(np.sqrt(self.sd_s[first] ** 2 + self.sd_s[last] ** 2 + stretch**2))
 
 
-def _grid_index(observed: Array, period: float) -> Array:
-    """Return each tick's number on the grid: a missed tick leaves a gap."""
-    steps = np.maximum(np.round(np.diff(observed) / period), 1)
-    return np.concatenate([[0.0], np.cumsum(steps)])
+def fit_grid(ticks: Ticks) -> Grid:
+    """Fit a regular grid through the ticks, and weigh it against what was seen of each of them.
+
+    A tick is known only to lie inside of its bracket, from ``before_s`` to ``after_s``. The grid over many ticks
+    is known much better, but real ticks may scatter about it. So the scatter is estimated from what the
+    brackets leave unexplained, and each time is the mean of grid and observation weighted by their variances:
+    the grid where ticks are regular, the observation where they are not, and always inside of the bracket.
+    """
+    observed, bracket = ticks.time_s, ticks.after_s - ticks.before_s
+    spread = bracket / np.sqrt(12)  # the standard deviation of a uniform distribution
+    roughly = _rough_periods(observed)
+    if not roughly:
+        return Grid(observed, spread, np.ones(len(ticks), dtype=bool))
+    sure = bracket <= WIDE_BRACKET * float(np.median(bracket)) + 0.01 * roughly[1]
+    line = _fit_line(observed[sure], spread[sure], roughly)
+    if line is None:
+        return Grid(observed, spread, sure, roughly[1])
+    index = np.round((observed - line.origin_s) / line.period_s)
+    # the counter shows its last tick: where reads failed, that is the last one on the grid before the new value
+    index[~sure] = np.floor((ticks.after_s[~sure] - line.origin_s) / line.period_s)
+    regular = line.origin_s + line.period_s * index
+    weight = np.where(sure, _observation_weight(line.jitter_s, spread), 0.0)
+    times = np.clip(regular + weight * (observed - regular), ticks.before_s, ticks.after_s)
+    return Grid(times, np.sqrt(weight) * spread, sure, line.period_s, line.jitter_s, line.period_sd_s)
+
+
+def _rough_periods(observed: Array) -> list[float]:
+    """Return what the time between ticks (s) may be: if none was missed, if a few were, if many were."""
+    if len(observed) < MINIMUM_GRID_TICKS:
+        return []
+    steps = np.diff(observed)
+    shortest = float(np.quantile(steps, 0.25))
+    if shortest <= 0:
+        return []
+    refined = np.median(steps / np.maximum(np.round(steps / shortest), 1))
+    return [float(steps.mean()), float(np.median(steps)), float(refined)]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A straight line through ticks over their numbers."""
+
+    period_s: float
+    origin_s: float
+    jitter_s: float
+    period_sd_s: float
+
+
+def _fit_line(observed: Array, spread: Array, roughly: list[float]) -> _Line | None:
+    """Return the line of the first period that explains the ticks well, else tolerably; None if none does.
+
+    Longer periods come first, and none whose grid is so dense that it passes through any bracket.
+    """
+    if len(observed) < MINIMUM_GRID_TICKS:
+        return None
+    shortest = float(np.median(spread)) / DENSE_GRID
+    tolerable = None
+    for rough in roughly:
+        line = _line(observed, spread, rough)
+        if line.period_s <= shortest or line.jitter_s > GRID_JITTER * line.period_s:
+            continue
+        if line.jitter_s <= REGULAR_JITTER * line.period_s:
+            return line
+        tolerable = tolerable or line
+    return tolerable
+
+
+def _line(observed: Array, spread: Array, rough: float) -> _Line:
+    times = observed - observed[0]
+    index = np.concatenate([[0.0], np.cumsum(np.maximum(np.round(np.diff(times) / rough), 1))])
+    weights = (spread + 0.01 * rough) ** -2
+    period, origin = _regress(index, times, weights)
+    index = np.round((times - origin) / period)  # one misjudged gap shifts all behind it
+    period, origin = _regress(index, times, weights)
+    residual = times - origin - period * index
+    lever = float(np.sum((index - index.mean()) ** 2))
+    period_sd = float(np.sqrt(np.sum(residual**2) / (len(times) - 2) / lever))
+    return _Line(period, origin + float(observed[0]), _jitter(residual, spread), period_sd)
+
+
+def _regress(index: Array, times: Array, weights: Array) -> tuple[float, float]:
+    """Return slope and intercept of a weighted straight line; in closed form, numpy's costs ten times as much."""
+    share = weights / weights.sum()
+    centre = float(share @ index)
+    slope = float(share @ ((index - centre) * times)) / float(share @ (index - centre) ** 2)
+    return slope, float(share @ times) - slope * centre
+
+
+def _jitter(residual: Array, spread: Array) -> float:
+    """Return the ticks' own scatter (s): what their reads leave unexplained, 0 where that may be chance."""
+    unexplained = residual**2 - spread**2
+    mean, error = float(unexplained.mean()), float(unexplained.std() / np.sqrt(len(residual)))
+    return float(np.sqrt(mean)) if mean > 2 * error else 0.0
+
+
+def _observation_weight(jitter: float, spread: Array) -> Array:
+    """Return how much an observed time counts beside the grid's: all where it is exact."""
+    total = jitter**2 + spread**2
+    weight: Array = np.where(spread > 0, jitter**2 / np.where(total > 0, total, 1.0), 1.0)
+    return weight
+
+
+def tick_times(ticks: Ticks) -> tuple[Array, float | None]:
+    """Return the best known times of the ticks (s) and their period (s), see ``fit_grid``."""
+    grid = fit_grid(ticks)
+    return grid.time_s, grid.period_s
+
+
+def unwrap(ticks: Ticks, maximum_w: float = MAXIMUM_W) -> Ticks:
+    """Continue a counter that wrapped at 2^32 or 2^64; a fall that no wrap explains stays marked as a reset.
+
+    It was a wrap if the rise that it would mean is plausible: at most ``maximum_w`` (W) over the time between.
+    """
+    energy = ticks.energy_mj.astype(float)
+    falls = np.flatnonzero(np.diff(energy) < 0) + 1
+    reset = ticks.reset.copy() if len(ticks.reset) else np.zeros(len(ticks), dtype=bool)
+    reset[falls] = True
+    offset = np.zeros(len(ticks))
+    for fall in falls:
+        most = maximum_w * 1e3 * (ticks.after_s[fall] - ticks.before_s[fall - 1])
+        size = next((size for size in WRAPS_MJ if 0 <= energy[fall] + size - energy[fall - 1] <= most), None)
+        if size is not None:
+            offset[fall:] += size
+            reset[fall] = False
+    return Ticks(ticks.before_s, ticks.after_s, energy + offset, reset)
+
+
+def fault(ticks: Ticks, first: int, last: int, maximum_w: float = MAXIMUM_W) -> str | None:
+    """Return why the rise of an unwrapped counter between two ticks (positions) is no energy, None if it is."""
+    rises = np.diff(ticks.energy_mj)
+    longest = ticks.after_s[1:] - ticks.before_s[:-1]
+    jumps = rises > maximum_w * 1e3 * longest
+    resets = ticks.reset[1:]
+    bad = np.flatnonzero((jumps | resets)[first:last])
+    if len(bad) == 0:
+        return None
+    one = first + bad[0]
+    if resets[one] and one > 0 and jumps[one - 1]:
+        one -= 1  # it fell back from a jump
+    if resets[one]:
+        return "the energy counter was reset"
+    seconds = ticks.time_s[one + 1] - ticks.time_s[one]
+    return f"the energy counter jumped by {rises[one] / 1e6:,.3g} kJ in {seconds:.2g} s"
+
+
+def quantum_mj(ticks: Ticks, *, proven: bool = False) -> float | None:
+    """Return the steps in which an unwrapped counter rises: the largest that explain every rise (whole mJ).
+
+    ``proven`` asks for two rises that differ by one such step, as rounding makes them: a steady power also
+    gives rises with a large common divisor. None where there is no rise, or no such two.
+    """
+    rises = np.round(np.diff(ticks.energy_mj))
+    sizes = np.unique(rises[(rises > 0) & (rises < LARGEST_RISE_MJ)])
+    if len(sizes) == 0:
+        return None
+    quantum = float(np.gcd.reduce(sizes.astype(np.int64)))
+    return quantum if not proven or (np.diff(sizes) == quantum).any() else None
 
 
 def mean_power(ticks: Ticks, begin_s: float, end_s: float) -> float | None:
-    """Return the mean power (W) between the first and the last tick of an interval, None if fewer than two."""
-    inside = ticks.between(begin_s, end_s)
-    if len(inside) < MINIMUM_TICKS or (len(inside.reset) and inside.reset[1:].any()):
+    """Return the mean power (W) between the first and the last tick of an interval.
+
+    None where fewer than two ticks lie in it, or where the counter was reset or jumped.
+    """
+    inside = unwrap(ticks.between(begin_s, end_s))
+    last = len(inside) - 1
+    if len(inside) < MINIMUM_TICKS or fault(inside, 0, last):
         return None
-    times = inside.time_s
+    times = fit_grid(inside).time_s
     return float((inside.energy_mj[-1] - inside.energy_mj[0]) / 1e3 / (times[-1] - times[0]))
 
 
 def sensor_facts(ticks: Ticks) -> dict[str, Any]:
-    """Describe a counter from its ticks: period, jitter, energy quantum, read uncertainty (s, s, mJ, s)."""
-    if len(ticks) < 4:
+    """Describe a counter from its ticks: period, jitter beyond the reads' uncertainty, energy quantum, the reads'
+    uncertainty (s, s, mJ, s); None where unknown.
+    """
+    if len(ticks) < MINIMUM_GRID_TICKS:
         return {
             "tick_period_s": None,
             "tick_jitter_s": None,
             "energy_quantum_mj": None,
             "tick_uncertainty_s": None,
         }
-    fitted, period = tick_times(ticks)
-    rises = np.diff(ticks.energy_mj)
-    quantum = float(np.gcd.reduce(np.round(rises[rises > 0]).astype(np.int64))) if (rises > 0).any() else None
+    grid = fit_grid(ticks)
     return {
-        "tick_period_s": period,
-        "tick_jitter_s": float(np.std(ticks.time_s - fitted)) if period else None,
-        "energy_quantum_mj": quantum,
+        "tick_period_s": grid.period_s,
+        "tick_jitter_s": grid.jitter_s,
+        "energy_quantum_mj": quantum_mj(unwrap(ticks)),
         "tick_uncertainty_s": float(np.median(ticks.after_s - ticks.before_s) / 2),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import nn
 
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import ModelError
+from energyscope.functions import routed
 
 
 @dataclass
@@ -29,30 +30,33 @@ class Capture:
     varied: bool = False
 
 
-def forward_inputs(model: nn.Module, inputs: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+def forward_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return a forward pass's keyword arguments, without a KV cache, so that replaying it leaves no trace.
 
-    An attention that is given a cache appends to it at every replay: silently wrong, and growing.
+    An attention that is given a cache appends to it at every replay: silently wrong, and growing. Inputs that
+    say themselves whether to use one are left as they are.
     """
     arguments: dict[str, Any] = dict(inputs)
     if "use_cache" in inspect.signature(model.forward).parameters:
-        arguments["use_cache"] = False
+        arguments.setdefault("use_cache", False)
     return arguments
 
 
 @torch.inference_mode()
-def capture(tree: ComponentTree, inputs: Mapping[str, torch.Tensor]) -> dict[str, Capture]:
+def capture(tree: ComponentTree, inputs: Mapping[str, Any]) -> dict[str, Capture]:
     """Run the model once and keep every component's inputs (cloned) and output, by component name.
 
+    An optional function that its module did not call has none: see `not_called`.
+
     Raises:
-        ModelError: a component's module was never called, so it cannot be measured.
+        ModelError: a component was never called, so it cannot be measured.
 
     """
     arguments = forward_inputs(tree.root.module, inputs)
     captures = {tree.root.name: Capture((), arguments)}
     with _recording(tree, captures):
         captures[tree.root.name].output = tree.root.module(**arguments)
-    missing = [component.name for component in tree if component.name not in captures]
+    missing = [one.name for one in not_called(tree, captures) if not _may_be_missing(one)]
     if missing:
         raise ModelError(
             f"{missing[0]} was not called in a forward pass ({len(missing)} such components): "
@@ -61,18 +65,28 @@ def capture(tree: ComponentTree, inputs: Mapping[str, torch.Tensor]) -> dict[str
     return captures
 
 
+def not_called(tree: ComponentTree, captures: Mapping[str, Capture]) -> list[Component]:
+    """Return the components without a capture: optional functions that this model's modules do not call.
+
+    A model whose attention is not ``sdpa`` has no attention core. Go on with ``tree.without(names)``.
+    """
+    return [component for component in tree if component.name not in captures]
+
+
+def _may_be_missing(component: Component) -> bool:
+    part = component.part
+    return part is not None and part.optional and part.function is not None
+
+
 @contextmanager
 def _recording(tree: ComponentTree, captures: dict[str, Capture]) -> Iterator[None]:
-    handles = []
-    for component in tree.components[1:]:
-        before, after = _hooks(component, captures)
-        handles.append(component.module.register_forward_pre_hook(before, with_kwargs=True))
-        handles.append(component.module.register_forward_hook(after, with_kwargs=True))
-    try:
+    with ExitStack() as stack:
+        for component in tree.components[1:]:
+            before, after = _hooks(component, captures)
+            stack.callback(component.module.register_forward_pre_hook(before, with_kwargs=True).remove)
+            stack.callback(component.module.register_forward_hook(after, with_kwargs=True).remove)
+        stack.enter_context(routed(component.module for component in tree))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _hooks(component: Component, captures: dict[str, Capture]) -> tuple[Any, Any]:
@@ -94,10 +108,17 @@ def _hooks(component: Component, captures: dict[str, Capture]) -> tuple[Any, Any
 
 def shapes(value: Any) -> list[tuple[int, ...]]:
     """Return the shapes of the tensors in nested tuples, lists and dictionaries."""
+    return [tuple(tensor.shape) for tensor in tensors_in(value)]
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested tuples, lists and dictionaries, in their order."""
     if isinstance(value, torch.Tensor):
-        return [tuple(value.shape)]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return [shape for item in items for shape in shapes(item)]
+        yield value
+        return
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for item in items:
+        yield from tensors_in(item)
 
 
 def cloned(value: Any) -> Any:

@@ -5,75 +5,124 @@ from __future__ import annotations
 import gc
 import itertools
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 
+from energyscope.errors import UsageError
 from energyscope.metering.ticks import Calls
+from energyscope.replay.calls import Call
+from energyscope.replay.graphs import GraphRound
+from energyscope.replay.marks import CudaMarks, HostMarks, Marks
+from energyscope.replay.rest import resting
 
-Call = Callable[[], Any]
+Execution = Literal["eager", "cuda-graph"]
+EXECUTIONS: tuple[Execution, ...] = ("eager", "cuda-graph")
 
 CHUNK_S = 0.004  # calls are time-stamped in chunks of about this long
-IN_FLIGHT = 3  # chunks queued ahead of the GPU, so that it never waits for the host's book-keeping
 WARM_UP_S = 0.02
 WARM_UP_CALLS = 3
 
 
-class _Marks(Protocol):
-    def mark(self) -> None: ...
+@dataclass(frozen=True)
+class _Turn:
+    """An endless turn of steps, each of which makes ``calls`` calls; ``length`` steps make a round."""
 
-    def finish(self) -> list[float]: ...
-
-
-class _HostMarks:
-    """Time stamps of work that is done when the call returns."""
-
-    def __init__(self) -> None:
-        self.times = [time.monotonic()]
-
-    def mark(self) -> None:
-        self.times.append(time.monotonic())
-
-    def finish(self) -> list[float]:
-        return self.times
+    steps: Iterator[Call]
+    calls: int
+    length: int
 
 
-class _CudaMarks:
-    """Time stamps of queued work: CUDA events, placed on the host's clock by the first one.
+class Replayer:
+    """Replays rounds of calls on one device.
 
-    Waiting for an event some chunks back bounds the queue without ever draining it, which would leave the
-    GPU idle between chunks and book that as the component's.
+    ``eager`` launches every call from Python, as most people run a model; ``cuda-graph`` launches the round as
+    one graph, so that only the device's own time and energy are left.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, execution: Execution = "eager") -> None:
+        if execution == "cuda-graph" and device.type != "cuda":
+            raise UsageError("--execution cuda-graph needs an NVIDIA GPU, and the model runs on the CPU")
         self.device = device
-        self.first = _event()
-        self.first.record(torch.cuda.current_stream(device))
-        self.first.synchronize()
-        self.origin_s = time.monotonic()
-        self.events: list[torch.cuda.Event] = []
-        self.in_flight: deque[torch.cuda.Event] = deque()
+        self.execution = execution
 
-    def mark(self) -> None:
-        event = _event()
-        event.record(torch.cuda.current_stream(self.device))
-        self.events.append(event)
-        self.in_flight.append(event)
-        if len(self.in_flight) > IN_FLIGHT:
-            self.in_flight.popleft().synchronize()
+    @torch.inference_mode()
+    def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:
+        """Run the calls of a round in turn, over and over, for at least some seconds and one whole call.
 
-    def finish(self) -> list[float]:
-        torch.cuda.synchronize(self.device)
-        return [self.origin_s, *(self.origin_s + self.first.elapsed_time(event) / 1e3 for event in self.events)]
+        With ``rest_s`` the device rests about that long after every call. A round without calls only rests.
+
+        Returns:
+            Completed calls over the monotonic clock, warmed up before the first of them; None where the round
+            launches no work on the device (in a CUDA graph, nothing is left of it then).
+
+        Raises:
+            NotCapturableError: the round cannot be held in a CUDA graph.
+
+        """
+        with _no_garbage_collection():
+            turn = self._turn(round_ if rest_s is None else resting(round_, rest_s))
+            if turn is None:
+                return None
+            chunk = max(1, round(CHUNK_S / self._warm_up(turn)))
+            return self._timed(turn, chunk, seconds)
+
+    def _turn(self, round_: Sequence[Call]) -> _Turn | None:
+        if self.execution == "eager":
+            return _Turn(itertools.cycle(round_), 1, len(round_))
+        graph = GraphRound(round_, self.device)
+        return None if graph.empty else _Turn(itertools.repeat(graph.launch), graph.calls, 1)
+
+    def _timed(self, turn: _Turn, chunk: int, seconds: float) -> Calls:
+        marks = self._marks()
+        counts = [0]
+        end = time.monotonic() + seconds
+        while counts[-1] == 0 or time.monotonic() < end:
+            for step in itertools.islice(turn.steps, chunk):
+                step()
+            counts.append(counts[-1] + chunk * turn.calls)
+            marks.mark()
+        return Calls(np.array(marks.finish()), np.array(counts, dtype=float), marks.waited_s)
+
+    def _warm_up(self, turn: _Turn) -> float:
+        """Run at least a round's steps and some milliseconds; return the seconds of one step.
+
+        The number of steps is settled beforehand: a loop by the clock would queue seconds of work.
+        """
+        first = self._seconds_of(turn, max(WARM_UP_CALLS, min(turn.length, 8)))
+        return min(first, self._seconds_of(turn, max(1, int(WARM_UP_S / first))))
+
+    def _seconds_of(self, turn: _Turn, steps: int) -> float:
+        self.synchronize()
+        begin = time.monotonic()
+        for step in itertools.islice(turn.steps, steps):
+            step()
+        self.synchronize()
+        return max((time.monotonic() - begin) / steps, 1e-7)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that was queued."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def own_bytes(self) -> int | None:
+        """Return the device memory (bytes) that this process holds, its context apart; None on the CPU."""
+        return int(torch.cuda.memory_reserved(self.device)) if self.device.type == "cuda" else None
+
+    def _marks(self) -> Marks:
+        return CudaMarks(self.device) if self.device.type == "cuda" else HostMarks()
 
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Keep Python's collector out of a window: where launching is the bottleneck, its pauses show as joules."""
+    """Keep Python's collector out of a window: where launching is the bottleneck, its pauses show as joules.
+
+    In a capture, it could free a tensor on the device, which would spoil the graph.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -81,57 +130,3 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _event() -> torch.cuda.Event:
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-
-
-class Replayer:
-    """Replays rounds of calls on one device."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-
-    @torch.inference_mode()
-    def run(self, round_: Sequence[Call], seconds: float) -> Calls:
-        """Run the calls of a round in turn, over and over, for at least some seconds and one whole call.
-
-        Returns:
-            Completed calls over the monotonic clock, warmed up before the first of them.
-
-        """
-        turn = itertools.cycle(round_)
-        chunk = max(1, round(CHUNK_S / self._warm_up(turn, len(round_))))
-        with _no_garbage_collection():
-            return self._timed(turn, chunk, seconds)
-
-    def _timed(self, turn: Iterator[Call], chunk: int, seconds: float) -> Calls:
-        marks = self._marks()
-        counts = [0]
-        end = time.monotonic() + seconds
-        while counts[-1] == 0 or time.monotonic() < end:
-            for call in itertools.islice(turn, chunk):
-                call()
-            counts.append(counts[-1] + chunk)
-            marks.mark()
-        return Calls(np.array(marks.finish()), np.array(counts, dtype=float))
-
-    def _warm_up(self, turn: Iterator[Call], length: int) -> float:
-        """Run at least a round's calls and some milliseconds; return the seconds of one call."""
-        self.synchronize()
-        begin = time.monotonic()
-        done = 0
-        while done < max(WARM_UP_CALLS, min(length, 8)) or time.monotonic() - begin < WARM_UP_S:
-            next(turn)()
-            done += 1
-        self.synchronize()
-        return max((time.monotonic() - begin) / done, 1e-7)
-
-    def synchronize(self) -> None:
-        """Wait until the device has done all that was queued."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
-    def _marks(self) -> _Marks:
-        return _CudaMarks(self.device) if self.device.type == "cuda" else _HostMarks()

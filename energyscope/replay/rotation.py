@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
-from energyscope.replay.replayer import Call
 
 MAXIMUM_COPIES = 16  # a module that needs more is so small that its weights hardly cost anything
 MAXIMUM_REPEATS = 4  # of a whole kind

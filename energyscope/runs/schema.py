@@ -29,6 +29,11 @@ class EnergyRow:
     ``self_mj`` node - children. ``reused`` marks a value that was not measured on that very layer.
     ``reasons`` are separated by ``"; "``. ``time_us``, ``energy_ci_*`` and ``static_mj`` are per forward
     pass too; ``power_w`` is the mean over the replay windows.
+
+    ``flops`` is matrix work, ``bytes`` the least traffic to memory. ``proportional_mj`` is what attribution by
+    time, and ``naive_mj`` what the counter's plain difference, would have said. ``differential_mj`` is what the
+    model saves without the component's kind, shared among its components by calls. ``host_bound``: launching from
+    the host set the pace. ``devices_mj`` lists the energy on each of several devices, separated by ``";"``.
     """
 
     component: str
@@ -75,6 +80,9 @@ class EnergyRow:
     spread_between_passes: float | None = None
     parameters: int | None = None
     weight_bytes: int | None = None
+    host_bound: bool | None = None
+    clock_mhz: float | None = None
+    devices_mj: str | None = None
 
 
 @dataclass(kw_only=True)

@@ -63,7 +63,7 @@ def device_facts(device: torch.device) -> dict[str, Any]:
         "power_limit_w": None,
     }
     try:
-        from energyscope.metering.nvml import Board
+        from energyscope.metering.board import Board
 
         return {**facts, **Board(str(facts["uuid"])).facts()}
     except MeterError:

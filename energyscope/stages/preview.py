@@ -15,8 +15,8 @@ from energyscope.loading.options import LoadOptions
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.sources import find_model
 from energyscope.replay.subjects import Subject, subjects
-from energyscope.stages.profile import expected_seconds, fixed_seconds
 from energyscope.stages.run import profile_settings
+from energyscope.stages.session import expected_seconds
 from energyscope.stages.settings import RunSettings
 
 TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.15}
@@ -81,8 +81,8 @@ def _windows(plan: list[Subject], settings: RunSettings) -> int:
 
 def _seconds(plan: list[Subject], settings: RunSettings, device: torch.device) -> float:
     how = profile_settings(settings)
-    measured = device.type == "cuda" and settings.meter != "modelled"
-    return expected_seconds(plan, how, TYPICAL_WINDOW_S[device.type]) + (fixed_seconds(how) if measured else 0)
+    modelled = device.type != "cuda" or settings.meter == "modelled"
+    return expected_seconds(plan, how.effort, TYPICAL_WINDOW_S[device.type], modelled=modelled)
 
 
 def _shape(settings: RunSettings, device: torch.device) -> ComponentTree:

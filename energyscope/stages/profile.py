@@ -1,78 +1,55 @@
-"""Profile: the energy of every component, by capture and replay, in shuffled interleaved passes.
-
-One pass, over the host's clock::
-
-    idle | model | shuffled subjects: a replay window each ... | idle | model | ...
-
-The whole model is measured at the start, between passes and at the end (the anchors), so that a drift of
-the board is seen and does not turn into a difference between components.
-"""
+"""Profile: the energy of every component, by capture and replay, in shuffled interleaved passes."""
 
 from __future__ import annotations
 
-import functools
-import operator
-import random
-import statistics
-import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from energyscope.adapters import Granularity
-from energyscope.components import Component, component_tree
+from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
-from energyscope.metering.estimate import Window, estimate_window
-from energyscope.metering.meter import Meter
-from energyscope.metering.ticks import mean_power
-from energyscope.replay.capture import Capture, capture
-from energyscope.replay.replayer import Replayer
+from energyscope.metering.group import MeterGroup
+from energyscope.metering.interval import drift
+from energyscope.replay.capture import Capture, capture, not_called
+from energyscope.replay.flops import Work, count_work
+from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
+from energyscope.replay.graphs import NotCapturableError
+from energyscope.replay.replayer import Execution, Replayer
+from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import l2_bytes
-from energyscope.replay.subjects import Layers, Rig, Subject, subjects
-from energyscope.stages.ledger import ROOT, Books, close_books
+from energyscope.replay.subjects import Layers, Subject, subjects
+from energyscope.stages import records
+from energyscope.stages.ledger import Books, close_books
 from energyscope.stages.progress import Progress, silent
+from energyscope.stages.session import STAGE, Bench, Effort, Journal, Session
 
 if TYPE_CHECKING:
     from energyscope.workloads import Workload
 
-Journal = Callable[[Mapping[str, Any]], None]
-
-LOOK_BACK_S = 3.0  # ticks before a window that sharpen its grid
-SETTLE_S = 0.8  # power falls to idle within this after a load
-IDLE_S = 1.0
-PREHEAT_S = 5.0
-REWARM_S = 0.5
-SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
-REPEATED_SHARE = 0.08  # of all windows are taken again at most
-MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are many
-OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
-STAGE = "profile"
-
 
 @dataclass(frozen=True)
 class ProfileSettings:
-    """How to profile. ``window_s`` None takes the meter's own; ``passes`` windows are taken of each subject."""
+    """How to profile: which components, how each layer's, in which execution, with how much effort."""
 
     granularity: Granularity = "medium"
     layers: Layers = "mean"
-    passes: int = 5
-    window_s: float | None = None
+    effort: Effort = field(default_factory=Effort)
     seed: int = 0
     phase: str = "prefill"
-    execution: str = "eager"
+    execution: Execution = "eager"
 
 
 def profile(
     loaded: LoadedModel,
     workload: Workload,
-    meter: Meter,
+    meter: MeterGroup,
     settings: ProfileSettings,
     *,
     journal: Journal,
     progress: Progress = silent,
 ) -> Books:
-    """Measure every component of a loaded model on a started meter.
+    """Measure every component of a loaded model on started meters.
 
     Every finished window goes to ``journal`` before the next one starts: ``recover`` makes the same books of
     what was journalled.
@@ -84,7 +61,10 @@ def profile(
 
     """
     tree = component_tree(loaded.model, loaded.adapter, settings.granularity)
-    captures = capture(tree, workload.inputs)
+    inputs = without_full_mask(workload.inputs) if settings.execution == "cuda-graph" else workload.inputs
+    captures, notes = _captures(tree, inputs, loaded, settings)
+    tree, left_out = _present(tree, captures)
+    notes += left_out
     plan = subjects(tree, settings.granularity, settings.layers)
     entries: list[Mapping[str, Any]] = []
 
@@ -93,16 +73,44 @@ def profile(
         journal(entries[-1])
 
     rig = Rig(tree, captures, l2_bytes(loaded.device))
-    keep({"header": {"meter": meter.name, **_header(rig, plan, loaded, workload, settings)}})
-    session = _Session(rig, Replayer(loaded.device), meter, settings, keep)
-    session.run(plan, progress)
+    described = [_describe(one, captures[one.name], work) for one, work in _with_work(tree, inputs)]
+    header = {**_header(plan, loaded, workload, settings), "tree": described, "notes": notes}
+    keep({"header": {"meter": meter.name, **header}})
+    bench = Bench(rig, Replayer(loaded.device, settings.execution), meter)
+    Session(bench, settings.effort, keep, seed=settings.seed).run(plan, progress)
     return recover(entries)
 
 
+def _captures(
+    tree: ComponentTree, inputs: Mapping[str, Any], loaded: LoadedModel, settings: ProfileSettings
+) -> tuple[dict[str, Capture], list[str]]:
+    """Return what every component is given in the execution that is measured, and what to know of it."""
+    if settings.execution == "eager":
+        return capture(tree, inputs), []
+    try:
+        return capture_in_graph(tree, inputs, loaded.device), []
+    except NotCapturableError as error:
+        note = f"the whole model {error}; its components' inputs are those of eager execution"
+        return capture(tree, inputs), [note]
+
+
+def _present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[str]]:
+    """Return the tree without the functions that this model does not call, and a note if there are any."""
+    absent = not_called(tree, captures)
+    functions = sorted({one.part.function for one in absent if one.part and one.part.function})
+    notes = [f"{len(absent)} components are missing: this model does not call {name}" for name in functions]
+    return tree.without([one.name for one in absent]), notes
+
+
+def _with_work(tree: ComponentTree, inputs: Mapping[str, Any]) -> list[tuple[Component, Work]]:
+    work = count_work(tree, inputs)
+    return [(component, work[component.name]) for component in tree]
+
+
 def _header(
-    rig: Rig, plan: Sequence[Subject], loaded: LoadedModel, workload: Workload, settings: ProfileSettings
+    plan: Sequence[Subject], loaded: LoadedModel, workload: Workload, settings: ProfileSettings
 ) -> dict[str, Any]:
-    """Return all that the books need besides the windows, as plain data."""
+    """Return the settings that the books need, and the plan, as plain data."""
     return {
         "phase": settings.phase,
         "precision": loaded.precision,
@@ -110,13 +118,12 @@ def _header(
         "batch_size": workload.batch_size,
         "context_length": workload.sequence_length,
         "device": str(loaded.device),
-        "passes": settings.passes,
-        "tree": [_describe(component, rig.captures[component.name]) for component in rig.tree],
+        "passes": settings.effort.passes,
         "subjects": [asdict(subject) for subject in plan],
     }
 
 
-def _describe(component: Component, captured: Capture) -> dict[str, Any]:
+def _describe(component: Component, captured: Capture, work: Work) -> dict[str, Any]:
     return {
         "name": component.name,
         "kind": component.kind,
@@ -127,177 +134,31 @@ def _describe(component: Component, captured: Capture) -> dict[str, Any]:
         "varied": captured.varied,
         "parameters": parameter_count(component.module),
         "weight_bytes": weight_bytes(component.module),
+        "flops": work.flops,
+        "bytes": work.bytes,
+        "work_reason": work.reason if work.flops is None or work.bytes is None else None,
     }
-
-
-class _Session:
-    """The passes over one plan."""
-
-    def __init__(
-        self, rig: Rig, replayer: Replayer, meter: Meter, settings: ProfileSettings, keep: Journal
-    ) -> None:
-        self.rig = rig
-        self.replayer = replayer
-        self.meter = meter
-        self.settings = settings
-        self.entries: list[Mapping[str, Any]] = []
-        self._keep = keep
-        self.window_s = settings.window_s or meter.window_s
-
-    def keep(self, entry: Mapping[str, Any]) -> None:
-        self.entries.append(entry)
-        self._keep(entry)
-
-    def run(self, plan: Sequence[Subject], progress: Progress) -> None:
-        anchor = next(subject for subject in plan if subject.key == f"node:{ROOT}")
-        others = [subject for subject in plan if subject is not anchor]
-        steps = _Steps(progress, total=len(others) * self.settings.passes + self.settings.passes + 1)
-        shuffle = random.Random(self.settings.seed)
-        progress(STAGE, "preheating", 0, steps.total)
-        self._warm(anchor, PREHEAT_S)
-        for number in range(self.settings.passes):
-            self._idle(number)
-            self._warm(anchor, REWARM_S)
-            self._measure(anchor, number, steps)
-            for subject in shuffle.sample(others, len(others)):
-                self._measure(subject, number, steps)
-        self._measure(anchor, self.settings.passes, steps)
-        self._repeat(plan, steps)
-        self._idle(self.settings.passes)
-
-    def _warm(self, anchor: Subject, seconds: float) -> None:
-        """Bring the board to its working temperature and clocks: at the start, and again after idling."""
-        if not self.meter.modelled:
-            with self.rig.round(anchor) as round_:
-                self.replayer.run(round_, seconds)
-
-    def _repeat(self, plan: Sequence[Subject], steps: _Steps) -> None:
-        """Take the windows again in which the host stalled; the repeated window replaces the slow one.
-
-        Stalls only ever slow a window down, and show in its time: other work on the host, not the component.
-        """
-        by_key = {subject.key: subject for subject in plan}
-        share = MODELLED_REPEATED_SHARE if self.meter.modelled else REPEATED_SHARE
-        slow = slow_windows(self.entries, limit=int(share * steps.total))
-        steps.total += len(slow)
-        for key, number in slow:
-            self._measure(by_key[key], number, steps)
-
-    def _idle(self, number: int) -> None:
-        """Measure the idle power, with the context alive and power settled, and look for other users."""
-        if self.meter.modelled:
-            return
-        self.replayer.synchronize()
-        time.sleep(SETTLE_S)
-        begin = time.monotonic()
-        time.sleep(IDLE_S)
-        end = time.monotonic()
-        power = mean_power(self.meter.ticks(begin, end), begin, end)
-        self.keep({"pass": number, "idle_w": power, "bystanders": self.meter.bystanders()})
-
-    def _measure(self, subject: Subject, number: int, steps: _Steps) -> None:
-        steps.next(subject.key)
-        window, begin, end = self._window(subject)
-        states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
-        entry = {"pass": number, "subject": subject.key, "begin_s": begin, "window": asdict(window)}
-        self.keep({**entry, **_summary(states)})
-
-    def _window(self, subject: Subject) -> tuple[Window, float, float]:
-        with self.rig.round(subject) as round_:
-            calls = self.replayer.run(round_, self.window_s)
-        begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
-        self._await_tick(end)
-        return estimate_window(self.meter.ticks(begin - LOOK_BACK_S, end), calls), begin, end
-
-    def _await_tick(self, end_s: float) -> None:
-        """Let the last tick of the window arrive: the sampler prints it a read later."""
-        if not self.meter.modelled:
-            time.sleep(max(0.0, end_s + 0.008 - time.monotonic()))
-
-
-class _Steps:
-    def __init__(self, progress: Progress, total: int) -> None:
-        self.progress = progress
-        self.total = total
-        self.done = 0
-
-    def next(self, label: str) -> None:
-        self.progress(STAGE, label.partition(":")[2] + (" (glue)" if label.startswith("glue") else ""), self.done,
-                      self.total)  # fmt: skip
-        self.done += 1
-
-
-def _summary(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the board's mean SM clock (MHz), highest temperature (C), all throttle bits; None if unknown."""
-    clocks = [state["sm_clock_mhz"] for state in states if state["sm_clock_mhz"] is not None]
-    heat = [state["temperature_c"] for state in states if state["temperature_c"] is not None]
-    throttle = [state["throttle"] for state in states if state["throttle"] is not None]
-    return {
-        "clock_mhz": sum(clocks) / len(clocks) if clocks else None,
-        "temperature_c": max(heat) if heat else None,
-        "throttle": functools.reduce(operator.or_, throttle) if throttle else None,
-    }
-
-
-def slow_windows(entries: Sequence[Mapping[str, Any]], *, limit: int) -> list[tuple[str, int]]:
-    """Return (subject, pass) of windows over 25 % longer than their subject's median, the slowest first.
-
-    Only gross stalls: taking again whatever was a little slow would cut off a tail of the ordinary scatter, and
-    the interval would be too narrow.
-    """
-    times: dict[str, dict[int, float]] = defaultdict(dict)
-    for entry in entries:
-        if "window" in entry and entry["window"]["time_us"] is not None:
-            times[entry["subject"]][entry["pass"]] = entry["window"]["time_us"]
-    excess = [
-        (time_us / statistics.median(group.values()), key, number)
-        for key, group in times.items()
-        for number, time_us in group.items()
-    ]
-    slow = sorted((one for one in excess if one[0] > SLOW), reverse=True)
-    return [(key, number) for _, key, number in slow[:limit]]
 
 
 def recover(entries: Sequence[Mapping[str, Any]]) -> Books:
     """Make the books of journalled entries, of a finished or of an interrupted profile."""
-    ours = [entry for entry in entries if entry.get("stage") == STAGE]
+    ours = of_profile(entries)
     described = next(entry["header"] for entry in ours if "header" in entry)
-    return close_books(described, [entry for entry in ours if "window" in entry], idle_power(ours))
+    return close_books(described, ours, records.idle_power(ours))
 
 
-def idle_power(entries: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the mean idle power (W) over the passes, None where it was not measured."""
-    known = [entry["idle_w"] for entry in entries if entry.get("idle_w") is not None]
-    return sum(known) / len(known) if known else None
+def of_profile(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return this stage's entries of a run's journal."""
+    return [entry for entry in entries if entry.get("stage") == STAGE]
 
 
-def passes_of(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return each pass's idle power (W) and anchor (the whole model, mJ per forward pass)."""
-    found: dict[int, dict[str, Any]] = {}
-    for entry in entries:
-        if "pass" not in entry or entry.get("stage") != STAGE:
-            continue
-        row = found.setdefault(entry["pass"], {"index": entry["pass"], "idle_w": None, "anchor_mj": None})
-        if "idle_w" in entry:
-            row["idle_w"] = entry["idle_w"]
-        elif entry["subject"] == f"node:{ROOT}":
-            row["anchor_mj"] = entry["window"]["energy_mj"]
-            row["clock_mhz"] = entry["clock_mhz"]
-            row["temperature_c"] = entry["temperature_c"]
-    return [found[index] for index in sorted(found)]
+def notes_of(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what a reader should know of how the profile was set up."""
+    return [note for entry in entries if "header" in entry for note in entry["header"].get("notes", ())]
 
 
-def bystanders_of(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what else used the device during the profile, each once."""
-    return sorted({found for entry in entries for found in entry.get("bystanders", ())})
-
-
-def expected_seconds(plan: Sequence[Subject], settings: ProfileSettings, meter_window_s: float) -> float:
-    """Return about how long a profile takes (s), for --dry-run; calls longer than a window take longer."""
-    windows = (len(plan) - 1) * settings.passes + settings.passes + 1
-    return windows * ((settings.window_s or meter_window_s) + OVERHEAD_S)
-
-
-def fixed_seconds(settings: ProfileSettings) -> float:
-    """Return what preheating and the idle baselines of a measured profile take (s)."""
-    return PREHEAT_S + settings.passes * REWARM_S + (settings.passes + 1) * (SETTLE_S + IDLE_S)
+def anchors_drift(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return how much the whole model's energy drifted over the passes, with its 95 % interval, and a verdict."""
+    found = [one for one in records.windows(of_profile(entries)) if one["subject"] == records.MODEL]
+    trend = drift([one["begin_s"] for one in found], [one["window"]["energy_mj"] for one in found])
+    return None if trend is None else {**asdict(trend), "significant": trend.significant}

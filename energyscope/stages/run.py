@@ -22,7 +22,7 @@ from energyscope.errors import DataError, DeviceError, EnergyscopeError, ModelEr
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.precision import resolve_precision
 from energyscope.metering.choice import open_meter
-from energyscope.metering.meter import Meter
+from energyscope.metering.group import MeterGroup
 from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run, read_journal
 from energyscope.stages import facts
@@ -30,6 +30,7 @@ from energyscope.stages.ablate import ablate
 from energyscope.stages.profile import ProfileSettings, profile
 from energyscope.stages.progress import Progress, silent
 from energyscope.stages.salvage import salvage, write_correlation, write_impact, write_profile
+from energyscope.stages.session import Effort
 from energyscope.stages.settings import RunSettings
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 
@@ -45,7 +46,7 @@ class _Context:
     evaluation: Evaluation | None
     no_evaluation: str | None
     workload: Workload
-    meter: Meter
+    meter: MeterGroup
     store: RunStore
     progress: Progress
 
@@ -76,7 +77,7 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
         workload = _workload(loaded, evaluation, settings)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
-    meter = open_meter(settings.meter, gpu_uuid=facts.gpu_uuid(loaded.device), watts=settings.watts)
+    meter = MeterGroup([open_meter(settings.meter, gpu_uuid=facts.gpu_uuid(loaded.device), watts=settings.watts)])
     store = RunStore.create(str(settings.name), settings.root)
     context = _Context(settings, loaded, evaluation, reason, workload, meter, store, progress)
     _open_document(context, command)
@@ -222,26 +223,24 @@ def _profile(context: _Context) -> None:
             )
         finally:
             context.store.update(sensor=meter.describe())
-            _write_trace(context.store, meter, str(context.loaded.device))
+            _write_trace(context.store, meter)
     write_profile(context.store, read_journal(context.store.path))
 
 
 def profile_settings(settings: RunSettings) -> ProfileSettings:
     """Return the profile's share of a run's settings."""
-    names = ("granularity", "layers", "passes", "window_s", "seed", "phase", "execution")
-    return ProfileSettings(**{name: getattr(settings, name) for name in names})
+    names = ("granularity", "layers", "seed", "phase", "execution")
+    effort = Effort(settings.passes, settings.target_interval, settings.component_budget_s, settings.window_s)
+    return ProfileSettings(**{name: getattr(settings, name) for name in names}, effort=effort)
 
 
-def _write_trace(store: RunStore, meter: Meter, device: str) -> None:
+def _write_trace(store: RunStore, meter: MeterGroup) -> None:
     """Keep the board's state at every tick of the profile; the modelled meter has none."""
     states = meter.states(0.0, time.monotonic())
     if states:
         origin = states[0]["after_s"]
-        keep = ("energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
-        rows = [
-            {"time_s": state["after_s"] - origin, "device": device, **{key: state[key] for key in keep}}
-            for state in states
-        ]
+        keep = ("device", "energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
+        rows = [{"time_s": state["after_s"] - origin, **{key: state[key] for key in keep}} for state in states]
         store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
 
 

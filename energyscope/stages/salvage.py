@@ -7,7 +7,7 @@ from typing import Any
 
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, load_run, read_journal
-from energyscope.stages import profile
+from energyscope.stages import profile, records
 
 Entries = Sequence[Mapping[str, Any]]
 
@@ -36,10 +36,16 @@ def write_profile(store: RunStore, entries: Entries) -> bool:
     if not any("window" in entry for entry in entries):
         return False
     books = profile.recover(entries)
-    warnings = [*store.document.get("warnings", []), *profile.bystanders_of(entries)]
-    sensor = {**store.document.get("sensor", {}), "idle_w": profile.idle_power(entries)}
-    passes = profile.passes_of(entries)
-    store.update(closure=books.closure, passes=passes, sensor=sensor, warnings=list(dict.fromkeys(warnings)))
+    ours = profile.of_profile(entries)
+    warnings = [*store.document.get("warnings", []), *profile.notes_of(ours), *records.bystanders_of(ours)]
+    store.update(
+        closure=books.closure,
+        differential=books.differential,
+        passes=records.passes_of(ours),
+        drift=profile.anchors_drift(ours),
+        sensor={**store.document.get("sensor", {}), "idle_w": records.idle_power(ours)},
+        warnings=list(dict.fromkeys(warnings)),
+    )
     store.write_rows(schema.ENERGY_FILE, books.rows, schema.ENERGY_COLUMNS)
     return True
 

@@ -13,6 +13,10 @@ from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
 from energyscope.errors import UsageError
 from energyscope.metering.choice import DEFAULT_WATTS, METERS
 
+EXECUTIONS = ("eager", "cuda-graph")
+LAYERS = ("mean", "all", "sample")
+SAMPLING = ("replay", "triggered")
+
 METHODS = ("zero", "mean")
 RUN_STAGES = ("profile", "ablate", "correlate", "report")
 Stage = Literal["profile", "ablate", "correlate", "report"]
@@ -23,7 +27,8 @@ class RunSettings:
     """The settings of `energyscope run`; each is an option of the command line.
 
     ``precision`` ``auto`` is what the weights are stored in on a GPU, and fp32 on a CPU. ``window_s`` None is
-    the meter's own; ``max_examples`` None is all of the evaluation data.
+    the meter's own, and ``component_budget_s`` None the usual; ``max_examples`` None is all of the evaluation
+    data. ``target_interval`` is the relative 95 % half-width at which a component is left alone.
     """
 
     model: str
@@ -33,14 +38,18 @@ class RunSettings:
     precision: str = "auto"
     device: str = "auto"
     granularity: Granularity = "medium"
-    layers: Literal["mean", "all"] = "mean"
+    layers: Literal["mean", "all", "sample"] = "mean"
     phase: str = "prefill"
-    execution: str = "eager"
+    execution: Literal["eager", "cuda-graph"] = "eager"
+    sampling: Literal["replay", "triggered"] = "replay"
     batch_size: int = 1
     sequence_length: int | None = None
     meter: str = "auto"
     watts: float = DEFAULT_WATTS
+    sample_interval_s: float = 0.1
     passes: int = 5
+    target_interval: float = 0.01
+    component_budget_s: float | None = None
     window_s: float | None = None
     methods: tuple[str, ...] = METHODS
     data: str | None = None
@@ -59,10 +68,11 @@ class RunSettings:
 
         """
         _one_of("--granularity", self.granularity, GRANULARITIES)
-        _one_of("--layers", self.layers, ("mean", "all"))
+        _one_of("--layers", self.layers, LAYERS)
         _one_of("--weights", self.weights, ("pretrained", "random"))
         _one_of("--phase", self.phase, ("prefill",))
-        _one_of("--execution", self.execution, ("eager",))
+        _one_of("--execution", self.execution, EXECUTIONS)
+        _one_of("--sampling", self.sampling, SAMPLING)
         _one_of("--meter", self.meter, METERS)
         if self.meter == "recorded":
             raise UsageError("--meter recorded plays a trace back in tests: use auto, nvml or modelled")
@@ -79,10 +89,11 @@ class RunSettings:
         _at_least("--sequence-length", self.sequence_length, 1)
         _at_least("--max-examples", self.max_examples, 2)
         _at_least("--seed", self.seed, 0)
-        if not (math.isfinite(self.watts) and self.watts > 0):
-            raise UsageError(f"--watts must be a number above 0, not {self.watts:g}")
-        if self.window_s is not None and not 0 < self.window_s <= 600:
-            raise UsageError(f"--window must be above 0 and at most 600 seconds, not {self.window_s:g}")
+        _within("--watts", self.watts, math.inf, "watts")
+        _within("--window", self.window_s, 600, "seconds")
+        _within("--component-budget", self.component_budget_s, 3600, "seconds")
+        _within("--sample-interval", self.sample_interval_s, 10, "seconds")
+        _within("--target-interval", self.target_interval, 1, "(a share: 0.01 is 1 %)")
 
     def document(self) -> dict[str, Any]:
         """Return the settings as plain data, for run.json."""
@@ -98,6 +109,12 @@ class RunSettings:
 def _one_of(option: str, word: str, known: tuple[str, ...]) -> None:
     if word not in known:
         raise UsageError(f"{option} {word!r} is not known{did_you_mean(word, list(known))}")
+
+
+def _within(option: str, value: float | None, most: float, unit: str) -> None:
+    if value is not None and not (0 < value <= most and math.isfinite(value)):
+        bound = "" if math.isinf(most) else f" and at most {most:g}"
+        raise UsageError(f"{option} must be above 0{bound} {unit}, not {value:g}")
 
 
 def _at_least(option: str, value: int | None, least: int) -> None:

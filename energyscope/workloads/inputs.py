@@ -139,9 +139,8 @@ def _checked_length(loaded: LoadedModel, length: int) -> int:
     limit = position_limit(loaded)
     if length > limit:
         raise UsageError(f"--sequence-length {length} is too long: {loaded.name} has {limit} positions at most")
-    least = 1 if loaded.adapter.task == "classification" else 2
-    if length < least:
-        raise UsageError(f"--sequence-length {length} is too short: use {least} or more")
+    if length < 1:
+        raise UsageError(f"--sequence-length {length} is too short: use 1 or more")
     return length
 
 

@@ -19,10 +19,11 @@ def test_serves_its_family_as_a_classifier() -> None:
 
 
 def test_every_layer_has_its_blocks_and_sub_components() -> None:
-    """A layer is attention, norm, feed-forward, norm, with their projections below."""
+    """A layer is attention, norm, feed-forward, norm, with their projections and the attention core below."""
     assert kinds_of_a_layer("distilbert") == {
         "attention": [
-            "attention", "attention.query", "attention.key", "attention.value", "attention.output",
+            "attention", "attention.core",
+            "attention.query", "attention.key", "attention.value", "attention.output",
         ],
         "sa_layer_norm": ["norm"],
         "ffn": ["mlp", "mlp.up", "mlp.down", "mlp.activation"],

@@ -18,10 +18,10 @@ def test_serves_its_family_as_a_language_model() -> None:
 
 
 def test_every_layer_has_its_blocks_and_sub_components() -> None:
-    """A layer is norm, attention, norm, MLP; query, key and value are one projection."""
+    """A layer is norm, attention, norm, MLP; query, key and value are one projection; the core is a part."""
     assert kinds_of_a_layer("gpt2") == {
         "ln_1": ["norm"],
-        "attn": ["attention", "attention.qkv", "attention.output"],
+        "attn": ["attention", "attention.core", "attention.qkv", "attention.output"],
         "ln_2": ["norm"],
         "mlp": ["mlp", "mlp.up", "mlp.down", "mlp.activation"],
     }

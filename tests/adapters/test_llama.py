@@ -21,10 +21,11 @@ def test_serves_its_family_as_a_language_model() -> None:
 
 
 def test_every_layer_has_its_blocks_and_sub_components() -> None:
-    """A layer is norm, attention, norm, gated MLP, with their projections below."""
+    """A layer is norm, attention, norm, gated MLP, with their projections and the attention core below."""
     assert kinds_of_a_layer("llama") == {
         "self_attn": [
-            "attention", "attention.query", "attention.key", "attention.value", "attention.output",
+            "attention", "attention.core",
+            "attention.query", "attention.key", "attention.value", "attention.output",
         ],
         "mlp": ["mlp", "mlp.gate", "mlp.up", "mlp.down", "mlp.activation"],
         "input_layernorm": ["norm"],

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutput
 
+from energyscope.adapters import SDPA
+from energyscope.functions import FunctionCall
 from energyscope.impact.ablations import (
     Effect,
     Mean,
@@ -198,3 +200,58 @@ def test_mean_replacement_may_be_changed_in_place() -> None:
     changed = replace_by(torch.tensor([1.0, 2.0]))(torch.zeros(2, 3, 2))
     changed[0, 0] += 5
     assert changed[1, 2].tolist() == [1.0, 2.0]
+
+
+class Attention(nn.Module):
+    """Calls the attention core on (B, heads, S, D), as many heads as there are positions."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(states, states, states)
+
+
+CORE_MASK = torch.tensor([[1, 1], [1, 0]]).bool()
+
+
+def core_states() -> Tensor:
+    return torch.randn(2, 2, 2, 3, generator=torch.Generator().manual_seed(0))
+
+
+def test_a_functions_calls_are_ablated() -> None:
+    """GIVEN the attention core WHEN it is zeroed THEN its caller gets zeros, and another caller what it should."""
+    attention, other, effect = Attention(), Attention(), Effect()
+    with ablated(FunctionCall(SDPA, attention), zero, CORE_MASK, effect):
+        assert not attention(core_states()).any()
+        assert other(core_states()).any()
+    assert attention(core_states()).any()
+    assert (effect.calls, effect.relative_change) == (1, 1.0)
+
+
+def test_every_head_of_a_core_has_means_of_its_own() -> None:
+    """GIVEN (B, heads, S, D) with S = heads THEN the mean is over the real positions, apart for each head."""
+    attention, states = Attention(), core_states()
+    call = FunctionCall(SDPA, attention)
+    gatherer = MeanGatherer({"core": call})
+    with gatherer.listening(CORE_MASK):
+        output = attention(states)
+    vector = gatherer.means["core"].vector()
+    assert vector is not None
+    real = torch.stack([output[0, :, 0], output[0, :, 1], output[1, :, 0]])  # (positions, heads, D)
+    torch.testing.assert_close(vector, real.double().mean(0).flatten())
+    with ablated(call, replace_by(vector), CORE_MASK, Effect()):
+        changed = attention(states)
+    expected = vector.float().reshape(2, 1, 3).expand(2, 2, 2, 3)
+    torch.testing.assert_close(changed, expected)
+
+
+def test_padded_positions_of_a_core_do_not_count() -> None:
+    """GIVEN a change at a padded position only THEN the core's output counts as unchanged."""
+
+    def change(features: Tensor) -> Tensor:
+        changed = features.clone()
+        changed[1, 1] += 5
+        return changed
+
+    attention, effect = Attention(), Effect()
+    with ablated(FunctionCall(SDPA, attention), change, CORE_MASK, effect):
+        attention(core_states())
+    assert effect.relative_change == 0.0

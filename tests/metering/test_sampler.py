@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.metering.sampler import MAXIMUM_FAILURES, PAUSE_S, TICKS_TO_LEARN, Pace, watch
+from energyscope.metering import sampler
+from energyscope.metering.binding import LostGpuError
+from energyscope.metering.sampler import PAUSE_S, TICKS_TO_LEARN, Pace, watch, watch_power
 
 
-def collect(values):
-    """Run the loop over a script of readings; an exception in it is raised by the read."""
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch):
+    """Failed reads are tried again without a pause."""
+    monkeypatch.setattr(sampler, "FAILURE_PAUSE_S", 0.0)
+
+
+def collect(values, loop=watch):
+    """Run a loop over a script of readings; an exception in it is raised by the read."""
     records, script = [], iter(values)
     remaining = len(values)
 
@@ -20,7 +28,7 @@ def collect(values):
             raise value
         return value
 
-    watch(read, lambda: {"power_w": 1.0}, records.append, lambda: remaining > 0)
+    loop(read, lambda: {"power_w": 1.0}, records.append, lambda: remaining > 0)
     return records
 
 
@@ -49,10 +57,38 @@ def test_a_fall_is_marked_as_a_reset():
     assert [record["reset"] for record in collect([5, 3, 4])] == [True, False]
 
 
-def test_a_lost_gpu_ends_the_watch_with_the_reason():
-    """WHEN reads keep failing THEN the last record says that the counter was lost."""
-    records = collect([5, *[OSError("GPU is lost")] * (MAXIMUM_FAILURES + 5)])
-    assert records == [{"lost": "GPU is lost"}]
+def test_reads_that_keep_failing_end_the_watch_with_the_reason():
+    """WHEN reads fail for two seconds THEN the last record says that the source was lost."""
+    records = collect([5, *[OSError("busy")] * (sampler.MAXIMUM_FAILURES + 5)])
+    assert records == [{"lost": "busy"}]
+
+
+def test_a_lost_gpu_ends_the_watch_at_once():
+    """WHEN the driver says that the GPU is gone THEN nothing is read again."""
+    records = collect([5, LostGpuError("the GPU is gone"), 6, 7])
+    assert records == [{"lost": "the GPU is gone"}]
+
+
+def test_the_first_power_is_reported_at_once():
+    """An integral begins with the first reading, and a change follows as soon as it is seen."""
+    records = collect([100.0, 100.0, 120.0, 120.0], watch_power)
+    assert [record["reading_w"] for record in records] == [100.0, 120.0]
+    assert records[0]["before_s"] == records[0]["after_s"]
+    assert records[1]["before_s"] < records[1]["after_s"]
+
+
+def test_a_steady_power_is_reported_again_and_again(monkeypatch):
+    """WHEN the power never changes THEN it is reported all the same, so that no gap is seen in it."""
+    monkeypatch.setattr(sampler, "POWER_PAUSE_S", 0.01)
+    records = collect([100.0] * 50, watch_power)
+    assert 2 <= len(records) <= 4
+    assert all(record["before_s"] == record["after_s"] for record in records)
+
+
+def test_a_power_read_that_fails_is_left_out():
+    """A failed read is neither a power of 0 nor an end."""
+    records = collect([100.0, OSError("busy"), 120.0], watch_power)
+    assert [record["reading_w"] for record in records] == [100.0, 120.0]
 
 
 def learned(period_s=0.1):

@@ -15,8 +15,9 @@ from energyscope.errors import ModelError
 from energyscope.replay.bypass import bypassed
 from energyscope.replay.capture import Capture, capture, forward_inputs
 from energyscope.replay.replayer import Replayer
+from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import MAXIMUM_COPIES, copies_needed, footprint_bytes, own_round
-from energyscope.replay.subjects import Rig, subjects
+from energyscope.replay.subjects import subjects
 
 FAMILIES = ("distilbert", "gpt2", "llama")
 CPU = torch.device("cpu")

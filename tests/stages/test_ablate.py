@@ -364,3 +364,27 @@ def test_broken_model_is_refused() -> None:
         next(model.parameters()).fill_(torch.nan)
     with pytest.raises(ModelError, match="not finite"):
         ablate(model, tree, evaluation("next-token", sentences()))
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_attention_core_is_worth_what_its_projection_makes_of_it(name: str) -> None:
+    """WHEN the core is zeroed THEN the attention puts out its projection's bias; without one, it is as removed."""
+    model, tree, adapter = family(name)
+    result = ablate(model, tree, evaluation(adapter.task, sentences()), methods=("zero",))
+    for core in (one for one in tree if one.kind == "attention.core"):
+        row = row_of(result, core.name, "kl")
+        assert row.valid
+        assert value(result, core.name, "output_change") == 1.0
+        # gpt2's projections have a bias of zero where nothing has been trained
+        assert row.value == pytest.approx(value(result, str(core.parent), "kl"))
+    assert hooks(model) == 0
+
+
+def test_a_core_that_the_model_does_not_call_proves_nothing() -> None:
+    """GIVEN an attention without scaled dot product attention THEN the core's rows are invalid and say why."""
+    model, _, adapter = family("gpt2")
+    model.set_attn_implementation("eager")  # type: ignore[operator]
+    tree = component_tree(model, adapter, "fine")
+    result = ablate(model, tree, evaluation(adapter.task, sentences()), methods=("zero",))
+    row = row_of(result, "transformer.h.0.attn.core", "kl")
+    assert (row.valid, row.value, row.reasons) == (False, None, "it was not called in the forward pass")

@@ -9,17 +9,11 @@ import pytest
 import tiny_models
 
 from energyscope.loading import load_model
+from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
-from energyscope.stages.profile import (
-    ProfileSettings,
-    bystanders_of,
-    expected_seconds,
-    idle_power,
-    passes_of,
-    profile,
-    recover,
-    slow_windows,
-)
+from energyscope.stages.profile import ProfileSettings, profile, recover
+from energyscope.stages.records import idle_power, passes_of
+from energyscope.stages.session import Effort
 from energyscope.workloads import profile_inputs
 
 PASSES = 3
@@ -31,12 +25,12 @@ def measured(request, tmp_path_factory):
     folder = tiny_models.save_model(tmp_path_factory.mktemp("model"), request.param)
     loaded = load_model(str(folder))
     entries, steps = [], []
-    with ModelledMeter(65.0) as meter:
+    with MeterGroup([ModelledMeter(65.0)]) as meter:
         books = profile(
             loaded,
             profile_inputs(loaded, sequence_length=8),
             meter,
-            ProfileSettings(granularity="fine", passes=PASSES, window_s=0.03),
+            ProfileSettings(granularity="fine", effort=Effort(PASSES, window_s=0.03, budget_s=0.1)),
             journal=entries.append,
             progress=lambda *step: steps.append(step),
         )
@@ -105,32 +99,6 @@ def test_progress_counts_up_to_its_total(measured):
     assert all(one[2] < one[3] for one in measured[2])
     assert done[-1] == measured[2][-1][3] - 1
     assert any("glue" in step[1] for step in measured[2])
-
-
-def test_other_users_are_listed_once():
-    """Bystanders of several passes are named once."""
-    entries = [{"stage": "profile", "pass": 0, "bystanders": ["process 7"]}] * 2
-    assert bystanders_of(entries) == ["process 7"]
-
-
-def test_the_expected_time_grows_with_passes():
-    """Twice the passes take twice the time."""
-    plan = [object()] * 50
-    short, long = (expected_seconds(plan, ProfileSettings(passes=passes), 0.4) for passes in (5, 10))
-    assert long == pytest.approx(2 * short, rel=0.01)
-
-
-def test_stalled_windows_are_found_slowest_first():
-    """Windows over 25 % slower than their subject's median are taken again, the slowest first, up to a limit."""
-
-    def entry(subject, number, time_us):
-        return {"subject": subject, "pass": number, "window": {"time_us": time_us}}
-
-    entries = [entry("a", number, time_us) for number, time_us in enumerate((100, 101, 100, 130, 104))]
-    entries += [entry("b", number, time_us) for number, time_us in enumerate((50, 50, 50, 51, 70))]
-    assert slow_windows(entries, limit=10) == [("b", 4), ("a", 3)]
-    assert slow_windows(entries[:3] + entries[4:], limit=10) == [("b", 4)]
-    assert slow_windows(entries, limit=1) == [("b", 4)]
 
 
 def test_a_repeated_window_replaces_the_first(measured):

@@ -1,0 +1,141 @@
+"""The meters of all devices that a model occupies: their energies are summed, and listed one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from energyscope.metering.estimate import Window, estimate_window
+from energyscope.metering.meter import Meter
+from energyscope.metering.ticks import Calls, mean_power
+
+LOOK_BACK_S = 3.0  # ticks before a window that sharpen its grid
+
+
+class MeterGroup:
+    """One meter for each device, started and stopped together."""
+
+    def __init__(self, meters: Sequence[Meter]) -> None:
+        self.meters = list(meters)
+        self.name = self.meters[0].name
+        self.modelled = any(meter.modelled for meter in self.meters)
+        self._stack = ExitStack()
+
+    @property
+    def window_s(self) -> float:
+        """The shortest replay (s) from which every meter gives a good estimate; known once they are started."""
+        return max(meter.window_s + meter.settle_s for meter in self.meters)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as starting:
+            for meter in self.meters:
+                starting.enter_context(meter)
+            self._stack = starting.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def windows(self, calls: Calls) -> list[Window]:
+        """Return each device's window of one replay, in the order of the meters."""
+        begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
+        return [
+            estimate_window(meter.ticks(begin - LOOK_BACK_S, end), calls, settle_s=meter.settle_s)
+            for meter in self.meters
+        ]
+
+    def idle_w(self, begin_s: float, end_s: float) -> float | None:
+        """Return the devices' mean power together (W) between two times (s); None if one is unknown."""
+        powers = [mean_power(meter.ticks(begin_s, end_s), begin_s, end_s) for meter in self.meters]
+        known = [power for power in powers if power is not None]
+        return sum(known) if len(known) == len(powers) else None
+
+    def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
+        """Return every device's state at its ticks, with the device's name."""
+        return [
+            {**state, "device": meter.device} for meter in self.meters for state in meter.states(begin_s, end_s)
+        ]
+
+    def bystanders(self, own_bytes: int | None = None) -> list[str]:
+        """Return what else uses the devices, a sentence each; ``own_bytes`` is held on the first."""
+        found = [meter.bystanders(own_bytes if meter is self.meters[0] else 0) for meter in self.meters]
+        several = len(self.meters) > 1
+        return [
+            f"{meter.device}: {one}" if several else one
+            for meter, sentences in zip(self.meters, found, strict=True)
+            for one in sentences
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is known of the first sensor, and of every one where there are several."""
+        described = [{"device": meter.device, **meter.describe()} for meter in self.meters]
+        return described[0] if len(described) == 1 else {**described[0], "devices": described}
+
+
+def together(windows: Sequence[Window]) -> Window:
+    """Return the window of several devices as one: energy and power are sums, None if any is unknown."""
+    if len(windows) == 1:
+        return windows[0]
+    energy = _sum([window.energy_mj for window in windows])
+    return Window(
+        energy_mj=energy,
+        time_us=_mean([window.time_us for window in windows]),
+        power_w=_sum([window.power_w for window in windows]),
+        naive_mj=_sum([window.naive_mj for window in windows]),
+        ticks=sum(window.ticks for window in windows),
+        calls=windows[0].calls,
+        seconds=windows[0].seconds,
+        reason="; ".join(sorted({window.reason for window in windows if window.reason})) or None,
+        timing_share=_joint_share(windows, energy),
+    )
+
+
+def less(both: Window, rest: Window) -> Window:
+    """Return the window of a call alone, from that of a call with a pause behind it and that of the pause."""
+    energy, time_us = _minus(both.energy_mj, rest.energy_mj), _minus(both.time_us, rest.time_us)
+    spoilt = energy is not None and energy <= 0
+    return Window(
+        energy_mj=None if spoilt else energy,
+        time_us=time_us,
+        power_w=None if not energy or not time_us or spoilt else energy * 1e3 / time_us,
+        naive_mj=_minus(both.naive_mj, rest.naive_mj),
+        ticks=min(both.ticks, rest.ticks),
+        calls=both.calls,
+        seconds=both.seconds + rest.seconds,
+        reason="the pauses took all of the energy" if spoilt else both.reason or rest.reason,
+        timing_share=_difference_share(both, rest, energy),
+    )
+
+
+def _difference_share(both: Window, rest: Window, energy_mj: float | None) -> float | None:
+    if not energy_mj:
+        return None
+    parts = [(one.timing_share or 0.0) * (one.energy_mj or 0.0) for one in (both, rest)]
+    return math.hypot(*parts) / abs(energy_mj)
+
+
+def _minus(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b
+
+
+def _joint_share(windows: Sequence[Window], energy_mj: float | None) -> float | None:
+    """Return the relative deviation of a sum: the devices' counters tick independently."""
+    if not energy_mj:
+        return None
+    parts = [(window.timing_share or 0.0) * (window.energy_mj or 0.0) for window in windows]
+    return math.hypot(*parts) / energy_mj
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

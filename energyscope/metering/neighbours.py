@@ -1,0 +1,91 @@
+"""Who else uses the GPU: by process, by utilisation and by memory, since each of them can be blind.
+
+Containers hide the ids of processes outside, and some number our own differently: a process list that does not
+name us while we hold memory is not trusted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+BUSY = 0.05
+GROWN_BYTES = 256 << 20
+CONTEXT_BYTES = 1 << 30  # a CUDA context and its libraries: ours, but in no count of tensors
+HIDDEN = "the GPU's process list does not name us (a container?): other users are looked for by use and memory"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a board says of its users; None where it does not say. ``utilisation`` is 0 to 1."""
+
+    processes: list[int] | None
+    utilisation: float | None
+    memory_used_bytes: int | None
+
+
+class Neighbours:
+    """Looks for other users of one GPU, from one check to the next."""
+
+    def __init__(self, look: Callable[[], Usage]) -> None:
+        self._look = look
+        self._foreign_bytes: int | None = None  # used by others at the last check
+        self._opened_bytes = look().memory_used_bytes
+        self.notes: list[str] = []
+
+    def found(self, own_bytes: int | None) -> list[str]:
+        """Return a sentence for each sign of another user; nothing of ours may be running.
+
+        ``own_bytes`` is the device memory that this process holds; None where it is not known.
+        """
+        usage = self._look()
+        return [*self._by_process(usage, own_bytes), *_by_use(usage), *self._by_memory(usage, own_bytes)]
+
+    def _by_process(self, usage: Usage, own_bytes: int | None) -> list[str]:
+        if usage.processes is None:
+            return []
+        ours = own_processes()
+        if own_bytes and not ours.intersection(usage.processes):
+            if HIDDEN not in self.notes:
+                self.notes.append(HIDDEN)
+            return []
+        return [f"process {pid} also uses this GPU" for pid in usage.processes if pid not in ours]
+
+    def _by_memory(self, usage: Usage, own_bytes: int | None) -> list[str]:
+        """Report memory that is not ours and grew since the last check, or since the meter was opened."""
+        if usage.memory_used_bytes is None or own_bytes is None:
+            return []
+        foreign, before, allowed = usage.memory_used_bytes - own_bytes, self._foreign_bytes, GROWN_BYTES
+        self._foreign_bytes = foreign
+        if before is None:
+            before, allowed = self._opened_bytes, GROWN_BYTES + CONTEXT_BYTES
+        if before is None or foreign - before <= allowed:
+            return []
+        grown_mib = (foreign - before) / 2**20
+        return [f"memory that is not ours grew by {grown_mib:.0f} MiB: someone else uses this GPU"]
+
+
+def _by_use(usage: Usage) -> list[str]:
+    if usage.utilisation is None or usage.utilisation <= BUSY:
+        return []
+    return [f"the GPU was {usage.utilisation:.0%} busy while nothing of ours ran"]
+
+
+def own_processes() -> set[int]:
+    """Return the ids of this process and of all that it started, directly or not."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # the name in parentheses may hold anything; the parent is the second word after it
+            parent = int(entry.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            continue  # it ended while we looked
+        children.setdefault(parent, []).append(int(entry.parent.name))
+    found, waiting = set(), [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        found.add(pid)
+        waiting += children.get(pid, [])
+    return found

@@ -1,0 +1,143 @@
+"""What the meters have in common whose readings come from a process of their own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from energyscope.metering.binding import binding_problem
+from energyscope.metering.board import Board
+from energyscope.metering.neighbours import Neighbours, Usage
+from energyscope.metering.ticks import Array, Ticks, sensor_facts
+from energyscope.metering.watcher import Watcher
+
+FIRST_TICKS_S = 1.0
+FIRST_TICKS_TIMEOUT_S = 15.0
+
+Record = dict[str, Any]
+
+
+class WatchedMeter:
+    """A meter over a watching process; it is a context manager, and keeps every record it got.
+
+    ``choice`` says why this meter was taken; ``notes`` what a reader of its joules must know.
+    """
+
+    name = ""
+    modelled = False
+    settle_s = 0.0
+    window_s = 0.42
+
+    def __init__(self, device: str, command: Sequence[str], neighbours: Neighbours, notes: Sequence[str]) -> None:
+        self.device = device
+        self.choice = f"{self.name}: asked for"
+        self.notes = list(notes)
+        self.records: list[Record] = []
+        self._neighbours = neighbours
+        self._watcher = Watcher(command)
+
+    def __enter__(self) -> Self:
+        self._watcher.start()
+        try:
+            self._await_first_ticks()
+        except BaseException:
+            self._watcher.stop()
+            raise
+        return self
+
+    def _await_first_ticks(self) -> None:
+        begin = time.monotonic()
+        while time.monotonic() - begin < FIRST_TICKS_TIMEOUT_S:
+            time.sleep(0.05)
+            self._drain()
+            if self.records and time.monotonic() - self.records[0]["after_s"] >= FIRST_TICKS_S:
+                break
+        self._check_first_ticks()
+
+    def _check_first_ticks(self) -> None:
+        """Look at the first second of ticks: refuse, or learn from them."""
+        raise NotImplementedError
+
+    def prove(self) -> str:
+        """Return a sentence on why this meter can be used here, before it is started.
+
+        Raises:
+            MeterError: it cannot.
+
+        """
+        raise NotImplementedError
+
+    def _drain(self) -> None:
+        for record in self._watcher.drain():
+            self.records.append(self._completed(record))
+
+    def _completed(self, record: Record) -> Record:
+        """Return a record with ``energy_mj`` and ``reset``; the ones before it are in ``records`` by then."""
+        return record
+
+    def ticks(self, begin_s: float, end_s: float) -> Ticks:
+        self._drain()
+        first = bisect_left(self.records, begin_s, key=_time_s)
+        return _as_ticks(self.records[first : bisect_right(self.records, end_s, key=_time_s)])
+
+    def states(self, begin_s: float, end_s: float) -> list[Record]:
+        first = bisect_left(self.records, begin_s, key=_after_s)
+        return self.records[first : bisect_right(self.records, end_s, key=_after_s)]
+
+    def bystanders(self, own_bytes: int | None = None) -> list[str]:
+        return self._neighbours.found(own_bytes)
+
+    def describe(self) -> dict[str, Any]:
+        costs = [record["read_s"] for record in self.records if record.get("read_s") is not None]
+        return {
+            "meter": self.name,
+            "modelled": False,
+            "watts": None,
+            "choice": self.choice,
+            **sensor_facts(_as_ticks(self.records)),
+            "read_cost_s": float(np.median(costs)) if costs else None,
+            "notes": [*self.notes, *self._neighbours.notes],
+        }
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watcher.stop()
+
+
+def _time_s(record: Record) -> float:
+    return float(record["before_s"] + record["after_s"]) / 2
+
+
+def _after_s(record: Record) -> float:
+    return float(record["after_s"])
+
+
+def _as_ticks(records: Sequence[Record]) -> Ticks:
+    def column(name: str) -> Array:
+        return np.array([record[name] for record in records], dtype=float)
+
+    reset = np.array([record["reset"] for record in records], dtype=bool)
+    return Ticks(column("before_s"), column("after_s"), column("energy_mj"), reset)
+
+
+def sampler_command(uuid: str, source: str) -> list[str]:
+    """Return the command of the process that watches a GPU's energy counter or one of its power fields."""
+    return [sys.executable, "-m", "energyscope.metering.sampler", uuid, source]
+
+
+def board_neighbours(board: Board) -> Neighbours:
+    """Return who else uses a board, as NVML sees it."""
+    return Neighbours(lambda: Usage(processes=board.processes(), **board.usage()))
+
+
+def binding_notes() -> list[str]:
+    """Return what is wrong with the installed binding, if anything, as notes."""
+    problem = binding_problem()
+    return [problem] if problem else []

@@ -1,0 +1,50 @@
+"""What a model and its components are given inside of a CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from energyscope.components import ComponentTree
+from energyscope.replay.capture import Capture, capture, cloned
+from energyscope.replay.graphs import GraphRound
+
+
+def capture_in_graph(
+    tree: ComponentTree, inputs: Mapping[str, torch.Tensor], device: torch.device
+) -> dict[str, Capture]:
+    """Keep what every component is given inside of a CUDA graph of the whole model.
+
+    A model may do otherwise there than in eager execution: what it decides by looking at values on the device
+    (whether a mask masks anything) it cannot decide in a graph. Components must be replayed on the same inputs.
+
+    Raises:
+        NotCapturableError: the model as a whole cannot be held in a graph.
+
+    """
+    found: dict[str, Capture] = {}
+
+    def whole_model() -> None:
+        found.clear()
+        found.update(capture(tree, inputs))
+
+    with torch.inference_mode():
+        graph = GraphRound([whole_model], device, unrolled=False)
+        graph.launch()
+        torch.cuda.synchronize(device)
+        for one in found.values():  # out of the graph's own memory
+            one.args, one.kwargs, one.output = cloned(one.args), cloned(one.kwargs), cloned(one.output)
+    return found
+
+
+def without_full_mask(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Leave out an attention mask that masks nothing.
+
+    To find out that it masks nothing, a model would have to wait for the device, which a capture forbids: it
+    would then build and apply the whole mask, and run other attention kernels than it does in eager execution.
+    """
+    mask = inputs.get("attention_mask")
+    if mask is None or not bool((mask == 1).all()):
+        return dict(inputs)
+    return {name: tensor for name, tensor in inputs.items() if name != "attention_mask"}

@@ -1,0 +1,166 @@
+"""From the windows of one subject to its figures per call, with intervals. Pure functions."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from energyscope.metering.interval import Estimate, combine, spread
+
+Entry = Mapping[str, Any]
+
+HOST_BOUND = 0.02  # of a window that the host waits for the device; below it, the host is the bottleneck
+NOTHING = Estimate(0.0, 0.0, 0.0, 0)
+PAUSES = "replayed with pauses, which are subtracted: back to back it would run into the power cap"
+UNKNOWN = Estimate(None, None, None, 0)
+
+
+@dataclass
+class Measured:
+    """One subject's figures per call, over its windows: energies in mJ, time in us.
+
+    ``power_w`` and ``clock_mhz`` are means. ``empty`` says that it launches no work on the device at all.
+    ``guard`` holds what spoilt a window, ``reasons`` what else a reader should know.
+    """
+
+    energy: Estimate = UNKNOWN
+    static: Estimate = UNKNOWN
+    dynamic: Estimate = UNKNOWN
+    time: Estimate = UNKNOWN
+    power_w: float | None = None
+    naive_mj: float | None = None
+    clock_mhz: float | None = None
+    throttle: int | None = None
+    ticks: int = 0
+    passes: int = 0
+    spread: float | None = None
+    waited_share: float | None = None
+    empty: bool = False
+    devices_mj: list[float | None] = field(default_factory=list)
+    guard: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def host_bound(self) -> bool | None:
+        """Whether launching from the host, and not the device, sets the pace; None where it is not known."""
+        return None if self.waited_share is None else self.waited_share < HOST_BOUND
+
+
+def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Measured:
+    """Summarise one subject's entries; a window taken again replaces the one before it of its pass.
+
+    Args:
+        entries: in the order of the journal.
+        idle_w: the settled idle power (W); None leaves static and dynamic energy unknown.
+        first: the windows from whose spread the number of all was decided.
+
+    The spread is that of the windows as they were first taken.
+
+    """
+    if any(entry.get("empty") for entry in entries):
+        reasons = ["launches no work on the device"]
+        return Measured(NOTHING, NOTHING, NOTHING, NOTHING, empty=True, reasons=reasons)
+    refused = [entry["unavailable"] for entry in entries if "unavailable" in entry]
+    if refused:
+        return Measured(reasons=refused[:1])
+    rested = any("rest_us" in entry for entry in entries)
+    if rested:
+        entries = [entry for entry in entries if "rest_us" in entry]
+    by_pass = {entry["pass"]: entry for entry in entries}
+    kept = [by_pass[number] for number in sorted(by_pass)]
+    before = list({entry["pass"]: entry for entry in reversed(entries)}.values())
+    energies, times = _column(kept, "energy_mj"), _column(kept, "time_us")
+    static = [None if idle_w is None or time_us is None else idle_w * time_us / 1e3 for time_us in times]
+    dynamic = [None if a is None or b is None else a - b for a, b in zip(energies, static, strict=True)]
+    floor = mean([entry["window"].get("timing_share") for entry in kept]) or 0.0
+    return Measured(
+        energy=combine(energies, first=first, floor=floor),
+        static=combine(static, first=first),
+        dynamic=combine(dynamic, first=first),
+        time=combine(times, first=first),
+        power_w=mean(_column(kept, "power_w")),
+        naive_mj=mean(_column(kept, "naive_mj")),
+        clock_mhz=mean([entry.get("clock_mhz") for entry in kept]),
+        throttle=any_bits(entry.get("throttle") for entry in kept),
+        ticks=sum(_column(kept, "ticks")),
+        passes=len(kept),
+        spread=spread(_column(before, "energy_mj")),
+        waited_share=mean([entry.get("waited_share") for entry in kept]),
+        devices_mj=_by_device(kept),
+        guard=_sorted_union(entry.get("guard") or () for entry in kept),
+        reasons=[
+            *_sorted_union([entry["window"]["reason"]] for entry in kept),
+            *_again(len(entries) - len(kept)),
+            *([PAUSES] if rested else []),
+        ],
+    )
+
+
+def _column(entries: Sequence[Entry], name: str) -> list[Any]:
+    return [entry["window"][name] for entry in entries]
+
+
+def _by_device(entries: Sequence[Entry]) -> list[float | None]:
+    """Return the mean energy per call (mJ) on each device, where there are several."""
+    per_window = [entry["devices"] for entry in entries if "devices" in entry]
+    return [mean(column) for column in zip(*per_window, strict=True)]
+
+
+def _again(number: int) -> list[str]:
+    return [f"{number} windows taken again" if number > 1 else "1 window taken again"] if number else []
+
+
+def _sorted_union(groups: Iterable[Iterable[str | None]]) -> list[str]:
+    return sorted({one for group in groups for one in group if one})
+
+
+def any_bits(values: Iterable[int | None]) -> int | None:
+    """Return the union of bit sets, None where none is known."""
+    known = [value for value in values if value is not None]
+    return functools.reduce(operator.or_, known) if known else None
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of what is known, None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+@dataclass(frozen=True)
+class Term:
+    """``calls`` calls of one measured subject; negative ones are subtracted."""
+
+    key: str
+    calls: float
+    measured: Measured | None
+
+
+@dataclass(frozen=True)
+class Total:
+    """A sum with the half-width of its 95 % interval."""
+
+    value: float
+    half: float | None
+
+
+def total(terms: Sequence[Term], quantity: str) -> Total | None:
+    """Add up a quantity (``energy``, ``static``, ``dynamic`` or ``time``) over terms; None if one is unknown.
+
+    Terms of one subject (a kind's mean) are fully correlated: their half-widths add up before they are squared.
+    """
+    value = 0.0
+    halves: dict[str, float | None] = {}
+    for term in terms:
+        estimate: Estimate = UNKNOWN if term.measured is None else getattr(term.measured, quantity)
+        if estimate.mean is None:
+            return None
+        value += term.calls * estimate.mean
+        half = None if estimate.low is None or estimate.high is None else (estimate.high - estimate.low) / 2
+        so_far = halves.get(term.key, 0.0)
+        halves[term.key] = None if half is None or so_far is None else so_far + term.calls * half
+    known = [half for half in halves.values() if half is not None]
+    return Total(value, math.hypot(*known) if len(known) == len(halves) else None)

@@ -1,0 +1,141 @@
+"""What the entries of a profile's journal say. Pure functions over plain data."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Entry = Mapping[str, Any]
+
+MODEL = "node:model"
+THERMAL = 0x08 | 0x20 | 0x40 | 0x80  # NVML's hardware slow-down, thermal and power-brake bits
+POWER_CAP = 0x04
+CLOCKS_APART = 0.01
+
+
+def board(states: Sequence[Entry]) -> dict[str, Any]:
+    """Return the boards' mean SM clock (MHz), highest temperature (C), power limit (W) and all throttle bits."""
+    clocks = _known(states, "sm_clock_mhz")
+    throttle = _known(states, "throttle")
+    return {
+        "clock_mhz": sum(clocks) / len(clocks) if clocks else None,
+        "temperature_c": max(_known(states, "temperature_c"), default=None),
+        "power_limit_w": min(_known(states, "power_limit_w"), default=None),
+        "throttle": functools.reduce(operator.or_, throttle) if throttle else None,
+    }
+
+
+def _known(states: Sequence[Entry], key: str) -> list[Any]:
+    return [state[key] for state in states if state.get(key) is not None]
+
+
+def contamination(entry: Entry, before: Sequence[Entry]) -> list[str]:
+    """Return what spoilt a window, a sentence each: heat, a changed power limit, a counter at fault."""
+    found = []
+    if (entry.get("throttle") or 0) & THERMAL:
+        found.append("the GPU slowed down for heat or by a hardware limit")
+    limits = _known([*before, entry], "power_limit_w")
+    if entry.get("power_limit_w") is not None and entry["power_limit_w"] != limits[0]:
+        found.append(f"the power limit was changed from {limits[0]:g} W to {entry['power_limit_w']:g} W")
+    if entry["window"]["energy_mj"] is None and entry["window"].get("reason"):
+        found.append(entry["window"]["reason"])
+    return found
+
+
+def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:
+    """Whether the power cap held a window at lower clocks than the model's latest one, by more than 1 %."""
+    model = next((one for one in reversed(before) if one.get("subject") == MODEL and one.get("clock_mhz")), None)
+    clock = entry.get("clock_mhz")
+    capped = (entry.get("throttle") or 0) & POWER_CAP and entry["window"]["time_us"] is not None
+    return bool(capped and model and clock and clock < (1 - CLOCKS_APART) * model["clock_mhz"])
+
+
+def windows(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the entries that hold a window, of subjects that were given pauses only those with pauses."""
+    rested = {entry["subject"] for entry in entries if "rest_us" in entry}
+    return (
+        entry for entry in entries if "window" in entry and ("rest_us" in entry or entry["subject"] not in rested)
+    )
+
+
+def energies(entries: Sequence[Entry]) -> dict[str, list[float | None]]:
+    """Return each subject's energies per call (mJ) by pass; a window taken again replaces the one before."""
+    kept: dict[str, dict[int, float | None]] = defaultdict(dict)
+    for entry in windows(entries):
+        kept[entry["subject"]][entry["pass"]] = entry["window"]["energy_mj"]
+    return {key: [by_pass[number] for number in sorted(by_pass)] for key, by_pass in kept.items()}
+
+
+def slow_windows(entries: Sequence[Entry], *, limit: int, slow: float) -> list[tuple[str, int]]:
+    """Return (subject, pass) of windows ``slow`` times longer than their subject's median, the slowest first.
+
+    Only gross stalls: taking again whatever was a little slow would cut off a tail of the ordinary scatter, and
+    the interval would be too narrow.
+    """
+    times: dict[str, dict[int, float]] = defaultdict(dict)
+    for entry in windows(entries):
+        if entry["window"]["time_us"] is not None:
+            times[entry["subject"]][entry["pass"]] = entry["window"]["time_us"]
+    excess = [
+        (time_us / statistics.median(group.values()), key, number)
+        for key, group in times.items()
+        for number, time_us in group.items()
+    ]
+    stalled = sorted((one for one in excess if one[0] > slow), reverse=True)
+    return [(key, number) for _, key, number in stalled[:limit]]
+
+
+def beside_bystanders(entries: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
+    """Return every window with what else was found on the device in the idle time before or after it.
+
+    Replay itself fills the device, so other users can only be looked for while nothing of ours runs.
+    """
+    found: list[tuple[Entry, list[str]]] = []
+    waiting: list[Entry] = []
+    before: list[str] = []
+    for entry in entries:
+        if "window" in entry:
+            waiting.append(entry)
+        elif "bystanders" in entry:
+            found += [(window, sorted({*before, *entry["bystanders"]})) for window in waiting]
+            waiting, before = [], list(entry["bystanders"])
+    return [*found, *((window, before) for window in waiting)]
+
+
+def contaminated_windows(entries: Sequence[Entry]) -> list[tuple[str, int]]:
+    """Return (subject, pass) of the windows beside which something else used the device."""
+    return list(
+        dict.fromkeys((one["subject"], one["pass"]) for one, others in beside_bystanders(entries) if others)
+    )
+
+
+def idle_power(entries: Sequence[Entry]) -> float | None:
+    """Return the mean idle power (W) over the passes, None where it was not measured."""
+    known = _known(entries, "idle_w")
+    return sum(known) / len(known) if known else None
+
+
+def passes_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return each pass's idle power (W) and anchor (the whole model, mJ per forward pass)."""
+    found: dict[int, dict[str, Any]] = {}
+    for entry in entries:
+        if "pass" not in entry:
+            continue
+        row = found.setdefault(entry["pass"], {"index": entry["pass"], "idle_w": None, "anchor_mj": None})
+        if "idle_w" in entry:
+            row["idle_w"] = entry["idle_w"]
+        elif entry["subject"] == MODEL and "window" in entry:
+            row["anchor_mj"] = entry["window"]["energy_mj"]
+            row["begin_s"] = entry["begin_s"]
+            row["clock_mhz"] = entry["clock_mhz"]
+            row["temperature_c"] = entry["temperature_c"]
+    return [found[index] for index in sorted(found)]
+
+
+def bystanders_of(entries: Sequence[Entry]) -> list[str]:
+    """Return what else used the device during the profile, each once."""
+    return sorted({found for entry in entries for found in entry.get("bystanders", ())})

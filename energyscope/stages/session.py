@@ -1,0 +1,283 @@
+"""The passes of a profile: what is replayed when, and what is taken again.
+
+One pass, over the host's clock::
+
+    idle | model | shuffled subjects: a replay window each ... | idle | model | ...
+
+The first passes visit every subject. Then each subject's own spread says how many windows it needs for its
+interval to be as narrow as was asked for, and further passes visit only those that lack some.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from energyscope.metering.estimate import Window
+from energyscope.metering.group import MeterGroup, less, together
+from energyscope.metering.interval import windows_wanted
+from energyscope.metering.ticks import Calls
+from energyscope.replay.calls import Call
+from energyscope.replay.graphs import NotCapturableError
+from energyscope.replay.rig import Rig
+from energyscope.replay.subjects import Subject
+from energyscope.stages import records
+from energyscope.stages.ledger import ROOT
+from energyscope.stages.progress import Progress
+
+Journal = Callable[[Mapping[str, Any]], None]
+
+STAGE = "profile"
+SETTLE_S = 0.8  # power falls to idle within this after a load
+IDLE_S = 1.0
+PREHEAT_S = 5.0
+REWARM_S = 0.5
+SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
+REPEATED_SHARE = 0.08  # of all windows are taken again at most
+MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are many
+OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
+LAST_TICK_S = 0.008  # the sampler prints a tick a read later
+MEASURED_BUDGET_S = 6.0
+MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
+
+
+class Replays(Protocol):
+    """Runs a round of calls for some seconds; `Replayer` does it on a device."""
+
+    def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None: ...
+
+    def synchronize(self) -> None: ...
+
+    def own_bytes(self) -> int | None: ...
+
+
+class Clock(Protocol):
+    """A monotonic clock (s), that of the meter's ticks and of the calls."""
+
+    def now(self) -> float: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class HostClock:
+    """The host's own."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is spent on each component.
+
+    ``passes`` windows are taken of every subject, then as many more as its spread asks for to bring the
+    relative 95 % half-width to ``target_interval``, within ``budget_s`` seconds a subject (None: the meter's
+    usual). ``window_s`` None takes the meter's own.
+    """
+
+    passes: int = 5
+    target_interval: float = 0.01
+    budget_s: float | None = None
+    window_s: float | None = None
+
+    def window_for(self, meter_window_s: float) -> float:
+        return self.window_s or meter_window_s
+
+    def limit(self, meter_window_s: float, *, modelled: bool) -> int:
+        """Return the most windows of one subject."""
+        budget = self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
+        return max(self.passes, int(budget / (self.window_for(meter_window_s) + OVERHEAD_S)))
+
+
+@dataclass
+class Bench:
+    """What a session works with."""
+
+    rig: Rig
+    replayer: Replays
+    meter: MeterGroup
+    clock: Clock = field(default_factory=HostClock)
+
+
+class Session:
+    """The passes over one plan. Every finished window goes to ``keep`` before the next one starts."""
+
+    def __init__(self, bench: Bench, effort: Effort, keep: Journal, *, seed: int = 0) -> None:
+        self.bench = bench
+        self.effort = effort
+        self.meter = bench.meter
+        self.entries: list[Mapping[str, Any]] = []
+        self._keep = keep
+        self._shuffle = random.Random(seed)
+        self._unavailable: set[str] = set()
+        self._rest_s: dict[str, float] = {}
+        self.window_s = effort.window_for(bench.meter.window_s)
+
+    def keep(self, entry: Mapping[str, Any]) -> None:
+        self.entries.append(entry)
+        self._keep(entry)
+
+    def run(self, plan: Sequence[Subject], progress: Progress) -> None:
+        """Measure every subject of a plan, the model among them."""
+        anchor = next(subject for subject in plan if subject.key == f"node:{ROOT}")
+        others = [subject for subject in plan if subject is not anchor]
+        steps = _Steps(progress, total=len(others) * self.effort.passes + self.effort.passes + 1)
+        progress(STAGE, "preheating", 0, steps.total)
+        self._warm(anchor, PREHEAT_S)
+        number = 0
+        for number in range(self.effort.passes):
+            self._pass(number, anchor, others, steps)
+        while lacking := self._lacking(others, number + 1):
+            number += 1
+            steps.total += len(lacking) + 1
+            self._pass(number, anchor, lacking, steps)
+        self._measure(anchor, number + 1, steps)
+        self._retake(plan, records.slow_windows(self.entries, limit=self._retakes(steps.total), slow=SLOW), steps)
+        self._idle(number + 1)
+        self._redo(plan, steps)
+
+    def _pass(self, number: int, anchor: Subject, others: Sequence[Subject], steps: _Steps) -> None:
+        self._idle(number)
+        self._warm(anchor, REWARM_S)
+        self._measure(anchor, number, steps)
+        for subject in self._shuffle.sample(others, len(others)):
+            self._measure(subject, number, steps)
+
+    def _lacking(self, subjects: Sequence[Subject], done: int) -> list[Subject]:
+        """Return the subjects whose interval is still to be narrowed, by the spread of their first windows."""
+        limit = self.effort.limit(self.meter.window_s, modelled=self.meter.modelled)
+        energies = records.energies(self.entries)
+        return [
+            subject
+            for subject in subjects
+            if subject.key not in self._unavailable
+            and windows_wanted(
+                energies.get(subject.key, []),
+                target=self.effort.target_interval,
+                limit=limit,
+                first=self.effort.passes,
+            )
+            > done
+        ]
+
+    def _warm(self, anchor: Subject, seconds: float) -> None:
+        """Bring the board to its working temperature and clocks: at the start, and again after idling."""
+        if self.meter.modelled or anchor.key in self._unavailable:
+            return
+        with self.bench.rig.round(anchor) as round_:
+            try:
+                self.bench.replayer.run(round_, seconds)
+            except NotCapturableError as error:
+                self._give_up(anchor, 0, error)
+
+    def _retakes(self, total: int) -> int:
+        return int((MODELLED_REPEATED_SHARE if self.meter.modelled else REPEATED_SHARE) * total)
+
+    def _retake(self, plan: Sequence[Subject], again: Sequence[tuple[str, int]], steps: _Steps) -> None:
+        """Take windows again; the new one replaces the one before it of its pass."""
+        by_key = {subject.key: subject for subject in plan}
+        steps.total += len(again)
+        for key, number in again:
+            self._measure(by_key[key], number, steps)
+
+    def _redo(self, plan: Sequence[Subject], steps: _Steps) -> None:
+        """Repeat, once, the windows beside which something else was found to use the device."""
+        again = records.contaminated_windows(self.entries)
+        if again:
+            self._retake(plan, again, steps)
+            self._idle(max(number for _, number in again) + 1)
+
+    def _idle(self, number: int) -> None:
+        """Measure the idle power, with the context alive and power settled, and look for other users."""
+        if self.meter.modelled:
+            return
+        clock = self.bench.clock
+        self.bench.replayer.synchronize()
+        clock.sleep(SETTLE_S)
+        begin = clock.now()
+        clock.sleep(IDLE_S)
+        power = self.meter.idle_w(begin, clock.now())
+        others = self.meter.bystanders(self.bench.replayer.own_bytes())
+        self.keep({"pass": number, "idle_w": power, "bystanders": others})
+
+    def _measure(self, subject: Subject, number: int, steps: _Steps) -> None:
+        steps.next(subject.key)
+        if subject.key in self._unavailable:
+            return
+        try:
+            entry = self._window(subject, number)
+            if subject.key not in self._rest_s and records.slowed_by_cap(entry, self.entries):
+                self.keep(entry)
+                self._rest_s[subject.key] = entry["window"]["time_us"] / 1e6
+                entry = self._window(subject, number)
+            if entry.get("guard"):  # a contaminated window is taken again once, then kept as it is
+                self.keep(entry)
+                self.bench.clock.sleep(SETTLE_S)
+                entry = self._window(subject, number)
+        except NotCapturableError as error:
+            self._give_up(subject, number, error)
+            return
+        self.keep(entry)
+        if entry.get("empty"):
+            self._unavailable.add(subject.key)
+
+    def _give_up(self, subject: Subject, number: int, error: NotCapturableError) -> None:
+        self._unavailable.add(subject.key)
+        self.keep({"pass": number, "subject": subject.key, "unavailable": str(error)})
+
+    def _window(self, subject: Subject, number: int) -> dict[str, Any]:
+        """Replay a subject for a window; with pauses, and the pauses alone, where the power cap asks for them."""
+        rest_s = self._rest_s.get(subject.key)
+        with self.bench.rig.round(subject) as round_:
+            calls = self.bench.replayer.run(round_, self.window_s, rest_s=rest_s)
+        entry = {"pass": number, "subject": subject.key}
+        if calls is None:
+            return {**entry, "empty": True}
+        windows = self._read(calls)
+        begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
+        states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
+        if rest_s is not None and (pauses := self.bench.replayer.run([], self.window_s, rest_s=rest_s)):
+            windows = [less(both, rest) for both, rest in zip(windows, self._read(pauses), strict=True)]
+            entry["rest_us"] = rest_s * 1e6
+        found = {**entry, "begin_s": begin, "window": asdict(together(windows)), **records.board(states)}
+        found["waited_share"] = None if calls.waited_s is None else calls.waited_s / calls.seconds
+        if len(windows) > 1:
+            found["devices"] = [window.energy_mj for window in windows]
+        found["guard"] = records.contamination(found, self.entries)
+        return found
+
+    def _read(self, calls: Calls) -> list[Window]:
+        """Return each device's window, once the sampler has printed its last tick."""
+        if not self.meter.modelled:
+            clock = self.bench.clock
+            clock.sleep(max(0.0, float(calls.time_s[-1]) + LAST_TICK_S - clock.now()))
+        return self.meter.windows(calls)
+
+
+class _Steps:
+    def __init__(self, progress: Progress, total: int) -> None:
+        self.progress = progress
+        self.total = total
+        self.done = 0
+
+    def next(self, label: str) -> None:
+        what, _, name = label.partition(":")
+        self.progress(STAGE, {"glue": f"{name} (glue)", "without": f"model without {name}"}.get(what, name),
+                      self.done, self.total)  # fmt: skip
+        self.done += 1
+
+
+def expected_seconds(plan: Sequence[Subject], effort: Effort, meter_window_s: float, *, modelled: bool) -> float:
+    """Return about how long the passes over a plan take at least (s); calls longer than a window take longer.
+
+    Components that need more windows than the first passes add up to their budget each.
+    """
+    windows = (len(plan) - 1) * effort.passes + effort.passes + 1
+    fixed = 0.0 if modelled else PREHEAT_S + effort.passes * REWARM_S + (effort.passes + 1) * (SETTLE_S + IDLE_S)
+    return fixed + windows * (effort.window_for(meter_window_s) + OVERHEAD_S)

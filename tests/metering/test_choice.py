@@ -1,0 +1,127 @@
+"""The choice of a meter: by name, or the best that answers, with the reason; never silently a modelled one."""
+
+from __future__ import annotations
+
+import pytest
+from fake_nvml.nvidia_smi import install
+
+from energyscope.errors import MeterError, UsageError
+from energyscope.metering.choice import open_meter
+from energyscope.metering.devices import SLICE_NOTE
+
+STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200"
+NO_COUNTER = f"{STEADY}\nat 0 fail nvmlDeviceGetTotalEnergyConsumption 3"
+NO_POWER = f"{NO_COUNTER}\nat 0 fail nvmlDeviceGetFieldValues 3\nat 0 fail nvmlDeviceGetPowerUsage 3"
+SMI = {"uuid": "GPU-aaaa", "answers": {"name": "Fake H200", "power.draw": "200.0"}}
+
+
+@pytest.fixture(autouse=True)
+def without_command(tmp_path, monkeypatch):
+    """No nvidia-smi is on PATH unless a test installs one there."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_auto_takes_the_counter_and_says_why(fake_nvml):
+    """GIVEN a counter that ticks THEN auto takes it."""
+    fake_nvml(STEADY)
+    meter = open_meter("auto", gpu_uuid="GPU-aaaa")
+    assert meter.name == "nvml"
+    assert meter.describe()["choice"] == "nvml: the energy counter answers and ticks about every 0.1 s"
+
+
+@pytest.mark.parametrize("code", [3, 4])
+def test_without_a_readable_counter_auto_integrates_power(fake_nvml, code):
+    """GIVEN no counter, or none that we may read, THEN the power field is next, and the reason is kept."""
+    fake_nvml(NO_COUNTER.replace("Consumption 3", f"Consumption {code}"))
+    meter = open_meter("auto", gpu_uuid="GPU-aaaa")
+    reason = meter.describe()["choice"]
+    assert meter.name == "nvml-power"
+    assert reason.startswith(
+        "nvml-power: the instant power of NVML answers; the energy counter of this GPU cannot"
+    )
+    assert {3: "NVMLError_NotSupported", 4: "NVMLError_NoPermission"}[code] in reason
+
+
+def test_a_frozen_counter_is_passed_over(fake_nvml, monkeypatch):
+    """GIVEN a counter that exists but stands still THEN auto goes on to the next."""
+    monkeypatch.setattr("energyscope.metering.nvml.TICKING_TIMEOUT_S", 0.4)
+    fake_nvml(f"{STEADY}\nat 0 frozen 1")
+    meter = open_meter("auto", gpu_uuid="GPU-aaaa")
+    assert meter.name == "nvml-power"
+    assert "stands still" in meter.describe()["choice"]
+
+
+def test_the_command_is_the_last_resort(fake_nvml, tmp_path):
+    """GIVEN NVML without energy and power THEN nvidia-smi is taken where it reports power."""
+    fake_nvml(NO_POWER)
+    install(tmp_path, SMI)
+    meter = open_meter("auto", gpu_uuid="GPU-aaaa")
+    assert meter.name == "nvidia-smi"
+    assert meter.describe()["choice"].startswith(
+        "nvidia-smi: power.draw of nvidia-smi answers; the energy counter"
+    )
+
+
+def test_a_gpu_that_nothing_can_read_is_never_modelled_silently(fake_nvml):
+    """GIVEN no way to read the GPU THEN auto is an error that names each failure and --meter modelled."""
+    fake_nvml(NO_POWER)
+    with pytest.raises(MeterError, match=r"energy counter.*no power field.*nvidia-smi.*--meter modelled"):
+        open_meter("auto", gpu_uuid="GPU-aaaa")
+
+
+def test_without_nvml_the_command_still_works(fake_nvml, tmp_path):
+    """WHEN Python cannot reach NVML THEN auto and nvidia-smi use the command, and nvml says what is missing."""
+    fake_nvml("at 0 fail nvmlInit 9")
+    install(tmp_path, SMI)
+    assert open_meter("auto", gpu_uuid="GPU-aaaa").name == "nvidia-smi"
+    assert open_meter("nvidia-smi", gpu_uuid="GPU-aaaa", interval_s=0.5).interval_s == 0.5
+    with pytest.raises(MeterError, match="driver"):
+        open_meter("nvml", gpu_uuid="GPU-aaaa")
+
+
+@pytest.mark.parametrize(("name", "chosen"), [("nvml", "nvml"), ("nvml-power", "nvml-power")])
+def test_a_meter_by_name_is_that_meter(fake_nvml, name, chosen):
+    """What was asked for is opened, and the description says that it was asked for."""
+    fake_nvml(STEADY)
+    meter = open_meter(name, gpu_uuid="aaaa")
+    assert (meter.name, meter.device, meter.describe()["choice"]) == (chosen, "GPU-aaaa", f"{chosen}: asked for")
+
+
+def test_a_named_meter_is_never_replaced(fake_nvml):
+    """WHEN the counter cannot be read THEN --meter nvml fails."""
+    fake_nvml(NO_COUNTER)
+    with pytest.raises(MeterError, match="energy counter"):
+        open_meter("nvml", gpu_uuid="GPU-aaaa")
+
+
+@pytest.mark.parametrize("name", ["auto", "nvml", "nvml-power"])
+def test_a_slice_is_refused_or_measured_whole(fake_nvml, name):
+    """GIVEN a MIG slice THEN the meter asks for --whole-gpu, and with it measures and labels the parent."""
+    fake_nvml(f"{STEADY}\nat 0 mig_mode 1\nmig MIG-bbbb 1g.10gb")
+    with pytest.raises(MeterError, match=r"MIG slice.*--whole-gpu"):
+        open_meter(name, gpu_uuid="GPU-bbbb")
+    meter = open_meter(name, gpu_uuid="GPU-bbbb", whole_gpu=True)
+    assert meter.device == "GPU-aaaa"
+    assert SLICE_NOTE in meter.describe()["notes"]
+
+
+def test_auto_without_a_gpu_is_modelled():
+    """GIVEN a model on the CPU THEN auto models the joules and says so, and why."""
+    meter = open_meter("auto", gpu_uuid=None)
+    assert meter.modelled
+    assert "MODELLED" in meter.describe()["notes"][0]
+    assert "CPU" in meter.describe()["choice"]
+
+
+@pytest.mark.parametrize("name", ["nvml", "nvml-power", "nvidia-smi"])
+def test_measuring_meters_on_a_cpu_are_refused(name):
+    """A meter that measures GPUs is never replaced silently."""
+    with pytest.raises(UsageError, match="modelled"):
+        open_meter(name, gpu_uuid=None)
+
+
+@pytest.mark.parametrize("name", ["nvidia-smu", "recorded"])
+def test_unknown_meters_are_refused(name):
+    """A meter that cannot be used from the command line is refused in one line."""
+    with pytest.raises(UsageError, match="meter"):
+        open_meter(name, gpu_uuid=None)

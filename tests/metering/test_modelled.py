@@ -1,0 +1,33 @@
+"""The modelled meter's joules are time x stated watts, and say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from energyscope.errors import UsageError
+from energyscope.metering.estimate import estimate_window
+from energyscope.metering.modelled import ModelledMeter
+from energyscope.testing import steady_calls
+
+
+@pytest.mark.parametrize("watts", [0, -1, float("nan")])
+def test_watts_must_be_positive(watts):
+    """Zero, negative and undefined watts are refused."""
+    with pytest.raises(UsageError, match="above 0"):
+        ModelledMeter(watts)
+
+
+def test_modelled_energy_is_time_times_watts():
+    """Through the estimator, the modelled meter's energy is exactly time x watts."""
+    calls = steady_calls(100.0, 100.2, 1e-4)
+    found = estimate_window(ModelledMeter(50.0).ticks(97.0, 100.2), calls)
+    assert found.energy_mj == pytest.approx(50 * 1e-4 * 1e3, rel=1e-6)
+    assert found.power_w == pytest.approx(50)
+
+
+def test_it_says_what_it_is():
+    """The description says MODELLED and the watts that were stated."""
+    described = ModelledMeter(50.0).describe()
+    assert "MODELLED" in described["notes"][0]
+    assert "50 W" in described["notes"][0]
+    assert described["choice"] == "modelled: asked for"

@@ -1,0 +1,68 @@
+"""Readings of power become cumulative energy, and a gap in them is never energy."""
+
+from __future__ import annotations
+
+import pytest
+
+from energyscope.errors import MeterError
+from energyscope.metering.neighbours import Neighbours, Usage
+from energyscope.metering.power_meter import PowerMeter
+
+
+def meter(*, averaged=False, interval_s=0.1):
+    quiet = Neighbours(lambda: Usage(None, None, None))
+    return PowerMeter("GPU-a", ["true"], quiet, [], field="a field", averaged=averaged, interval_s=interval_s)
+
+
+def feed(power_meter, samples):
+    """Give a meter readings at (before, after, watts), all in one draught, and return what it made of them."""
+    keys = ("before_s", "after_s", "reading_w")
+    power_meter._watcher.drain = lambda: [dict(zip(keys, sample, strict=True)) for sample in samples]
+    power_meter._drain()
+    return power_meter.records
+
+
+def test_energy_is_given_for_the_very_moment_of_a_tick():
+    """A tick's bracket is closed: its energy is that of its middle."""
+    records = feed(meter(), [(0.0, 0.0, 100.0), (0.09, 0.11, 100.0)])
+    assert (records[1]["before_s"], records[1]["after_s"]) == (0.1, 0.1)
+    assert records[1]["energy_mj"] == pytest.approx(10_000)
+
+
+def test_a_gap_is_marked_like_a_reset():
+    """WHEN no reading came for seconds THEN what was drawn meanwhile is unknown, and marked so."""
+    records = feed(meter(), [(0.0, 0.0, 100.0), (0.2, 0.2, 100.0), (3.2, 3.2, 100.0), (3.4, 3.4, 100.0)])
+    assert [record["reset"] for record in records] == [False, False, True, False]
+
+
+def test_a_long_draught_is_not_a_gap():
+    """Readings that were fetched together after seconds follow each other without a gap."""
+    records = feed(meter(), [(0.1 * number, 0.1 * number, 100.0) for number in range(30)])
+    assert not any(record["reset"] for record in records)
+
+
+def test_slow_sampling_is_not_a_gap():
+    """Readings every two seconds, as asked for, are no gaps."""
+    records = feed(meter(interval_s=2.0), [(float(at), float(at), 100.0) for at in (0, 2, 4)])
+    assert not any(record["reset"] for record in records)
+
+
+@pytest.mark.parametrize(("averaged", "interval_s", "window_s"), [(False, 0.1, 0.1), (True, 0.1, 1.0)])
+def test_settling_covers_the_averaging_and_one_refresh(averaged, interval_s, window_s):
+    """A tick counts once the readings have forgotten the load before."""
+    made = meter(averaged=averaged, interval_s=interval_s)
+    assert made.settle_s == pytest.approx(window_s + 0.1)
+    assert made.window_s >= window_s + 0.2
+    assert made.describe()["averaging_s"] == window_s
+
+
+def test_an_averaged_field_is_said():
+    """The description says that the instant power was not to be had."""
+    assert "moving average" in meter(averaged=True).describe()["notes"][0]
+    assert meter().describe()["notes"] == []
+
+
+def test_no_reading_at_all_is_an_error():
+    """A source that never gives a power is an error that names another way."""
+    with pytest.raises(MeterError, match="--meter"):
+        meter()._check_first_ticks()

@@ -1,0 +1,73 @@
+"""Bypassing the attention core: the attention's calls of it return what was recorded."""
+
+from __future__ import annotations
+
+import pytest
+import tiny_models
+import torch
+from torch.nn import functional
+
+from energyscope.adapters import load_adapter
+from energyscope.components import ComponentTree, component_tree
+from energyscope.replay.bypass import bypassed
+from energyscope.replay.capture import Capture, capture
+
+
+@pytest.fixture(scope="module")
+def tree() -> ComponentTree:
+    torch.manual_seed(0)
+    model = tiny_models.model_class("llama")(tiny_models.config("llama")).eval()
+    return component_tree(model, load_adapter("llama"), "fine")
+
+
+@pytest.fixture(scope="module")
+def captures(tree: ComponentTree) -> dict[str, Capture]:
+    return capture(tree, {"input_ids": torch.arange(12).reshape(1, 12)})
+
+
+@torch.inference_mode()
+def logits(tree: ComponentTree, captures: dict[str, Capture]) -> torch.Tensor:
+    found: torch.Tensor = tree.root.module(**captures["model"].kwargs).logits
+    return found
+
+
+def test_a_bypassed_core_is_not_computed(tree: ComponentTree, captures: dict[str, Capture]) -> None:
+    """GIVEN another recorded output WHEN the core is bypassed THEN the attention goes on with that one."""
+    attention = "model.layers.1.self_attn"
+    one, core = captures[attention], captures[f"{attention}.core"]
+    zeros = torch.zeros_like(core.output)
+    with bypassed([(tree[f"{attention}.core"].module, zeros)]), torch.inference_mode():
+        output, _ = tree[attention].module(*one.args, **one.kwargs)
+    assert torch.equal(output, torch.zeros_like(output))  # no bias in its projections
+
+
+def test_each_layers_core_returns_its_own_record(tree: ComponentTree, captures: dict[str, Capture]) -> None:
+    """GIVEN the cores of all layers bypassed at once, in any order, THEN the model computes what it did."""
+    names = [component.name for component in tree if component.kind == "attention.core"]
+    records = [(tree[name].module, captures[name].output) for name in reversed(names)]
+    with bypassed(records):
+        assert torch.equal(logits(tree, captures), captures["model"].output.logits)
+
+
+def test_nested_bypasses_are_restored_one_by_one(tree: ComponentTree, captures: dict[str, Capture]) -> None:
+    """GIVEN one layer's bypass inside another's THEN leaving the inner one leaves the outer one in place."""
+    own = functional.scaled_dot_product_attention
+    first, second = (tree[f"model.layers.{layer}.self_attn.core"] for layer in (0, 1))
+    zeros = torch.zeros_like(captures[first.name].output)
+    with bypassed([(first.module, zeros)]):
+        outer = logits(tree, captures)
+        with bypassed([(second.module, zeros)]):
+            both = logits(tree, captures)
+        assert torch.equal(logits(tree, captures), outer)
+    expected = captures["model"].output.logits
+    assert len({found.sum().item() for found in (outer, both, expected)}) == 3
+    assert torch.equal(logits(tree, captures), expected)
+    assert functional.scaled_dot_product_attention is own
+
+
+def test_a_core_can_be_replayed_while_bypassed(tree: ComponentTree, captures: dict[str, Capture]) -> None:
+    """The component itself computes, while its caller's calls are answered from the record."""
+    name = "model.layers.0.self_attn.core"
+    one = captures[name]
+    with bypassed([(tree[name].module, torch.zeros_like(one.output))]), torch.inference_mode():
+        assert torch.equal(tree[name].module(*one.args, **one.kwargs), one.output)

@@ -1,0 +1,120 @@
+"""What is kept of the attention core: a function that the attention calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import tiny_models
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from energyscope.adapters import SDPA, Part, load_adapter
+from energyscope.components import ComponentTree, component_tree
+from energyscope.errors import ModelError
+from energyscope.replay.capture import Capture, capture, forward_inputs, not_called
+
+FAMILIES = ("distilbert", "gpt2", "llama")
+
+
+def tree_of(family: str, adapter: Any = None, **changes: Any) -> ComponentTree:
+    torch.manual_seed(0)
+    model = tiny_models.model_class(family)(tiny_models.config(family, **changes)).eval()
+    return component_tree(model, adapter or load_adapter(family), "fine")
+
+
+def inputs(*, padded: int = 0) -> dict[str, Tensor]:
+    ids = torch.arange(24).reshape(2, 12) % tiny_models.VOCABULARY
+    mask = torch.ones_like(ids)
+    mask[1, 12 - padded :] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def cores(tree: ComponentTree) -> list[str]:
+    return [component.name for component in tree if component.kind == "attention.core"]
+
+
+def replayed(tree: ComponentTree, name: str, one: Capture) -> Tensor:
+    with torch.inference_mode():
+        output: Tensor = tree[name].module(*one.args, **one.kwargs)
+    return output
+
+
+@pytest.mark.parametrize("padded", [0, 4])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_core_replays_to_the_same_output(family: str, padded: int) -> None:
+    """GIVEN any family, padded or not, WHEN its core runs alone THEN it returns what it did in the model."""
+    tree = tree_of(family)
+    captures = capture(tree, inputs(padded=padded))
+    assert len(cores(tree)) == 2
+    for name in cores(tree):
+        assert captures[name].calls == 1
+        torch.testing.assert_close(replayed(tree, name, captures[name]), captures[name].output, rtol=0, atol=0)
+
+
+def test_each_layers_core_has_its_own_inputs() -> None:
+    """GIVEN two layers THEN the second core's queries come from the second layer's projection."""
+    tree = tree_of("llama")
+    first, second = (capture(tree, inputs())[name].args[0] for name in cores(tree))
+    assert first.shape == second.shape == (2, 2, 12, 8)
+    assert not torch.equal(first, second)
+
+
+def test_a_cores_output_is_what_the_output_projection_is_given() -> None:
+    """The core's output, heads put side by side, is the input of the projection that follows it."""
+    tree = tree_of("llama")
+    captures = capture(tree, inputs(padded=3))
+    output = captures["model.layers.1.self_attn.core"].output
+    (given,) = captures["model.layers.1.self_attn.o_proj"].args
+    torch.testing.assert_close(output.transpose(1, 2).flatten(2), given, rtol=0, atol=0)
+
+
+def test_all_arguments_of_the_core_are_kept() -> None:
+    """Grouped queries and causality are flags of the call, a padding mask is a tensor: all are replayed."""
+    tree = tree_of("llama")
+    plain = capture(tree, inputs())[cores(tree)[0]].kwargs
+    masked = capture(tree, inputs(padded=4))[cores(tree)[0]].kwargs
+    assert plain["is_causal"]
+    assert plain["enable_gqa"]
+    assert plain["attn_mask"] is None
+    assert not masked["is_causal"]
+    assert masked["attn_mask"].shape == (2, 1, 12, 12)
+
+
+def test_the_function_is_its_own_after_the_pass() -> None:
+    """After the pass, also after one that failed inside an attention, all is as before."""
+    own, tree = functional.scaled_dot_product_attention, tree_of("gpt2")
+    capture(tree, inputs())
+    tree["transformer.h.1.attn.c_proj"].module.register_forward_pre_hook(lambda *_: {}["no output"])
+    with pytest.raises(KeyError, match="no output"):
+        capture(tree, inputs())
+    assert functional.scaled_dot_product_attention is own
+    assert not any("forward" in module.__dict__ for module in tree.root.module.modules())
+
+
+def test_an_optional_function_that_is_not_called_is_left_out() -> None:
+    """GIVEN an attention that multiplies by itself THEN it has no core, and the tree without it is complete."""
+    tree = tree_of("gpt2", attn_implementation="eager")
+    captures = capture(tree, inputs())
+    absent = not_called(tree, captures)
+    assert [component.name for component in absent] == cores(tree)
+    rest = tree.without([component.name for component in absent])
+    assert {component.name for component in rest} == set(captures)
+
+
+def test_a_function_that_must_be_called_is_an_error() -> None:
+    """GIVEN a function that is not optional WHEN its module does not call it THEN the error names it."""
+    gpt2 = load_adapter("gpt2")
+    wrong = Part("attention.core", "transformer.h.{layer}.mlp", "fine", function=SDPA)
+    tree = tree_of("gpt2", replace(gpt2, parts=(*gpt2.parts, wrong)))
+    with pytest.raises(ModelError, match=r"transformer\.h\.0\.mlp\.core was not called"):
+        capture(tree, inputs())
+
+
+def test_inputs_may_say_that_they_use_a_cache() -> None:
+    """GIVEN inputs that decide about the cache themselves THEN they are left as they are."""
+    model = tree_of("gpt2").root.module
+    assert forward_inputs(model, {"use_cache": True})["use_cache"] is True
+    assert forward_inputs(model, {})["use_cache"] is False

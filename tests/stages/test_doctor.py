@@ -1,0 +1,124 @@
+"""The doctor as a whole, on a CPU and on a fake NVML machine."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from sensor_stand_ins import IDLE_W, MACHINE, UUID, FakeLoad, hurry
+
+from energyscope.cli.doctor import sensor_lines
+from energyscope.metering import binding
+from energyscope.stages import doctor
+from energyscope.stages.doctor import examine
+
+
+@pytest.fixture
+def gpu(fake_nvml, monkeypatch):
+    """Return a function that makes the doctor meet a fake machine, with a load of its own."""
+
+    def make(script):
+        from energyscope.metering.board import Board
+
+        machine = fake_nvml(script)
+        monkeypatch.setattr(doctor, "pick_device", lambda device: torch.device("cuda", 0))
+        monkeypatch.setattr(doctor, "gpu_uuid", lambda device: UUID)
+        monkeypatch.setattr(doctor, "device_facts", lambda device: {"type": "cuda", **Board(UUID).facts()})
+        monkeypatch.setattr(doctor, "steady_load", lambda device: [])
+        monkeypatch.setattr(doctor, "Replayer", lambda device: FakeLoad(machine))
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
+        return machine
+
+    return make
+
+
+def test_a_cpu_is_modelled_and_that_is_no_failure():
+    """GIVEN no GPU THEN the verdict says MODELLED, and nothing is advised."""
+    found = examine("cpu")
+    assert "MODELLED" in found["verdict"]
+    assert found["sensor"] == {"meter": "modelled"}
+    assert found["advice"] == []
+
+
+def test_a_gpu_that_torch_cannot_use_is_said(fake_nvml, monkeypatch):
+    """GIVEN a GPU that NVML sees and torch does not THEN installing torch with CUDA is advised."""
+    fake_nvml(MACHINE)
+    monkeypatch.setattr(doctor, "pick_device", lambda device: torch.device("cpu"))
+    (sentence,) = examine("auto")["advice"]
+    assert "Fake H200" in sentence
+    assert "torch with CUDA" in sentence
+
+
+def test_a_healthy_gpu_in_short(gpu):
+    """GIVEN a GPU of its own THEN the short form finds the sensor, and nothing stands in the way."""
+    gpu(MACHINE + "at 0 persistence 1\n")
+    found = examine("auto", quick=True)
+    assert found["sensor"]["idle_w"] == pytest.approx(IDLE_W, rel=0.03)
+    assert found["advice"] == []
+    assert found["verdict"] == "Energy can be measured here: nothing stands in the way."
+    assert "power_fields" not in found["sensor"]
+
+
+def test_what_stands_in_the_way_is_listed(gpu):
+    """GIVEN another process, persistence off and a lowered limit THEN each is a sentence of advice."""
+    other = os.getppid()
+    gpu(f"{MACHINE}process {other} 500\nat 0 persistence 0\nat 0 limit_w 400\nat 0 default_limit_w 700\n")
+    found = examine("auto", quick=True)
+    for words in (f"process {other}", "persistence mode is off", "the power limit is 400 W"):
+        assert [sentence for sentence in found["advice"] if words in sentence], words
+    assert "with the reservations above" in found["verdict"]
+
+
+def test_without_a_counter_another_meter_is_named(gpu):
+    """GIVEN a board without a counter THEN the verdict names the meter that is used instead, the advice why."""
+    gpu(MACHINE + "at 0 persistence 1\nat 0 fail nvmlDeviceGetTotalEnergyConsumption 3\n")
+    found = examine("auto", quick=True)
+    assert "nvml-power" in found["verdict"]
+    assert [sentence for sentence in found["advice"] if "NotSupported" in sentence]
+
+
+def test_a_denied_board_is_a_verdict_and_no_error(gpu, monkeypatch):
+    """WHEN nothing may be read THEN the verdict says what failed and what to do."""
+    denied = "".join(
+        f"at 0 fail {what} 4\n"
+        for what in ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage", "field185", "field186")
+    )
+    gpu(MACHINE + denied)
+    monkeypatch.setenv("PATH", "/nonexistent")  # no nvidia-smi either
+    found = examine("auto", quick=True)
+    assert found["verdict"].startswith("Energy cannot be measured here")
+    assert "permit" in found["verdict"]
+    assert found["sensor"] == {}
+
+
+def test_mig_is_a_verdict_and_advice(gpu):
+    """GIVEN a GPU in MIG mode THEN it is said that only the whole GPU can be measured."""
+    gpu(MACHINE + "at 0 persistence 1\nat 0 mig_mode 1\n")
+    found = examine("auto", quick=True)
+    assert "MIG" in found["verdict"]
+    assert [sentence for sentence in found["advice"] if "--whole-gpu" in sentence]
+
+
+def test_a_shadowed_binding_is_said(gpu, monkeypatch):
+    """WHEN the deprecated package hides the binding THEN the advice says which to remove."""
+    gpu(MACHINE + "at 0 persistence 1\n")
+    monkeypatch.setattr(doctor, "binding_problem", lambda: binding.SHADOWED)
+    assert "pip uninstall pynvml" in examine("auto", quick=True)["advice"][0]
+
+
+@pytest.mark.slow
+def test_a_whole_examination(gpu, monkeypatch):
+    """GIVEN a healthy GPU THEN fields, agreement and polling are measured and shown, without a complaint."""
+    hurry(monkeypatch)
+    gpu(MACHINE + "at 0 persistence 1\n")
+    seen = []
+    found = examine("auto", 0.8, progress=lambda stage, label, done, total: seen.append((label, done, total)))
+    assert found["advice"] == []
+    assert set(found["sensor"]["power_fields"]) == {"instant", "average", "usage"}
+    lines = dict(sensor_lines(found["sensor"]))
+    assert "moving average over" in lines["power field average"]
+    assert "of the instant power" in lines["counter against power"]
+    assert "counted energy" in lines["polled: sampler"]
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+    assert len({total for _, _, total in seen}) == 1
