@@ -23,7 +23,7 @@ import torch
 
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
-from energyscope.metering.choice import DEFAULT_WATTS, open_meter
+from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, open_meter
 from energyscope.metering.estimate import estimate_window
 from energyscope.metering.ticks import Array, Calls, Ticks
 from energyscope.replay.capture import forward_inputs
@@ -98,11 +98,22 @@ def _forward(loaded: LoadedModel, workload: Workload) -> Any:
 class PowerLog:
     """Watches a device's energy counter while the ``with`` block runs; ``ticks`` are there afterwards.
 
-    On a CPU, or with ``meter="modelled"``, the joules are time x ``watts``, and ``modelled`` says so.
+    On a CPU, or with ``meter="modelled"``, the joules are time x ``watts``, and ``modelled`` says so. The
+    nvidia-smi meter samples every ``sample_interval_s`` (s); ``whole_gpu`` measures all of a GPU in MIG mode.
     """
 
-    def __init__(self, device: torch.device, *, meter: str = "auto", watts: float = DEFAULT_WATTS) -> None:
-        self.meter = open_meter(meter, gpu_uuid=gpu_uuid(device), watts=watts)
+    def __init__(
+        self,
+        device: torch.device,
+        *,
+        meter: str = "auto",
+        watts: float = DEFAULT_WATTS,
+        sample_interval_s: float = DEFAULT_INTERVAL_S,
+        whole_gpu: bool = False,
+    ) -> None:
+        self.meter = open_meter(
+            meter, gpu_uuid=gpu_uuid(device), watts=watts, interval_s=sample_interval_s, whole_gpu=whole_gpu
+        )
         self.modelled = self.meter.modelled
         self.ticks: Ticks | None = None
         self._begin = 0.0
@@ -132,5 +143,5 @@ def compute_energy(log: PowerLog, timing: Timing) -> Energy:
     """
     if log.ticks is None:
         raise UsageError("compute the energy after the PowerLog's with block has ended")
-    window = estimate_window(log.ticks, timing.calls)
+    window = estimate_window(log.ticks, timing.calls, settle_s=log.meter.settle_s)
     return Energy(window.energy_mj, window.power_w, window.ticks, log.modelled, window.reason)

@@ -35,6 +35,8 @@ ENDS: dict[str, tuple[str, float]] = {
     "transformer.ln_f": ("norm", 0.34),
     "lm_head": ("lm_head", 14.0),
 }
+PJ_PER_FLOP, NJ_PER_BYTE = {"lm_head": 4.0, "attention.core": 8.0}, 0.5
+NEW_COLUMNS = {"host_bound", "clock_mhz", "devices_mj"}
 IMPACTS = {"embedding": 5.1, "norm": 1.4, "attention": 0.9, "mlp": 0.6, "lm_head": 9.0, "layer": 1.2}
 
 
@@ -51,6 +53,8 @@ class Shape:
     glue: bool = True
     glue_share: float = 0.06
     unexplained_share: float = 0.02
+    old: bool = False  # as a version wrote it that knew neither work nor other methods
+    execution: str = "eager"
     rename: Callable[[str], str] = str
     seed: int = 7
 
@@ -70,9 +74,12 @@ def build_run(path: Path, shape: Shape | None = None, **sections: Any) -> Run:
     store = RunStore.create(path.name, path.parent)
     if shape.modelled:
         sections.setdefault("sensor", {"meter": "modelled", "modelled": True, "watts": 65.0, "idle_w": None})
-    store.document.update(document(path.name, **sections))
+    store.document.update(
+        _without_news(document(path.name, **sections)) if shape.old else _complete(shape, path.name, sections)
+    )
     rows = energy_rows(shape)
-    store.write_rows(schema.ENERGY_FILE, rows, schema.ENERGY_COLUMNS)
+    columns = [column for column in schema.ENERGY_COLUMNS if not shape.old or column not in NEW_COLUMNS]
+    store.write_rows(schema.ENERGY_FILE, rows, columns)
     if shape.impact:
         impacts = impact_rows(rows, shape)
         store.write_rows(schema.IMPACT_FILE, impacts, schema.IMPACT_COLUMNS)
@@ -83,6 +90,27 @@ def build_run(path: Path, shape: Shape | None = None, **sections: Any) -> Run:
         store.document["stages"]["correlate"] = {"state": "skipped", "reason": "there is no impact", "seconds": 0}
     store.update()
     return load_run(path)
+
+
+def _complete(shape: Shape, name: str, sections: dict[str, Any]) -> dict[str, Any]:
+    settings = {"execution": shape.execution, **sections.pop("settings", {})}
+    return document(name, settings=settings, **sections)
+
+
+def _without_news(complete: dict[str, Any]) -> dict[str, Any]:
+    """What a run.json lacks that was written before closures were judged and kinds left out."""
+    for section, keys in {
+        "settings": ("sampling", "layers", "target_interval"),
+        "sensor": ("choice", "tick_uncertainty_s"),
+    }.items():
+        for key in keys:
+            complete[section].pop(key, None)
+    for name in ("differential", "drift"):
+        complete.pop(name)
+    for entry in complete["closure"].values():
+        for key in [key for key in entry if key == "state" or key.startswith(("time_", "static_", "dynamic_"))]:
+            del entry[key]
+    return complete
 
 
 def energy_rows(shape: Shape) -> list[EnergyRow]:
@@ -97,6 +125,8 @@ def energy_rows(shape: Shape) -> list[EnergyRow]:
         _close(row, rows, shape)
     for row in rows:
         row.share_of_total = None if row.energy_mj is None else row.energy_mj / (rows[0].energy_mj or 1)
+        if not shape.old:
+            _add_work(row, rows[0], shape)
         row.component, row.parent = shape.rename(row.component), row.parent and shape.rename(row.parent)
     return rows
 
@@ -128,7 +158,7 @@ def _row(name: str, kind: str, layer: int | None, level: str, parent: str | None
          shape: Shape) -> EnergyRow:  # fmt: skip
     row = EnergyRow(
         component=name, kind=kind, layer=layer, level=level, parent=parent, phase="prefill", precision="fp32",
-        execution="eager", batch_size=1, context_length=128, device="cuda:0",
+        execution=shape.execution, batch_size=1, context_length=128, device="cuda:0",
         meter="modelled" if shape.modelled else "nvml", calls=1.0, energy_mj=None, energy_ci_low_mj=None,
         energy_ci_high_mj=None, static_mj=None, dynamic_mj=None, time_us=None, power_w=None,
         ticks=60, windows=6, passes=3, quality="A", parameters=1000, weight_bytes=4000,
@@ -158,6 +188,21 @@ def _close(row: EnergyRow, rows: list[EnergyRow], shape: Shape) -> None:
         row.glue_mj, row.unexplained_mj = glue, rest
         row.glue_ci_low_mj, row.glue_ci_high_mj = glue * 0.95, glue * 1.05
         row.glue_static_mj = None if shape.modelled else glue * 0.7
+
+
+def _add_work(row: EnergyRow, model: EnergyRow, shape: Shape) -> None:
+    """Work of the kind's usual price, and what simpler methods would have said; norms wait for the host."""
+    if row.energy_mj is None:
+        return
+    plain = row.kind in {"norm", "embedding", "mlp.activation"}
+    row.flops, row.bytes = (
+        0.0 if plain else row.energy_mj * 1e9 / PJ_PER_FLOP.get(row.kind, 2.0),
+        row.energy_mj * 1e6 / NJ_PER_BYTE,
+    )
+    row.proportional_mj = row.energy_mj * (1.5 if row.kind == "norm" else 0.97)
+    row.naive_mj = None if shape.modelled else row.energy_mj * (0.9 if row.kind == "lm_head" else 1.002)
+    row.differential_mj = row.energy_mj * 0.99
+    row.host_bound, row.clock_mhz = (row.kind == "norm", None if shape.modelled else 1980.0)
 
 
 def impact_rows(rows: list[EnergyRow], shape: Shape) -> list[ImpactRow]:
@@ -232,7 +277,7 @@ _DOCUMENT: dict[str, Any] = {
     "settings": {
         "model": "tiny-gpt2", "weights": "pretrained", "precision": "fp32", "device": "cuda", "granularity": "fine",
         "phase": "prefill", "batch_size": 1, "sequence_length": 128, "execution": "eager", "meter": "nvml",
-        "passes": 3, "window_s": 0.5, "methods": ["zero", "mean"], "max_examples": 200, "seed": 0, "data": None,
+        "passes": 3, "window_s": 0.5, "sampling": "replay", "layers": "mean", "target_interval": 0.01, "methods": ["zero", "mean"], "max_examples": 200, "seed": 0, "data": None,
     },
     "model": {
         "name": "tiny-gpt2", "adapter": "gpt2", "model_type": "gpt2", "task": "next-token", "metric": "perplexity",
@@ -248,6 +293,7 @@ _DOCUMENT: dict[str, Any] = {
     "device": {"type": "cuda", "name": "NVIDIA H200", "uuid": "GPU-1111", "index": 0, "l2_bytes": 52428800,
                "memory_bytes": 150000000000, "power_limit_w": 700.0},
     "sensor": {"meter": "nvml", "modelled": False, "watts": None, "tick_period_s": 0.1, "tick_jitter_s": 0.001,
+               "tick_uncertainty_s": 0.002, "choice": "nvml: the energy counter answers and rises",
                "read_cost_s": 0.0038, "energy_quantum_mj": 1.0, "idle_w": 118.2, "notes": ["read by its own process"]},
     "stages": {
         "load": {"state": "done", "reason": None, "seconds": 1.2},
@@ -256,14 +302,29 @@ _DOCUMENT: dict[str, Any] = {
         "correlate": {"state": "done", "reason": None, "seconds": 0.4},
     },
     "closure": {
-        "model": {"energy": 0.98, "energy_low": 0.965, "energy_high": 0.99, "time": 0.97, "static": 0.97,
-                  "dynamic": 0.985, "with_glue": True},
-        "layers": {"energy": 0.975, "energy_low": 0.96, "energy_high": 0.99, "time": 0.97, "static": 0.97,
-                   "dynamic": 0.98, "with_glue": True},
+        "model": {"energy": 0.98, "energy_low": 0.965, "energy_high": 0.99, "time": 0.97, "time_low": 0.95,
+                  "time_high": 0.99, "static": 0.97, "static_low": 0.95, "static_high": 0.99, "dynamic": 0.985,
+                  "dynamic_low": 0.97, "dynamic_high": 1.0, "with_glue": True, "state": "closed"},
+        "layers": {"energy": 1.08, "energy_low": 1.07, "energy_high": 1.09, "time": 1.05, "time_low": 1.03,
+                   "time_high": 1.07, "static": 1.05, "static_low": 1.03, "static_high": 1.07, "dynamic": 1.1,
+                   "dynamic_low": 1.08, "dynamic_high": 1.12, "with_glue": True, "state": "over-captured"},
     },
+    "differential": {
+        "mlp": {"energy_mj": 24.0, "low": 23.5, "high": 24.5, "replayed_mj": 24.3, "ratio": 1.0125,
+                "ratio_low": 0.985, "ratio_high": 1.04},
+        "lm_head": {"energy_mj": 12.0, "low": 11.8, "high": 12.2, "replayed_mj": 13.9, "ratio": 1.158,
+                    "ratio_low": 1.13, "ratio_high": 1.19},
+        "norm": {"energy_mj": 0.4, "low": -0.2, "high": 1.0, "replayed_mj": 3.2, "ratio": 8.0, "ratio_low": -4.0,
+                 "ratio_high": 20.0},
+    },
+    "drift": {"change": 0.002, "low": -0.004, "high": 0.008, "significant": False},
     "passes": [
-        {"index": 0, "idle_w": 118.2, "anchor_mj": 70.1, "anchor_low_mj": 69.8, "anchor_high_mj": 70.5},
-        {"index": 1, "idle_w": 118.4, "anchor_mj": 70.4, "anchor_low_mj": 70.0, "anchor_high_mj": 70.8},
+        {"index": 0, "idle_w": 118.2, "anchor_mj": 70.1, "anchor_low_mj": 69.8, "anchor_high_mj": 70.5,
+         "clock_mhz": 1980.0, "temperature_c": 41},
+        {"index": 1, "idle_w": 118.4, "anchor_mj": 70.4, "anchor_low_mj": 70.0, "anchor_high_mj": 70.8,
+         "clock_mhz": 1980.0, "temperature_c": 42},
+        {"index": 2, "idle_w": 118.3, "anchor_mj": 70.2, "anchor_low_mj": 69.9, "anchor_high_mj": 70.6,
+         "clock_mhz": 1980.0, "temperature_c": 42},
     ],
     "warnings": [],
 }  # fmt: skip

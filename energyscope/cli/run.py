@@ -44,14 +44,36 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         str, Option(help="eager, as most people run it; cuda-graph: without the host's launches.")
     ] = "eager",
     sampling: Annotated[
-        str, Option(help="replay; or triggered: read the meter around each component of ordinary passes.")
+        str,
+        Option(
+            help="replay: each component again and again; triggered: read the meter once around each component of "
+            "ordinary passes (no energy for what is shorter than its tick)."
+        ),
     ] = "replay",
     device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    gpu_id: Annotated[int | None, Option(min=0, help="The same as --device cuda:N.")] = None,
-    meter: Annotated[str, Option(help="auto, nvml, or modelled (time x stated watts).")] = "auto",
+    gpu_id: Annotated[
+        str,
+        Option(
+            metavar="ID[,ID...]",
+            help="GPUs to measure, by nvidia-smi's index, UUID (or its beginning) or MIG id; the model runs on "
+            "the first, and several are summed and listed [default: the GPU of --device].",
+        ),
+    ] = "",
+    whole_gpu: Annotated[
+        bool, Option("--whole-gpu", help="Under MIG, measure the whole GPU with all of its slices.")
+    ] = False,
+    meter: Annotated[
+        str,
+        Option(
+            help="auto: the best that answers; nvml (energy counter), nvml-power (integrated power), nvidia-smi, "
+            "or modelled (time x stated watts)."
+        ),
+    ] = "auto",
     watts: Annotated[float, Option(help="The modelled meter's watts.")] = 65.0,
     sample_interval: Annotated[float, Option(help="Seconds between the nvidia-smi meter's samples.")] = 0.1,
-    passes: Annotated[int, Option(help="Windows taken of each component before it may stop.")] = 5,
+    passes: Annotated[
+        int, Option(help="Windows taken of each component before it may stop (triggered: readings of each).")
+    ] = 5,
     target_interval: Annotated[
         float, Option(help="Relative 95 % half-width at which a component is measured no more.")
     ] = 0.01,
@@ -83,9 +105,10 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     """Measure a model's energy and impact, and write a report."""
     options: dict[str, Any] = {
         "granularity": granularity, "layers": layers, "precision": precision, "weights": weights, "phase": phase,
-        "execution": execution, "sampling": sampling, "device": _device(device, gpu_id), "meter": meter,
-        "watts": watts, "sample_interval_s": sample_interval, "passes": passes,
-        "target_interval": target_interval, "component_budget_s": component_budget, "window_s": window,
+        "execution": execution, "sampling": sampling, "device": device, "gpu_id": _words(gpu_id),
+        "whole_gpu": whole_gpu, "meter": meter, "watts": watts, "sample_interval_s": sample_interval,
+        "passes": passes, "target_interval": target_interval, "component_budget_s": component_budget,
+        "window_s": window,
         "methods": _words(methods), "stages": _words(stages), "batch_size": batch_size,
         "sequence_length": sequence_length, "data": data, "text_column": text_column,
         "label_column": label_column, "max_examples": max_examples, "seed": seed,
@@ -99,16 +122,6 @@ def command(  # noqa: PLR0917 - Typer passes options by name
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _device(device: str, gpu_id: int | None) -> str:
-    from energyscope.errors import UsageError
-
-    if gpu_id is None:
-        return device
-    if device not in {"auto", "cuda", f"cuda:{gpu_id}"}:
-        raise UsageError(f"--gpu-id {gpu_id} and --device {device} name different devices: give one of them")
-    return f"cuda:{gpu_id}"
 
 
 def _run(model: str, options: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
@@ -142,12 +155,42 @@ def _show_plan(model: str, options: dict[str, Any], *, as_json: bool) -> None:
 
 def _described(plan: Preview) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in plan.kinds.items() if kind != "model")
+    tokens = f"{plan.batch_size} x {plan.sequence_length} tokens a pass"
     lines = [
-        f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters",
+        f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters, {tokens}",
+        *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),
         f"{plan.components} components ({kinds})",
-        f"profile: {plan.windows} replay windows, about {plan.profile_seconds:.0f} s (long calls take longer)",
-        f"ablate: {plan.ablations} passes over the evaluation data",
+        *([] if "profile" in plan.skipped else _profile_lines(plan)),
+        *([] if "ablate" in plan.skipped else [_ablate_line(plan)]),
         *(f"{stage}: skipped ({reason})" for stage, reason in plan.skipped.items()),
         "nothing was loaded or measured (--dry-run)",
     ]
     return "\n".join(lines)
+
+
+WHAT = {
+    "node": "{} by themselves",
+    "group": "{} kinds as their mean over layers",
+    "glue": "{} times what a parent does besides its children",
+    "without": "{} times the model without a kind (differential)",
+}
+
+
+def _profile_lines(plan: Preview) -> list[str]:
+    if plan.sampling == "triggered":
+        seconds = _duration(plan.profile_seconds)
+        return [f"profile: reads around {plan.windows} calls of components, about {seconds} besides the passes"]
+    counted = [text.format(plan.subjects[what]) for what, text in WHAT.items() if what in plan.subjects]
+    longest = f"up to {_duration(plan.profile_seconds_most)} where all need more windows; long calls take longer"
+    return [
+        f"profile: {', '.join(counted)}",
+        f"profile: {plan.windows} replay windows, about {_duration(plan.profile_seconds)} ({longest})",
+    ]
+
+
+def _ablate_line(plan: Preview) -> str:
+    return f"ablate: {plan.ablations} passes over the evaluation data, and those of the unchanged model"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -30,7 +30,7 @@ def pick_device(name: str) -> torch.device:
     if name != "auto" and (kind != "cuda" or (":" in name and not index.isdigit())):
         raise UsageError(f"{name!r} is not a device: use auto, cpu, cuda or cuda:N")
     if not torch.cuda.is_available():
-        raise DeviceError(f"--device {name} needs an NVIDIA GPU, and {_why_no_gpu()}: use --device cpu")
+        raise DeviceError(f"--device {name} needs an NVIDIA GPU, and {why_no_gpu()}: use --device cpu")
     wanted = int(index) if index else torch.cuda.current_device()
     if wanted >= torch.cuda.device_count():
         there = ", ".join(f"cuda:{number}" for number in range(torch.cuda.device_count()))
@@ -38,7 +38,7 @@ def pick_device(name: str) -> torch.device:
     return torch.device("cuda", wanted)
 
 
-def _why_no_gpu() -> str:
+def why_no_gpu() -> str:
     """Say which of the three usual causes it is."""
     import torch
 
@@ -47,6 +47,24 @@ def _why_no_gpu() -> str:
     if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
         return "CUDA_VISIBLE_DEVICES hides every GPU"
     return "torch finds none (does nvidia-smi see one?)"
+
+
+def cuda_uuid(device: torch.device) -> str:
+    """Return the UUID by which CUDA knows a GPU, without the ``GPU-`` or ``MIG-`` that NVML puts before it.
+
+    CUDA and NVML may number GPUs differently, and CUDA_VISIBLE_DEVICES changes only CUDA's numbers.
+    """
+    import torch
+
+    return str(torch.cuda.get_device_properties(device).uuid)
+
+
+def visible_gpus() -> dict[str, torch.device]:
+    """Return the GPUs that this process may use, by their UUIDs (see `cuda_uuid`); none without CUDA."""
+    import torch
+
+    devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    return {cuda_uuid(device): device for device in devices}
 
 
 def free_bytes(device: torch.device) -> int | None:

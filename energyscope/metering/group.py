@@ -9,18 +9,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from energyscope.metering.estimate import Window, estimate_window
-from energyscope.metering.meter import Meter
+from energyscope.metering.meter import Meter, Reading
 from energyscope.metering.ticks import Calls, mean_power
 
 LOOK_BACK_S = 3.0  # ticks before a window that sharpen its grid
 
 
 class MeterGroup:
-    """One meter for each device, started and stopped together."""
+    """One meter for each device, started and stopped together; the first one's is the device of the model."""
 
     def __init__(self, meters: Sequence[Meter]) -> None:
         self.meters = list(meters)
-        self.name = self.meters[0].name
+        self.name = "+".join(dict.fromkeys(meter.name for meter in self.meters))
         self.modelled = any(meter.modelled for meter in self.meters)
         self._stack = ExitStack()
 
@@ -48,6 +48,10 @@ class MeterGroup:
             estimate_window(meter.ticks(begin - LOOK_BACK_S, end), calls, settle_s=meter.settle_s)
             for meter in self.meters
         ]
+
+    def read(self) -> list[Reading]:
+        """Read every device's sensor now, in the order of the meters (see `Meter.read`)."""
+        return [meter.read() for meter in self.meters]
 
     def idle_w(self, begin_s: float, end_s: float) -> float | None:
         """Return the devices' mean power together (W) between two times (s); None if one is unknown."""
@@ -96,18 +100,23 @@ def together(windows: Sequence[Window]) -> Window:
 
 
 def less(both: Window, rest: Window) -> Window:
-    """Return the window of a call alone, from that of a call with a pause behind it and that of the pause."""
+    """Return the window of a call alone, from that of a call with something beside it and that of the latter.
+
+    Beside it stands a pause, or the restoring of its inputs. Energy and time are None where nothing is left.
+    """
     energy, time_us = _minus(both.energy_mj, rest.energy_mj), _minus(both.time_us, rest.time_us)
-    spoilt = energy is not None and energy <= 0
+    spoilt = any(left is not None and left <= 0 for left in (energy, time_us))
+    if spoilt:
+        energy = time_us = None
     return Window(
-        energy_mj=None if spoilt else energy,
+        energy_mj=energy,
         time_us=time_us,
-        power_w=None if not energy or not time_us or spoilt else energy * 1e3 / time_us,
+        power_w=energy * 1e3 / time_us if energy and time_us else None,
         naive_mj=_minus(both.naive_mj, rest.naive_mj),
         ticks=min(both.ticks, rest.ticks),
         calls=both.calls,
         seconds=both.seconds + rest.seconds,
-        reason="the pauses took all of the energy" if spoilt else both.reason or rest.reason,
+        reason="nothing is left beside the pauses or restored inputs" if spoilt else both.reason or rest.reason,
         timing_share=_difference_share(both, rest, energy),
     )
 

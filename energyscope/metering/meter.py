@@ -11,11 +11,24 @@ once, watches until it is stopped, and hands out the ticks that it saw::
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from energyscope.errors import MeterError
+from energyscope.errors import MeterError, UsageError
 from energyscope.metering.ticks import Ticks
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a sensor shows at one moment: cumulative energy (mJ) and power (W); None where it did not answer.
+
+    ``at_s`` is that moment of the monotonic clock (s); None where the read takes longer than a moment.
+    """
+
+    energy_mj: float | None
+    power_w: float | None
+    at_s: float | None = None
 
 
 class Meter(Protocol):
@@ -36,6 +49,16 @@ class Meter(Protocol):
         """Return the ticks seen in an interval of the monotonic clock (s).
 
         Raises:
+            MeterError: the source was lost.
+
+        """
+        ...
+
+    def read(self) -> Reading:
+        """Read the sensor now, from the process that measures; it need not be started.
+
+        Raises:
+            UsageError: this meter has no counter that could be read like that.
             MeterError: the source was lost.
 
         """
@@ -82,6 +105,13 @@ class WithoutProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
+
+
+def no_counter(name: str) -> UsageError:
+    """Return the refusal of a meter that cannot be read at a moment."""
+    return UsageError(
+        f"the {name} meter integrates samples and has no counter to read: use --meter nvml, or --sampling replay"
+    )
 
 
 def require_ticks(ticks: Ticks, seconds: float) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 
 from energyscope.errors import UsageError
-from energyscope.metering.meter import WithoutProcess
+from energyscope.metering.meter import Reading, WithoutProcess
 from energyscope.metering.ticks import Ticks
 
 PERIOD_S = 0.005
@@ -33,6 +34,10 @@ class ModelledMeter(WithoutProcess):
     def ticks(self, begin_s: float, end_s: float) -> Ticks:
         grid = np.arange(np.ceil(begin_s / PERIOD_S), np.floor(end_s / PERIOD_S) + 1) * PERIOD_S
         return Ticks(grid, grid, grid * self.watts * 1e3)
+
+    def read(self) -> Reading:
+        now = time.monotonic()
+        return Reading(now * self.watts * 1e3, self.watts, now)
 
     def describe(self) -> dict[str, Any]:
         note = f"MODELLED: every joule is time x {self.watts:g} W, as stated; no power was measured"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import cached_property, partial
 
 from energyscope.errors import MeterError
-from energyscope.metering.board import Board
-from energyscope.metering.meter import require_ticks
+from energyscope.metering.binding import LostGpuError
+from energyscope.metering.board import Board, PowerField
+from energyscope.metering.meter import Reading, require_ticks
 from energyscope.metering.ticks import sensor_facts
 from energyscope.metering.watched import (
     FIRST_TICKS_TIMEOUT_S,
@@ -44,12 +47,39 @@ class NvmlMeter(WatchedMeter):
     def prove(self) -> str:
         return f"the energy counter answers and ticks about every {ticking_period_s(self.board):.1g} s"
 
+    def read(self) -> Reading:
+        field = self._power_field
+        power_w = None if field is None else answered(partial(self.board.power_w, field))
+        return Reading(answered(self.board.energy_mj), power_w)
+
+    @cached_property
+    def _power_field(self) -> PowerField | None:
+        try:
+            return self.board.power_field()
+        except MeterError:
+            return None
+
     def _check_first_ticks(self) -> None:
         ticks = self.ticks(0.0, time.monotonic())
         require_ticks(ticks, FIRST_TICKS_TIMEOUT_S)
         period = sensor_facts(ticks)["tick_period_s"]
         if period:  # up to one period until the first tick, one dropped, at least two used
             self.window_s = max(0.3, 4.2 * period)
+
+
+def answered(question: Callable[[], float]) -> float | None:
+    """Return a sensor's answer, None if this one read failed.
+
+    Raises:
+        LostGpuError: the GPU is gone.
+
+    """
+    try:
+        return question()
+    except LostGpuError:
+        raise
+    except MeterError:
+        return None
 
 
 def ticking_period_s(board: Board) -> float:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from energyscope.errors import MeterError, UsageError
-from energyscope.metering.meter import WithoutProcess
+from energyscope.metering.meter import Reading, WithoutProcess, no_counter
 from energyscope.metering.ticks import Ticks
 
 COLUMNS = ("time_s", "device", "energy_mj")
@@ -57,6 +57,9 @@ class RecordedMeter(WithoutProcess):
 
     def ticks(self, begin_s: float, end_s: float) -> Ticks:
         return self.trace.between(begin_s, end_s)
+
+    def read(self) -> Reading:
+        raise no_counter(self.name)
 
     def describe(self) -> dict[str, Any]:
         notes = [f"played back from {self.note}"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import select
 import signal
 import statistics
@@ -29,6 +30,7 @@ FAILURE_PAUSE_S = 0.01
 MAXIMUM_FAILURES = 200  # in a row: two seconds
 TICKS_TO_LEARN = 10
 MARGIN = 0.15  # of a period: reading starts this long before the next tick is due
+DITHER = 0.05  # of a period: so much later, at random, reading may start
 POWER_PAUSE_S = 0.01
 HEARTBEAT_S = 0.2  # a steady power is reported this often: no change is not the same as no reading
 REFRESH_S = 0.1  # of the driver's power fields; what was drawn since the last refresh, no field shows yet
@@ -68,8 +70,9 @@ class Pace:
         """Return how long to sleep now (s)."""
         if self.period_s is None:
             return PAUSE_S
-        due = self.ticks[-1] + (1 - MARGIN) * self.period_s
-        return max(PAUSE_S, due - now_s)
+        wait = self.ticks[-1] + (1 - MARGIN) * self.period_s - now_s
+        # at a fixed pace the reads could creep through the ticks' phase, and tilt the period fitted to them
+        return PAUSE_S if wait <= PAUSE_S else wait + random.uniform(0, DITHER * self.period_s)
 
 
 def watch(

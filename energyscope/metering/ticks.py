@@ -164,8 +164,6 @@ def _line(observed: Array, spread: Array, rough: float) -> _Line:
     index = np.concatenate([[0.0], np.cumsum(np.maximum(np.round(np.diff(times) / rough), 1))])
     weights = (spread + 0.01 * rough) ** -2
     period, origin = _regress(index, times, weights)
-    index = np.round((times - origin) / period)  # one misjudged gap shifts all behind it
-    period, origin = _regress(index, times, weights)
     residual = times - origin - period * index
     lever = float(np.sum((index - index.mean()) ** 2))
     period_sd = float(np.sqrt(np.sum(residual**2) / (len(times) - 2) / lever))

@@ -13,6 +13,7 @@ import numpy as np
 
 from energyscope.metering.binding import binding_problem
 from energyscope.metering.board import Board
+from energyscope.metering.meter import Reading, no_counter
 from energyscope.metering.neighbours import Neighbours, Usage
 from energyscope.metering.ticks import Array, Ticks, sensor_facts
 from energyscope.metering.watcher import Watcher
@@ -89,6 +90,9 @@ class WatchedMeter:
     def states(self, begin_s: float, end_s: float) -> list[Record]:
         first = bisect_left(self.records, begin_s, key=_after_s)
         return self.records[first : bisect_right(self.records, end_s, key=_after_s)]
+
+    def read(self) -> Reading:
+        raise no_counter(self.name)
 
     def bystanders(self, own_bytes: int | None = None) -> list[str]:
         return self._neighbours.found(own_bytes)

@@ -14,13 +14,17 @@ from torch import nn
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import ModelError
 from energyscope.functions import routed
+from energyscope.replay.store import ActivationStore
+from energyscope.replay.tensors import shapes, versions
 
 
 @dataclass
 class Capture:
     """One component's inputs and output, of its first call in the pass; ``calls`` counts all of them.
 
-    ``varied`` says that a later call was given other shapes, so that the first one does not stand for it.
+    ``varied`` says that a later call was given other shapes, so that the first one does not stand for it;
+    ``altered`` are the positions of the input tensors that the component itself writes to: these must be restored
+    before each replay.
     """
 
     args: tuple[Any, ...]
@@ -28,6 +32,7 @@ class Capture:
     output: Any = None
     calls: int = 1
     varied: bool = False
+    altered: tuple[int, ...] = ()
 
 
 def forward_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,11 +47,14 @@ def forward_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any
     return arguments
 
 
-@torch.inference_mode()
-def capture(tree: ComponentTree, inputs: Mapping[str, Any]) -> dict[str, Capture]:
+@torch.no_grad()
+def capture(
+    tree: ComponentTree, inputs: Mapping[str, Any], store: ActivationStore | None = None
+) -> dict[str, Capture]:
     """Run the model once and keep every component's inputs (cloned) and output, by component name.
 
-    An optional function that its module did not call has none: see `not_called`.
+    Not in inference mode, in which tensors do not know whether they were written to. An optional function that
+    its module did not call has none: see `not_called`.
 
     Raises:
         ModelError: a component was never called, so it cannot be measured.
@@ -54,7 +62,7 @@ def capture(tree: ComponentTree, inputs: Mapping[str, Any]) -> dict[str, Capture
     """
     arguments = forward_inputs(tree.root.module, inputs)
     captures = {tree.root.name: Capture((), arguments)}
-    with _recording(tree, captures):
+    with _recording(tree, captures, store or ActivationStore()):
         captures[tree.root.name].output = tree.root.module(**arguments)
     missing = [one.name for one in not_called(tree, captures) if not _may_be_missing(one)]
     if missing:
@@ -79,54 +87,34 @@ def _may_be_missing(component: Component) -> bool:
 
 
 @contextmanager
-def _recording(tree: ComponentTree, captures: dict[str, Capture]) -> Iterator[None]:
+def _recording(tree: ComponentTree, captures: dict[str, Capture], store: ActivationStore) -> Iterator[None]:
     with ExitStack() as stack:
         for component in tree.components[1:]:
-            before, after = _hooks(component, captures)
+            before, after = _hooks(component, captures, store)
             stack.callback(component.module.register_forward_pre_hook(before, with_kwargs=True).remove)
             stack.callback(component.module.register_forward_hook(after, with_kwargs=True).remove)
         stack.enter_context(routed(component.module for component in tree))
         yield
 
 
-def _hooks(component: Component, captures: dict[str, Capture]) -> tuple[Any, Any]:
+def _hooks(component: Component, captures: dict[str, Capture], store: ActivationStore) -> tuple[Any, Any]:
     name = component.name
+    written: list[int] = []
 
     def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if name in captures:
             captures[name].calls += 1
             captures[name].varied |= shapes((args, kwargs)) != shapes((captures[name].args, captures[name].kwargs))
         else:  # cloned, since what follows may change its input in place
-            captures[name] = Capture(cloned(args), cloned(kwargs))
+            captures[name] = Capture(store.keep(args), store.keep(kwargs))
+        written[:] = versions((args, kwargs))
 
-    def after(_module: nn.Module, _args: Any, _kwargs: Any, output: Any) -> None:
+    def after(_module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        now = versions((args, kwargs))
+        captures[name].altered = tuple(
+            index for index, (a, b) in enumerate(zip(written, now, strict=True)) if a != b
+        )
         if captures[name].output is None:
-            captures[name].output = cloned(output)
+            captures[name].output = store.keep(output)
 
     return before, after
-
-
-def shapes(value: Any) -> list[tuple[int, ...]]:
-    """Return the shapes of the tensors in nested tuples, lists and dictionaries."""
-    return [tuple(tensor.shape) for tensor in tensors_in(value)]
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in nested tuples, lists and dictionaries, in their order."""
-    if isinstance(value, torch.Tensor):
-        yield value
-        return
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    for item in items:
-        yield from tensors_in(item)
-
-
-def cloned(value: Any) -> Any:
-    """Clone the tensors in nested tuples, lists and dictionaries; leave everything else as it is."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if type(value) in (tuple, list):
-        return type(value)(cloned(item) for item in value)
-    if type(value) is dict:
-        return {key: cloned(item) for key, item in value.items()}
-    return value

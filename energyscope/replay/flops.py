@@ -27,7 +27,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from energyscope.components import Component, ComponentTree
 from energyscope.functions import routed
-from energyscope.replay.capture import forward_inputs, tensors_in
+from energyscope.replay.capture import forward_inputs
+from energyscope.replay.tensors import tensors_in
 
 NO_MATRIX_WORK = "no matrix work"
 Shape = tuple[int, ...]

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import torch
 
 from energyscope.components import ComponentTree
-from energyscope.replay.capture import Capture, capture, cloned
+from energyscope.replay.capture import Capture, capture
 from energyscope.replay.graphs import GraphRound
+from energyscope.replay.store import ActivationStore
 
 
 def capture_in_graph(
-    tree: ComponentTree, inputs: Mapping[str, torch.Tensor], device: torch.device
+    tree: ComponentTree, inputs: Mapping[str, torch.Tensor], device: torch.device, store: ActivationStore
 ) -> dict[str, Capture]:
     """Keep what every component is given inside of a CUDA graph of the whole model.
 
@@ -29,12 +30,12 @@ def capture_in_graph(
         found.clear()
         found.update(capture(tree, inputs))
 
-    with torch.inference_mode():
+    with torch.no_grad():
         graph = GraphRound([whole_model], device, unrolled=False)
         graph.launch()
         torch.cuda.synchronize(device)
         for one in found.values():  # out of the graph's own memory
-            one.args, one.kwargs, one.output = cloned(one.args), cloned(one.kwargs), cloned(one.output)
+            one.args, one.kwargs, one.output = store.keep(one.args), store.keep(one.kwargs), store.keep(one.output)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -13,7 +13,9 @@ from energyscope.components import Component, ComponentTree
 from energyscope.replay.bypass import bypassed
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
+from energyscope.replay.restore import calls_of, restoring
 from energyscope.replay.rotation import MAXIMUM_REPEATS, copies_needed, footprint_bytes, group_round, own_round
+from energyscope.replay.store import staged
 from energyscope.replay.subjects import Subject
 
 
@@ -25,41 +27,62 @@ class Rig:
         self.captures = captures
         self.cache_bytes = cache_bytes
         self.model_bytes = footprint_bytes(tree.root.module)
+        self.device = next(tree.root.module.parameters()).device
 
     @contextmanager
     def round(self, subject: Subject) -> Iterator[list[Call]]:
         """Yield the subject's round of calls; what was changed for it is restored afterwards."""
         members = [self.tree[name] for name in subject.members]
+        on = self._run_on(subject)
         if subject.what == "node":
-            yield self._node_round(members[0])
+            yield self._node_round(on)
         elif subject.what == "group":
-            yield self._group_round(members)
+            yield self._group_round(members, on)
         elif subject.what == "glue":
-            with bypassed(self._inside(members)):
-                yield group_round([member.module for member in members], self.captures[_middle(members).name])
+            with bypassed(self._inside(members, on)):
+                yield group_round([member.module for member in members], self._staged(on))
         else:
-            with bypassed([(member.module, self.captures[member.name].output) for member in members]):
-                yield self._node_round(self.tree.root)
+            with bypassed([(member.module, self._output(member)) for member in members]):
+                yield self._node_round(on)
+
+    def overhead(self, subject: Subject) -> list[Call]:
+        """Return what each of the subject's calls does besides its own work: nothing, or restoring its inputs."""
+        return restoring(self._staged(self._run_on(subject)))
+
+    def _run_on(self, subject: Subject) -> Component:
+        """Return the component whose captured inputs a subject is run on."""
+        if subject.what == "without":
+            return self.tree.root
+        members = [self.tree[name] for name in subject.members]
+        return members[0] if subject.what == "node" else _middle(members)
+
+    def _staged(self, component: Component) -> Capture:
+        """Return what a component was given, on the model's device: it may wait on the host."""
+        one = self.captures[component.name]
+        return replace(one, args=staged(one.args, self.device), kwargs=staged(one.kwargs, self.device))
+
+    def _output(self, component: Component) -> Any:
+        return staged(self.captures[component.name].output, self.device)
 
     def _node_round(self, component: Component) -> list[Call]:
-        capture = self.captures[component.name]
+        capture = self._staged(component)
         if component.kind == "model":
-            return [partial(component.module, **capture.kwargs)]
+            return calls_of([component.module], capture)
         instances = copies_needed(footprint_bytes(component.module), self.model_bytes, self.cache_bytes)
         return own_round(component.module, capture, instances=instances, kind=component.kind)
 
-    def _group_round(self, members: Sequence[Component]) -> list[Call]:
+    def _group_round(self, members: Sequence[Component], on: Component) -> list[Call]:
         modules = [member.module for member in members]
         together = sum(footprint_bytes(module) for module in modules)
         repeats = min(MAXIMUM_REPEATS, copies_needed(together, self.model_bytes, self.cache_bytes))
-        return group_round(modules, self.captures[_middle(members).name], repeats=repeats)
+        return group_round(modules, self._staged(on), repeats=repeats)
 
-    def _inside(self, members: Sequence[Component]) -> list[tuple[nn.Module, Any]]:
-        """Return all members' children with the outputs that the middle member's children gave.
+    def _inside(self, members: Sequence[Component], on: Component) -> list[tuple[nn.Module, Any]]:
+        """Return all members' children with the outputs that one member's children gave.
 
         All members of a group share the input of one of them, so they share its children's outputs too.
         """
-        recorded = [self.captures[child.name].output for child in self.tree.children(_middle(members).name)]
+        recorded = [self._output(child) for child in self.tree.children(on.name)]
         return [
             (child.module, output)
             for member in members

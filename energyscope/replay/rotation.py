@@ -19,6 +19,7 @@ from torch import nn
 
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
+from energyscope.replay.restore import calls_of
 
 MAXIMUM_COPIES = 16  # a module that needs more is so small that its weights hardly cost anything
 MAXIMUM_REPEATS = 4  # of a whole kind
@@ -53,7 +54,7 @@ def own_round(module: nn.Module, capture: Capture, *, instances: int, kind: str)
     if kind == "embedding":
         return [partial(module, *args, **kwargs) for args, kwargs in _rotating_ids(module, capture)]
     copies = [module, *(copy.deepcopy(module) for _ in range(instances - 1))]
-    return [partial(instance, *capture.args, **capture.kwargs) for instance in copies]
+    return calls_of(copies, capture)
 
 
 def group_round(modules: Sequence[nn.Module], capture: Capture, *, repeats: int = 1) -> list[Call]:
@@ -62,7 +63,7 @@ def group_round(modules: Sequence[nn.Module], capture: Capture, *, repeats: int 
     ``repeats`` above 1 adds copies of all of them, for kinds whose weights fit in the cache together.
     """
     instances = [*modules, *(copy.deepcopy(module) for _ in range(repeats - 1) for module in modules)]
-    return [partial(module, *capture.args, **capture.kwargs) for module in instances]
+    return calls_of(instances, capture)
 
 
 def _rotating_ids(module: nn.Module, capture: Capture) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:

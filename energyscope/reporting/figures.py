@@ -6,8 +6,6 @@ The report shows them side by side; written to files they are the figures.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
 
 from energyscope.reporting import text
 from energyscope.reporting.charts import correlate, flow, impact, profile
@@ -16,33 +14,15 @@ from energyscope.reporting.data.correlate import impact_title
 from energyscope.reporting.data.energy import kind_sentence
 from energyscope.reporting.data.flow import FlowNode
 from energyscope.reporting.data.impact import method_title, metric_title, value_text
+from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.trust_figures import trust_figures
 
-
-@dataclass(frozen=True)
-class Table:
-    """A table as text: the words above its columns, and its rows."""
-
-    columns: list[str]
-    rows: list[list[str]]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One chart. ``name`` is unique in a report; ``chart`` an Altair chart; ``summary`` says what it shows."""
-
-    name: str
-    section: str
-    title: str
-    caption: str
-    summary: str
-    chart: Any
-    table: Table
-    notes: list[str] = field(default_factory=list)
+HOLLOW = " Hollow bars are values below grade C, which are not to be relied on."
 
 
 def figures(data: ReportData) -> list[Figure]:
     """Draw every chart for which the run has data, in the order of the report."""
-    return [*_energy(data), *_impact(data), *_correlation(data)]
+    return [*_energy(data), *_impact(data), *_correlation(data), *trust_figures(data.trust, _word(data))]
 
 
 def _energy(data: ReportData) -> list[Figure]:
@@ -83,7 +63,7 @@ def _by_kind(data: ReportData) -> Figure:
         summary=summary,
         chart=profile.by_kind(kinds, summary, _word(data)),
         table=Table(["kind", "components", "energy", "share of the model", "static", "dynamic"], rows),
-        notes=_missing_notes(data),
+        notes=[*_missing_notes(data), *_invalid_notes(data)],
     )
 
 
@@ -93,6 +73,12 @@ def _missing_notes(data: ReportData) -> list[str]:
         return []
     names = ", ".join(missing[:4]) + (", ..." if len(missing) > 4 else "")
     return [f"Without a value, and in no sum: {text.count(len(missing), 'component')} ({names})."]
+
+
+def _invalid_notes(data: ReportData) -> list[str]:
+    rows = data.energy.kinds if data.energy else []
+    weak = [f"{entry.invalid} of {entry.kind}" for entry in rows if entry.invalid]
+    return [f"Below grade C, and in the sums: {text.listed(weak)}; the table says why."] if weak else []
 
 
 def _flow(root: FlowNode, word: str) -> Figure:
@@ -125,7 +111,8 @@ def _flow(root: FlowNode, word: str) -> Figure:
 def _by_layer(data: ReportData) -> Figure:
     layers = data.energy.layers if data.energy else []
     rows = [
-        [cell.component, text.with_limits(cell.energy, "mJ"), _measured(reused=cell.reused)] for cell in layers
+        [cell.component, text.with_limits(cell.energy, "mJ"), _measured(reused=cell.reused, invalid=cell.invalid)]
+        for cell in layers
     ]
     values = sorted(cell.energy.value for cell in layers if cell.energy)
     summary = (
@@ -133,21 +120,20 @@ def _by_layer(data: ReportData) -> Figure:
         f"to {text.quantity(values[-1], 'mJ')}"
     )
     means = all(cell.reused for cell in layers)
+    caption = "Means over the layers, shown for each." if means else "Each layer measured as a whole, by itself."
     return Figure(
         name="energy-by-layer",
         section="profile",
         title=f"{_word(data)} of each layer",
-        caption="Means over the layers, shown for each."
-        if means
-        else "Each layer measured as a whole, by itself.",
+        caption=caption + (HOLLOW if any(cell.invalid for cell in layers) else ""),
         summary=summary,
         chart=profile.by_layer(layers, summary, _word(data)),
         table=Table(["layer", "energy", "measured"], rows),
     )
 
 
-def _measured(*, reused: bool) -> str:
-    return "mean over the layers" if reused else "on this layer"
+def _measured(*, reused: bool, invalid: bool) -> str:
+    return ("mean over the layers" if reused else "on this layer") + (", invalid" if invalid else "")
 
 
 def _heatmap(data: ReportData) -> Figure:
@@ -166,6 +152,8 @@ def _heatmap(data: ReportData) -> Figure:
     caption = "Blocks and the parts inside them, layer by layer."
     if any(cell.reused for cell in cells):
         caption += " A stroke across a cell marks a mean over the layers, not a measurement of that very layer."
+    if any(cell.invalid for cell in cells):
+        caption += " A cross marks a value below grade C, which is not to be relied on."
     return Figure(
         name="energy-heatmap",
         section="profile",

@@ -19,7 +19,7 @@ from energyscope.reporting import text
 from energyscope.reporting.charts import theme
 from energyscope.reporting.data import report_data
 from energyscope.reporting.data.correlate import UNDECIDED, coefficient_text, column_title, p_text
-from energyscope.reporting.data.method import closures, passes
+from energyscope.reporting.data.faithful import ratio_text
 from energyscope.reporting.figures import figures
 from energyscope.reporting.rows import component_columns, component_rows
 from energyscope.reporting.templates import environment, templates_directory
@@ -65,8 +65,6 @@ def render(run: Run) -> str:
         document=run.document,
         data=data,
         figures=drawn,
-        closures=closures(run),
-        passes=passes(run),
         columns=component_columns(modelled=run.modelled),
         components=component_rows(data),
         style=(templates_directory() / "report.css").read_text(encoding="utf-8"),
@@ -82,7 +80,12 @@ def render(run: Run) -> str:
 def _environment() -> Environment:
     filled = environment()
     filled.globals.update(
-        text=text, colour=theme.colour, coefficient_text=coefficient_text, column_title=column_title, p_text=p_text
+        text=text,
+        colour=theme.colour,
+        coefficient_text=coefficient_text,
+        column_title=column_title,
+        p_text=p_text,
+        ratio_text=ratio_text,
     )
     return filled
 

@@ -8,24 +8,30 @@ from typing import Any
 
 from energyscope.reporting import text
 from energyscope.reporting.data import ReportData
-from energyscope.runs.intervals import finite, interval
+from energyscope.reporting.data.efficiency import efficiency
+from energyscope.runs.intervals import Interval, finite, interval
+
+UNKNOWN_CELL = "\u2013"
+_PACE = {"True": "host", "False": "device"}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: ``numeric`` ones are aligned right and sort by number."""
+    """A column: ``numeric`` ones are aligned right and sort by number; paper has no room for all of them."""
 
     title: str
     numeric: bool
     hint: str = ""
+    printed: bool = True
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """A cell's text and the number by which it sorts; None where there is no number."""
+    """A cell's text and the number by which it sorts, None where there is none; ``detail`` is folded away."""
 
     text: str
     number: float | None = None
+    detail: str = ""
 
 
 COMPONENT_COLUMNS = (
@@ -40,7 +46,14 @@ COMPONENT_COLUMNS = (
     Column("Power", numeric=True, hint="mean over the replay windows"),
     Column("Glue", numeric=True, hint="measured with the children bypassed"),
     Column("Unexplained", numeric=True, hint="node - children - glue; may be negative"),
-    Column("FLOPs", numeric=True),
+    Column("FLOPs", numeric=True, hint="of matrix products and attention"),
+    Column("Bytes", numeric=True, hint="the least that must move", printed=False),
+    Column("pJ/FLOP", numeric=True, hint="energy for a FLOP of matrix work", printed=False),
+    Column("nJ/byte", numeric=True, hint="energy for a byte of the least traffic", printed=False),
+    Column("FLOP/s", numeric=True, hint="achieved", printed=False),
+    Column("Bytes/s", numeric=True, hint="achieved, of the least traffic", printed=False),
+    Column("FLOP/byte", numeric=True, hint="arithmetic intensity", printed=False),
+    Column("Pace", numeric=False, hint="whether the device or launching from the host sets it"),
     Column("Measured", numeric=False, hint="a mean over the layers takes no part in layer statistics"),
     Column("Quality", numeric=False, hint="A to C, or invalid, with the reasons"),
 )
@@ -71,9 +84,25 @@ def _row(row: dict[str, Any]) -> list[TableCell]:
         _quantity(row["time_us"], "us"),
         _quantity(row["power_w"], "W"),
         *(_quantity(row[column], "mJ") for column in ("glue_mj", "unexplained_mj")),
-        _cell(row["flops"], text.number),
+        *_work(row, energy),
+        TableCell(_PACE.get(str(row.get("host_bound")), UNKNOWN_CELL)),
         TableCell("mean over the layers" if row.get("reused") else "on its own"),
-        TableCell(str(row["quality"]) + (f" ({reasons})" if reasons else "")),
+        TableCell(str(row["quality"]), detail=str(reasons or "")),
+    ]
+
+
+def _work(row: dict[str, Any], energy: Interval | None) -> list[TableCell]:
+    """Return the cells from FLOPs to intensity."""
+    flops, moved = finite(row["flops"]), finite(row["bytes"])
+    found = efficiency(energy, flops, moved, finite(row["time_us"]))
+    prices = [price.value if price else None for price in (found.pj_per_flop, found.nj_per_byte)]
+    return [
+        TableCell("none", 0.0) if flops == 0 else _quantity(flops, "FLOP"),
+        _quantity(moved, "bytes"),
+        *(_cell(price, text.number) for price in prices),
+        _quantity(found.flops_per_s, "FLOP/s"),
+        _quantity(found.bytes_per_s, "bytes/s"),
+        _cell(found.intensity, text.number),
     ]
 
 
@@ -84,4 +113,4 @@ def _quantity(value: object, unit: str) -> TableCell:
 def _cell(value: object, write: Callable[[float], str]) -> TableCell:
     """Return a number's cell; one that is unknown shows a dash, never 0."""
     amount = finite(value)
-    return TableCell("\u2013") if amount is None else TableCell(write(amount), amount)
+    return TableCell(UNKNOWN_CELL) if amount is None else TableCell(write(amount), amount)

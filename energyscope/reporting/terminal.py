@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -32,6 +32,7 @@ def run_summary(run: Run) -> RenderableType:
     parts: list[RenderableType] = [
         Text.assemble((f" {banner.title} ", "bold black on yellow"), " ", banner.text) for banner in data.banners
     ]
+    parts.append(Text.assemble((f"{data.execution.title}. ", "bold"), (data.execution.text, "dim")))
     parts.append(_headline(data))
     if data.energy is not None:
         parts.append(_kinds(data.energy, data))
@@ -42,12 +43,26 @@ def run_summary(run: Run) -> RenderableType:
         for stage, sentence in data.missing.items()
         if {"profile": data.energy, "ablate": data.impact, "correlate": data.correlation}[stage] is None
     ]
+    parts += _trust(data)
     parts += [Text(f"{index}. {sentence}") for index, sentence in enumerate(data.findings, 1)]
     report = run.path / schema.REPORT_FILE
     parts.append(
         Text(f"Report: {report}" if report.is_file() else f"Run: {run.path}", style="bold", overflow="fold")
     )
     return Group(*parts)
+
+
+def _trust(data: ReportData) -> list[RenderableType]:
+    """Say how far the numbers may be relied on: closure, replay against the model, simpler methods, drift."""
+    trust = data.trust
+    said = [
+        *trust.closure_said,
+        *trust.replay_said,
+        *trust.simpler_said,
+        *data.efficiency_said,
+        *trust.passes_said,
+    ]
+    return [Text(f"- {sentence}", style="dim") for sentence in said]
 
 
 def _table(title: str) -> Table:
@@ -132,20 +147,15 @@ def _parts(pair: PairComparison) -> Table:
 
 
 def _differences(title: str, differences: Sequence[Difference]) -> Table:
+    """Return a table that fits 80 columns: the two values in one, the limits below their difference."""
     table = _table(title)
-    table.add_column("what", overflow="fold")
-    for name in ("baseline", "other", "difference [95 % interval]", "relative"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
+    table.add_column("what", overflow="fold", ratio=1)
+    table.add_column("baseline \u2192 other", justify="right", no_wrap=True)
+    table.add_column("difference [95 %]", justify="right", no_wrap=True)
+    table.add_column("verdict", min_width=10)
     for item in differences:
-        table.add_row(
-            Text(item.name),
-            _value(item.baseline, item.unit),
-            _value(item.other, item.unit),
-            _change(item),
-            _relative(item.relative),
-            _verdict(item),
-        )
+        values = f"{_value(item.baseline, item.unit)}\n\u2192 {_value(item.other, item.unit)}"
+        table.add_row(Text(item.name), values, _change(item), _verdict(item))
     return table
 
 
@@ -159,9 +169,9 @@ def _change(item: Difference) -> str:
         return text.UNKNOWN
     divisor, unit = text.scale_of(item.baseline.value, item.unit)
     change = item.change.scaled(1 / divisor)
-    places = text.places(change)
-    written = f"{change.value:+.{places}f} {unit}".rstrip()
-    return f"{written} {text.limits(change, '')}" if change.known else written
+    written = f"{change.value:+.{text.places(change)}f} {unit}".rstrip()
+    relative = "" if item.relative is None else f" ({(item.relative.value - 1) * 100:+.1f} %)"
+    return f"{written}{relative}" + (f"\n{text.limits(change, '')}" if change.known else "")
 
 
 def _verdict(item: Difference) -> Text:
@@ -173,29 +183,34 @@ def _verdict(item: Difference) -> Text:
     return Text(item.verdict + why, style=_VERDICT_STYLES[item.verdict])
 
 
-def _relative(item: Interval | None) -> str:
-    return text.UNKNOWN if item is None else f"{(item.value - 1) * 100:+.1f} %"
-
-
 def runs_table(runs: Sequence[Run]) -> Table:
-    """Return a line for each run: what was run, on what, and what a forward pass cost."""
+    """Return what was run, on what, and what a forward pass cost; a few lines for each run, 80 columns wide."""
     table = _table(text.count(len(runs), "run"))
-    for name in ("name", "created", "model", "device", "precision", "stages"):
+    for name in ("run", "model and device", "measured"):
         table.add_column(name, overflow="fold")
-    table.add_column("energy per forward pass", justify="right")
+    table.add_column("energy per pass", justify="right", no_wrap=True)
     for run in runs:
         document = run.document
         device, settings = document.get("device") or {}, document.get("settings") or {}
-        cells = (
-            run.name,
-            str(document.get("created") or "").replace("T", " ").removesuffix("Z"),
-            (document.get("model") or {}).get("name") or settings.get("model") or "",
-            device.get("name") or device.get("type") or "",
-            settings.get("precision") or "",
-            _stages(run),
+        created = str(document.get("created") or "").replace("T", " ").removesuffix("Z")
+        model = (document.get("model") or {}).get("name") or settings.get("model")
+        measured = [settings.get("precision"), settings.get("execution"), _sampling(settings)]
+        table.add_row(
+            _lines(run.name, created),
+            _lines(model, device.get("name") or device.get("type")),
+            _lines(", ".join(str(word) for word in measured if word), _stages(run)),
+            _model_energy(run),
         )
-        table.add_row(*(Text(str(cell)) for cell in cells), _model_energy(run))
     return table
+
+
+def _lines(first: object, second: object) -> Text:
+    return Text.assemble(str(first or ""), "\n", (str(second or ""), "dim"))
+
+
+def _sampling(settings: Mapping[str, object]) -> object:
+    """Return the way of measuring where it is not the usual one."""
+    return None if settings.get("sampling") == "replay" else settings.get("sampling")
 
 
 def _stages(run: Run) -> str:
@@ -209,5 +224,8 @@ def _stages(run: Run) -> str:
 def _model_energy(run: Run) -> str:
     if run.energy is None or run.energy.empty:
         return text.UNKNOWN
-    energy = text.with_limits(energy_tree(run.energy).model_energy, "mJ")
-    return f"{energy} MODELLED" if run.modelled and energy != text.UNKNOWN else energy
+    energy = energy_tree(run.energy).model_energy
+    if energy is None:
+        return text.UNKNOWN
+    written = text.quantity(energy.value, "mJ") + (" MODELLED" if run.modelled else "")
+    return f"{written}\n{text.limits(energy, 'mJ')}" if energy.known else written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from energyscope.runs.intervals import Interval
 
@@ -12,6 +13,9 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "mJ": ((1e9, "MJ"), (1e6, "kJ"), (1e3, "J"), (1.0, "mJ"), (1e-3, "µJ")),
     "us": ((1e6, "s"), (1e3, "ms"), (1.0, "µs")),
     "bytes": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes")),
+    "FLOP": ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1.0, "FLOP")),
+    "FLOP/s": ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1.0, "FLOP/s")),
+    "bytes/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
 }
 
 
@@ -76,9 +80,23 @@ def percent_with_limits(item: Interval | None) -> str:
     return f"{item.value * 100:.{places}f} % [{item.low * 100:.{places}f}, {item.high * 100:.{places}f}]"
 
 
-def count(amount: int, word: str) -> str:
+def signed_percent(change: float | None) -> str:
+    """Write a relative change with its sign, such as ``"+65 %"`` or ``"-1.2 %"``."""
+    if change is None:
+        return UNKNOWN
+    return ("+" if change > 0 else "") + percent(change)
+
+
+def listed(words: Sequence[str], most: int = 4) -> str:
+    """Write words as a sentence does, such as ``"a, b and c"``; beyond ``most``, how many are left."""
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most} more"
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
+
+
+def count(amount: int, word: str, plural: str | None = None) -> str:
     """Write an amount with its noun, such as ``"1 row"`` or ``"3 rows"``."""
-    return f"{amount:,} {word}" + ("" if amount == 1 else "s")
+    return f"{amount:,} {word if amount == 1 else plural or word + 's'}"
 
 
 def places(item: Interval) -> int:

@@ -6,7 +6,7 @@ by kind (each added up over its components) where they do not: another model, or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,13 +26,22 @@ _CONDITIONS = (
     ("device", "device", "name"),
     ("driver", "environment", "driver"),
     ("power limit", "device", "power_limit_w"),
-    ("execution", "settings", "execution"),
+    ("sampling", "settings", "sampling"),
     ("phase", "settings", "phase"),
     ("meter", "sensor", "meter"),
     ("stated watts", "sensor", "watts"),
     ("batch size", "workload", "batch_size"),
     ("sequence length", "workload", "sequence_length"),
 )
+# Joules may be compared across these: what they change is the question.
+_VARIED = (
+    ("execution", "settings", "execution"),
+    ("model", "model", "name"),
+    ("weights", "model", "weights"),
+    ("precision", "settings", "precision"),
+)
+_MEANINGS = {"execution": ", so a difference holds what launching from the host costs"}
+_ASSUMED = {"sampling": "replay", "execution": "eager"}  # of runs made before there was a choice
 
 
 @dataclass(frozen=True)
@@ -114,19 +123,27 @@ def _tree(run: Run) -> EnergyTree | None:
 
 
 def _conditions(first: dict[str, Any], second: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    obstacles = []
-    for label, section, key in _CONDITIONS:
-        one, two = ((document.get(section) or {}).get(key) for document in (first, second))
-        if one != two:
-            obstacles.append(f"{label}: {_said(one)} against {_said(two)}")
+    obstacles = [f"{label}: {one} against {two}" for label, one, two in _unlike(first, second, _CONDITIONS)]
     both_modelled = all((document.get("sensor") or {}).get("modelled") for document in (first, second))
     notes = ["both are MODELLED: a difference of joules is a difference of time"] if both_modelled else []
-    for label, section, key in (("model", "model", "name"), ("weights", "model", "weights"),
-                                ("precision", "settings", "precision")):  # fmt: skip
-        one, two = ((document.get(section) or {}).get(key) for document in (first, second))
-        if one != two:
-            notes.append(f"{label}: {_said(one)} against {_said(two)}")
+    for label, one, two in _unlike(first, second, _VARIED):
+        notes.append(f"{label}: {one} against {two}{_MEANINGS.get(label, '')}")
     return tuple(obstacles), tuple(notes)
+
+
+def _unlike(
+    first: dict[str, Any], second: dict[str, Any], conditions: Iterable[tuple[str, str, str]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the conditions that differ, with what each run says."""
+    for label, section, key in conditions:
+        one, two = (_condition(document, section, key) for document in (first, second))
+        if one != two:
+            yield label, _said(one), _said(two)
+
+
+def _condition(document: dict[str, Any], section: str, key: str) -> Any:
+    value = (document.get(section) or {}).get(key)
+    return _ASSUMED.get(key) if value is None else value
 
 
 def _said(value: object) -> str:

@@ -14,6 +14,7 @@ def summary(run: Run) -> dict[str, Any]:
     """
     document = run.document
     model, settings = document.get("model", {}), document.get("settings", {})
+    closure = document.get("closure", {}).get("model", {})
     headline = _model_row(run)
     return {
         "name": run.name,
@@ -26,11 +27,15 @@ def summary(run: Run) -> dict[str, Any]:
         "meter": document.get("sensor", {}).get("meter"),
         "modelled": run.modelled,
         "granularity": settings.get("granularity"),
+        "execution": settings.get("execution"),
+        "sampling": settings.get("sampling") or "replay",
         "precision": settings.get("precision"),
         "batch_size": document.get("workload", {}).get("batch_size"),
         "sequence_length": document.get("workload", {}).get("sequence_length"),
         **headline,
-        "closure": document.get("closure", {}).get("model", {}).get("energy"),
+        "closure": closure.get("energy"),
+        "closure_state": closure.get("state"),
+        "drift": (document.get("drift") or {}).get("change"),
         "stages": {name: stage.get("state") for name, stage in document.get("stages", {}).items()},
         "findings": (run.correlation or {}).get("findings", []),
         "report": str(run.path / "report.html") if (run.path / "report.html").exists() else None,

@@ -54,6 +54,11 @@ class Node:
         return bool(self.row.get("reused"))
 
     @property
+    def invalid(self) -> bool:
+        """Whether the value did not reach grade C: it is shown, and not to be relied on."""
+        return self.row.get("quality") == "invalid"
+
+    @property
     def self_energy(self) -> Interval | None:
         """The node minus its children; None where one of them was not measured."""
         if self.energy is None or not self.children or any(child.energy is None for child in self.children):
@@ -69,6 +74,10 @@ class Node:
     def number(self, column: str) -> float | None:
         """Return a column of the node's row as a number, None where it is missing."""
         return finite(self.row.get(column))
+
+    def flag(self, column: str) -> bool | None:
+        """Return a column of the node's row as true or false, None where it is missing."""
+        return {"True": True, "False": False}.get(str(self.row.get(column)))
 
     def walk(self) -> Iterator[Node]:
         """Yield the node and everything below it, parents first."""

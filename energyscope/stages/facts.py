@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,10 @@ import torch
 
 from energyscope.errors import MeterError
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
+from energyscope.loading.devices import cuda_uuid
+from energyscope.metering.group import MeterGroup
 from energyscope.replay.rotation import l2_bytes
+from energyscope.stages.sensor import idle_facts
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation, Workload
@@ -39,17 +43,15 @@ def _version(package: str) -> str | None:
 
 
 def gpu_uuid(device: torch.device) -> str | None:
-    """Return the UUID by which NVML knows a CUDA device; None for the CPU.
-
-    CUDA and NVML may number GPUs differently, and CUDA_VISIBLE_DEVICES changes only CUDA's numbers.
-    """
-    if device.type != "cuda":
-        return None
-    return f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+    """Return the UUID of a CUDA device, as NVML writes that of a whole GPU; None for the CPU."""
+    return f"GPU-{cuda_uuid(device)}" if device.type == "cuda" else None
 
 
 def device_facts(device: torch.device) -> dict[str, Any]:
-    """Return what is known of the device; on a GPU, with NVML's answers (None where it gives none)."""
+    """Return what is known of the device; on a GPU, with NVML's answers (None where it gives none).
+
+    Of a MIG slice, ``uuid`` and ``memory_bytes`` are its own, and NVML's answers those of the whole GPU.
+    """
     if device.type != "cuda":
         return {"type": "cpu", "name": _cpu_name(), "uuid": None, "index": None}
     properties = torch.cuda.get_device_properties(device)
@@ -64,10 +66,34 @@ def device_facts(device: torch.device) -> dict[str, Any]:
     }
     try:
         from energyscope.metering.board import Board
+        from energyscope.metering.devices import find_gpu
 
-        return {**facts, **Board(str(facts["uuid"])).facts()}
+        gpu = find_gpu(cuda_uuid(device))
+        return {**facts, **Board(gpu.parent_uuid or gpu.uuid).facts(), "uuid": gpu.uuid}
     except MeterError:
         return facts  # torch can use GPUs that NVML cannot be asked about; the meter says why
+
+
+def measured_gpus(meters: MeterGroup) -> list[str]:
+    """Return the UUIDs of the GPUs whose energy is measured; a modelled meter measures none."""
+    return [meter.device for meter in meters.meters if not meter.modelled]
+
+
+def idle_sensor(meters: MeterGroup) -> dict[str, Any]:
+    """Watch every started meter while nothing runs, some 2 s each: `MeterGroup.describe` with ``idle_w`` (W)."""
+    found = [{"device": meter.device, **idle_facts(meter)} for meter in meters.meters]
+    powers = [one["idle_w"] for one in found]
+    together = None if None in powers else sum(powers)
+    return {**found[0], "idle_w": together, **({"devices": found} if len(found) > 1 else {})}
+
+
+def known_of_sensor(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a sensor's description says now, and what is only known from before."""
+    known = {**before, **{key: value for key, value in now.items() if value is not None or key not in before}}
+    if "devices" in before and "devices" in now:
+        pairs = zip(before["devices"], now["devices"], strict=True)
+        known["devices"] = [known_of_sensor(one, other) for one, other in pairs]
+    return known
 
 
 def _cpu_name() -> str:

@@ -48,7 +48,7 @@ def close_books(header: Entry, entries: Sequence[Entry], idle_w: float | None) -
     sources = Sources(header, measured)
     differential = differentials(sources)
     rows = [_row(component, sources, differential) for component in header["tree"]]
-    _relate(rows)
+    relate(rows)
     return Books(rows, closures(sources), differential)
 
 
@@ -182,7 +182,7 @@ def _add_differential(row: EnergyRow, found: Entry | None, tree: Sequence[Entry]
         row.differential_mj = found["energy_mj"] * row.calls / calls
 
 
-def _relate(rows: Sequence[EnergyRow]) -> None:
+def relate(rows: Sequence[EnergyRow]) -> None:
     """Fill in shares, self and unexplained energy, and what time-proportional attribution would have said."""
     by_name = {row.component: row for row in rows}
     root = by_name[ROOT]

@@ -3,41 +3,60 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from energyscope.components import ComponentTree, component_tree
-from energyscope.loading import building, check_precision, parameter_count
-from energyscope.loading.devices import pick_device
+from energyscope.loading import LoadedModel, building, check_precision, parameter_count
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.sources import find_model
-from energyscope.replay.subjects import Subject, subjects
+from energyscope.replay.subjects import subjects
 from energyscope.stages.run import profile_settings
-from energyscope.stages.session import expected_seconds
+from energyscope.stages.session import IDLE_S, SETTLE_S, expected_seconds
 from energyscope.stages.settings import RunSettings
+from energyscope.stages.targets import Targets, find_targets
+from energyscope.workloads import profile_inputs
 
 TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.15}
+READ_S = 0.005  # one read of an energy counter and of the power beside it
 
 
 @dataclass(frozen=True)
-class Preview:
-    """A plan. ``profile_seconds`` is about how long its replay windows take, loading and ablation apart.
+class Profiling:
+    """What the profile would do: ``windows`` of replay over ``subjects``, or reads around components.
 
-    ``kinds`` counts the components of each kind; ``skipped`` says which stages will not run, and why.
+    ``subjects`` counts them by what they are (see `energyscope.replay.subjects`). It takes at least about
+    ``profile_seconds``, and at most about ``profile_seconds_most`` where components need more windows; calls that
+    are longer than a window come on top.
+    """
+
+    subjects: dict[str, int]
+    windows: int
+    profile_seconds: float
+    profile_seconds_most: float
+
+
+@dataclass(frozen=True)
+class Preview(Profiling):
+    """A plan. ``gpus`` are the UUIDs of those that would be measured, ``kinds`` counts components by kind.
+
+    ``ablations`` is the number of passes over the evaluation data, besides those of the unchanged model;
+    ``skipped`` says which stages will not run, and why.
     """
 
     model: str
     precision: str
     device: str
+    gpus: tuple[str, ...]
+    sampling: str
     parameters: int
+    batch_size: int
+    sequence_length: int
     components: int
     kinds: dict[str, int]
-    subjects: dict[str, int]
-    windows: int
-    profile_seconds: float
     ablations: int
     skipped: dict[str, str]
 
@@ -50,42 +69,59 @@ def preview(settings: RunSettings) -> Preview:
 
     """
     settings.check()
-    device = pick_device(settings.device)
-    precision = resolve_precision(settings.model, settings.precision, settings.device)
+    settings.check_places()
+    targets = find_targets(settings)
+    precision = resolve_precision(settings.model, settings.precision, str(targets.device))
     check_precision(precision)
-    tree = _shape(settings, device)
-    plan = subjects(tree, settings.granularity, settings.layers)
-    skipped = {
-        stage: "not asked for" for stage in ("profile", "ablate", "correlate") if stage not in settings.stages
-    }
-    if settings.weights == "random":
-        skipped |= dict.fromkeys(("ablate", "correlate"), "random weights: impact on them means nothing")
+    shape = _shape(settings, targets.device)
+    workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
+    tree = component_tree(shape.model, shape.adapter, settings.granularity)
+    skipped = _skipped(settings)
     return Preview(
+        **vars(_profiling(tree, settings, targets)),
         model=settings.model,
         precision=precision,
-        device=str(device),
-        parameters=parameter_count(tree.root.module),
+        device=str(targets.device),
+        gpus=targets.gpus,
+        sampling=settings.sampling,
+        parameters=parameter_count(shape.model),
+        batch_size=workload.batch_size,
+        sequence_length=workload.sequence_length,
         components=len(tree),
         kinds=dict(Counter(component.kind for component in tree)),
-        subjects=dict(Counter(subject.what for subject in plan)),
-        windows=_windows(plan, settings),
-        profile_seconds=_seconds(plan, settings, device),
         ablations=0 if "ablate" in skipped else (len(tree) - 1) * len(settings.methods),
         skipped=skipped,
     )
 
 
-def _windows(plan: list[Subject], settings: RunSettings) -> int:
-    return len(plan) * settings.passes + 1
+def _skipped(settings: RunSettings) -> dict[str, str]:
+    skipped = {
+        stage: "not asked for" for stage in ("profile", "ablate", "correlate") if stage not in settings.stages
+    }
+    if settings.weights == "random":
+        skipped |= dict.fromkeys(("ablate", "correlate"), "random weights: impact on them means nothing")
+    return skipped
 
 
-def _seconds(plan: list[Subject], settings: RunSettings, device: torch.device) -> float:
-    how = profile_settings(settings)
-    modelled = device.type != "cuda" or settings.meter == "modelled"
-    return expected_seconds(plan, how.effort, TYPICAL_WINDOW_S[device.type], modelled=modelled)
+def _profiling(tree: ComponentTree, settings: RunSettings, targets: Targets) -> Profiling:
+    modelled = settings.meter == "modelled" or not targets.gpus
+    effort = profile_settings(settings).effort
+    if settings.sampling == "triggered":
+        reads = len(tree) * effort.passes
+        seconds = 0.0 if modelled else 2 * reads * READ_S + 2 * (SETTLE_S + IDLE_S)
+        return Profiling({"node": len(tree)}, reads, seconds, seconds)
+    plan = subjects(tree, settings.granularity, settings.layers)
+    window_s = TYPICAL_WINDOW_S[targets.device.type]
+    limit = effort.limit(window_s, modelled=modelled)
+    least, most = (
+        expected_seconds(plan, replace(effort, passes=passes), window_s, modelled=modelled)
+        for passes in (effort.passes, limit)
+    )
+    windows = len(plan) * effort.passes + 1
+    return Profiling(dict(Counter(subject.what for subject in plan)), windows, least, most)
 
 
-def _shape(settings: RunSettings, device: torch.device) -> ComponentTree:
+def _shape(settings: RunSettings, device: torch.device) -> LoadedModel:
     """Build the model on the meta device: all of its modules, none of its weights."""
     found = find_model(settings.model)
     options = LoadOptions("fp32", device, "random", settings.seed, settings.trust_remote_code)
@@ -96,4 +132,15 @@ def _shape(settings: RunSettings, device: torch.device) -> ComponentTree:
         config: Any = building.configuration_of(found, folder, options)
         with torch.device("meta"):
             model = building.auto_class(adapter).from_config(config)
-    return component_tree(model, adapter, settings.granularity)
+    return LoadedModel(
+        name=found.name,
+        model=model,
+        adapter=adapter,
+        tokenizer=None,
+        tokenizer_reason="a plan needs none",
+        precision="fp32",
+        device=torch.device("meta"),
+        weights="random",
+        source=found.source,
+        seconds=0.0,
+    )

@@ -18,6 +18,7 @@ from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import l2_bytes
+from energyscope.replay.store import ActivationStore, device_budget
 from energyscope.replay.subjects import Layers, Subject, subjects
 from energyscope.stages import records
 from energyscope.stages.ledger import Books, close_books
@@ -63,7 +64,7 @@ def profile(
     tree = component_tree(loaded.model, loaded.adapter, settings.granularity)
     inputs = without_full_mask(workload.inputs) if settings.execution == "cuda-graph" else workload.inputs
     captures, notes = _captures(tree, inputs, loaded, settings)
-    tree, left_out = _present(tree, captures)
+    tree, left_out = present(tree, captures)
     notes += left_out
     plan = subjects(tree, settings.granularity, settings.layers)
     entries: list[Mapping[str, Any]] = []
@@ -73,7 +74,7 @@ def profile(
         journal(entries[-1])
 
     rig = Rig(tree, captures, l2_bytes(loaded.device))
-    described = [_describe(one, captures[one.name], work) for one, work in _with_work(tree, inputs)]
+    described = described_tree(tree, captures, inputs)
     header = {**_header(plan, loaded, workload, settings), "tree": described, "notes": notes}
     keep({"header": {"meter": meter.name, **header}})
     bench = Bench(rig, Replayer(loaded.device, settings.execution), meter)
@@ -85,16 +86,17 @@ def _captures(
     tree: ComponentTree, inputs: Mapping[str, Any], loaded: LoadedModel, settings: ProfileSettings
 ) -> tuple[dict[str, Capture], list[str]]:
     """Return what every component is given in the execution that is measured, and what to know of it."""
+    store = ActivationStore(device_budget(loaded.device))
     if settings.execution == "eager":
-        return capture(tree, inputs), []
+        return capture(tree, inputs, store), []
     try:
-        return capture_in_graph(tree, inputs, loaded.device), []
+        return capture_in_graph(tree, inputs, loaded.device, store), []
     except NotCapturableError as error:
         note = f"the whole model {error}; its components' inputs are those of eager execution"
-        return capture(tree, inputs), [note]
+        return capture(tree, inputs, store), [note]
 
 
-def _present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[str]]:
+def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[str]]:
     """Return the tree without the functions that this model does not call, and a note if there are any."""
     absent = not_called(tree, captures)
     functions = sorted({one.part.function for one in absent if one.part and one.part.function})
@@ -102,9 +104,12 @@ def _present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[Comp
     return tree.without([one.name for one in absent]), notes
 
 
-def _with_work(tree: ComponentTree, inputs: Mapping[str, Any]) -> list[tuple[Component, Work]]:
+def described_tree(
+    tree: ComponentTree, captures: Mapping[str, Capture], inputs: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return what a profile's header says of each component, its work (FLOPs, bytes) included."""
     work = count_work(tree, inputs)
-    return [(component, work[component.name]) for component in tree]
+    return [_describe(component, captures[component.name], work[component.name]) for component in tree]
 
 
 def _header(

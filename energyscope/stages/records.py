@@ -47,7 +47,12 @@ def contamination(entry: Entry, before: Sequence[Entry]) -> list[str]:
 
 
 def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:
-    """Whether the power cap held a window at lower clocks than the model's latest one, by more than 1 %."""
+    """Whether the power cap held a window at lower clocks than the model's latest one, by more than 1 %.
+
+    Never the model's own: how it runs under the cap is what is measured.
+    """
+    if entry["subject"] == MODEL:
+        return False
     model = next((one for one in reversed(before) if one.get("subject") == MODEL and one.get("clock_mhz")), None)
     clock = entry.get("clock_mhz")
     capped = (entry.get("throttle") or 0) & POWER_CAP and entry["window"]["time_us"] is not None

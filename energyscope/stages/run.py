@@ -21,7 +21,6 @@ from energyscope.components import component_tree
 from energyscope.errors import DataError, DeviceError, EnergyscopeError, ModelError
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.precision import resolve_precision
-from energyscope.metering.choice import open_meter
 from energyscope.metering.group import MeterGroup
 from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run, read_journal
@@ -32,6 +31,8 @@ from energyscope.stages.progress import Progress, silent
 from energyscope.stages.salvage import salvage, write_correlation, write_impact, write_profile
 from energyscope.stages.session import Effort
 from energyscope.stages.settings import RunSettings
+from energyscope.stages.targets import find_targets, open_meters
+from energyscope.stages.triggered import triggered
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 
 DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
@@ -67,9 +68,11 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     """
     settings = RunSettings(model, **options)
     settings.check()
-    if settings.name is None:
-        settings = replace(settings, name=default_name(model, settings.root))
-    RunStore.check_free(str(settings.name), settings.root)
+    settings.check_places()
+    targets = find_targets(settings)
+    name = settings.name or default_name(model, settings.root)
+    settings = replace(settings, name=name, device=str(targets.device))
+    meter = open_meters(settings, targets.gpus)  # before the model takes memory: others' is told by its growth
     progress("load", settings.model, 0, 1)
     loaded = load(settings)
     try:
@@ -77,8 +80,7 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
         workload = _workload(loaded, evaluation, settings)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
-    meter = MeterGroup([open_meter(settings.meter, gpu_uuid=facts.gpu_uuid(loaded.device), watts=settings.watts)])
-    store = RunStore.create(str(settings.name), settings.root)
+    store = RunStore.create(name, settings.root)
     context = _Context(settings, loaded, evaluation, reason, workload, meter, store, progress)
     _open_document(context, command)
     _run_stages(context)
@@ -137,7 +139,7 @@ def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation 
 
 def _open_document(context: _Context, command: str | None) -> None:
     settings, loaded = context.settings, context.loaded
-    device = facts.device_facts(loaded.device)
+    device = {**facts.device_facts(loaded.device), "measured": facts.measured_gpus(context.meter)}
     environment = facts.environment()
     context.store.update(
         name=settings.name,
@@ -145,7 +147,9 @@ def _open_document(context: _Context, command: str | None) -> None:
         created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         command=command,
         fingerprint=settings.fingerprint(
-            source=loaded.source, device=device["uuid"] or device["name"], versions=environment
+            source=loaded.source,
+            device=device["measured"] or device["uuid"] or device["name"],
+            versions=environment,
         ),
         settings={**settings.document(), "precision": loaded.precision, "device": str(loaded.device)},
         model=facts.model_facts(loaded),
@@ -210,10 +214,12 @@ def _fail(context: _Context, name: str, message: str) -> None:
 
 def _profile(context: _Context) -> None:
     settings = context.settings
+    measure = triggered if settings.sampling == "triggered" else profile
     with context.meter as meter:
         context.store.update(sensor=meter.describe())
         try:
-            profile(
+            _watch_idle_sensor(context)
+            measure(
                 context.loaded,
                 context.workload,
                 meter,
@@ -222,9 +228,16 @@ def _profile(context: _Context) -> None:
                 progress=context.progress,
             )
         finally:
-            context.store.update(sensor=meter.describe())
+            sensor = facts.known_of_sensor(context.store.document["sensor"], meter.describe())
+            context.store.update(sensor=sensor)
             _write_trace(context.store, meter)
     write_profile(context.store, read_journal(context.store.path))
+
+
+def _watch_idle_sensor(context: _Context) -> None:
+    if not context.meter.modelled:
+        context.progress("sensor", "idle", 0, 1)
+        context.store.update(sensor=facts.idle_sensor(context.meter))
 
 
 def profile_settings(settings: RunSettings) -> ProfileSettings:

@@ -7,7 +7,7 @@ from typing import Any
 
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, load_run, read_journal
-from energyscope.stages import profile, records
+from energyscope.stages import profile, records, triggered_books
 
 Entries = Sequence[Mapping[str, Any]]
 
@@ -32,18 +32,21 @@ def _done(store: RunStore, stage: str) -> bool:
 
 
 def write_profile(store: RunStore, entries: Entries) -> bool:
-    """Write the energy table, the closure and the passes; False if no window was finished."""
-    if not any("window" in entry for entry in entries):
-        return False
-    books = profile.recover(entries)
+    """Write the energy table, the closure and the passes; False if nothing was finished."""
     ours = profile.of_profile(entries)
+    triggered = triggered_books.is_triggered(ours)
+    if not any(("reads" if triggered else "window") in entry for entry in ours):
+        return False
+    books = triggered_books.recover(ours) if triggered else profile.recover(ours)
+    sensor = store.document.get("sensor", {})
+    idle_w = records.idle_power(ours)
     warnings = [*store.document.get("warnings", []), *profile.notes_of(ours), *records.bystanders_of(ours)]
     store.update(
         closure=books.closure,
         differential=books.differential,
-        passes=records.passes_of(ours),
-        drift=profile.anchors_drift(ours),
-        sensor={**store.document.get("sensor", {}), "idle_w": records.idle_power(ours)},
+        passes=[] if triggered else records.passes_of(ours),
+        drift=None if triggered else profile.anchors_drift(ours),
+        sensor={**sensor, "idle_w": sensor.get("idle_w") if idle_w is None else idle_w},
         warnings=list(dict.fromkeys(warnings)),
     )
     store.write_rows(schema.ENERGY_FILE, books.rows, schema.ENERGY_COLUMNS)

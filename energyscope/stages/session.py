@@ -117,6 +117,7 @@ class Session:
         self._shuffle = random.Random(seed)
         self._unavailable: set[str] = set()
         self._rest_s: dict[str, float] = {}
+        self._retaken = 0
         self.window_s = effort.window_for(bench.meter.window_s)
 
     def keep(self, entry: Mapping[str, Any]) -> None:
@@ -133,12 +134,14 @@ class Session:
         number = 0
         for number in range(self.effort.passes):
             self._pass(number, anchor, others, steps)
-        while lacking := self._lacking(others, number + 1):
+        self._retake_stalled(plan, steps)  # a stall among the first windows would ask for many more
+        while lacking := self._lacking(plan):
             number += 1
-            steps.total += len(lacking) + 1
-            self._pass(number, anchor, lacking, steps)
+            others = [subject for subject in lacking if subject is not anchor]
+            steps.total += len(others) + 1
+            self._pass(number, anchor, others, steps)
         self._measure(anchor, number + 1, steps)
-        self._retake(plan, records.slow_windows(self.entries, limit=self._retakes(steps.total), slow=SLOW), steps)
+        self._retake_stalled(plan, steps)
         self._idle(number + 1)
         self._redo(plan, steps)
 
@@ -149,7 +152,7 @@ class Session:
         for subject in self._shuffle.sample(others, len(others)):
             self._measure(subject, number, steps)
 
-    def _lacking(self, subjects: Sequence[Subject], done: int) -> list[Subject]:
+    def _lacking(self, subjects: Sequence[Subject]) -> list[Subject]:
         """Return the subjects whose interval is still to be narrowed, by the spread of their first windows."""
         limit = self.effort.limit(self.meter.window_s, modelled=self.meter.modelled)
         energies = records.energies(self.entries)
@@ -157,14 +160,12 @@ class Session:
             subject
             for subject in subjects
             if subject.key not in self._unavailable
-            and windows_wanted(
-                energies.get(subject.key, []),
-                target=self.effort.target_interval,
-                limit=limit,
-                first=self.effort.passes,
-            )
-            > done
+            and self._wanted(energies.get(subject.key, []), limit) > len(energies.get(subject.key, []))
         ]
+
+    def _wanted(self, values: Sequence[float | None], limit: int) -> int:
+        target, first = self.effort.target_interval, self.effort.passes
+        return windows_wanted(values, target=target, limit=limit, first=first)
 
     def _warm(self, anchor: Subject, seconds: float) -> None:
         """Bring the board to its working temperature and clocks: at the start, and again after idling."""
@@ -176,8 +177,13 @@ class Session:
             except NotCapturableError as error:
                 self._give_up(anchor, 0, error)
 
-    def _retakes(self, total: int) -> int:
-        return int((MODELLED_REPEATED_SHARE if self.meter.modelled else REPEATED_SHARE) * total)
+    def _retake_stalled(self, plan: Sequence[Subject], steps: _Steps) -> None:
+        """Take the windows again in which the host stalled, up to a share of all."""
+        share = MODELLED_REPEATED_SHARE if self.meter.modelled else REPEATED_SHARE
+        left = int(share * steps.total) - self._retaken
+        again = records.slow_windows(self.entries, limit=max(left, 0), slow=SLOW)
+        self._retaken += len(again)
+        self._retake(plan, again, steps)
 
     def _retake(self, plan: Sequence[Subject], again: Sequence[tuple[str, int]], steps: _Steps) -> None:
         """Take windows again; the new one replaces the one before it of its pass."""
@@ -232,7 +238,7 @@ class Session:
         self.keep({"pass": number, "subject": subject.key, "unavailable": str(error)})
 
     def _window(self, subject: Subject, number: int) -> dict[str, Any]:
-        """Replay a subject for a window; with pauses, and the pauses alone, where the power cap asks for them."""
+        """Replay a subject for a window, less what is not its own: pauses, and the restoring of its inputs."""
         rest_s = self._rest_s.get(subject.key)
         with self.bench.rig.round(subject) as round_:
             calls = self.bench.replayer.run(round_, self.window_s, rest_s=rest_s)
@@ -242,8 +248,12 @@ class Session:
         windows = self._read(calls)
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
-        if rest_s is not None and (pauses := self.bench.replayer.run([], self.window_s, rest_s=rest_s)):
-            windows = [less(both, rest) for both, rest in zip(windows, self._read(pauses), strict=True)]
+        overhead = self.bench.rig.overhead(subject)
+        if overhead or rest_s is not None:
+            alone = self.bench.replayer.run(overhead, self.window_s, rest_s=rest_s)
+            if alone is not None:
+                windows = [less(both, other) for both, other in zip(windows, self._read(alone), strict=True)]
+        if rest_s is not None:
             entry["rest_us"] = rest_s * 1e6
         found = {**entry, "begin_s": begin, "window": asdict(together(windows)), **records.board(states)}
         found["waited_share"] = None if calls.waited_s is None else calls.waited_s / calls.seconds

@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
 from energyscope.errors import UsageError
-from energyscope.metering.choice import DEFAULT_WATTS, METERS
+from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
+from energyscope.runs.store import RunStore
 
 EXECUTIONS = ("eager", "cuda-graph")
 LAYERS = ("mean", "all", "sample")
 SAMPLING = ("replay", "triggered")
+RUN_METERS = tuple(name for name in METERS if name != "recorded")
+WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
 METHODS = ("zero", "mean")
 RUN_STAGES = ("profile", "ablate", "correlate", "report")
@@ -28,7 +32,9 @@ class RunSettings:
 
     ``precision`` ``auto`` is what the weights are stored in on a GPU, and fp32 on a CPU. ``window_s`` None is
     the meter's own, and ``component_budget_s`` None the usual; ``max_examples`` None is all of the evaluation
-    data. ``target_interval`` is the relative 95 % half-width at which a component is left alone.
+    data. ``target_interval`` is the relative 95 % half-width at which a component is left alone. ``gpu_id`` names
+    the GPUs that are measured (NVML's index, UUID or MIG id), the one that the model runs on first; none is the
+    GPU of ``device``.
     """
 
     model: str
@@ -37,6 +43,8 @@ class RunSettings:
     weights: Literal["pretrained", "random"] = "pretrained"
     precision: str = "auto"
     device: str = "auto"
+    gpu_id: tuple[str, ...] = ()
+    whole_gpu: bool = False
     granularity: Granularity = "medium"
     layers: Literal["mean", "all", "sample"] = "mean"
     phase: str = "prefill"
@@ -46,7 +54,7 @@ class RunSettings:
     sequence_length: int | None = None
     meter: str = "auto"
     watts: float = DEFAULT_WATTS
-    sample_interval_s: float = 0.1
+    sample_interval_s: float = DEFAULT_INTERVAL_S
     passes: int = 5
     target_interval: float = 0.01
     component_budget_s: float | None = None
@@ -73,9 +81,12 @@ class RunSettings:
         _one_of("--phase", self.phase, ("prefill",))
         _one_of("--execution", self.execution, EXECUTIONS)
         _one_of("--sampling", self.sampling, SAMPLING)
-        _one_of("--meter", self.meter, METERS)
         if self.meter == "recorded":
-            raise UsageError("--meter recorded plays a trace back in tests: use auto, nvml or modelled")
+            raise UsageError(f"--meter recorded plays a trace back in tests: use one of {', '.join(RUN_METERS)}")
+        _one_of("--meter", self.meter, RUN_METERS)
+        self._check_gpus()
+        if self.sampling == "triggered":
+            self._check_triggered()
         if not self.stages or not self.methods:
             raise UsageError(
                 f"{'--methods' if self.stages else '--stages'} names nothing: leave it out, or name one"
@@ -95,6 +106,38 @@ class RunSettings:
         _within("--sample-interval", self.sample_interval_s, 10, "seconds")
         _within("--target-interval", self.target_interval, 1, "(a share: 0.01 is 1 %)")
 
+    def _check_gpus(self) -> None:
+        if self.gpu_id and self.device == "cpu":
+            raise UsageError("--gpu-id measures GPUs, and --device cpu runs the model on none: give one of them")
+        if len(self.gpu_id) > 1 and self.meter == "modelled":
+            raise UsageError("--meter modelled knows the watts of one device: name one GPU with --gpu-id")
+
+    def _check_triggered(self) -> None:
+        """Refuse what only replay can do."""
+        if self.execution == "cuda-graph":
+            raise UsageError("--sampling triggered reads the meter between launches: use --execution eager")
+        if self.meter in WITHOUT_COUNTER:
+            raise UsageError(f"--sampling triggered reads an energy counter, which {self.meter} has not: use nvml")
+        replayed = {"--window": self.window_s, "--component-budget": self.component_budget_s}
+        given = [option for option, value in replayed.items() if value is not None]
+        if self.layers != "mean":
+            given.append("--layers")
+        if given:
+            raise UsageError(f"{given[0]} is for replay: --sampling triggered reads around every component")
+
+    def check_places(self) -> None:
+        """Refuse files and folders that cannot be used, before anything is loaded.
+
+        Raises:
+            UsageError: ``data`` is no file, ``name`` is taken or not plain, or ``root`` cannot be written.
+
+        """
+        if self.data is not None and not Path(self.data).is_file():
+            raise UsageError(f"there is no file {self.data}: give --data a JSONL, CSV or text file")
+        _writable(self.root)
+        if self.name is not None:
+            RunStore.check_free(self.name, self.root)
+
     def document(self) -> dict[str, Any]:
         """Return the settings as plain data, for run.json."""
         return {**asdict(self), "root": str(self.root)}
@@ -106,9 +149,22 @@ class RunSettings:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def _writable(root: Path) -> None:
+    """Refuse a folder in which, once it is made, nothing can be made; tried in the nearest one that exists."""
+    there = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"--root {root} cannot be written ({there}: {reason}): give another folder") from error
+
+
 def _one_of(option: str, word: str, known: tuple[str, ...]) -> None:
     if word not in known:
-        raise UsageError(f"{option} {word!r} is not known{did_you_mean(word, list(known))}")
+        near = did_you_mean(word, list(known))
+        listed = "" if "known" in near else f" (known: {', '.join(known)})"
+        raise UsageError(f"{option} {word!r} is not known{near}{listed}")
 
 
 def _within(option: str, value: float | None, most: float, unit: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from types import TracebackType
@@ -18,11 +19,15 @@ CHUNK_S = 0.004  # calls are time-stamped in chunks of about this long, as the r
 PERIODS_A_WINDOW = 4.2  # up to one until the first tick, one dropped, at least two used
 SHORTEST_WINDOW_S = 0.3
 EVEN = 1e-9  # relative: chunks whose power differs by rounding only are one stretch of the trace
+POWER_CAP = 0x04  # NVML's bit for clocks that are held down by the power limit
 
 
 @dataclass(frozen=True)
 class SimulatedCall:
-    """A call whose energy (mJ) and time (us) are known; calling it does nothing."""
+    """A call whose energy (mJ) and time (us) are known, at full clocks; calling it does nothing.
+
+    One that takes no time launches no work at all.
+    """
 
     energy_mj: float
     time_us: float
@@ -37,7 +42,11 @@ class SimulatedBoard:
 
     Each window's power is off by ``window_noise`` and its calls' time by ``time_noise``; power changes by
     ``drift`` per minute; for its first ``transient_s`` a load after idling draws ``transient`` more.
-    ``warm_up_s`` of load precede each window, as in the replayer.
+    ``warm_up_s`` of load precede each window, as in the replayer. In a share of ``stalls`` of all windows the
+    host stalls: the calls take ``stall`` longer, idle meanwhile.
+
+    A load whose mean power would be above ``power_limit_w`` runs at lower clocks, at which it draws just that:
+    power above idle goes with the cube of the clock. A pause between calls draws ``pause_w``.
     """
 
     idle_w: float = 100.0
@@ -47,6 +56,9 @@ class SimulatedBoard:
     transient: float = 0.0
     transient_s: float = 0.1
     warm_up_s: float = 0.02
+    stalls: float = 0.0
+    stall: float = 0.6
+    pause_w: float = 110.0
     sm_clock_mhz: float = 1980.0
     temperature_c: float = 50.0
     throttle: int = 0
@@ -81,6 +93,7 @@ class SimulatedGpu:
         self._begin_s = begin_s
         self._random = np.random.default_rng(self.board.seed)
         self._surge_s = 0.0  # how much longer a load draws the transient
+        self._clocks: list[tuple[float, float]] = [(begin_s, 1.0)]  # from when on (s), share of the full clock
         self.sleep(PERIODS_A_WINDOW * self.sensor.period_s)
         self._watch = Watch(self.sensor, begin_s, self._energy_j)
 
@@ -100,18 +113,58 @@ class SimulatedGpu:
     def own_bytes(self) -> int | None:
         """Return the device memory that this process holds: unknown, there is none."""
 
-    def run(self, round_: Sequence[SimulatedCall], seconds: float) -> Calls:
+    def run(self, round_: Sequence[SimulatedCall], seconds: float, *, rest_s: float | None = None) -> Calls | None:
         """Run the calls of a round in turn, over and over, for at least some seconds and one whole call.
 
+        With ``rest_s`` every call is followed by a pause of that length; a round without calls only pauses.
+
         Returns:
-            Completed calls over virtual time, after a warm-up that is not among them.
+            Completed calls over virtual time, after a warm-up that is not among them; None where the calls take
+            no time, since they launch no work then.
 
         """
+        work = list(round_) if rest_s is None else self._with_pauses(round_, rest_s)
+        if sum(call.time_us for call in work) == 0:
+            return None
+        work, clock = self._capped(work)
         power = 1 + self.board.window_noise * self._random.standard_normal()
         power *= 1 + self.board.drift * (self.now() - self._begin_s) / 60
         pace = 1 + self.board.time_noise * self._random.standard_normal()
-        count, ends, joules = _chunks(round_, seconds / pace)
-        ends, joules = ends * pace, joules * power * pace
+        waits = self._stall()
+        count, ends, joules = _chunks(work, seconds / (pace * (1 + waits)))
+        joules = joules * power * pace + waits * pace * ends * self.board.idle_w
+        ends = ends * pace * (1 + waits)
+        self._clocks.append((self.now(), clock))
+        calls = self._play(count, ends, joules)
+        self._clocks.append((self.now(), 1.0))
+        return calls
+
+    def _with_pauses(self, round_: Sequence[SimulatedCall], rest_s: float) -> list[SimulatedCall]:
+        energy_mj, time_us = self.board.pause_w * rest_s * 1e3, rest_s * 1e6
+        calls = [SimulatedCall(call.energy_mj + energy_mj, call.time_us + time_us) for call in round_]
+        return calls or [SimulatedCall(energy_mj, time_us)]
+
+    def _capped(self, work: Sequence[SimulatedCall]) -> tuple[list[SimulatedCall], float]:
+        """Return the calls as the power limit lets them run, and their share of the full clock."""
+        idle_w = self.board.idle_w
+        watts = 1e3 * sum(call.energy_mj for call in work) / sum(call.time_us for call in work)
+        if watts <= self.board.power_limit_w:
+            return list(work), 1.0
+        clock = float(((self.board.power_limit_w - idle_w) / (watts - idle_w)) ** (1 / 3))
+        slower = []
+        for call in work:
+            idle_mj = idle_w * call.time_us / 1e3
+            energy_mj = (idle_mj + (call.energy_mj - idle_mj) * clock**3) / clock
+            slower.append(SimulatedCall(energy_mj, call.time_us / clock))
+        return slower, clock
+
+    def _stall(self) -> float:
+        """Return by how much (relative) the host holds a window's calls up."""
+        stalled = self.board.stalls and self._random.random() < self.board.stalls
+        return self.board.stall if stalled else 0.0
+
+    def _play(self, count: Array, ends: Array, joules: Array) -> Calls:
+        """Draw the power of a load (joules and seconds after each chunk) after its warm-up."""
         watts = np.diff(joules) / np.diff(ends)
         self._draw(self.board.warm_up_s, float(watts[0]))
         begin = self.now()
@@ -135,18 +188,22 @@ class SimulatedGpu:
         return self._watch.until(self.now(), self._energy_j).between(begin_s, end_s)
 
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
-        board = self.board
-        state = {
-            "sm_clock_mhz": board.sm_clock_mhz,
-            "temperature_c": board.temperature_c,
-            "throttle": board.throttle,
-            "power_limit_w": board.power_limit_w,
-        }
         seen = self.ticks(begin_s, end_s)
         return [
-            {"after_s": float(after), "energy_mj": float(energy), "power_w": self._power_w(float(after)), **state}
+            {"after_s": float(after), "energy_mj": float(energy), **self._state(float(after))}
             for after, energy in zip(seen.after_s, seen.energy_mj, strict=True)
         ]
+
+    def _state(self, time_s: float) -> dict[str, Any]:
+        board = self.board
+        clock = self._clocks[max(bisect_right(self._clocks, (time_s, 1.0)) - 1, 0)][1]
+        return {
+            "power_w": self._power_w(time_s),
+            "sm_clock_mhz": board.sm_clock_mhz * clock,
+            "temperature_c": board.temperature_c,
+            "throttle": board.throttle | (POWER_CAP if clock < 1 else 0),
+            "power_limit_w": board.power_limit_w,
+        }
 
     def _power_w(self, time_s: float) -> float:
         """Return the mean power (W) over the period before a time."""

@@ -64,7 +64,7 @@ class Watch:
         phase = self._random.uniform(0, sensor.period_s) if sensor.phase_s is None else sensor.phase_s
         self._begin_s = begin_s
         self._grid_s = begin_s + phase
-        self._next_s = self._grid_s + sensor.jitter_s * self._random.gauss()
+        self._next_s = self._grid_s + self._scatter(sensor.jitter_s)
         self._last_j = float(energy_j(np.array([begin_s - sensor.lag_s]))[0])
         self._total_mj = sensor.start_mj
         self._restarted = self._glitched = False
@@ -97,15 +97,18 @@ class Watch:
             times.append(self._next_s)
             minutes = (self._grid_s - self._begin_s) / 60
             self._grid_s += sensor.period_s * (1 + sensor.period_drift * minutes)
-            self._grid_s += sensor.wander_s * self._random.gauss()
-            due = self._grid_s + sensor.jitter_s * self._random.gauss()
+            self._grid_s += self._scatter(sensor.wander_s)
+            due = self._grid_s + self._scatter(sensor.jitter_s)
             self._next_s = max(due, times[-1] + SHORTEST_PERIOD * sensor.period_s)
         return times
+
+    def _scatter(self, deviation: float) -> float:
+        return self._random.gauss(0.0, deviation) if deviation else 0.0
 
     def _renew(self, moment: float, joules: float) -> None:
         """Let the counter show the board's joules; what it shows besides is the sensor's fault."""
         sensor = self.sensor
-        rise = (joules - self._last_j) * 1e3 * (1 + sensor.noise * self._random.gauss())
+        rise = (joules - self._last_j) * 1e3 * (1 + self._scatter(sensor.noise))
         self._last_j = joules
         self._total_mj += rise
         if sensor.reset_at_s is not None and not self._restarted and moment >= sensor.reset_at_s:

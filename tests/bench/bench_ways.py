@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from energyscope.metering.estimate import Window, estimate_window
+from energyscope.metering.group import less
 from energyscope.metering.interval import combine, windows_wanted
 from energyscope.metering.meter import Meter
 from energyscope.replay.replayer import Replayer
+from energyscope.stages.records import POWER_CAP
 
 LOOK_BACK_S = 3.0  # ticks before a window that sharpen the grid
 LAST_TICK_S = 0.008  # the sampler prints a tick one read later
@@ -40,27 +42,70 @@ class NoValueError(Exception):
     """A method gave no value; the message says why."""
 
 
-def tick_aligned(meter: Meter, replayer: Replayer, round_: Sequence[Any], seconds: float) -> Window:
-    """Replay for some seconds and estimate the energy between ticks."""
-    calls = replayer.run(round_, seconds)
+@dataclass(frozen=True)
+class Replay:
+    """What our own ways work with: a started meter, a replayer and a component's round of calls."""
+
+    meter: Meter
+    replayer: Replayer
+    round: Sequence[Any]
+
+    @property
+    def window_s(self) -> float:
+        return self.meter.window_s + self.meter.settle_s
+
+
+def tick_aligned(replay: Replay, seconds: float, rest_s: float | None = None) -> Window:
+    """Replay for some seconds and estimate the energy between ticks; pauses are measured alone and subtracted."""
+    found = _window(replay, replay.round, seconds, rest_s)
+    return found if rest_s is None else less(found, _window(replay, [], seconds, rest_s))
+
+
+def _window(replay: Replay, round_: Sequence[Any], seconds: float, rest_s: float | None) -> Window:
+    calls = replay.replayer.run(round_, seconds, rest_s=rest_s)
     if calls is None:
         raise NoValueError("it launches no work on the device")
     begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
+    meter = replay.meter
     if not meter.modelled:
         time.sleep(max(0.0, end + LAST_TICK_S - time.monotonic()))
     return estimate_window(meter.ticks(begin - LOOK_BACK_S, end), calls, settle_s=meter.settle_s)
 
 
-def ours(meter: Meter, replayer: Replayer, round_: Sequence[Any]) -> Value:
+def reference(replay: Replay, seconds: float) -> tuple[Window, bool]:
+    """Take one long window; with pauses where the component would run into the power cap.
+
+    Returns:
+        The window, and whether pauses were made.
+
+    """
+    begin = time.monotonic()
+    window = tick_aligned(replay, seconds)
+    states = replay.meter.states(begin, time.monotonic())
+    if window.time_us is None or not any((state.get("throttle") or 0) & POWER_CAP for state in states):
+        return window, False
+    return tick_aligned(replay, seconds, rest_s=window.time_us / 1e6), True
+
+
+def ours(replay: Replay) -> Value:
     """Take what the adaptive loop takes: five windows, more where their spread asks for them; their mean."""
     begin = time.monotonic()
     energies: list[float | None] = []
     while len(energies) < windows_wanted(energies, target=TARGET, limit=WINDOWS_LIMIT):
-        energies.append(tick_aligned(meter, replayer, round_, meter.window_s + meter.settle_s).energy_mj)
+        energies.append(tick_aligned(replay, replay.window_s).energy_mj)
     estimate = combine(energies)
     if estimate.mean is None:
         raise NoValueError(f"none of {len(energies)} windows was usable")
     return Value(estimate.mean, time.monotonic() - begin, estimate.low, estimate.high)
+
+
+def one_window(replay: Replay) -> Value:
+    """Take a single window of ours: a number without an interval, as the other methods give one."""
+    begin = time.monotonic()
+    window = tick_aligned(replay, replay.window_s)
+    if window.energy_mj is None:
+        raise NoValueError(window.reason or "no value")
+    return Value(window.energy_mj, time.monotonic() - begin)
 
 
 def counter_difference(counter: Counter, load: Any, calls: int) -> Value:

@@ -111,16 +111,18 @@ def test_a_board_without_power_gives_no_value(smi, monkeypatch):
 
 
 def test_speed_ups_follow_from_seconds_and_spread():
-    """GIVEN ours 1 % in 2 s, CLEAR in 40 s and Zeus 10 % in 1 s THEN CLEAR takes 20, Zeus 5 times as long."""
+    """GIVEN a window in 0.5 s, five in 2 s, CLEAR in 40 s, Zeus 10 % in 1 s THEN the ratios follow."""
     rows = [
         bench_tables.row("c", bench_tables.OURS, [Value(0.99, 2.0), Value(1.01, 2.0)], 1.0),
+        bench_tables.row("c", bench_tables.OURS_ONE, [Value(0.99, 0.5), Value(1.01, 0.5)], 1.0),
         bench_tables.row("c", bench_tables.CLEAR, [Value(0.9, 20.0), Value(1.1, 20.0)], 1.0),
         bench_tables.row("c", "Zeus 1 s", [Value(0.9, 1.0), Value(1.1, 1.0)], 1.0),
     ]
     gains = bench_tables.speed_ups(rows)[0]
-    assert gains["clear_over_ours"] == pytest.approx(20)
-    assert gains["clear_equal_over_ours"] == pytest.approx(20 * 10 / 2**0.5)
-    assert gains["zeus_over_ours"] == pytest.approx(5)
+    assert gains["clear_over_window"] == pytest.approx(80)
+    assert gains["clear_over_interval"] == pytest.approx(20)
+    assert gains["clear_equal_over_interval"] == pytest.approx(20 * 10 / 2**0.5)
+    assert gains["zeus_over_interval"] == pytest.approx(5)
 
 
 def test_an_interval_is_held_against_the_reference():
@@ -143,7 +145,7 @@ def test_the_script_runs_without_a_gpu(tmp_path):
     document = json.loads((tmp_path / "methods.json").read_text())
     measured = {row["method"] for row in document["rows"] if row["reason"] is None}
     reasons = {row["method"]: row["reason"] for row in document["rows"] if row["reason"] is not None}
-    assert measured == {"reference", bench_tables.OURS}
+    assert measured == {"reference", bench_tables.OURS, bench_tables.OURS_ONE}
     assert set(reasons.values()) == {"it needs an NVIDIA GPU"}
     assert set(reasons) == {"clear", "sensitivity", "zeus", "nvidia-smi"}
     with (tmp_path / "methods.csv").open() as file:

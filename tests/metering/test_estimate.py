@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.interval import spread
 from energyscope.metering.ticks import Calls, Ticks
-from energyscope.testing import SimulatedCall, SimulatedCounter, SimulatedGpu, SimulatedSensor, steady_calls
+from energyscope.testing import (
+    SimulatedBoard,
+    SimulatedCall,
+    SimulatedCounter,
+    SimulatedGpu,
+    SimulatedSensor,
+    steady_calls,
+)
 
 BEGIN, END = 10.0, 10.5
 PHASES = 12
+UNCAPPED = SimulatedBoard(power_limit_w=2000.0)
 WRAP_MJ = 2.0**32
 
 
@@ -68,7 +76,8 @@ def wrapping_inside(sensor: SimulatedSensor, ticks: Ticks, begin_s: float) -> Si
 def test_the_estimate_has_no_bias(sensor, power_w, time_us):
     """Over the whole range of sensors, the mean over phases of the tick grid is the truth to 0.5 %."""
     call = SimulatedCall(power_w * time_us / 1e3, time_us)
-    found = [one for one in windows_of(SimulatedGpu(sensor), call, PHASES) if one.energy_mj is not None]
+    gpu = SimulatedGpu(sensor, UNCAPPED)
+    found = [one for one in windows_of(gpu, call, PHASES) if one.energy_mj is not None]
     assert len(found) >= PHASES / 2
     allowed = 0.005 + 4 * spread([one.energy_mj for one in found]) / np.sqrt(len(found))
     assert allowed < 0.03
@@ -194,6 +203,18 @@ def test_the_faults_of_earlier_windows_do_not_matter():
     """A reset in the ticks that only sharpen the grid leaves the window's energy alone."""
     found = window(SimulatedCounter(reset_at_s=BEGIN - 1, start_mj=5e9))
     assert found.energy_mj == pytest.approx(300 * 53e-6 * 1e3, rel=0.01)
+
+
+def test_a_tick_around_which_reads_failed_does_not_bound_the_energy():
+    """GIVEN a last tick seen 40 ms late, after failed reads, THEN the one before it is the last that is used."""
+    plain = SimulatedCounter(phase_s=0.05).ticks(BEGIN - 3, END, (BEGIN, END))
+    after = plain.after_s.copy()
+    after[-1] += 0.04
+    late = dataclasses.replace(plain, after_s=after)
+    calls = steady_calls(BEGIN, END, 53e-6)
+    found = estimate_window(late, calls)
+    assert found.ticks == estimate_window(plain, calls).ticks - 1
+    assert found.energy_mj == pytest.approx(15.9, rel=0.003)
 
 
 def test_calls_that_slow_down_are_counted_where_they_ran():

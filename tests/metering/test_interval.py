@@ -93,6 +93,12 @@ def test_five_windows_get_the_ordinary_interval():
     assert (found.low, found.high) == pytest.approx((10 - half, 10 + half))
 
 
+def test_windows_that_agree_later_do_not_undo_the_first():
+    """GIVEN first windows that set the number WHEN later ones agree by luck THEN the first still set the width."""
+    found = combine([*RESTLESS, *[10.0] * 8])
+    assert found.high - found.mean == pytest.approx(2.776 * np.std(RESTLESS, ddof=1) / np.sqrt(13))
+
+
 def test_a_change_after_the_first_windows_widens_the_interval():
     """GIVEN five windows that agree and four that moved by 5 % THEN the interval holds both."""
     found = combine([*STEADY, 10.5, 10.5, 10.5, 10.5])

@@ -94,11 +94,31 @@ def test_missed_ticks_leave_the_grid_intact():
     assert np.abs(np.diff(fitted) - 0.1 * np.round(np.diff(fitted) / 0.1)).max() < 1.5e-3
 
 
-def test_many_missed_ticks_leave_the_period():
-    """WHEN half of the ticks were not seen THEN the period is still that of the ticks."""
+@pytest.mark.parametrize("seen", [32, 24])
+def test_many_missed_ticks_leave_the_period(seen):
+    """WHEN half of the ticks or more were not seen THEN the period is still that of the ticks."""
     true_s = 0.1 * np.arange(60)
-    kept = np.sort(np.random.default_rng(3).choice(60, 32, replace=False))
-    assert tick_times(observed(true_s[kept]))[1] == pytest.approx(0.1, rel=2e-3)
+    kept = [np.sort(np.random.default_rng(seed).choice(60, seen, replace=False)) for seed in range(30)]
+    found = [tick_times(observed(true_s[one], seed=seed))[1] for seed, one in enumerate(kept)]
+    assert np.mean([abs(period - 0.1) < 2e-4 for period in found]) >= 0.9
+
+
+def test_brackets_half_as_wide_as_the_period_leave_it():
+    """GIVEN reads that take half of a period THEN the period is found, and not a denser one that fits as well."""
+    found = [tick_times(observed(0.1 * np.arange(25), read_s=0.05, seed=seed))[1] for seed in range(60)]
+    assert np.abs(np.array(found) / 0.1 - 1).max() < 0.03
+
+
+def test_brackets_wider_than_that_have_no_grid():
+    """GIVEN reads that take most of a period THEN any grid would pass through them, and none is fitted."""
+    seen = [observed(0.1 * np.arange(25), read_s=0.085, seed=seed) for seed in range(30)]
+    assert all(np.array_equal(tick_times(one)[0], one.time_s) for one in seen)
+
+
+def test_chance_is_no_jitter():
+    """GIVEN regular ticks THEN at least 90 % of counters show no jitter, since the reads explain the scatter."""
+    found = [fit_grid(observed(0.1 * np.arange(34), seed=seed)).jitter_s for seed in range(200)]
+    assert np.mean([jitter == 0 for jitter in found]) >= 0.9
 
 
 def test_a_tick_seen_after_failed_reads_is_the_last_before_its_new_value():
@@ -139,15 +159,16 @@ def test_few_ticks_have_no_grid(number):
     assert len(unwrap(ticks)) == number
 
 
-def test_the_stated_uncertainty_is_the_true_one():
-    """The standard deviation of a span between ticks agrees with its errors over 300 counters, to 35 %."""
+@pytest.mark.parametrize("jitter_s", [0.0, 0.002])
+def test_the_stated_uncertainty_is_the_true_one(jitter_s):
+    """The standard deviation of a span between ticks agrees with its errors over 300 counters, to 45 %."""
     errors, stated = [], []
     for seed in range(300):
-        true_s = 0.1 * np.arange(34) + np.random.default_rng(seed).normal(0, 0.002, 34)
+        true_s = 0.1 * np.arange(34) + np.random.default_rng(seed).normal(0, jitter_s, 34)
         grid = fit_grid(observed(true_s, seed=seed + 5000))
         errors.append((grid.time_s[33] - grid.time_s[30]) - (true_s[33] - true_s[30]))
         stated.append(grid.span_sd_s(30, 33))
-    assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.35)
+    assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.45)
 
 
 def test_calls_are_interpolated_between_time_stamps():

@@ -74,6 +74,7 @@ def heatmap(points: list[ImpactPoint], metric: str, description: str) -> Any:
             "said": value_text(point.value.value, metric),
             "measured": "on this layer",
             "reused": False,
+            "invalid": False,
         }
         for point in inside
     ]

@@ -9,6 +9,7 @@ from energyscope.reporting.charts import theme
 from energyscope.reporting.data.energy import Cell, KindEnergy
 
 _ROW_PX = 25
+_SOLID, _DASHED = [1, 0], [4, 3]
 
 
 def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy") -> Any:
@@ -49,7 +50,7 @@ def _bar_parts(entry: KindEnergy, divisor: float) -> list[dict[str, Any]]:
         "kind": entry.kind,
         "colour": theme.colour(entry.kind),
         "said": said,
-        "dash": [1, 0] if solid else [4, 3],
+        "dash": _SOLID if solid else _DASHED,
     }
     value = entry.energy.value / divisor
     if entry.static_mj is None or entry.dynamic_mj is None or value < 0:
@@ -67,17 +68,18 @@ def _bar_parts(entry: KindEnergy, divisor: float) -> list[dict[str, Any]]:
 def _bar_total(entry: KindEnergy, divisor: float) -> dict[str, Any]:
     low, high = entry.energy.low, entry.energy.high
     share = f"  ·  {text.percent(entry.share.value)}" if entry.share else ""
+    weak = f"  ·  {entry.invalid} of {entry.count} invalid" if entry.invalid else ""
     return {
         "kind": entry.kind,
         "low": None if low is None else low / divisor,
         "high": None if high is None else high / divisor,
         "edge": max(high if high is not None else entry.energy.value, 0.0) / divisor,
-        "label": text.quantity(entry.energy.value, "mJ") + share,
+        "label": text.quantity(entry.energy.value, "mJ") + share + weak,
     }
 
 
 def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
-    """Draw a bar for each layer as measured by itself, with its 95 % interval."""
+    """Draw a bar for each layer as measured by itself, with its 95 % interval; invalid ones are hollow."""
     alt = theme.altair()
     known = [(cell, cell.energy) for cell in layers if cell.energy]
     divisor, unit = text.scale_of(max(energy.value for _, energy in known), "mJ")
@@ -89,7 +91,9 @@ def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
             "low": None if energy.low is None else energy.low / divisor,
             "high": None if energy.high is None else energy.high / divisor,
             "said": text.with_limits(energy, "mJ"),
-            "reused": "mean over the layers" if cell.reused else "measured on this layer",
+            "reused": _measured(cell, "measured on this layer"),
+            "fill": 0.15 if cell.invalid else 0.8,
+            "dash": _DASHED if cell.invalid else _SOLID,
         }
         for cell, energy in known
     ]
@@ -97,15 +101,22 @@ def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
         x=alt.X("layer:O", title="Layer", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
         tooltip=["component:N", alt.Tooltip("said:N", title="energy"), alt.Tooltip("reused:N", title="value")],
     )
-    bars = base.mark_bar(color=theme.colour("layer"), fillOpacity=0.8).encode(
-        y=alt.Y("value:Q", title=f"{word} ({unit})", axis=alt.Axis(tickCount=4))
+    bars = base.mark_bar(color=theme.colour("layer"), stroke=theme.colour("layer")).encode(
+        y=alt.Y("value:Q", title=f"{word} ({unit})", axis=alt.Axis(tickCount=4)),
+        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
+        strokeDash=alt.StrokeDash("dash:N", scale=None),
     )
     errors = base.mark_rule(style=theme.INK_LINE).encode(y="low:Q", y2="high:Q")
     return theme.finish(alt.layer(bars, errors), description, 170)
 
 
+def _measured(cell: Cell, here: str) -> str:
+    where = "mean over the layers" if cell.reused else here
+    return f"{where}, invalid" if cell.invalid else where
+
+
 def heatmap(cells: list[Cell], description: str, word: str = "Energy") -> Any:
-    """Draw a cell for each component of each layer; a stroke across it marks a mean over the layers."""
+    """Draw a cell for each component of each layer; a stroke marks a mean over layers, a cross an invalid one."""
     known = [(cell, cell.energy) for cell in cells if cell.energy]
     divisor, unit = text.scale_of(max(energy.value for _, energy in known), "mJ")
     records = [
@@ -115,8 +126,9 @@ def heatmap(cells: list[Cell], description: str, word: str = "Energy") -> Any:
             "component": cell.component,
             "value": energy.value / divisor,
             "said": text.with_limits(energy, "mJ"),
-            "measured": "mean over the layers" if cell.reused else "on this layer",
+            "measured": _measured(cell, "on this layer"),
             "reused": cell.reused,
+            "invalid": cell.invalid,
         }
         for cell, energy in known
     ]
@@ -134,7 +146,10 @@ def _hatch(columns: int) -> dict[str, Any]:
 
 
 def grid(records: list[dict[str, Any]], order: list[str], title: str, scale: Any, description: str) -> Any:
-    """Draw a layer x row heatmap of records with row, layer, value, component, said, measured and reused."""
+    """Draw a layer x row heatmap.
+
+    The records hold ``row``, ``layer``, ``value``, ``component``, ``said``, ``measured``, ``reused``, ``invalid``.
+    """
     alt = theme.altair()
     values = [record["value"] for record in records]
     middle = (min(values) + max(values)) / 2
@@ -155,4 +170,8 @@ def grid(records: list[dict[str, Any]], order: list[str], title: str, scale: Any
         strokeWidth=1.1, filled=False, opacity=0.6, **_hatch(len({record["layer"] for record in records}))
     )
     strokes = strokes.encode(stroke=alt.Stroke("stroke:N", scale=None))
-    return theme.finish(alt.layer(rects, strokes), description, _ROW_PX * len(order))
+    crosses = base.transform_filter("datum.invalid").mark_point(
+        strokeWidth=1.6, filled=False, opacity=0.9, shape="M-1,-1L1,1M-1,1L1,-1", size=(_ROW_PX * 0.4) ** 2
+    )
+    crosses = crosses.encode(stroke=alt.Stroke("stroke:N", scale=None))
+    return theme.finish(alt.layer(rects, strokes, crosses), description, _ROW_PX * len(order))

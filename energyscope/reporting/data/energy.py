@@ -23,8 +23,8 @@ class KindEnergy:
     """The energy of all leaf components of a kind, or of all glue, or of all that is unexplained.
 
     ``share`` is of the measured model; ``static_mj`` and ``dynamic_mj`` are None where any part lacks them;
-    ``missing`` components have no value and are not in the sum; ``reused`` says that some value was measured
-    on other layers.
+    ``missing`` components have no value and are not in the sum; ``invalid`` ones did not reach grade C and are;
+    ``reused`` says that some value was measured on other layers.
     """
 
     kind: str
@@ -35,6 +35,7 @@ class KindEnergy:
     static_mj: float | None
     dynamic_mj: float | None
     missing: int = 0
+    invalid: int = 0
     reused: bool = False
 
 
@@ -48,6 +49,7 @@ class Cell:
     layer: int | None
     energy: Interval | None
     reused: bool
+    invalid: bool
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def _of_kind(kind: str, nodes: list[Node], tree: EnergyTree) -> KindEnergy | Non
         static_mj=sum_column(measured, "static_mj"),
         dynamic_mj=sum_column(measured, "dynamic_mj"),
         missing=len(nodes) - len(measured),
+        invalid=sum(node.invalid for node in measured),
         reused=any(node.reused for node in measured),
     )
 
@@ -162,7 +165,7 @@ def row_labels(nodes: list[Node]) -> dict[str, str]:
 
 
 def _cell(node: Node, row: str) -> Cell:
-    return Cell(row, node.name, node.kind, node.layer, node.energy, node.reused)
+    return Cell(row, node.name, node.kind, node.layer, node.energy, node.reused, node.invalid)
 
 
 def kind_sentence(entry: KindEnergy) -> str:
@@ -172,4 +175,6 @@ def kind_sentence(entry: KindEnergy) -> str:
         parts.append(f"{text.percent_with_limits(entry.share)} of the model")
     if entry.missing:
         parts.append(f"{text.count(entry.missing, 'component')} without a value left out")
+    if entry.invalid:
+        parts.append(f"{entry.invalid} of {text.count(entry.count, 'component')} below grade C")
     return ", ".join(parts)

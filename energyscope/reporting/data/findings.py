@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from energyscope.reporting import text
+from energyscope.reporting.data.closure import closures, missing_time
 from energyscope.reporting.data.energy import KindEnergy, energy_by_kind
-from energyscope.runs.intervals import finite, interval
+from energyscope.reporting.data.passes import drift_sentence
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -39,7 +40,7 @@ _SINGULAR = {"embedding", "rotary", "lm_head", "pooler", "classifier"}
 
 
 def energy_findings(tree: EnergyTree, run: Run) -> list[str]:
-    """Return up to three sentences: the largest kinds, glue or static energy, and books that do not close."""
+    """Return up to three sentences: open books, drift, the largest kinds, glue or static energy."""
     kinds = energy_by_kind(tree)
     components = [entry for entry in kinds if entry.role == "component" and entry.share]
     found = []
@@ -47,7 +48,7 @@ def energy_findings(tree: EnergyTree, run: Run) -> list[str]:
         found.append(_largest(components, modelled=run.modelled))
     found += _outside(kinds, modelled=run.modelled)
     found += _static(tree) if not run.modelled else []
-    return (_open_books(run) + found)[:3]
+    return [*_open_books(run), *_drifted(run), *found][:3]
 
 
 def _largest(components: list[KindEnergy], *, modelled: bool) -> str:
@@ -88,29 +89,20 @@ def _static(tree: EnergyTree) -> list[str]:
 
 
 def _open_books(run: Run) -> list[str]:
-    entry = (run.document.get("closure") or {}).get("model") or {}
-    closure = interval(entry.get("energy"), entry.get("energy_low"), entry.get("energy_high"))
-    outside = closure is not None and finite(closure.value) is not None and not 0.93 <= closure.value <= 1.07
-    if not outside or closure is None:
+    whole = next((row for row in closures(run.document) if row.name == "model"), None)
+    if whole is None or whole.advisable:
         return []
-    parts = "the components and the glue" if entry.get("with_glue") else "the components, without glue,"
+    parts = "the components and the glue" if whole.with_glue else "the components, without glue,"
     return [
         (
-            f"The books do not close: {parts} add up to {text.percent_with_limits(closure)} of the measured "
-            f"model, outside 93-107 %, so shares are rough.{_what_is_missing(entry)}"
+            f"The books do not close: {parts} add up to {text.percent_with_limits(whole.energy)} of the measured "
+            f"model, outside 93-107 %, so shares are rough.{missing_time(whole)}"
         )
     ]
 
 
-def _what_is_missing(entry: dict[str, Any]) -> str:
-    """Say so where the dynamic energy closes and only static energy, which is time, does not."""
-    static, dynamic = finite(entry.get("static")), finite(entry.get("dynamic"))
-    if static is None or dynamic is None or not 0.93 <= dynamic <= 1.07 or 0.93 <= static <= 1.07:
-        return ""
-    return (
-        f" Their dynamic energy closes ({text.percent(dynamic)}), their static energy does not "
-        f"({text.percent(static)}): what differs is time in which the GPU waits for the host."
-    )
+def _drifted(run: Run) -> list[str]:
+    return [drift_sentence(run.document)] if (run.document.get("drift") or {}).get("significant") else []
 
 
 def title(kind: str) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting import text
+from energyscope.reporting.data.closure import closures
+from energyscope.reporting.data.execution import TRIGGERED, execution_of
 from energyscope.reporting.data.stages import unfinished
 from energyscope.runs.intervals import Interval, finite, interval
 
@@ -54,6 +56,14 @@ def banners(run: Run) -> list[Banner]:
                 "degree, and predictions mean nothing, so impact was not measured.",
             )
         )
+    if execution_of(run).sampling == TRIGGERED:
+        found.append(
+            Banner(
+                "TRIGGERED SAMPLING",
+                "Each component was read once in passing and not repeated: what is shorter than the meter's tick "
+                "has no energy, and parents hold the cost of reading their parts.",
+            )
+        )
     found += [Banner("INCOMPLETE RUN", sentence) for sentence in unfinished(run.document).values()]
     return found
 
@@ -62,7 +72,7 @@ def headline(run: Run, tree: EnergyTree | None) -> list[Metric]:
     """Return the headline numbers in the order in which they are shown, those of missing stages left out."""
     root = tree.root if tree else None
     document = run.document
-    found = _energy(root, document, modelled=run.modelled) if root else []
+    found = _energy(root, run) if root else []
     closure = _closure(document)
     if closure:
         found.append(closure)
@@ -71,10 +81,11 @@ def headline(run: Run, tree: EnergyTree | None) -> list[Metric]:
     return found + _predictions(document)
 
 
-def _energy(root: Node, document: dict[str, Any], *, modelled: bool) -> list[Metric]:
+def _energy(root: Node, run: Run) -> list[Metric]:
+    document, modelled = run.document, run.modelled
     unit = "per decode step" if root.row.get("phase") == "decode" else "per forward pass"
     word = "Modelled energy" if modelled else "Energy"
-    found = [_metric(f"{word} {unit}", root.energy, "mJ")]
+    found = [_metric(f"{word} {unit}", root.energy, "mJ", execution_of(run).title)]
     tokens = finite((document.get("workload") or {}).get("tokens_per_forward"))
     if root.energy and tokens:
         per_thousand = root.energy.scaled(1000 / tokens)
@@ -106,14 +117,15 @@ def _split(root: Node) -> Metric:
 
 
 def _closure(document: dict[str, Any]) -> Metric | None:
-    entry = (document.get("closure") or {}).get("model") or {}
-    item = interval(entry.get("energy"), entry.get("energy_low"), entry.get("energy_high"))
-    if item is None:
+    whole = next((row for row in closures(document) if row.name == "model"), None)
+    if whole is None:
         return None
-    note = "parts and glue" if entry.get("with_glue") else "parts, without glue"
-    if not 0.93 <= item.value <= 1.07:
-        note += "; outside 93-107 %"
-    return Metric("Closure", text.percent_with_limits(item).partition(" [")[0], _limits_of_share(item), note)
+    note = "parts and glue" if whole.with_glue else "parts, without glue"
+    note += f", {whole.state}" if whole.state else ""
+    note += "" if whole.advisable else "; outside 93-107 %"
+    return Metric(
+        "Closure", text.percent_with_limits(whole.energy).partition(" [")[0], _limits_of_share(whole.energy), note
+    )
 
 
 def _limits_of_share(item: Interval) -> str:

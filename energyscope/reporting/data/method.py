@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting import text
-from energyscope.runs.intervals import finite, interval
+from energyscope.runs.intervals import finite
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -22,28 +23,61 @@ class Fact:
 
 
 def method_facts(run: Run, tree: EnergyTree | None) -> list[Fact]:
-    """Return the sensor's facts, the windows, ticks and passes, and the idle baseline."""
-    sensor = run.document.get("sensor") or {}
+    """Return the sensor's facts and why it was chosen, the settings, the windows and the ticks."""
     settings = run.document.get("settings") or {}
+    nodes = list(tree.nodes) if tree else []
+    facts = [
+        *_sensor(run.document.get("sensor") or {}, modelled=run.modelled),
+        _fact("Granularity", settings.get("granularity")),
+        _fact("Layers", settings.get("layers")),
+        _fact("Execution", settings.get("execution")),
+        _fact("Sampling", settings.get("sampling")),
+        _fact("Phase", settings.get("phase")),
+        _fact("Windows of every component", settings.get("passes")),
+        _share("Half-width aimed at", settings.get("target_interval")),
+        _fact("Time budget of a component", _scaled(settings.get("component_budget_s"), 1e6), "us"),
+        _fact("Window", _scaled(settings.get("window_s"), 1e6), "us"),
+        _range("Windows per component", nodes, "windows"),
+        _range("Ticks per component", nodes, "ticks"),
+        _range("Spread between passes", nodes, "spread_between_passes", percent=True),
+    ]
+    return [fact for fact in facts if fact is not None]
+
+
+_SENSOR: tuple[tuple[str, str, float | None, str], ...] = (
+    ("Sensor tick period", "tick_period_s", 1e6, "us"),
+    ("Tick jitter", "tick_jitter_s", 1e6, "us"),
+    ("Uncertainty of a tick's time", "tick_uncertainty_s", 1e6, "us"),
+    ("Cost of one read", "read_cost_s", 1e6, "us"),
+    ("Sampled every", "interval_s", 1e6, "us"),
+    ("Power is averaged over", "averaging_s", 1e6, "us"),
+    ("Energy quantum", "energy_quantum_mj", None, "mJ"),
+    ("Idle power", "idle_w", None, "W"),
+)
+
+
+def _sensor(sensor: Mapping[str, Any], *, modelled: bool) -> list[Fact | None]:
     facts = [
         _fact("Meter", sensor.get("meter")),
-        _fact("Stated watts", sensor.get("watts"), "W") if run.modelled else None,
-        _fact("Sensor tick period", _scaled(sensor.get("tick_period_s"), 1e6), "us"),
-        _fact("Tick jitter", _scaled(sensor.get("tick_jitter_s"), 1e6), "us"),
-        _fact("Cost of one read", _scaled(sensor.get("read_cost_s"), 1e6), "us"),
-        _fact("Energy quantum", sensor.get("energy_quantum_mj"), "mJ"),
-        _fact("Idle power", sensor.get("idle_w"), "W"),
-        _fact("Granularity", settings.get("granularity")),
-        _fact("Execution", settings.get("execution")),
-        _fact("Phase", settings.get("phase")),
-        _fact("Passes", settings.get("passes")),
-        _fact("Window", _scaled(settings.get("window_s"), 1e6), "us"),
+        _fact("Why this meter", sensor.get("choice")),
+        _fact("Stated watts", sensor.get("watts"), "W") if modelled else None,
+        *(_fact(name, _scaled(sensor.get(key), factor or 1.0), unit) for name, key, factor, unit in _SENSOR),
+        _fact("Power field", sensor.get("power_field")),
     ]
-    nodes = list(tree.nodes) if tree else []
-    facts += [_range("Windows per component", nodes, "windows"), _range("Ticks per component", nodes, "ticks")]
-    facts.append(_range("Spread between passes", nodes, "spread_between_passes", percent=True))
-    facts += [Fact("Sensor note", str(note)) for note in sensor.get("notes") or []]
-    return [fact for fact in facts if fact is not None]
+    facts += [_device(one) for one in sensor.get("devices") or []]
+    return facts + [Fact("Sensor note", str(note)) for note in sensor.get("notes") or []]
+
+
+def _device(entry: Mapping[str, Any]) -> Fact:
+    """Return one of several devices with its own sensor."""
+    period = _scaled(entry.get("tick_period_s"), 1e6)
+    ticks = "" if period is None else f", a tick every {text.quantity(period, 'us')}"
+    return Fact(f"Device {entry.get('device')}", f"{entry.get('meter')}{ticks}")
+
+
+def _share(name: str, value: object) -> Fact | None:
+    share = finite(value)
+    return None if share is None else Fact(name, text.percent(share))
 
 
 def _fact(name: str, value: object, unit: str = "") -> Fact | None:
@@ -67,51 +101,6 @@ def _range(name: str, nodes: list[Node], column: str, *, percent: bool = False) 
     write = text.percent if percent else "{:,.0f}".format
     middle, low, high = values[len(values) // 2], values[0], values[-1]
     return Fact(name, write(low) if low == high else f"{write(low)} to {write(high)}, median {write(middle)}")
-
-
-@dataclass(frozen=True)
-class ClosureRow:
-    """The closure of the model or of the layers; None where it is unknown."""
-
-    name: str
-    energy: str
-    time: float | None
-    static: float | None
-    dynamic: float | None
-    with_glue: bool
-
-
-def closures(run: Run) -> list[ClosureRow]:
-    """Return the closures that were computed."""
-    found = []
-    for name, entry in (run.document.get("closure") or {}).items():
-        if not isinstance(entry, dict):
-            continue
-        energy = interval(entry.get("energy"), entry.get("energy_low"), entry.get("energy_high"))
-        time, static, dynamic = (finite(entry.get(key)) for key in ("time", "static", "dynamic"))
-        shown = text.percent_with_limits(energy)
-        found.append(ClosureRow(str(name), shown, time, static, dynamic, bool(entry.get("with_glue"))))
-    return found
-
-
-@dataclass(frozen=True)
-class PassRow:
-    """One pass over the components, with the whole model measured beside it as the anchor."""
-
-    index: int
-    idle_w: float | None
-    anchor: str
-
-
-def passes(run: Run) -> list[PassRow]:
-    """Return the passes; a drift of the model between them is a drift of the device."""
-    found = []
-    for position, entry in enumerate(run.document.get("passes") or []):
-        anchor = interval(entry.get("anchor_mj"), entry.get("anchor_low_mj"), entry.get("anchor_high_mj"))
-        index = finite(entry.get("index"))
-        shown = text.with_limits(anchor, "mJ")
-        found.append(PassRow(position if index is None else int(index), finite(entry.get("idle_w")), shown))
-    return found
 
 
 def limitations(run: Run, tree: EnergyTree | None) -> list[str]:

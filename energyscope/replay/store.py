@@ -1,0 +1,45 @@
+"""Where captured tensors are kept: on their device within a budget of memory, else on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from energyscope.replay.tensors import cloned, mapped
+
+SHARE_OF_FREE = 0.25  # the rest is for copies of weights, activations and graphs
+
+
+def device_budget(device: torch.device) -> int | None:
+    """Return the bytes that captured tensors may take on a device; None: no limit (the CPU)."""
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(SHARE_OF_FREE * free)
+
+
+class ActivationStore:
+    """Clones tensors; beyond ``budget_bytes`` (None: no limit) on the device, the clones go to the host."""
+
+    def __init__(self, budget_bytes: int | None = None) -> None:
+        self.budget_bytes = budget_bytes
+        self.kept_bytes = 0
+
+    def keep(self, value: Any) -> Any:
+        """Return a clone of nested tensors, on the device or on the host."""
+        return mapped(cloned(value), self._placed)
+
+    def _placed(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.budget_bytes is None or not tensor.is_contiguous():  # a copy on the host would lose its strides
+            return tensor
+        size = tensor.untyped_storage().nbytes()
+        if self.kept_bytes + size > self.budget_bytes:
+            return tensor.cpu()
+        self.kept_bytes += size
+        return tensor
+
+
+def staged(value: Any, device: torch.device) -> Any:
+    """Return nested tensors on a device: what waits on the host must be there before a window begins."""
+    return mapped(value, lambda tensor: tensor.to(device))

@@ -1,0 +1,114 @@
+"""Do the parts add up to the whole: the closure at every level, and sentences that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from energyscope.reporting import text
+from energyscope.runs.intervals import Interval, interval
+
+CLOSED, UNDER, OVER = "closed", "under-captured", "over-captured"
+ADVICE = (0.93, 1.07)  # outside, no advice is given
+APART = 0.05  # static and dynamic energy, each at least so far from closing
+
+
+@dataclass(frozen=True)
+class ClosureRow:
+    """One level's closure: what the parts take as a share of the measured whole, by quantity.
+
+    ``state`` is ``closed``, ``under-captured`` or ``over-captured``, None in runs that were not judged.
+    """
+
+    name: str
+    energy: Interval
+    time: Interval | None
+    static: Interval | None
+    dynamic: Interval | None
+    with_glue: bool
+    state: str | None
+
+    @property
+    def counted(self) -> str:
+        """What was added up."""
+        return "children and glue" if self.with_glue else "children, without glue"
+
+    @property
+    def advisable(self) -> bool:
+        """Whether the energy closes well enough for advice."""
+        return ADVICE[0] <= self.energy.value <= ADVICE[1]
+
+
+def closures(document: Mapping[str, Any]) -> list[ClosureRow]:
+    """Return the levels whose closure is known, the model first."""
+    found = []
+    for name, entry in (document.get("closure") or {}).items():
+        if not isinstance(entry, dict):
+            continue
+        energy, time, static, dynamic = (
+            interval(entry.get(quantity), entry.get(f"{quantity}_low"), entry.get(f"{quantity}_high"))
+            for quantity in ("energy", "time", "static", "dynamic")
+        )
+        if energy is not None:
+            glue = bool(entry.get("with_glue"))
+            found.append(ClosureRow(str(name), energy, time, static, dynamic, glue, entry.get("state")))
+    return sorted(found, key=lambda row: row.name != "model")
+
+
+def closure_sentences(rows: Sequence[ClosureRow]) -> list[str]:
+    """Read the closures: the model's first, then what does not close below it, then what closes by chance."""
+    if not rows:
+        return []
+    found = [_whole(rows[0])]
+    below = [row for row in rows[1:] if row.state is not None]
+    open_ones = [row for row in below if row.state != CLOSED]
+    if open_ones:
+        said = [f"{row.name} ({row.state}, {text.percent(row.energy.value)})" for row in open_ones]
+        found.append(f"Below the model, these do not close: {text.listed(said)}.")
+    elif below:
+        found.append(f"So do the levels below: {text.listed([row.name for row in below])}.")
+    return [*found, *_opposite(rows)]
+
+
+def _whole(row: ClosureRow) -> str:
+    parts = "the components and the glue" if row.with_glue else "the components, without glue,"
+    added = f"{parts} add up to {text.percent_with_limits(row.energy)} of the measured energy of the {row.name}"
+    if row.state == CLOSED:
+        return f"The books close: {added}."
+    if row.state == UNDER:
+        left = text.percent(1 - row.energy.value)
+        return f"Under-captured: {added}, so {left} of it belongs to nothing that was measured."
+    if row.state == OVER:
+        return (
+            f"Over-captured: {added}. Too much is as wrong as too little: some joules were counted twice, or "
+            "replay is dearer than the model."
+        )
+    return f"{added[0].upper()}{added[1:]}; this run was made before closures were judged."
+
+
+def _opposite(rows: Sequence[ClosureRow]) -> list[str]:
+    """Name the levels whose energy closes only because its two parts err in opposite directions."""
+    found = [
+        f"{row.name} (static {text.percent(row.static.value)}, dynamic {text.percent(row.dynamic.value)})"
+        for row in rows
+        if row.advisable
+        and row.static
+        and row.dynamic
+        and min(abs(row.static.value - 1), abs(row.dynamic.value - 1)) > APART
+        and (row.static.value - 1) * (row.dynamic.value - 1) < 0
+    ]
+    return [f"Static and dynamic energy err in opposite directions in {text.listed(found)}."] if found else []
+
+
+def missing_time(row: ClosureRow) -> str:
+    """Say so where the dynamic energy closes and only static energy, which is time, does not."""
+    if row.static is None or row.dynamic is None:
+        return ""
+    static, dynamic = row.static.value, row.dynamic.value
+    if not ADVICE[0] <= dynamic <= ADVICE[1] or ADVICE[0] <= static <= ADVICE[1]:
+        return ""
+    return (
+        f" Their dynamic energy closes ({text.percent(dynamic)}), their static energy does not "
+        f"({text.percent(static)}): what differs is time in which the GPU waits for the host."
+    )

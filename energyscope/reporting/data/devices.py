@@ -1,0 +1,41 @@
+"""The energy on each of several devices, by kind of component."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from energyscope.runs.intervals import finite
+from energyscope.runs.tree import EnergyTree, Node
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """One device: the model's energy on it and that of each leaf kind (mJ per forward pass), None if unknown."""
+
+    device: str
+    model_mj: float | None
+    kinds: dict[str, float | None]
+
+
+def device_rows(tree: EnergyTree, document: Mapping[str, Any]) -> list[DeviceRow]:
+    """Return a row for each device of a run on several; nothing for a run on one."""
+    names = [str(one.get("device")) for one in (document.get("sensor") or {}).get("devices") or []]
+    kinds: dict[str, list[Node]] = {}
+    for node in tree.leaves:
+        if node.energy is not None:
+            kinds.setdefault(node.kind, []).append(node)
+    root = [tree.root] if tree.root else []
+    return [
+        DeviceRow(name, _on(root, index), {kind: _on(of_kind, index) for kind, of_kind in kinds.items()})
+        for index, name in enumerate(names)
+    ]
+
+
+def _on(nodes: Sequence[Node], index: int) -> float | None:
+    """Add up what the nodes take on one device; None where one of them does not say, since a part is no sum."""
+    listed = [str(node.row.get("devices_mj") or "").split(";") for node in nodes]
+    values = [finite(parts[index]) if index < len(parts) else None for parts in listed]
+    known = [value for value in values if value is not None]
+    return sum(known) if values and len(known) == len(values) else None

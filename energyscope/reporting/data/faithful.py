@@ -1,0 +1,78 @@
+"""Is replay faithful: each kind's replayed energy beside what the model saves without that kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from energyscope.reporting import text
+from energyscope.runs.intervals import Interval, finite, interval
+
+Verdict = Literal[
+    "agrees", "not told apart", "dearer in replay", "cheaper in replay", "too small to tell", "unknown"
+]
+AGREEMENT = 0.05
+
+
+@dataclass(frozen=True)
+class ReplayRow:
+    """One kind, mJ per forward pass; ``ratio`` is replayed / differential, near 1 where replay is faithful."""
+
+    kind: str
+    replayed_mj: float | None
+    differential: Interval
+    ratio: Interval | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Agrees within 5 %, or its interval includes 1, or differs; a kind may be too small to tell."""
+        if self.ratio is None:
+            return "unknown"
+        if self.differential.value <= 0 or (self.differential.low is not None and self.differential.low <= 0):
+            return "too small to tell"
+        if abs(self.ratio.value - 1) <= AGREEMENT:
+            return "agrees"
+        if not self.ratio.excludes(1.0):
+            return "not told apart"
+        return "dearer in replay" if self.ratio.value > 1 else "cheaper in replay"
+
+
+def replay_rows(document: Mapping[str, Any]) -> list[ReplayRow]:
+    """Return the kinds whose differential energy was measured, the largest first."""
+    found = []
+    for kind, entry in (document.get("differential") or {}).items():
+        energy = interval(entry.get("energy_mj"), entry.get("low"), entry.get("high"))
+        ratio = interval(entry.get("ratio"), entry.get("ratio_low"), entry.get("ratio_high"))
+        if energy is not None:
+            found.append(ReplayRow(str(kind), finite(entry.get("replayed_mj")), energy, ratio))
+    return sorted(found, key=lambda row: -row.differential.value)
+
+
+def replay_sentences(rows: Sequence[ReplayRow]) -> list[str]:
+    """Say for how many kinds replay agrees with the model, and name those for which it does not."""
+    judged = [row for row in rows if row.verdict not in {"too small to tell", "unknown"}]
+    if not judged:
+        return ["No kind's differential energy is known well enough to judge replay."] if rows else []
+    agreeing = [row for row in judged if row.verdict == "agrees"]
+    sentence = (
+        f"Replay agrees with the model within {text.percent(AGREEMENT)} for {len(agreeing)} of "
+        f"{text.count(len(judged), 'kind')} that can be judged"
+    )
+    differing = [
+        f"{row.kind} is {row.verdict} (ratio {ratio_text(row.ratio)})"
+        for row in judged
+        if row.verdict in {"dearer in replay", "cheaper in replay"}
+    ]
+    vague = [row.kind for row in judged if row.verdict == "not told apart"]
+    found = [f"{sentence}; {text.listed(differing)}." if differing else f"{sentence}."]
+    if vague:
+        found.append(f"Not told apart, since the interval includes 1: {text.listed(vague)}.")
+    return found
+
+
+def ratio_text(ratio: Interval | None) -> str:
+    """Write a ratio with its limits, such as ``"0.98 [0.95, 1.01]"``."""
+    if ratio is None:
+        return text.UNKNOWN
+    return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio.known else f"{ratio.value:.2f}"

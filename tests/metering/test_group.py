@@ -1,0 +1,215 @@
+"""Several devices: meters start and stop together, energies are summed and listed, and pauses subtracted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from energyscope.errors import MeterError
+from energyscope.metering.estimate import Window, estimate_window
+from energyscope.metering.group import MeterGroup, less, together
+from energyscope.metering.modelled import ModelledMeter
+from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
+
+ONE = Window(10.0, 50.0, 200.0, 11.0, 4, 1000, 0.4, timing_share=0.03, power_spread=0.01)
+TWO = Window(20.0, 54.0, 370.0, 19.0, 6, 1000, 0.4, timing_share=0.02, power_spread=0.01)
+UNKNOWN = Window(None, None, None, None, 1, 1000, 0.4, "only 1 usable ticks")
+
+
+class Recorder(ModelledMeter):
+    """A meter that notes when it is started and stopped, and may fail to start or to stop."""
+
+    def __init__(self, name, events, *, broken=""):
+        super().__init__(100.0)
+        self.device, self._events, self._broken = name, events, broken
+
+    def __enter__(self):
+        if self._broken == "start":
+            raise MeterError(f"{self.device} is lost")
+        self._events.append(f"start {self.device}")
+        return self
+
+    def __exit__(self, *error):
+        self._events.append(f"stop {self.device}")
+        if self._broken == "stop":
+            raise MeterError(f"{self.device} did not stop")
+
+    def bystanders(self, own_bytes=None):
+        return [f"{own_bytes} bytes are ours"]
+
+
+def simulated(device, watts):
+    """Return a GPU of some power, whose replay has run, and what was replayed."""
+    gpu = SimulatedGpu(SimulatedSensor(period_s=0.05), SimulatedBoard(idle_w=50))
+    gpu.device = device
+    gpu.sleep(1.0)
+    return gpu, gpu.run([SimulatedCall(watts * 50e-3, 50.0)], 0.5)
+
+
+# --- starting and stopping ------------------------------------------------------------------------------------
+
+
+def test_meters_start_and_stop_together():
+    """The last to start is the first to stop, also after an error inside."""
+    events = []
+    with pytest.raises(ZeroDivisionError), MeterGroup([Recorder("a", events), Recorder("b", events)]):
+        1 / 0  # noqa: B018 - the error of whoever measures
+    assert events == ["start a", "start b", "stop b", "stop a"]
+
+
+def test_a_meter_that_does_not_start_stops_the_others():
+    """GIVEN a second meter that is lost THEN the first is stopped again, and the error is the meter's."""
+    events = []
+    with (
+        pytest.raises(MeterError, match="b is lost"),
+        MeterGroup([Recorder("a", events), Recorder("b", events, broken="start")]),
+    ):
+        pass
+    assert events == ["start a", "stop a"]
+
+
+def test_a_meter_that_does_not_stop_does_not_keep_the_others():
+    """GIVEN an error while one stops THEN the other is stopped all the same."""
+    events = []
+    with (
+        pytest.raises(MeterError, match="b did not stop"),
+        MeterGroup([Recorder("a", events), Recorder("b", events, broken="stop")]),
+    ):
+        pass
+    assert events[-1] == "stop a"
+
+
+# --- one group of several devices -----------------------------------------------------------------------------
+
+
+def test_the_slowest_meter_sets_the_window():
+    """A window is long enough for every meter, its settling included."""
+    fast = SimulatedGpu(SimulatedSensor(period_s=0.02))
+    slow = SimulatedGpu(SimulatedSensor(period_s=0.2, lag_s=0.1))
+    assert MeterGroup([fast, slow]).window_s == pytest.approx(slow.window_s + 0.1)
+    assert MeterGroup([fast]).window_s == fast.window_s
+
+
+def test_one_modelled_meter_makes_the_group_modelled():
+    """A sum with a modelled part is no measurement."""
+    assert MeterGroup([SimulatedGpu(), ModelledMeter(65.0)]).modelled
+    assert not MeterGroup([SimulatedGpu()]).modelled
+
+
+def test_each_devices_window_is_its_own():
+    """GIVEN two devices at 100 and 300 W beside the same calls THEN each window holds its device's energy."""
+    (a, calls), (b, _) = simulated("a", 100), simulated("b", 300)
+    windows = MeterGroup([a, b]).windows(calls)
+    assert [window.energy_mj for window in windows] == pytest.approx([5.0, 15.0], rel=0.01)
+    assert [window.power_w for window in windows] == pytest.approx([100, 300], rel=0.01)
+
+
+def test_windows_wait_for_the_sensor_to_settle():
+    """GIVEN a sensor that lags and averages THEN its early ticks, still of the idle time, are not used."""
+    gpu = SimulatedGpu(SimulatedSensor(period_s=0.05, lag_s=0.1, averaging_s=0.3), SimulatedBoard(idle_w=50))
+    gpu.sleep(1.0)
+    calls = gpu.run([SimulatedCall(15.0, 50.0)], 1.0)
+    (window,) = MeterGroup([gpu]).windows(calls)
+    assert window.energy_mj == pytest.approx(15.0, rel=0.01)
+
+
+def test_idle_power_is_a_sum_and_unknown_if_one_is():
+    """GIVEN an interval in which one counter did not tick twice THEN the sum is unknown, not the other's alone."""
+    known, unknown = SimulatedGpu(board=SimulatedBoard(idle_w=60)), SimulatedGpu(SimulatedSensor(period_s=30.0))
+    for gpu in (known, unknown):
+        gpu.sleep(5.0)
+    begin = known.now() - 2.0
+    assert MeterGroup([known, known]).idle_w(begin, begin + 2) == pytest.approx(120, rel=0.01)
+    assert MeterGroup([known, unknown]).idle_w(begin, begin + 2) is None
+
+
+def test_states_and_bystanders_name_their_device():
+    """Several devices' states and neighbours say whose they are; a single device's neighbours need no name."""
+    (a, calls), (b, _) = simulated("a", 100), simulated("b", 100)
+    for gpu in (a, b):
+        gpu.others.append("process 7 uses this GPU")
+    group = MeterGroup([a, b])
+    assert {state["device"] for state in group.states(0.0, calls.time_s[-1])} == {"a", "b"}
+    assert group.bystanders() == ["a: process 7 uses this GPU", "b: process 7 uses this GPU"]
+    assert MeterGroup([a]).bystanders() == ["process 7 uses this GPU"]
+
+
+def test_our_memory_is_held_on_the_first_device():
+    """What this process holds is said to the first meter only."""
+    group = MeterGroup([Recorder("a", []), Recorder("b", [])])
+    assert group.bystanders(5) == ["a: 5 bytes are ours", "b: 0 bytes are ours"]
+
+
+def test_the_description_lists_several_sensors():
+    """One sensor is described as it is; of several, the first, and a list of all."""
+    one = MeterGroup([Recorder("a", [])]).describe()
+    both = MeterGroup([Recorder("a", []), Recorder("b", [])]).describe()
+    assert one["device"] == "a"
+    assert "devices" not in one
+    assert [found["device"] for found in both["devices"]] == ["a", "b"]
+
+
+# --- sums -----------------------------------------------------------------------------------------------------
+
+
+def test_together_is_the_sum():
+    """Energy, power and the plain difference add up; the time of a call is the mean; ticks are all ticks."""
+    both = together([ONE, TWO])
+    assert (both.energy_mj, both.power_w, both.naive_mj) == (30.0, 570.0, 30.0)
+    assert both.time_us == 52.0
+    assert (both.ticks, both.calls, both.seconds, both.reason) == (10, 1000, 0.4, None)
+    assert both.timing_share == pytest.approx(np.hypot(0.3, 0.4) / 30)
+
+
+def test_one_window_stays_as_it_is():
+    """A single device's window loses nothing."""
+    assert together([ONE]) is ONE
+
+
+def test_a_sum_with_an_unknown_part_is_unknown():
+    """GIVEN a device without a value THEN the sum is unknown, with that device's reason."""
+    both = together([ONE, UNKNOWN])
+    assert (both.energy_mj, both.power_w, both.naive_mj, both.timing_share) == (None, None, None, None)
+    assert both.reason == "only 1 usable ticks"
+    assert both.time_us == 50.0
+
+
+def test_less_is_the_difference():
+    """A call's window is that with the pause less the pause's, and its timing errors are both of theirs."""
+    rest = replace(ONE, energy_mj=4.0, time_us=14.0, naive_mj=3.0, ticks=3, timing_share=0.1)
+    found = less(TWO, rest)
+    assert (found.energy_mj, found.time_us, found.naive_mj) == (16.0, 40.0, 16.0)
+    assert found.power_w == pytest.approx(400.0)
+    assert (found.ticks, found.calls, found.seconds) == (3, 1000, 0.8)
+    assert found.timing_share == pytest.approx(np.hypot(0.4, 0.4) / 16)
+    assert found.reason is None
+
+
+@pytest.mark.parametrize(("energy_mj", "time_us"), [(20.0, 10.0), (25.0, 10.0), (5.0, 54.0), (5.0, 60.0)])
+def test_less_is_never_negative(energy_mj, time_us):
+    """GIVEN a pause with as much energy, or time, as the call with it THEN what is left is unknown and says so."""
+    found = less(TWO, replace(ONE, energy_mj=energy_mj, time_us=time_us))
+    assert (found.energy_mj, found.time_us, found.power_w, found.timing_share) == (None, None, None, None)
+    assert "nothing is left" in found.reason
+
+
+@pytest.mark.parametrize(("both", "rest"), [(UNKNOWN, ONE), (ONE, UNKNOWN), (UNKNOWN, UNKNOWN)])
+def test_less_of_an_unknown_is_unknown(both, rest):
+    """GIVEN that either is unknown THEN the difference is, with that one's reason."""
+    found = less(both, rest)
+    assert found.energy_mj is None
+    assert found.reason == "only 1 usable ticks"
+
+
+def test_a_group_reads_the_ticks_before_a_window():
+    """GIVEN a tick that was seen late THEN the regular ones before the load tell when it was."""
+    gpu = SimulatedGpu(SimulatedSensor(period_s=0.1, read_s=0.03))
+    gpu.sleep(3.0)
+    calls = gpu.run([SimulatedCall(15.0, 50.0)], 0.5)
+    gpu.sleep(0.1)
+    begin, end = calls.time_s[[0, -1]]
+    (window,) = MeterGroup([gpu]).windows(calls)
+    alone = estimate_window(gpu.ticks(begin, end), calls)
+    assert window.timing_share < 0.3 * alone.timing_share

@@ -1,0 +1,118 @@
+"""A profile's session on virtual time: a simulated GPU, and a rig whose rounds are simulated calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from energyscope.metering.group import MeterGroup
+from energyscope.metering.ticks import Calls
+from energyscope.replay.graphs import NotCapturableError
+from energyscope.replay.subjects import Subject
+from energyscope.runs.schema import EnergyRow
+from energyscope.stages import records
+from energyscope.stages.ledger import Books, close_books
+from energyscope.stages.progress import Progress, silent
+from energyscope.stages.session import Bench, Effort, Journal, Session
+from energyscope.testing import SimulatedCall, SimulatedGpu
+
+NOTHING = SimulatedCall(0.0, 0.0)  # launches no work
+REFUSED = SimulatedCall(1.0, -1.0)  # cannot be held in a graph
+REFUSAL = "cannot be captured in a CUDA graph: it waits for the device"
+
+Round = Sequence[SimulatedCall] | Callable[[int], Sequence[SimulatedCall]]
+Rounds = Mapping[str, Round]
+
+
+class StandInRig:
+    """Yields each subject's round, and what is not its own, by its key; notes which ones are set up and left.
+
+    A round that is a function is asked for the subject's n-th visit, counted from 0; preheating visits too.
+    """
+
+    def __init__(self, rounds: Rounds, overheads: Mapping[str, Sequence[SimulatedCall]]) -> None:
+        self.rounds = rounds
+        self.overheads = overheads
+        self.inside: list[str] = []
+        self.visits: Counter[str] = Counter()
+
+    @contextmanager
+    def round(self, subject: Subject) -> Iterator[list[SimulatedCall]]:
+        found = self.rounds[subject.key]
+        calls = found(self.visits[subject.key]) if callable(found) else found
+        self.visits[subject.key] += 1
+        self.inside.append(subject.key)
+        try:
+            yield list(calls)
+        finally:
+            self.inside.remove(subject.key)
+
+    def overhead(self, subject: Subject) -> Sequence[SimulatedCall]:
+        return self.overheads.get(subject.key, ())
+
+
+class RefusingGpu(SimulatedGpu):
+    """A simulated GPU on which some calls cannot be captured."""
+
+    def run(self, round_: Sequence[SimulatedCall], seconds: float, *, rest_s: float | None = None) -> Calls | None:
+        if REFUSED in round_:
+            raise NotCapturableError(REFUSAL)
+        return super().run(round_, seconds, rest_s=rest_s)
+
+
+class Measured:
+    """A session that has run: its entries, its rig, and the books that follow."""
+
+    def __init__(self, session: Session, rig: StandInRig, keys: Sequence[str]) -> None:
+        self.session = session
+        self.entries = session.entries
+        self.rig = rig
+        self.keys = keys
+
+    def books(self) -> Books:
+        tree = [component(key.partition(":")[2]) for key in self.keys]
+        subjects = [{"key": key, "what": "node", "members": [key.partition(":")[2]]} for key in self.keys]
+        header = {
+            "phase": "prefill", "precision": "fp32", "execution": "cuda-graph", "batch_size": 1,
+            "context_length": 8, "device": "cuda:0", "meter": "simulated", "passes": self.session.effort.passes,
+            "tree": tree, "subjects": subjects,
+        }  # fmt: skip
+        return close_books(header, self.entries, records.idle_power(self.entries))
+
+    def row(self, name: str) -> EnergyRow:
+        return next(row for row in self.books().rows if row.component == name)
+
+    def windows(self, key: str) -> list[Mapping[str, Any]]:
+        return [entry for entry in self.entries if entry.get("subject") == key and "window" in entry]
+
+
+def component(name: str) -> dict[str, Any]:
+    root = name == "model"
+    return {
+        "name": name, "kind": "model" if root else "other", "layer": None, "calls": 1, "parameters": 1,
+        "level": "model" if root else "block", "parent": None if root else "model", "weight_bytes": 4,
+    }  # fmt: skip
+
+
+def subject(key: str) -> Subject:
+    return Subject(key, "node", (key.partition(":")[2],))
+
+
+def measure(
+    gpu: SimulatedGpu,
+    rounds: Rounds,
+    *,
+    effort: Effort | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+    keep: Journal = lambda entry: None,
+    overheads: Mapping[str, Sequence[SimulatedCall]] | None = None,
+) -> Measured:
+    """Run a session over one node for each round, in virtual time."""
+    rig = StandInRig(rounds, overheads or {})
+    bench = Bench(rig, gpu, MeterGroup([gpu]), gpu)  # type: ignore[arg-type]
+    session = Session(bench, effort or Effort(), keep, seed=seed)
+    session.run([subject(key) for key in rounds], progress)
+    return Measured(session, rig, list(rounds))

@@ -1,0 +1,380 @@
+"""The passes of a profile, on virtual time: what is measured when, what is taken again, what is given up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measure, subject
+
+from energyscope.metering.group import MeterGroup
+from energyscope.stages.measured import PAUSES
+from energyscope.stages.progress import silent
+from energyscope.stages.session import PREHEAT_S, Bench, Effort, Session, expected_seconds
+from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
+
+MODEL = SimulatedCall(20.0, 80.0)  # 250 W
+CALL = SimulatedCall(16.0, 50.0)  # 320 W
+SLOWER = SimulatedCall(17.0, 80.0)
+HUNGRY = SimulatedCall(45.0, 50.0)  # 900 W, above the board's 700
+ROUNDS = {"node:model": [MODEL], "node:a": [CALL], "node:b": [CALL], "node:c": [CALL]}
+PASSES = 5
+
+
+@pytest.fixture
+def gpu():
+    return SimulatedGpu(SimulatedSensor(period_s=0.05))
+
+
+def order(found, number):
+    return [one["subject"] for one in found.entries if "window" in one and one["pass"] == number]
+
+
+def scattered(share):
+    """Return a round whose energy is off by a share, up in even and down in odd visits."""
+    return lambda visit: [replace(CALL, energy_mj=CALL.energy_mj * (1 + share * (-1) ** visit))]
+
+
+# --- passes ---------------------------------------------------------------------------------------------------
+
+
+def test_every_pass_begins_with_the_model_and_visits_all_in_another_order(gpu):
+    """GIVEN quiet subjects THEN each has a window a pass, in changing order, the model at both ends and between."""
+    found = measure(gpu, ROUNDS)
+    orders = [order(found, number) for number in range(PASSES)]
+    assert all(one[0] == "node:model" for one in orders)
+    assert {tuple(sorted(one)) for one in orders} == {tuple(sorted(ROUNDS))}
+    assert len({tuple(one) for one in orders}) > 1
+    assert order(found, PASSES) == ["node:model"]
+
+
+def test_the_order_follows_the_seed(gpu):
+    """The same seed gives the same order, another seed another."""
+    orders = [
+        [order(measure(SimulatedGpu(), ROUNDS, seed=seed), number) for number in range(PASSES)]
+        for seed in (1, 1, 2)
+    ]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_idle_power_is_measured_around_every_pass(gpu):
+    """Each pass begins with settled idle power, and one more follows the last window."""
+    found = measure(gpu, ROUNDS)
+    idle = [index for index, one in enumerate(found.entries) if "idle_w" in one]
+    assert [found.entries[index]["pass"] for index in idle] == list(range(PASSES + 1))
+    assert [found.entries[index]["idle_w"] for index in idle] == pytest.approx([100] * (PASSES + 1), rel=0.01)
+    assert idle[0] == 0
+    assert idle[-1] == len(found.entries) - 1
+
+
+def test_the_board_is_preheated(gpu):
+    """The model runs for some seconds before the first idle time."""
+    begin, moments = gpu.now(), []
+    measure(gpu, ROUNDS, keep=lambda entry: moments.append(gpu.now()))
+    assert moments[0] - begin > PREHEAT_S
+
+
+def test_a_window_is_kept_before_the_next_one_starts(gpu):
+    """The journal has each window as soon as it is finished, and what was set up for it is undone by then."""
+    moments, found = [], []
+
+    def keep(entry):
+        moments.append(gpu.now())
+        found.append(entry)
+
+    session = measure(gpu, ROUNDS, keep=keep)
+    begins = [(entry["begin_s"], index) for index, entry in enumerate(found) if "window" in entry]
+    assert all(moments[index] >= begin for begin, index in begins)
+    assert all(begin >= moments[index - 1] for begin, index in begins)
+    assert session.rig.inside == []
+    assert found == session.entries
+
+
+def test_progress_never_runs_past_its_total(gpu):
+    """GIVEN adaptive passes THEN the total grows with them, and the last step is the last of the total."""
+    steps = []
+    measure(gpu, {**ROUNDS, "node:a": scattered(0.02)}, progress=lambda *step: steps.append(step))
+    assert all(done < total for _, _, done, total in steps)
+    assert [done for _, _, done, _ in steps[1:]] == list(range(len(steps) - 1))
+    assert steps[-1][2] + 1 == steps[-1][3]
+
+
+def test_the_expected_time_is_what_quiet_passes_take(gpu):
+    """GIVEN calls that need no more windows THEN the estimate is right to 10 %."""
+    begin = gpu.now()
+    measure(gpu, ROUNDS)
+    plan = [subject(key) for key in ROUNDS]
+    assert expected_seconds(plan, Effort(), gpu.window_s, modelled=False) == pytest.approx(
+        gpu.now() - begin, rel=0.1
+    )
+
+
+# --- adaptive passes ------------------------------------------------------------------------------------------
+
+
+def test_further_passes_visit_only_what_lacks_windows(gpu):
+    """GIVEN one subject that scatters by 1 % THEN it alone, and the model as an anchor, get more windows."""
+    found = measure(gpu, {**ROUNDS, "node:a": scattered(0.01)})
+    taken = Counter(one["subject"] for one in found.entries if "window" in one)
+    assert taken["node:b"] == taken["node:c"] == PASSES
+    assert taken["node:a"] == 10  # (2.776 x 1.095 % / 1 %)^2 = 9.2
+    assert taken["node:model"] == 11
+    assert all(set(order(found, number)) == {"node:model", "node:a"} for number in range(PASSES, 10))
+
+
+def test_the_model_gets_further_windows_too(gpu):
+    """GIVEN a model that scatters by 1 % THEN its own interval is narrowed as the components' are."""
+    found = measure(gpu, {**ROUNDS, "node:model": _scattered_model})
+    assert len(found.windows("node:model")) > PASSES + 2
+    assert len(found.windows("node:a")) == PASSES
+
+
+def _scattered_model(visit):
+    return [replace(MODEL, energy_mj=MODEL.energy_mj * (1 + 0.01 * (-1) ** (visit // 2)))]
+
+
+def test_a_components_budget_bounds_its_windows(gpu):
+    """GIVEN a spread that no budget narrows THEN windows stop at the budget's seconds, never below the passes."""
+    rounds = {**ROUNDS, "node:a": scattered(0.2)}
+    generous = measure(gpu, rounds, effort=Effort(budget_s=4.0, window_s=0.44))
+    assert len(generous.windows("node:a")) == 8  # 4 s / (0.44 s + 0.06 s)
+    mean = measure(SimulatedGpu(), rounds, effort=Effort(budget_s=0.1))
+    assert len(mean.windows("node:a")) == PASSES
+    assert mean.row("a").quality == "invalid"
+
+
+def test_the_target_decides_how_many(gpu):
+    """GIVEN a spread of 1 % WHEN 5 % is aimed at THEN the first passes suffice."""
+    found = measure(gpu, {**ROUNDS, "node:a": scattered(0.01)}, effort=Effort(target_interval=0.05))
+    assert len(found.windows("node:a")) == PASSES
+
+
+def test_windows_without_a_value_do_not_go_on_for_ever():
+    """GIVEN windows that are too short for the sensor THEN they are tried up to the budget, and have a reason."""
+    gpu = SimulatedGpu(SimulatedSensor(period_s=0.2))
+    found = measure(gpu, ROUNDS, effort=Effort(window_s=0.2, budget_s=2.0))
+    assert all(one["window"]["energy_mj"] is None for one in found.entries if "window" in one)
+    assert Counter(one["pass"] for one in found.windows("node:a")) == dict.fromkeys(range(7), 2)
+    row = found.row("a")
+    assert row.energy_mj is None
+    assert row.quality == "invalid"
+    assert "needs a longer window" in row.reasons
+
+
+# --- stalls ---------------------------------------------------------------------------------------------------
+
+
+def stalled_in(*visits):
+    return lambda visit: [SLOWER if visit in visits else CALL]
+
+
+def test_a_stalled_window_is_taken_again(gpu):
+    """GIVEN a window in which the calls took 1.6 times as long THEN another replaces it, and is named."""
+    found = measure(gpu, {**ROUNDS, "node:b": stalled_in(2)})
+    assert Counter(one["pass"] for one in found.windows("node:b")) == {0: 1, 1: 1, 2: 2, 3: 1, 4: 1}
+    row = found.row("b")
+    assert row.energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
+    assert row.windows == PASSES
+    assert "1 window taken again" in row.reasons
+
+
+def test_a_stall_does_not_ask_for_further_passes(gpu):
+    """A stalled window is replaced before its spread decides how many windows are wanted."""
+    found = measure(gpu, {**ROUNDS, "node:b": stalled_in(1)})
+    assert max(one["pass"] for one in found.entries) == PASSES
+
+
+def test_only_a_share_of_the_windows_is_taken_again(gpu):
+    """GIVEN two stalls in 21 windows, of which 8 % may be repeated, THEN only the slower one is."""
+    worst = lambda visit: [SimulatedCall(18.0, 100.0) if visit == 3 else CALL]  # noqa: E731
+    found = measure(gpu, {**ROUNDS, "node:a": worst, "node:b": stalled_in(3)}, effort=Effort(target_interval=1.0))
+    assert len(found.windows("node:a")) == PASSES + 1
+    assert len(found.windows("node:b")) == PASSES
+
+
+# --- contamination --------------------------------------------------------------------------------------------
+
+
+def heated(gpu, *visits):
+    """Return a round during whose given visits the board slows down for heat."""
+
+    def round_(visit):
+        gpu.board = replace(gpu.board, throttle=0x20 if visit in visits else 0)
+        return [CALL]
+
+    return round_
+
+
+def test_a_contaminated_window_is_taken_again_at_once(gpu):
+    """GIVEN heat in one window WHEN it is gone in the next THEN that one counts and the guard is clean."""
+    found = measure(gpu, {**ROUNDS, "node:a": heated(gpu, 2)})
+    assert [one["pass"] for one in found.windows("node:a")] == [0, 1, 2, 2, 3, 4]
+    assert found.row("a").quality == "A"
+    assert "1 window taken again" in found.row("a").reasons
+
+
+def test_what_is_contaminated_twice_is_kept_and_graded(gpu):
+    """GIVEN heat in both THEN there is no third window, and the grade is C with the reason."""
+    found = measure(gpu, {**ROUNDS, "node:a": heated(gpu, 2, 3)})
+    assert [one["pass"] for one in found.windows("node:a")] == [0, 1, 2, 2, 3, 4]
+    row = found.row("a")
+    assert row.quality == "C"
+    assert "slowed down for heat" in row.reasons
+    assert row.energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
+
+
+def test_a_changed_power_limit_is_noticed(gpu):
+    """GIVEN another power limit in one window THEN it is taken again."""
+
+    def round_(visit):
+        gpu.board = replace(gpu.board, power_limit_w=600.0 if visit in (1, 2) else 700.0)
+        return [CALL]
+
+    found = measure(gpu, {**ROUNDS, "node:a": round_})
+    assert "the power limit was changed from 700 W to 600 W" in found.row("a").reasons
+
+
+def seen_in(gpu, *passes):
+    """Return a journal that lets somebody else use the GPU when some passes' idle times are looked at."""
+    idle = []
+
+    def keep(entry):
+        if "idle_w" in entry:
+            idle.append(entry)
+        gpu.others[:] = ["process 7 uses this GPU"] if len(idle) in passes else []
+
+    return keep
+
+
+def test_windows_beside_another_process_are_taken_again_once(gpu):
+    """GIVEN a process in one idle time THEN the windows before and after it are redone, and nothing is graded."""
+    found = measure(gpu, ROUNDS, keep=seen_in(gpu, 2))
+    taken = Counter((one["subject"], one["pass"]) for one in found.entries if "window" in one)
+    assert {number for (_, number), times in taken.items() if times == 2} == {1, 2}
+    assert max(taken.values()) == 2
+    assert {row.quality for row in found.books().rows} == {"A"}
+
+
+def test_another_process_that_stays_is_graded(gpu):
+    """GIVEN a process in every idle time THEN all is redone once, and every grade is C with the reason."""
+    gpu.others.append("process 7 uses this GPU")
+    found = measure(gpu, ROUNDS)
+    taken = Counter((one["subject"], one["pass"]) for one in found.entries if "window" in one)
+    assert set(taken.values()) == {2}
+    assert {row.quality for row in found.books().rows} == {"C"}
+    assert all("process 7" in row.reasons for row in found.books().rows)
+
+
+# --- what cannot be measured ----------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_captured_is_tried_once():
+    """GIVEN a subject that a graph cannot hold THEN it is unknown with the reason, and the others are measured."""
+    found = measure(RefusingGpu(), {**ROUNDS, "node:a": [REFUSED]})
+    assert found.rig.visits["node:a"] == 1
+    row = found.row("a")
+    assert row.energy_mj is None
+    assert row.time_us is None
+    assert row.quality == "invalid"
+    assert row.reasons == REFUSAL
+    assert found.row("b").quality == "A"
+
+
+def test_a_model_that_cannot_be_captured_is_tried_once():
+    """GIVEN that it is the model itself THEN its components are measured without preheating on it."""
+    found = measure(RefusingGpu(), {**ROUNDS, "node:model": [REFUSED]})
+    assert found.rig.visits["node:model"] == 1
+    assert found.row("model").reasons == REFUSAL
+    assert found.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
+    assert found.row("a").share_of_total is None
+    assert "model" not in found.books().closure
+
+
+def test_what_launches_no_work_costs_nothing(gpu):
+    """GIVEN a round without work on the device THEN its energy is 0, which is a fact, and it is tried once."""
+    found = measure(gpu, {**ROUNDS, "node:a": [NOTHING]})
+    assert found.rig.visits["node:a"] == 1
+    row = found.row("a")
+    assert (row.energy_mj, row.time_us, row.static_mj, row.quality) == (0.0, 0.0, 0.0, "A")
+    assert row.reasons == "launches no work on the device"
+
+
+# --- the power cap --------------------------------------------------------------------------------------------
+
+
+def test_a_hungry_component_is_measured_with_pauses(gpu):
+    """GIVEN calls that alone reach the power cap THEN with pauses they show the joules they take in the model."""
+    found = measure(gpu, {**ROUNDS, "node:a": [HUNGRY]})
+    windows = found.windows("node:a")
+    assert windows[0]["throttle"] & 0x04
+    assert "rest_us" not in windows[0]
+    assert windows[0]["window"]["energy_mj"] < 0.9 * HUNGRY.energy_mj  # at lower clocks
+    paused = [one for one in windows if "rest_us" in one]
+    assert paused == windows[1:]
+    assert [one["pass"] for one in paused] == list(range(PASSES))
+    row = found.row("a")
+    assert row.windows == PASSES
+    assert row.energy_mj == pytest.approx(HUNGRY.energy_mj, rel=0.005)
+    assert row.time_us == pytest.approx(HUNGRY.time_us, rel=0.005)
+    assert row.clock_mhz == pytest.approx(1980)
+    assert PAUSES in row.reasons
+
+
+def test_windows_from_before_the_pauses_are_made_up_for(gpu):
+    """GIVEN a cap that is reached only in the third pass THEN five windows with pauses are taken all the same."""
+    found = measure(gpu, {**ROUNDS, "node:a": lambda visit: [CALL if visit < 2 else HUNGRY]})
+    paused = [one["pass"] for one in found.windows("node:a") if "rest_us" in one]
+    assert paused == [2, 3, 4, 5, 6]
+    assert found.row("a").windows == PASSES
+    assert found.row("a").energy_mj == pytest.approx(HUNGRY.energy_mj, rel=0.005)
+
+
+def test_a_model_under_the_cap_is_measured_as_it_runs(gpu):
+    """GIVEN a model that reaches the cap in some passes THEN it never gets pauses: how it runs is the question."""
+    found = measure(gpu, {**ROUNDS, "node:model": lambda visit: [HUNGRY if visit > 4 else MODEL]})
+    assert not any("rest_us" in one for one in found.windows("node:model"))
+    assert any((one["throttle"] or 0) & 0x04 for one in found.windows("node:model"))
+
+
+def test_a_component_at_the_capped_models_clocks_needs_no_pauses(gpu):
+    """GIVEN a model under the cap too THEN a component at the same clocks runs as it does in the model."""
+    found = measure(gpu, {**ROUNDS, "node:model": [HUNGRY], "node:a": [HUNGRY]})
+    assert not any("rest_us" in one for one in found.entries)
+
+
+# --- what is not the component's own --------------------------------------------------------------------------
+
+
+def test_restoring_inputs_is_subtracted(gpu):
+    """GIVEN calls of which 4 mJ and 20 us restore their inputs THEN the component's are what is left."""
+    both = SimulatedCall(CALL.energy_mj + 4.0, CALL.time_us + 20.0)
+    found = measure(gpu, {**ROUNDS, "node:a": [both]}, overheads={"node:a": [SimulatedCall(4.0, 20.0)]})
+    assert found.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.005)
+    assert found.row("a").time_us == pytest.approx(CALL.time_us, rel=0.005)
+
+
+def test_an_overhead_that_is_no_work_leaves_the_window_as_it_is(gpu):
+    """GIVEN an overhead that launches nothing THEN nothing is subtracted."""
+    found = measure(gpu, ROUNDS, overheads={"node:a": [NOTHING]})
+    assert found.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
+
+
+def test_two_devices_are_summed_and_listed():
+    """Every window holds the energy of both devices together, and of each."""
+    gpu = SimulatedGpu()
+    bench = Bench(StandInRig(ROUNDS, {}), gpu, MeterGroup([gpu, gpu]), gpu)
+    session = Session(bench, Effort(), lambda entry: None)
+    session.run([subject(key) for key in ROUNDS], silent)
+    window = next(one for one in session.entries if one.get("subject") == "node:a")
+    assert window["devices"] == pytest.approx([CALL.energy_mj] * 2, rel=0.005)
+    assert window["window"]["energy_mj"] == pytest.approx(2 * CALL.energy_mj, rel=0.005)
+
+
+def test_no_noise_takes_more_windows_than_the_budget_allows():
+    """GIVEN 3 % between windows THEN every subject has at least the passes' windows and at most the budget's."""
+    gpu = SimulatedGpu(SimulatedSensor(period_s=0.05), SimulatedBoard(window_noise=0.03))
+    found = measure(gpu, ROUNDS)
+    limit = Effort().limit(gpu.window_s, modelled=False)
+    assert {len(found.windows(key)) for key in ROUNDS if key != "node:model"} <= set(range(PASSES, limit + 1))
+    assert len(found.windows("node:model")) <= limit + 1  # the last anchor

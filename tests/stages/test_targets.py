@@ -1,0 +1,160 @@
+"""Where the model runs and what is measured: GPUs are named NVML's way and found among CUDA's by UUID alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from energyscope.errors import DeviceError, MeterError, UsageError
+from energyscope.loading import devices
+from energyscope.stages import targets
+from energyscope.stages.settings import RunSettings
+from energyscope.stages.targets import Targets, find_targets, open_meters
+
+TWO = "gpu GPU-1a2b-00 Fake H200\nat 0 power_w 200\ngpu GPU-1a9f-11 Fake T4\nat 0 power_w 50"
+SPLIT = "gpu GPU-1a2b-00 Fake A100\nat 0 mig_mode 1\nmig MIG-77aa-00 1g.10gb\nmig MIG-77bb-00 2g.20gb"
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """Return a function that lets CUDA see GPUs of these UUIDs, in this order."""
+
+    def sees(*uuids):
+        seen = {uuid: torch.device("cuda", index) for index, uuid in enumerate(uuids)}
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: len(uuids))
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(targets, "visible_gpus", lambda: seen)
+        monkeypatch.setattr(targets, "cuda_uuid", lambda device: uuids[device.index])
+
+    return sees
+
+
+def settings(**changes):
+    return RunSettings("gpt2", **changes)
+
+
+@pytest.mark.parametrize("name", ["1", "GPU-1a9f-11", "GPU-1a9", "1a9f"])
+@pytest.mark.parametrize(("order", "device"), [(("1a2b-00", "1a9f-11"), "cuda:1"), (("1a9f-11",), "cuda:0")])
+def test_a_gpu_is_found_by_its_uuid(fake_nvml, cuda, name, order, device):
+    """GIVEN CUDA numbers the GPUs otherwise, or sees one of them only, THEN the model goes to the named one."""
+    fake_nvml(TWO)
+    cuda(*order)
+    assert find_targets(settings(gpu_id=(name,))) == Targets(torch.device(device), ("GPU-1a9f-11",))
+
+
+def test_an_index_is_nvmls_whatever_its_order(fake_nvml, cuda):
+    """WHEN NVML's order changes THEN the same index is another board, on CUDA's side too."""
+    machine = fake_nvml(TWO)
+    cuda("1a2b-00", "1a9f-11")
+    assert find_targets(settings(gpu_id=("0",))) == Targets(torch.device("cuda:0"), ("GPU-1a2b-00",))
+    machine.write("gpu GPU-1a9f-11 Fake T4\ngpu GPU-1a2b-00 Fake H200")
+    assert find_targets(settings(gpu_id=("0",))) == Targets(torch.device("cuda:1"), ("GPU-1a9f-11",))
+
+
+def test_several_gpus_are_measured_and_the_model_runs_on_the_first(fake_nvml, cuda):
+    """GIVEN two ids THEN the meters read both, and their order is the caller's."""
+    fake_nvml(TWO)
+    cuda("1a2b-00", "1a9f-11")
+    asked = settings(gpu_id=("1", "0"))
+    found = find_targets(asked)
+    assert found == Targets(torch.device("cuda:1"), ("GPU-1a9f-11", "GPU-1a2b-00"))
+    group = open_meters(asked, found.gpus)
+    assert [meter.device for meter in group.meters] == list(found.gpus)
+    assert group.name == "nvml"
+
+
+def test_without_a_name_the_models_gpu_is_measured(cuda):
+    """GIVEN only --device THEN that GPU is measured, by CUDA's UUID of it."""
+    cuda("1a2b-00", "1a9f-11")
+    assert find_targets(settings(device="cuda:1")) == Targets(torch.device("cuda:1"), ("1a9f-11",))
+    assert find_targets(settings()) == Targets(torch.device("cuda:0"), ("1a2b-00",))
+
+
+def test_a_device_that_names_another_gpu_is_refused(fake_nvml, cuda):
+    """WHEN --device and --gpu-id name two GPUs THEN neither wins; the same one twice is no contradiction."""
+    fake_nvml(TWO)
+    cuda("1a9f-11", "1a2b-00")
+    with pytest.raises(UsageError, match=r"--gpu-id 1 is cuda:0 .* --device cuda:1 another GPU"):
+        find_targets(settings(gpu_id=("1",), device="cuda:1"))
+    assert find_targets(settings(gpu_id=("1",), device="cuda:0")).device == torch.device("cuda:0")
+    assert find_targets(settings(gpu_id=("0",), device="cuda")).device == torch.device("cuda:1")
+
+
+def test_a_gpu_that_cuda_does_not_see_is_refused(fake_nvml, cuda):
+    """GIVEN a GPU hidden by CUDA_VISIBLE_DEVICES THEN the error lists what the process may use."""
+    fake_nvml(TWO)
+    cuda("1a2b-00")
+    with pytest.raises(DeviceError, match=r"does not see GPU-1a9f-11 .*cuda:0 = 1a2b-00.*CUDA_VISIBLE_DEVICES"):
+        find_targets(settings(gpu_id=("1",)))
+
+
+def test_on_the_cpu_there_is_nothing_to_name(monkeypatch):
+    """GIVEN no CUDA THEN the CPU is taken, and whatever needs a GPU is refused before anything is loaded."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert find_targets(settings()) == Targets(torch.device("cpu"), ())
+    for change in ({"gpu_id": ("0",)}, {"whole_gpu": True}, {"execution": "cuda-graph"}):
+        with pytest.raises(UsageError, match="the model runs on the CPU"):
+            find_targets(settings(**change))
+
+
+@pytest.mark.parametrize(
+    ("seen", "named"),
+    [("77bb-00", "MIG-77bb-00"), ("77bb-00", "GPU-1a2b-00"), ("1a2b-00", "MIG-77bb-00"), ("77bb-00", "0")],
+)
+def test_a_slice_and_its_gpu_belong_together(fake_nvml, cuda, seen, named):
+    """GIVEN MIG THEN a slice or its GPU may be named, and only --whole-gpu measures, labelled."""
+    fake_nvml(SPLIT)
+    cuda(seen)
+    found = find_targets(settings(gpu_id=(named,)))
+    assert found.device == torch.device("cuda:0")
+    with pytest.raises(MeterError, match="--whole-gpu"):
+        open_meters(settings(gpu_id=(named,)), found.gpus)
+    (meter,) = open_meters(settings(gpu_id=(named,), whole_gpu=True), found.gpus).meters
+    assert meter.device == "GPU-1a2b-00"
+    assert "slices" in " ".join(meter.describe()["notes"])
+
+
+def test_two_slices_of_one_gpu_count_once(fake_nvml):
+    """WHEN two slices of one GPU are measured whole THEN they are refused: its joules would count twice."""
+    fake_nvml(SPLIT)
+    with pytest.raises(UsageError, match="GPU-1a2b-00 twice"):
+        open_meters(settings(whole_gpu=True), ("MIG-77aa-00", "MIG-77bb-00"))
+
+
+def test_the_meters_options_reach_it(fake_nvml):
+    """The stated watts and the sampling interval are the meter's."""
+    fake_nvml(TWO)
+    (modelled,) = open_meters(settings(meter="modelled", watts=12.0), ()).meters
+    assert modelled.describe()["watts"] == 12.0
+
+
+def test_the_sampling_interval_reaches_the_meter(monkeypatch):
+    """--sample-interval and --whole-gpu are handed to every meter."""
+    asked = []
+    monkeypatch.setattr(targets, "open_meter", lambda name, **options: asked.append((name, options)) or Stub())
+    open_meters(settings(meter="nvidia-smi", sample_interval_s=0.25, whole_gpu=True), ("GPU-1a2b-00",))
+    ((name, options),) = asked
+    assert name == "nvidia-smi"
+    assert (options["gpu_uuid"], options["interval_s"], options["whole_gpu"]) == ("GPU-1a2b-00", 0.25, True)
+
+
+class Stub:
+    name, device, modelled = "nvidia-smi", "GPU-1a2b-00", False
+
+
+def test_a_meter_without_a_counter_is_refused_for_triggered_sampling(fake_nvml):
+    """WHEN auto ends at a meter that integrates THEN triggered sampling is refused before the model is loaded."""
+    fake_nvml(f"{TWO}\nat 0 fail nvmlDeviceGetTotalEnergyConsumption 3")
+    with pytest.raises(UsageError, match=r"nvml-power meter .*no counter.*--sampling replay"):
+        open_meters(settings(sampling="triggered"), ("GPU-1a9f-11",))
+    assert open_meters(settings(sampling="triggered"), ("GPU-1a2b-00",)).name == "nvml"
+
+
+def test_cudas_uuids_are_asked_for_each_device(monkeypatch):
+    """Every GPU that CUDA counts is listed with its own UUID."""
+    known = {0: "1a9f-11", 1: "1a2b-00"}
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    properties = lambda device: type("Properties", (), {"uuid": known[device.index]})  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
+    assert devices.visible_gpus() == {"1a9f-11": torch.device("cuda:0"), "1a2b-00": torch.device("cuda:1")}
