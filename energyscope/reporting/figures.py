@@ -78,7 +78,7 @@ def _missing_notes(data: ReportData) -> list[str]:
 def _invalid_notes(data: ReportData) -> list[str]:
     rows = data.energy.kinds if data.energy else []
     weak = [f"{entry.invalid} of {entry.kind}" for entry in rows if entry.invalid]
-    return [f"Below grade C, and in the sums: {text.listed(weak)}; the table says why."] if weak else []
+    return [f"\u2020 Below grade C, and in the sums: {text.listed(weak)}; the table says why."] if weak else []
 
 
 def _flow(root: FlowNode, word: str) -> Figure:

@@ -15,7 +15,7 @@ from energyscope.metering.interval import grade
 from energyscope.runs.schema import EnergyRow
 from energyscope.stages.closure import Sources, closures, differentials
 from energyscope.stages.measured import Measured, measure
-from energyscope.stages.records import CLOCKS_APART, MODEL, POWER_CAP, beside_bystanders
+from energyscope.stages.records import CLOCKS_APART, MODEL, POWER_CAP, beside_bystanders, windows
 
 ROOT = "model"
 
@@ -61,12 +61,10 @@ def _by_subject(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 
 def _kept(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries without the windows that were taken again."""
-    last = {(entry["subject"], entry["pass"]): index for index, entry in enumerate(entries) if "window" in entry}
+    """Return the entries without the windows that were taken again, or gave way to those with pauses."""
+    last = {(entry["subject"], entry["pass"]): entry for entry in windows(entries)}
     return [
-        entry
-        for index, entry in enumerate(entries)
-        if "window" not in entry or last[entry["subject"], entry["pass"]] == index
+        entry for entry in entries if "window" not in entry or last.get((entry["subject"], entry["pass"])) is entry
     ]
 
 
@@ -146,7 +144,7 @@ def _quality(found: Measured | None, model: Measured | None) -> tuple[str, list[
     if found is None:
         return "invalid", ["not measured: the run ended before"]
     if found.empty:
-        return "A", found.reasons
+        return "A", list(found.reasons)
     guard = list(found.guard)
     if (
         model
@@ -158,7 +156,7 @@ def _quality(found: Measured | None, model: Measured | None) -> tuple[str, list[
         if abs(apart) > CLOCKS_APART:
             guard.append(f"power cap: ran at clocks {apart:+.1%} from the model's")
     if found.energy.windows == 0 and found.reasons:
-        return "invalid", found.reasons
+        return "invalid", list(found.reasons)
     name, reasons = grade(found.energy.relative_half_width, found.energy.windows, guard)
     if found.clock_mhz is not None and found.throttle is None:
         reasons.append("the board does not say whether it throttled")

@@ -80,7 +80,7 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
     return Measured(
         energy=combine(energies, first=first, floor=floor),
         static=combine(static, first=first),
-        dynamic=combine(dynamic, first=first),
+        dynamic=combine(dynamic, first=first, floor=floor * _times_larger(energies, dynamic)),
         time=combine(times, first=first),
         power_w=mean(_column(kept, "power_w")),
         naive_mj=mean(_column(kept, "naive_mj")),
@@ -98,6 +98,12 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
             *([PAUSES] if rested else []),
         ],
     )
+
+
+def _times_larger(whole: Sequence[float | None], part: Sequence[float | None]) -> float:
+    """Return how many times larger a whole is than its part: the ticks' timing is as unsure, in mJ, in both."""
+    a, b = mean(whole), mean(part)
+    return abs(a / b) if a and b else 0.0
 
 
 def _column(entries: Sequence[Entry], name: str) -> list[Any]:

@@ -75,6 +75,14 @@ def energies(entries: Sequence[Entry]) -> dict[str, list[float | None]]:
     return {key: [by_pass[number] for number in sorted(by_pass)] for key, by_pass in kept.items()}
 
 
+def seconds(entries: Sequence[Entry]) -> dict[str, float]:
+    """Return the seconds that each subject's windows took (median), what was subtracted from them included."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for entry in windows(entries):
+        found[entry["subject"]].append(entry["window"]["seconds"])
+    return {key: statistics.median(group) for key, group in found.items()}
+
+
 def slow_windows(entries: Sequence[Entry], *, limit: int, slow: float) -> list[tuple[str, int]]:
     """Return (subject, pass) of windows ``slow`` times longer than their subject's median, the slowest first.
 
@@ -119,8 +127,12 @@ def contaminated_windows(entries: Sequence[Entry]) -> list[tuple[str, int]]:
 
 
 def idle_power(entries: Sequence[Entry]) -> float | None:
-    """Return the mean idle power (W) over the passes, None where it was not measured."""
-    known = _known(entries, "idle_w")
+    """Return the mean idle power (W) over the passes, None where it was not measured.
+
+    Where something else used the device, its power is not the board's idle power: those times count only if
+    there is no other.
+    """
+    known = _known([one for one in entries if not one.get("bystanders")], "idle_w") or _known(entries, "idle_w")
     return sum(known) / len(known) if known else None
 
 

@@ -89,10 +89,10 @@ class Effort:
     def window_for(self, meter_window_s: float) -> float:
         return self.window_s or meter_window_s
 
-    def limit(self, meter_window_s: float, *, modelled: bool) -> int:
-        """Return the most windows of one subject."""
+    def limit(self, meter_window_s: float, *, modelled: bool, took_s: float = 0.0) -> int:
+        """Return the most windows of one subject; ``took_s`` is what one took, if that was longer than planned."""
         budget = self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
-        return max(self.passes, int(budget / (self.window_for(meter_window_s) + OVERHEAD_S)))
+        return max(self.passes, int(budget / (max(self.window_for(meter_window_s), took_s) + OVERHEAD_S)))
 
 
 @dataclass
@@ -154,18 +154,23 @@ class Session:
 
     def _lacking(self, subjects: Sequence[Subject]) -> list[Subject]:
         """Return the subjects whose interval is still to be narrowed, by the spread of their first windows."""
-        limit = self.effort.limit(self.meter.window_s, modelled=self.meter.modelled)
-        energies = records.energies(self.entries)
+        energies, took = records.energies(self.entries), records.seconds(self.entries)
         return [
             subject
             for subject in subjects
             if subject.key not in self._unavailable
-            and self._wanted(energies.get(subject.key, []), limit) > len(energies.get(subject.key, []))
+            and self._wanted(energies.get(subject.key, []), took.get(subject.key, 0.0))
+            > len(energies.get(subject.key, []))  # those without pauses do not count, once there are pauses
         ]
 
-    def _wanted(self, values: Sequence[float | None], limit: int) -> int:
-        target, first = self.effort.target_interval, self.effort.passes
-        return windows_wanted(values, target=target, limit=limit, first=first)
+    def _wanted(self, energies: Sequence[float | None], took_s: float) -> int:
+        """Return how many windows a subject needs, of those that its time budget allows."""
+        return windows_wanted(
+            energies,
+            target=self.effort.target_interval,
+            limit=self.effort.limit(self.meter.window_s, modelled=self.meter.modelled, took_s=took_s),
+            first=self.effort.passes,
+        )
 
     def _warm(self, anchor: Subject, seconds: float) -> None:
         """Bring the board to its working temperature and clocks: at the start, and again after idling."""

@@ -70,7 +70,8 @@ class Watch:
         self._restarted = self._glitched = False
         self._blind: tuple[float, float] | None = None
         self._value_mj = self._seen_mj = sensor.start_mj
-        self._records: list[tuple[float, float, float, bool]] = []
+        self._records: list[tuple[float, float, float, bool]] = []  # since the last call
+        self._seen = np.zeros((0, 4))
 
     def until(self, end_s: float, energy_j: Energy) -> Ticks:
         """Return all ticks that were seen by a time (s) of a board that drew ``energy_j`` until then."""
@@ -81,14 +82,10 @@ class Watch:
             self._renew(moment, joules)
             self._look(moment)
         self._see_again(end_s)
-        seen = [record for record in self._records if record[1] <= end_s]
-        before, after, energy, reset = zip(*seen, strict=True) if seen else ((), (), (), ())
-        return Ticks(
-            before_s=np.array(before, dtype=float),
-            after_s=np.array(after, dtype=float),
-            energy_mj=np.array(energy, dtype=float),
-            reset=np.array(reset, dtype=bool),
-        )
+        self._seen = np.concatenate([self._seen, np.array(self._records, dtype=float).reshape(-1, 4)])
+        self._records.clear()
+        before, after, energy, reset = self._seen[self._seen[:, 1] <= end_s].T
+        return Ticks(before_s=before, after_s=after, energy_mj=energy, reset=reset.astype(bool))
 
     def _renewals(self, end_s: float) -> list[float]:
         """Return when the counter was renewed since the last call, up to a time (s)."""

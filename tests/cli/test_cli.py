@@ -12,10 +12,11 @@ import pytest
 import tiny_models
 
 OPTIONS_OF_RUN = {
-    "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--device", "--gpu-id",
-    "--meter", "--watts", "--passes", "--window", "--methods", "--stages", "--batch-size", "--sequence-length",
-    "--data", "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name",
-    "--root", "--dry-run", "--quiet", "--json", "--help",
+    "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--sampling", "--device",
+    "--gpu-id", "--whole-gpu", "--meter", "--watts", "--sample-interval", "--passes", "--target-interval",
+    "--component-budget", "--window", "--methods", "--stages", "--batch-size", "--sequence-length", "--data",
+    "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
+    "--dry-run", "--quiet", "--json", "--help",
 }  # fmt: skip
 
 
@@ -135,6 +136,16 @@ def test_a_gpu_that_is_not_there(tmp_path):
         ("run", "tiny-gpt2", "--sequence-length", "100000"),
         ("run", "tiny-gpt2", "--name", "a/b"),
         ("run", "tiny-gpt2", "--gpu-id", "1", "--device", "cpu"),
+        ("run", "tiny-gpt2", "--whole-gpu", "--device", "cpu"),
+        ("run", "tiny-gpt2", "--execution", "cuda-graph", "--device", "cpu"),
+        ("run", "tiny-gpt2", "--sampling", "triggered", "--execution", "cuda-graph"),
+        ("run", "tiny-gpt2", "--meter", "nvml", "--device", "cpu"),
+        ("run", "tiny-gpt2", "--meter", "nvlm"),
+        ("run", "tiny-gpt2", "--data", "missing.jsonl"),
+        ("run", "tiny-gpt2", "--root", "/proc/runs"),
+        ("run", "tiny-gpt2", "--dry-run", "--sequence-length", "100000"),
+        ("run", "tiny-gpt2", "--dry-run", "--data", "missing.jsonl"),
+        ("run", "tiny-gpt2", "--dry-run", "--name", "a/b"),
         ("compare", "one"),
     ],
 )
@@ -174,6 +185,17 @@ def test_dry_run_measures_nothing(tmp_path):
     assert plan["profile_seconds"] > 10
     assert "ablate" in plan["skipped"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_says_what_is_measured_in_words(tmp_path):
+    """GIVEN no --json THEN the plan is sentences: subjects by what they are, windows, time and ablations."""
+    done = command("run", "tiny-gpt2", "--granularity", "fine", "--dry-run", "--device", "cpu", cwd=tmp_path)
+    for words in (
+        "25 by themselves", "6 kinds as their mean over layers", "12 times the model without a kind", "replay windows, about", "96 passes over the evaluation data",
+    ):  # fmt: skip
+        assert words in done.stdout
+    arguments = ("--sampling", "triggered", "--passes", "2", "--device", "cpu", "--dry-run")
+    assert "reads around 50 calls" in command("run", "tiny-gpt2", *arguments, cwd=tmp_path).stdout
 
 
 def test_models_lists_names_and_adapters(tmp_path):

@@ -144,6 +144,27 @@ def test_an_interrupted_run_keeps_what_it_finished(number, code, tmp_path):
     assert (run.path / schema.REPORT_FILE).exists()
 
 
+def test_an_interrupted_triggered_run_keeps_its_passes(tmp_path):
+    """WHEN triggered sampling is stopped THEN the passes that it finished make the table, and a report."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "energyscope", "run", "tiny-gpt2", "--name", "cut", "--passes", "100000",
+         "--sampling", "triggered"],
+        cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    _wait_for(tmp_path / "runs" / "cut", "reads", 12, process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.count("\n") == 1
+    run = load_run("cut", tmp_path / "runs")
+    assert run.document["stages"]["profile"]["state"] == "interrupted"
+    assert (run.energy["passes"] >= 2).all()
+    assert run.energy["energy_mj"].notna().all()
+    assert "no amplification" in run.energy["reasons"].iloc[0]
+    done = command("report", "cut", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_killed_run_is_recovered_from_its_journal(tmp_path):
     """WHEN a run is killed without notice THEN `report` makes the table from the journal and the page of it."""
     process = subprocess.Popen(
@@ -160,9 +181,13 @@ def test_a_killed_run_is_recovered_from_its_journal(tmp_path):
 
 
 def _wait_for_windows(path, number, process):
+    _wait_for(path, "window", number, process)
+
+
+def _wait_for(path, what, number, process):
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
-        if sum("window" in entry for entry in read_journal(path)) >= number:
+        if sum(what in entry for entry in read_journal(path)) >= number:
             return
         time.sleep(0.05)
     raise AssertionError(process.communicate()[1])

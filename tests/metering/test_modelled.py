@@ -31,3 +31,11 @@ def test_it_says_what_it_is():
     assert "MODELLED" in described["notes"][0]
     assert "50 W" in described["notes"][0]
     assert described["choice"] == "modelled: asked for"
+
+
+def test_a_moment_of_it_is_exact():
+    """Between two reads, the energy is the time between them x the watts."""
+    meter = ModelledMeter(50.0)
+    first, second = meter.read(), meter.read()
+    assert second.energy_mj - first.energy_mj == pytest.approx(5e4 * (second.at_s - first.at_s), abs=1e-3)
+    assert second.power_w == 50.0

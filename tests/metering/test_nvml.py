@@ -9,6 +9,7 @@ from fake_nvml.waiting import wait_for_error
 
 from energyscope.errors import MeterError
 from energyscope.metering import watched
+from energyscope.metering.binding import LostGpuError
 from energyscope.metering.board import Board
 from energyscope.metering.nvml import NvmlMeter, ticking_period_s
 from energyscope.metering.ticks import mean_power
@@ -155,3 +156,35 @@ def test_a_label_of_the_device_is_a_note(fake_nvml):
     """What must be said of the device is in the description, for the report to show."""
     fake_nvml(STEADY)
     assert "other slices" in NvmlMeter("GPU-aaaa", note="other slices count too").describe()["notes"][-1]
+
+
+def test_a_moment_can_be_read_without_the_process(fake_nvml):
+    """The counter and the best power field are read at once, before the meter is started."""
+    fake_nvml(f"{STEADY}\nat 0 instant_s 0.1")
+    meter = NvmlMeter("GPU-aaaa")
+    first = meter.read()
+    time.sleep(0.2)
+    second = meter.read()
+    assert second.energy_mj - first.energy_mj == pytest.approx(40_000, abs=20_000)
+    assert second.power_w == pytest.approx(200, rel=0.02)
+    assert second.at_s is None
+
+
+def test_a_read_that_fails_is_unknown_and_a_lost_gpu_an_error(fake_nvml):
+    """WHEN a single read fails THEN its number is None; WHEN the GPU is gone THEN reading says so."""
+    machine = fake_nvml(STEADY)
+    meter = NvmlMeter("GPU-aaaa")
+    machine.append("at 0 fail nvmlDeviceGetTotalEnergyConsumption 999\nat 0 fail nvmlDeviceGetFieldValues 3")
+    assert meter.read().energy_mj is None
+    assert meter.read().power_w == pytest.approx(200, rel=0.02)
+    machine.append("at 0 fail * 15")
+    with pytest.raises(LostGpuError, match="fell off the bus"):
+        meter.read()
+
+
+def test_a_board_without_power_fields_still_reads_energy(fake_nvml):
+    """GIVEN a board that answers no power THEN only the power is None."""
+    fake_nvml(f"{STEADY}\nat 0 fail nvmlDeviceGetFieldValues 3\nat 0 fail nvmlDeviceGetPowerUsage 3")
+    reading = NvmlMeter("GPU-aaaa").read()
+    assert reading.energy_mj > 0
+    assert reading.power_w is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fake_nvml.waiting import wait_for_error
 
-from energyscope.errors import MeterError
+from energyscope.errors import MeterError, UsageError
 from energyscope.metering.estimate import estimate_window
 from energyscope.metering.nvml_power import NvmlPowerMeter
 from energyscope.metering.ticks import mean_power
@@ -85,3 +85,10 @@ def test_a_window_of_the_meters_own_length_gives_the_power_of_the_load(fake_nvml
     window = estimate_window(ticks, steady_calls(begin, end, 1e-3), settle_s=meter.settle_s)
     assert window.reason is None
     assert window.power_w == pytest.approx(300, rel=0.03)
+
+
+def test_a_moment_of_integrated_power_cannot_be_read(fake_nvml):
+    """Power that is integrated has no counter: reading one is refused with what to use instead."""
+    fake_nvml(STEADY)
+    with pytest.raises(UsageError, match=r"nvml-power meter .*--meter nvml, or --sampling replay"):
+        NvmlPowerMeter("GPU-aaaa").read()

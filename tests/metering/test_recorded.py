@@ -74,3 +74,9 @@ def test_a_trace_without_rows_is_refused(trace):
     """A header alone holds no device."""
     with pytest.raises(UsageError, match="no device"):
         RecordedMeter.from_csv(trace(HEADER))
+
+
+def test_a_recorded_trace_has_no_present_moment():
+    """What was recorded cannot be read now: refused, never answered with an old value."""
+    with pytest.raises(UsageError, match="recorded meter"):
+        RecordedMeter(SimulatedCounter().ticks(0.0, 1.0, (0.2, 0.8))).read()

@@ -1,10 +1,11 @@
-"""Bypassing the attention core: the attention's calls of it return what was recorded."""
+"""Bypassing a parent's children: modules, and functions that it calls, return what was recorded."""
 
 from __future__ import annotations
 
 import pytest
 import tiny_models
 import torch
+from families import FAMILIES, inputs, tree_of
 from torch.nn import functional
 
 from energyscope.adapters import load_adapter
@@ -71,3 +72,33 @@ def test_a_core_can_be_replayed_while_bypassed(tree: ComponentTree, captures: di
     one = captures[name]
     with bypassed([(tree[name].module, torch.zeros_like(one.output))]), torch.inference_mode():
         assert torch.equal(tree[name].module(*one.args, **one.kwargs), one.output)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_bypassing_children_keeps_the_output(family):
+    """GIVEN recorded outputs WHEN a parent runs with its children bypassed THEN its output is unchanged."""
+    tree = tree_of(family)
+    captures = capture(tree, inputs())
+    for parent in tree:
+        children = tree.children(parent.name)
+        if not children:
+            continue
+        outputs = [(child.module, captures[child.name].output) for child in children]
+        one = captures[parent.name]
+        with bypassed(outputs), torch.inference_mode():
+            result = parent.module(*one.args, **one.kwargs)
+        expected = one.output if isinstance(one.output, torch.Tensor) else one.output[0]
+        found = result if isinstance(result, torch.Tensor) else result[0]
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_bypassing_skips_the_children_and_is_undone():
+    """Children are not computed inside the block, and are afterwards, also where forward was on the instance."""
+    inner, outer = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    outer.forward = own = lambda x: x * 2
+    with bypassed([(inner, "recorded"), (outer, "other")]):
+        assert inner(torch.ones(2)) == "recorded"
+        assert outer(torch.ones(2)) == "other"
+    assert outer.forward is own
+    assert "forward" not in inner.__dict__
+    assert inner(torch.ones(2)).shape == (2,)

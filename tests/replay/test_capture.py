@@ -1,4 +1,4 @@
-"""What is kept of the attention core: a function that the attention calls."""
+"""What is kept of one real forward pass: of modules, and of the attention core, a function that is called."""
 
 from __future__ import annotations
 
@@ -118,3 +118,62 @@ def test_inputs_may_say_that_they_use_a_cache() -> None:
     model = tree_of("gpt2").root.module
     assert forward_inputs(model, {"use_cache": True})["use_cache"] is True
     assert forward_inputs(model, {})["use_cache"] is False
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_component_replays_to_the_same_output(family):
+    """GIVEN the captured inputs WHEN a component runs alone, twice, THEN it returns what it did in the model."""
+    tree = tree_of(family)
+    captures = capture(tree, inputs())
+    for component in tree.components[1:]:
+        one = captures[component.name]
+        for _ in range(2):
+            with torch.inference_mode():
+                again = component.module(*one.args, **one.kwargs)
+            torch.testing.assert_close(again, one.output, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_capture_leaves_no_hook(family):
+    """After the pass no module has a hook, also when the pass failed."""
+    tree = tree_of(family)
+    capture(tree, inputs())
+    with pytest.raises(IndexError):
+        capture(tree, {"input_ids": torch.full((1, 4), 10_000)})
+    modules = tree.root.module.modules()
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in modules)
+
+
+def test_no_cache_is_filled():
+    """A decoder runs without a KV cache, which replaying would fill."""
+    assert forward_inputs(tree_of("gpt2").root.module, inputs())["use_cache"] is False
+    assert "use_cache" not in forward_inputs(tree_of("distilbert").root.module, inputs())
+
+
+def test_a_component_that_is_never_called_is_an_error():
+    """A declared module that the forward pass skips cannot be measured, and the error names it."""
+    tree = tree_of("gpt2")
+    tree.root.module.transformer.h[1].forward = lambda hidden, *_args, **_kwargs: hidden
+    with pytest.raises(ModelError, match=r"transformer\.h\.1"):
+        capture(tree, inputs())
+
+
+def test_one_module_under_two_names_is_one_component():
+    """GIVEN layers that are one and the same module THEN it is one component, called twice."""
+    model = tiny_models.model_class("gpt2")(tiny_models.config("gpt2")).eval()
+    model.transformer.h[1] = model.transformer.h[0]
+    tree = component_tree(model, load_adapter("gpt2"), "medium")
+    assert [one.name for one in tree if one.kind == "layer"] == ["transformer.h.0"]
+    captures = capture(tree, inputs())
+    assert captures["transformer.h.0"].calls == 2
+    assert not captures["transformer.h.0"].varied
+
+
+def test_inputs_of_other_shapes_are_noticed():
+    """A module that is called with another shape later is marked."""
+    tree = tree_of("gpt2")
+    head = tree.root.module.lm_head
+    original = head.forward
+    tree.root.module.transformer.ln_f.register_forward_hook(lambda *_: head(torch.ones(1, 3, 16)) and None)
+    head.forward = lambda hidden: original(hidden) if hidden.shape[1] == 12 else None
+    assert capture(tree, inputs())["lm_head"].varied

@@ -12,6 +12,7 @@ from run_builder import Shape, build_run
 from energyscope.errors import RunError
 from energyscope.reporting.html import json_for_script, render, write_report
 from energyscope.runs import schema
+from energyscope.runs.store import load_run
 
 
 class _Page(HTMLParser):
@@ -106,7 +107,7 @@ def test_headings_do_not_skip_a_level(tmp_path: Path) -> None:
 
 def test_an_empty_run_renders(tmp_path: Path) -> None:
     """GIVEN a run that stopped before it measured anything, THEN there is a page that says so."""
-    run = build_run(tmp_path / "run", Shape(impact=False), stages={"profile": {"state": "interrupted"}})
+    run = build_run(tmp_path / "run", Shape(impact=False), stages={"profile": {"state": "interrupted"}}, passes=[])
     (run.path / schema.ENERGY_FILE).unlink()
     page = write_report(run.path).read_text()
     assert "The profile stage was interrupted." in page
@@ -117,3 +118,54 @@ def test_a_directory_that_is_no_run_is_one_clear_error(tmp_path: Path) -> None:
     """GIVEN a directory without run.json, THEN the error says that it is not a run."""
     with pytest.raises(RunError, match="not a run directory"):
         write_report(tmp_path)
+
+
+def test_a_run_of_an_older_version_renders(tmp_path: Path) -> None:
+    """GIVEN a run.json and a table without anything new, THEN the page says what was not judged, and no more."""
+    page = render(build_run(tmp_path / "run", Shape(old=True)))
+    assert "not judged" in page
+    assert "did not count FLOPs" in page
+    assert "Is replay faithful?" not in page
+    assert 'data-chart="anchors"' in page
+
+
+@pytest.mark.parametrize("name", ["llama-3.2-1b-h200", "tiny-gpt2-cpu"])
+def test_the_committed_reports_render_again(name: str) -> None:
+    """GIVEN a run directory of the example reports, THEN this version still makes a page of it."""
+    page = render(load_run(Path(__file__).resolve().parents[2] / "reports" / name))
+    assert "Do the parts add up?" in page
+    assert "None" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_the_execution_stands_at_the_top(tmp_path: Path) -> None:
+    """GIVEN a run in CUDA graphs, THEN the head of the page says so and what that means."""
+    page = render(build_run(tmp_path / "run", Shape(execution="cuda-graph", impact=False)))
+    head = page.partition("<main>")[0]
+    assert "<strong>CUDA graphs.</strong>" in head
+    assert "Launching from the host is in no number" in head
+
+
+def test_over_capture_is_flagged_like_under_capture(tmp_path: Path) -> None:
+    """GIVEN a closed, an over- and an under-captured level, THEN only the closed one has the good badge."""
+    under = {"energy": 0.9, "energy_low": 0.89, "energy_high": 0.91, "with_glue": True, "state": "under-captured"}
+    page = render(build_run(tmp_path / "run", closure={"mlp": under}))
+    assert '<span class="badge good">closed</span>' in page
+    assert '<span class="badge warn">over-captured</span>' in page
+    assert '<span class="badge warn">under-captured</span>' in page
+
+
+def test_a_method_without_any_check_says_so(tmp_path: Path) -> None:
+    """GIVEN a run without closure, differential energy or anchors, THEN the section is not left empty."""
+    run = build_run(tmp_path / "run", settings={"sampling": "triggered"}, passes=[])
+    run.document.update(closure={}, differential={}, drift=None)
+    assert "Neither closure nor differential energy nor anchors were measured" in render(run)
+
+
+def test_reasons_are_folded_away(tmp_path: Path) -> None:
+    """GIVEN a component with a long reason, THEN its row shows the grade, and the reason when it is opened."""
+    run = build_run(tmp_path / "run")
+    assert run.energy is not None
+    run.energy["reasons"] = "95 % half-width 14.2%; mean of its kind over 16 layers"
+    page = render(run)
+    folded = "A <details><summary>why</summary>95 % half-width 14.2%; mean of its kind over 16 layers</details>"
+    assert page.count(folded) == 48

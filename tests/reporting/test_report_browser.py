@@ -45,6 +45,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             folder / "modelled", Shape(modelled=True, granularity="medium", unexplained_share=-0.05)
         ),
         "large": build_run(folder / "large", Shape(layers=80, impact=False)),
+        "old": build_run(folder / "old", Shape(old=True, impact=False)),
+        "graph": build_run(folder / "graph", Shape(execution="cuda-graph", impact=False)),
         "one-layer": build_run(folder / "one-layer", Shape(layers=1, granularity="coarse", impact=False)),
         "hostile": build_run(folder / "hostile", hostile, model={"name": "<img src=x onerror='window.hacked=1'>"}),
     }
@@ -66,7 +68,7 @@ def _open(browser: Browser, report: Path, **context: Any) -> tuple[Page, list[st
     return page, wrong
 
 
-@pytest.mark.parametrize("name", ["fine", "modelled", "large", "one-layer", "hostile"])
+@pytest.mark.parametrize("name", ["fine", "modelled", "large", "one-layer", "hostile", "old", "graph"])
 def test_every_chart_draws_without_an_error_or_a_request(
     browser: Browser, reports: dict[str, Path], name: str
 ) -> None:
@@ -118,6 +120,24 @@ def test_the_table_sorts_and_filters(browser: Browser, reports: dict[str, Path])
     page.fill("#filter", "mlp.up")
     assert page.evaluate("document.querySelectorAll('#component-table tbody tr:not([hidden])').length") == 4
     assert page.inner_text("#filtered") == "4 of 48 rows"
+    page.close()
+
+
+def test_the_price_of_a_flop_sorts_with_what_has_none_last(browser: Browser, reports: dict[str, Path]) -> None:
+    """WHEN a reader sorts by pJ/FLOP in either direction, THEN the rows without matrix work stay last."""
+    page, _ = _open(browser, reports["fine"])
+    prices = (
+        "[...document.querySelectorAll('#component-table tbody tr')].map(row => "
+        "row.cells[[...row.parentNode.parentNode.tHead.rows[0].cells].findIndex("
+        "cell => cell.textContent === 'pJ/FLOP')].dataset.n)"
+    )
+    for direction in (-1, 1):
+        page.click("#component-table th button:has-text('pJ/FLOP')")
+        found = page.evaluate(prices)
+        known = [float(price) for price in found if price]
+        assert known == sorted(known, reverse=direction < 0)
+        assert found[: len(known)] == [price for price in found if price]
+        assert len(known) < len(found)
     page.close()
 
 

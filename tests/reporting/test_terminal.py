@@ -76,3 +76,24 @@ def test_runs_are_listed_with_their_stages(tmp_path: Path) -> None:
     said = _plain(runs_table([done, broken]), width=220)
     assert "load, profile, ablate, correlate" in said
     assert "ablate interrupted" in said
+
+
+def test_tables_fit_eighty_columns(tmp_path: Path) -> None:
+    """GIVEN a terminal of 80 columns, THEN no number of the lists of runs and differences is cut or broken."""
+    first = build_run(tmp_path / "distilbert-20261121-093000")
+    second = build_run(tmp_path / "b", Shape(scale=0.9, modelled=True))
+    listed = _plain(runs_table([first, second]), width=80)
+    assert "61.2 mJ MODELLED" in listed
+    assert "[60.80, 61.72]" in listed
+    compared = _plain(comparison_table(compare([first, build_run(tmp_path / "c", Shape(scale=0.9))])), width=80)
+    assert "-6.8 mJ (-10.0 %)" in compared
+    assert "\u2026" not in listed + compared
+    assert max(map(len, (listed + compared).splitlines())) <= 80
+
+
+def test_a_summary_says_how_far_to_trust_it(tmp_path: Path) -> None:
+    """GIVEN a run, THEN execution, closure, replay, simpler methods and drift each have a sentence."""
+    said = _plain(run_summary(build_run(tmp_path / "run")), width=300)
+    for part in ("Eager execution. As most", "The books close", "over-captured", "Replay agrees", "Attribution by",
+                 "no drift", "all 30 came that close"):  # fmt: skip
+        assert part in said

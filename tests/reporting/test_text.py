@@ -18,6 +18,9 @@ from energyscope.runs.intervals import Interval
         (3_500_000.0, "us", "3.50 s"),
         (4938268, "bytes", "4.71 MiB"),
         (699.6, "W", "700 W"),
+        (34_000_000_000.0, "FLOP", "34.0 GFLOP"),
+        (412_000_000_000_000.0, "FLOP/s", "412 TFLOP/s"),
+        (3_210_000_000_000.0, "bytes/s", "3.21 TB/s"),
         (0.0, "mJ", "0 mJ"),
         (None, "mJ", "not measured"),
     ],
@@ -44,5 +47,17 @@ def test_shares_as_percentages() -> None:
 
 
 def test_counts_agree_with_their_noun() -> None:
-    """One row, three rows."""
+    """One row, three rows, two passes."""
     assert [text.count(1, "row"), text.count(3000, "row")] == ["1 row", "3,000 rows"]
+    assert text.count(2, "pass", "passes") == "2 passes"
+
+
+def test_words_are_listed_as_a_sentence_does() -> None:
+    """The last two are joined by "and"; beyond the limit the rest is counted."""
+    assert [text.listed(list("abc")[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
+    assert text.listed(list("abcdef")) == "a, b, c, d and 2 more"
+
+
+def test_changes_carry_their_sign() -> None:
+    """A rise has a plus, a fall its minus, and what is unknown says so."""
+    assert [text.signed_percent(change) for change in (0.65, -0.012, None)] == ["+65 %", "-1.2 %", "not measured"]

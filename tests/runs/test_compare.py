@@ -42,7 +42,7 @@ def test_a_difference_within_the_intervals_is_not_shown(tmp_path: Path) -> None:
     [
         ("device", {"uuid": "GPU-2222"}, "GPU board: GPU-1111 against GPU-2222"),
         ("environment", {"driver": "590.1"}, "driver: 580.65 against 590.1"),
-        ("settings", {"execution": "cuda-graph"}, "execution: eager against cuda-graph"),
+        ("settings", {"sampling": "triggered"}, "sampling: replay against triggered"),
         ("workload", {"sequence_length": 256}, "sequence length: 128 against 256"),
         ("sensor", {"meter": "nvml-power"}, "meter: nvml against nvml-power"),
         ("device", {"power_limit_w": None}, "power limit: 700.0 against not stated"),
@@ -51,12 +51,30 @@ def test_a_difference_within_the_intervals_is_not_shown(tmp_path: Path) -> None:
 def test_other_conditions_are_not_comparable(
     tmp_path: Path, section: str, change: dict[str, object], said: str
 ) -> None:
-    """GIVEN another board, driver, execution, workload or meter, THEN joules get a reason and no verdict."""
+    """GIVEN another board, driver, sampling, workload or meter, THEN joules get a reason and no verdict."""
     first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5), **{section: change})
     pair = compare([first, second]).pairs[0]
     assert said in pair.obstacles
     assert {item.verdict for item in pair.parts} == {"not comparable"}
     assert said in (pair.whole[0].reason or "")
+
+
+def test_executions_are_compared_with_a_note(tmp_path: Path) -> None:
+    """GIVEN eager against CUDA graphs on one board, THEN there is a verdict, and a note on what differs."""
+    first = build_run(tmp_path / "a")
+    second = build_run(tmp_path / "b", Shape(scale=0.5, execution="cuda-graph"))
+    pair = compare([first, second]).pairs[0]
+    assert pair.obstacles == ()
+    assert pair.notes == (
+        "execution: eager against cuda-graph, so a difference holds what launching from the host costs",
+    )
+    assert pair.whole[0].verdict == "less"
+
+
+def test_runs_from_before_there_was_a_choice_of_sampling_are_of_replay(tmp_path: Path) -> None:
+    """GIVEN an older run that names no sampling, THEN that is no obstacle to comparing it with a replayed one."""
+    pair = compare([build_run(tmp_path / "a", Shape(old=True)), build_run(tmp_path / "b")]).pairs[0]
+    assert pair.obstacles == ()
 
 
 def test_predictions_are_compared_across_boards(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from run_builder import Shape, build_run
 
+from energyscope.runs.store import load_run
 from energyscope.runs.tree import energy_tree, slice_keys, sum_column, sum_energy
 
 
@@ -82,3 +83,17 @@ def test_an_interrupted_run_has_tops_without_a_root(tmp_path: Path) -> None:
     assert tree.root is None
     assert tree.model_energy is None
     assert len(tree.tops) == len(tree.nodes)
+
+
+def test_flags_survive_an_empty_cell(tmp_path: Path) -> None:
+    """GIVEN a column of true, false and nothing, read back from a file, THEN a node says which, or None."""
+    frame = build_run(tmp_path / "run").energy
+    assert frame is not None
+    frame["host_bound"] = frame["host_bound"].astype(object)
+    frame.loc[frame["component"] == "lm_head", "host_bound"] = None
+    frame.to_csv(tmp_path / "run" / "per_layer_energy.csv", index=False)
+    read = load_run(tmp_path / "run").energy
+    assert read is not None
+    nodes = {node.name: node for node in energy_tree(read).nodes}
+    names = ("transformer.ln_f", "transformer.h.0.mlp", "lm_head")
+    assert [nodes[name].flag("host_bound") for name in names] == [True, False, None]

@@ -217,3 +217,130 @@ def test_calls_with_other_shapes_are_invalid():
 def test_unknown_throttling_is_said():
     """A board that does not answer is not taken for one that did not throttle."""
     assert "does not say" in books(extra={"node:wte": {"throttle": None}})[1]["wte"].reasons
+
+
+def books_of(subjects, entries, *, header=None, tree=TREE, idle_w=100.0):
+    """Return the books of other subjects, and their rows by name."""
+    found = close_books({**COMMON, "tree": tree, "subjects": subjects, **(header or {})}, entries, idle_w)
+    return found, {row.component: row for row in found.rows}
+
+
+def node(name, *stands_in):
+    return {"key": f"node:{name}", "what": "node", "members": [name, *stands_in]}
+
+
+def five(key, energy, **extra):
+    return [entry(key, number, energy, **extra) for number in range(5)]
+
+
+def test_a_sampled_layer_stands_in_for_its_neighbours():
+    """GIVEN a layer that was measured for another too THEN the other's value is marked, and says whose it is."""
+    subjects = [node("model"), node("wte"), node("h.0", "h.1"), node("h.0.attn", "h.1.attn")]
+    energies = {"node:model": 100.0, "node:wte": 5.0, "node:h.0": 42.0, "node:h.0.attn": 15.0}
+    entries = [one for key, energy in energies.items() for one in five(key, energy)]
+    found, rows = books_of(subjects, entries)
+    assert rows["h.1"].energy_mj == rows["h.0"].energy_mj == pytest.approx(42.0)
+    assert (rows["h.0"].reused, rows["h.1"].reused) == (False, True)
+    assert rows["h.1"].reasons == "measured on h.0"
+    assert rows["h.0"].reasons == ""
+    assert rows["h.1.attn"].reasons == "measured on h.0.attn"
+    assert found.closure["model"]["energy"] == pytest.approx(0.89)
+
+
+def test_rows_that_share_a_measurement_do_not_share_their_reasons():
+    """GIVEN a kind's mean without work, or refused, THEN each row gives each reason once."""
+    group = {"key": "group:mlp", "what": "group", "members": ["h.0.mlp", "h.1.mlp"]}
+    for outcome in ({"empty": True}, {"unavailable": "it waits"}):
+        _, rows = books_of([node("model"), group], [{"subject": "group:mlp", "pass": 0, **outcome}])
+        assert rows["h.0.mlp"].reasons == rows["h.1.mlp"].reasons
+        assert rows["h.1.mlp"].reasons.count("mean of its kind") == 1
+
+
+def test_headers_of_earlier_versions_are_read():
+    """GIVEN a header without passes, notes, FLOPs and bytes THEN the books close all the same, these unknown."""
+    header = {key: value for key, value in COMMON.items() if key != "passes"}
+    entries = [one for key, energy in ENERGY.items() for one in five(key, energy)]
+    found = close_books({**header, "tree": TREE, "subjects": SUBJECTS}, entries, None)
+    assert found.closure["model"]["energy"] == pytest.approx(0.97)
+    assert found.differential == {}
+    assert {(row.flops, row.bytes, row.differential_mj) for row in found.rows} == {(None, None, None)}
+
+
+def test_flops_and_bytes_reach_the_row_and_unknown_ones_say_why():
+    """What is known of a component's work is in its row; what is not has its reason."""
+    tree = [
+        {**TREE[0], "flops": 1e9, "bytes": 2e6, "work_reason": None},
+        {**TREE[1], "flops": None, "bytes": 3e6, "work_reason": "a kernel of unknown work"},
+    ]
+    _, rows = books(tree=tree, energies={"node:model": 100.0, "node:wte": 5.0})
+    assert (rows["model"].flops, rows["model"].bytes) == (1e9, 2e6)
+    assert (rows["wte"].flops, rows["wte"].bytes) == (None, 3e6)
+    assert "a kernel of unknown work" in rows["wte"].reasons
+
+
+def test_each_devices_energy_is_listed_per_forward_pass():
+    """GIVEN two devices and two calls a pass THEN each device's energy counts twice; unknown ones stay empty."""
+    tree = [TREE[0], {**TREE[1], "calls": 2}]
+    listed = five("node:wte", 5.0, devices=[3.0, 2.0])
+    partly = five("node:model", None, devices=[60.0, None])
+    _, rows = books_of([node("model"), node("wte")], [*listed, *partly], tree=tree)
+    assert rows["wte"].devices_mj == "6;4"
+    assert rows["model"].devices_mj == "60;"
+    assert books()[1]["wte"].devices_mj is None
+
+
+def test_a_differential_is_shared_among_its_kind_by_calls():
+    """GIVEN 40 mJ less without a kind, of which one member is called thrice, THEN that one has 30 of them."""
+    tree = [{**one, "calls": 3} if one["name"] == "h.1.mlp" else one for one in TREE]
+    without = {"key": "without:mlp", "what": "without", "members": ["h.0.mlp", "h.1.mlp"]}
+    entries = [one for key, energy in {**ENERGY, "without:mlp": 60.0}.items() for one in five(key, energy)]
+    found, rows = books_of([*SUBJECTS, without], entries, tree=tree)
+    assert found.differential["mlp"]["energy_mj"] == pytest.approx(40.0)
+    assert found.differential["mlp"]["ratio"] == pytest.approx(96 / 40)
+    assert rows["h.0.mlp"].differential_mj == pytest.approx(10.0)
+    assert rows["h.1.mlp"].differential_mj == pytest.approx(30.0)
+    assert rows["wte"].differential_mj is None
+
+
+def test_glue_has_its_interval_time_and_static_energy():
+    """A parent's glue is given with its interval, its time and its static share, per forward pass."""
+    _, rows = books()
+    model = rows["model"]
+    assert model.glue_ci_low_mj < model.glue_mj < model.glue_ci_high_mj
+    assert model.glue_time_us == pytest.approx(30.0)
+    assert model.glue_static_mj == pytest.approx(3.0)
+    assert rows["wte"].glue_mj is None
+
+
+def test_others_on_the_device_lower_the_grade_of_what_was_measured_beside_them():
+    """GIVEN a process in the idle time before a window THEN that row is C with its name, and others stay A."""
+    entries = [
+        *five("node:model", 100.0), {"pass": 0, "idle_w": 100.0, "bystanders": ["process 7"]},
+        entry("node:wte", 0, 5.0), {"pass": 1, "idle_w": 100.0, "bystanders": []},
+        *(entry("node:wte", number, 5.0) for number in range(1, 5)),
+        *five("node:h.0", 42.0),
+    ]  # fmt: skip
+    _, rows = books_of([node("model"), node("wte"), node("h.0")], entries)
+    assert (rows["wte"].quality, rows["wte"].reasons) == ("C", "process 7")
+    assert rows["h.0"].quality == "A"
+
+
+def test_others_beside_windows_that_do_not_count_do_not_count():
+    """GIVEN a process beside a window that was taken again, or gave way to pauses, THEN the grade is clean."""
+    before = [{"pass": 0, "idle_w": 100.0, "bystanders": ["process 7"]}, *five("node:wte", 9.0)]
+    after = {"pass": 5, "idle_w": 100.0, "bystanders": []}
+    again = five("node:wte", 5.0)
+    paused = [entry("node:wte", number, 5.0, rest_us=25.0) for number in range(5, 10)]
+    for kept in (again, paused):
+        _, rows = books_of([node("model"), node("wte")], [*before, after, *kept])
+        assert rows["wte"].quality == "A"
+        assert rows["wte"].energy_mj == pytest.approx(5.0)
+
+
+def test_intervals_are_per_forward_pass_too():
+    """GIVEN three calls a pass THEN the ends of the interval are three calls' as well."""
+    thrice = [{**one, "calls": 3} if one["name"] == "wte" else one for one in TREE]
+    one, three = books()[1]["wte"], books(tree=thrice)[1]["wte"]
+    assert three.energy_ci_low_mj == pytest.approx(3 * one.energy_ci_low_mj)
+    assert three.energy_ci_high_mj == pytest.approx(3 * one.energy_ci_high_mj)
+    assert three.naive_mj == pytest.approx(3 * one.naive_mj)

@@ -17,20 +17,16 @@ from energyscope.stages.session import Effort
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 COMPONENTS = 40  # in a session
-SESSIONS = 12  # a check of 480 rows: at 95 % their share scatters by 1 %
-MANY = 30
-LIMIT = Effort().limit(0.42, modelled=False)
+SESSIONS = 15  # 600 rows: at 95 % their share scatters by 0.9 %
 
 
 @dataclass
 class Table:
-    """The rows of many sessions against the truth: covered or not, relative errors, windows, half-widths."""
+    """The components' rows of many sessions against the truth: covered or not, relative errors, windows."""
 
     covered: list[bool] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
     windows: list[int] = field(default_factory=list)
-    models: list[bool] = field(default_factory=list)
-    grades: list[str] = field(default_factory=list)
 
 
 def rounds_of(seed):
@@ -40,30 +36,25 @@ def rounds_of(seed):
     return {"node:model": [SimulatedCall(20.0, 80.0)], **calls}
 
 
-def table(sensor, board, sessions=SESSIONS):
+def table(sensor, board):
     """Run sessions, each on a sensor and a board of its own; the truth of a drifting board is its mean."""
     found = Table()
-    for seed in range(sessions):
+    for seed in range(SESSIONS):
         rounds = rounds_of(seed)
         gpu = SimulatedGpu(SimulatedSensor(seed=seed, **sensor), SimulatedBoard(seed=seed + 1000, **board))
         begin = gpu.now()
-        rows = measure(gpu, rounds, seed=seed).books().rows
+        rows = measure(gpu, rounds, seed=seed).books().rows[1:]
         drifted = 1 + gpu.board.drift * (gpu.now() - begin) / 2 / 60
         for row in rows:
             true = rounds[f"node:{row.component}"][0].energy_mj * drifted
-            covers = row.energy_ci_low_mj <= true <= row.energy_ci_high_mj
-            if row.component == "model":
-                found.models.append(covers)
-                continue
-            found.covered.append(covers)
+            found.covered.append(row.energy_ci_low_mj <= true <= row.energy_ci_high_mj)
             found.errors.append(row.energy_mj / true - 1)
             found.windows.append(row.windows)
-            found.grades.append(row.quality)
     return found
 
 
 def check(found):
-    """Coverage of 92 to 98 %, no bias beyond 0.5 %, no absurd value, and no more windows than allowed."""
+    """Coverage of 92 to 98 %, a bias far below 0.5 %, no absurd value, and five windows at least."""
     assert 0.92 <= np.mean(found.covered) <= 0.98
     assert abs(np.mean(found.errors)) < 0.001
     assert np.max(np.abs(found.errors)) < 0.1
@@ -106,29 +97,32 @@ def test_intervals_of_the_loop_cover_the_truth(sensor, board):
 )
 def test_intervals_of_the_loop_cover_the_truth_on_many_boards(sensor, board):
     """GIVEN noise of 0.3 to 3 %, drift, stalls, lag, coarse steps or failed reads THEN coverage is the same."""
-    check(table(sensor, board, MANY))
+    check(table(sensor, board))
 
 
 def test_the_models_own_interval_covers_too():
     """GIVEN a model with few components THEN its interval, from its anchors, covers as often."""
-    found = Table()
+    covered = []
     for seed in range(150):
         gpu = SimulatedGpu(SimulatedSensor(seed=seed), SimulatedBoard(seed=seed + 1000, window_noise=0.01))
         rounds = dict(list(rounds_of(seed).items())[:2])
         row = measure(gpu, rounds, seed=seed).row("model")
-        found.models.append(row.energy_ci_low_mj <= 20.0 <= row.energy_ci_high_mj)
-    assert 0.91 <= np.mean(found.models) <= 0.995  # of 150 only
+        covered.append(row.energy_ci_low_mj <= 20.0 <= row.energy_ci_high_mj)
+    assert 0.91 <= np.mean(covered) <= 0.995  # of 150 only
 
 
 def test_the_target_is_reached_where_the_budget_allows():
-    """GIVEN 1 % between windows WHEN the budget allows 20 of them THEN at least 9 in 10 components are grade A."""
+    """GIVEN 0.8 % between windows WHEN the budget allows 31 THEN at least 9 in 10 components are grade A."""
     gpu = SimulatedGpu(SimulatedSensor(), SimulatedBoard(window_noise=0.008))
     rows = measure(gpu, rounds_of(1), effort=Effort(budget_s=15.0)).books().rows
     assert np.mean([row.quality == "A" for row in rows]) > 0.9
     assert min(row.windows for row in rows) >= 5
 
 
-@pytest.mark.parametrize("sensor", [{"reset_at_s": 1012.0}, {"glitch_at_s": 1012.0}, {"start_mj": 2.0**32 - 2e6, "wrap_mj": 2.0**32}])  # fmt: skip
+WRAPS = {"start_mj": 2.0**32 - 2e6, "wrap_mj": 2.0**32}
+
+
+@pytest.mark.parametrize("sensor", [{"reset_at_s": 1012.0}, {"glitch_at_s": 1012.0}, WRAPS])
 def test_a_counter_at_fault_gives_no_absurd_energy(sensor):
     """GIVEN a reset, a jump or a wrap in a session THEN every energy is right, or None with its reason."""
     rounds = dict(list(rounds_of(3).items())[:6])

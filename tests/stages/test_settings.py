@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from energyscope.errors import UsageError
@@ -15,7 +17,7 @@ from energyscope.stages.settings import RunSettings
         ({"layers": "some"}, "--layers"),
         ({"weights": "none"}, "--weights"),
         ({"phase": "decode"}, "--phase"),
-        ({"execution": "cuda-graph"}, "--execution"),
+        ({"execution": "cuda-grape"}, "did you mean 'cuda-graph'"),
         ({"meter": "nvlm"}, "did you mean 'nvml'"),
         ({"stages": ("profile", "plan")}, "--stages"),
         ({"methods": ("zeros",)}, "did you mean 'zero'"),
@@ -30,6 +32,19 @@ from energyscope.stages.settings import RunSettings
         ({"methods": ()}, "--methods names nothing"),
         ({"stages": ()}, "--stages names nothing"),
         ({"meter": "recorded"}, "tests"),
+        ({"meter": "watts"}, "known: auto, modelled, nvidia-smi, nvml, nvml-power"),
+        ({"sampling": "trigered"}, "did you mean 'triggered'"),
+        ({"sampling": "triggered", "execution": "cuda-graph"}, "--execution eager"),
+        ({"sampling": "triggered", "meter": "nvml-power"}, "which nvml-power has not: use nvml"),
+        ({"sampling": "triggered", "meter": "nvidia-smi"}, "use nvml"),
+        ({"sampling": "triggered", "window_s": 0.5}, "--window is for replay"),
+        ({"sampling": "triggered", "component_budget_s": 5.0}, "--component-budget is for replay"),
+        ({"sampling": "triggered", "layers": "sample"}, "--layers is for replay"),
+        ({"gpu_id": ("0",), "device": "cpu"}, "--gpu-id measures GPUs"),
+        ({"gpu_id": ("0", "1"), "meter": "modelled"}, "one device"),
+        ({"sample_interval_s": 0.0}, "--sample-interval"),
+        ({"component_budget_s": 0.0}, "--component-budget"),
+        ({"target_interval": 1.5}, "--target-interval"),
     ],
 )
 def test_impossible_settings_are_refused(change, hint):
@@ -38,9 +53,42 @@ def test_impossible_settings_are_refused(change, hint):
         RunSettings("gpt2", **change).check()
 
 
-def test_the_defaults_are_possible():
-    """The defaults pass their own check."""
-    RunSettings("gpt2").check()
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"sampling": "triggered"}, {"meter": "nvidia-smi"}, {"gpu_id": ("0", "1")}, {"execution": "cuda-graph"}],
+)
+def test_what_is_possible_passes(change):
+    """The defaults pass their own check, and so does each option by itself."""
+    RunSettings("gpt2", **change).check()
+
+
+def test_places_that_can_be_used_pass(tmp_path):
+    """A root that is still to be made, a free name and a file of data are left as they are."""
+    data = tmp_path / "data.txt"
+    data.write_text("text")
+    RunSettings("gpt2", root=tmp_path / "a" / "b", name="new", data=str(data)).check_places()
+    assert list(tmp_path.iterdir()) == [data]
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        ({"data": "missing.jsonl"}, "there is no file missing.jsonl"),
+        ({"data": "."}, "JSONL, CSV or text"),
+        ({"root": Path("file")}, "--root file cannot be written .*Not a directory"),
+        ({"root": Path("file/below")}, "--root file/below cannot be written"),
+        ({"root": Path("/proc/runs")}, "--root /proc/runs cannot be written"),
+        ({"name": "taken"}, "choose another --name"),
+        ({"name": "a/b"}, "not a run name"),
+    ],
+)
+def test_places_that_cannot_be_used_are_refused(change, hint, tmp_path, monkeypatch):
+    """A missing file, a root that is none and a name that is taken are found before anything is loaded."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "runs" / "taken").mkdir(parents=True)
+    with pytest.raises(UsageError, match=hint):
+        RunSettings("gpt2", **change).check_places()
 
 
 def test_the_fingerprint_follows_what_is_measured():
@@ -48,4 +96,5 @@ def test_the_fingerprint_follows_what_is_measured():
     base = RunSettings("gpt2")
     assert base.fingerprint() == RunSettings("gpt2", name="other").fingerprint()
     assert base.fingerprint() != RunSettings("gpt2", batch_size=2).fingerprint()
+    assert base.fingerprint() != RunSettings("gpt2", sampling="triggered").fingerprint()
     assert base.fingerprint(device="a") != base.fingerprint(device="b")

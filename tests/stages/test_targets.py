@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from energyscope.errors import DeviceError, MeterError, UsageError
-from energyscope.loading import devices
 from energyscope.stages import targets
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import Targets, find_targets, open_meters
@@ -122,9 +121,8 @@ def test_two_slices_of_one_gpu_count_once(fake_nvml):
         open_meters(settings(whole_gpu=True), ("MIG-77aa-00", "MIG-77bb-00"))
 
 
-def test_the_meters_options_reach_it(fake_nvml):
-    """The stated watts and the sampling interval are the meter's."""
-    fake_nvml(TWO)
+def test_the_stated_watts_reach_the_meter():
+    """--watts are the modelled meter's."""
     (modelled,) = open_meters(settings(meter="modelled", watts=12.0), ()).meters
     assert modelled.describe()["watts"] == 12.0
 
@@ -149,12 +147,3 @@ def test_a_meter_without_a_counter_is_refused_for_triggered_sampling(fake_nvml):
     with pytest.raises(UsageError, match=r"nvml-power meter .*no counter.*--sampling replay"):
         open_meters(settings(sampling="triggered"), ("GPU-1a9f-11",))
     assert open_meters(settings(sampling="triggered"), ("GPU-1a2b-00",)).name == "nvml"
-
-
-def test_cudas_uuids_are_asked_for_each_device(monkeypatch):
-    """Every GPU that CUDA counts is listed with its own UUID."""
-    known = {0: "1a9f-11", 1: "1a2b-00"}
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    properties = lambda device: type("Properties", (), {"uuid": known[device.index]})  # noqa: E731
-    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
-    assert devices.visible_gpus() == {"1a9f-11": torch.device("cuda:0"), "1a2b-00": torch.device("cuda:1")}

@@ -23,7 +23,7 @@ def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy") -> 
     x = alt.X(
         "start:Q",
         title=f"{word} per forward pass ({unit})",
-        scale=alt.Scale(domain=[left, right * 1.42], nice=False),
+        scale=alt.Scale(domain=[left, right * 1.62], nice=False),
     )
     parts = [part for entry in kinds for part in _bar_parts(entry, divisor)]
     bars = alt.Chart(theme.rows(parts)).mark_bar(height={"band": 0.66})
@@ -68,7 +68,7 @@ def _bar_parts(entry: KindEnergy, divisor: float) -> list[dict[str, Any]]:
 def _bar_total(entry: KindEnergy, divisor: float) -> dict[str, Any]:
     low, high = entry.energy.low, entry.energy.high
     share = f"  ·  {text.percent(entry.share.value)}" if entry.share else ""
-    weak = f"  ·  {entry.invalid} of {entry.count} invalid" if entry.invalid else ""
+    weak = " \u2020" if entry.invalid else ""
     return {
         "kind": entry.kind,
         "low": None if low is None else low / divisor,

@@ -40,7 +40,7 @@ def simpler(rows: Sequence[SimplerRow], description: str) -> Any:
                 "method:N",
                 title=None,
                 scale=alt.Scale(domain=titles, range=list(theme.METHOD_COLOURS[: len(titles)])),
-                legend=alt.Legend(orient="top", symbolOpacity=1),
+                legend=alt.Legend(orient="top", columns=1, symbolOpacity=1),
             ),
             shape=alt.Shape("method:N", title=None, scale=alt.Scale(domain=titles, range=list(_SHAPES.values()))),
             tooltip=["kind:N", "method:N", alt.Tooltip("said:N", title="says"), alt.Tooltip("change:N")],
@@ -94,15 +94,16 @@ def anchors(passes: Sequence[PassRow], description: str, word: str) -> Any:
         for row, anchor in known
     ]
     x = alt.X("pass:O", title="Pass", axis=alt.Axis(labelAngle=0, labelOverlap=True))
-    y = alt.Y("value:Q", title=f"{word} of the model ({unit})", scale=alt.Scale(zero=False, padding=14))
+    y = alt.Y("value:Q", title=f"{word} ({unit})", scale=alt.Scale(zero=False, padding=14))
     base = alt.Chart(theme.rows(records)).encode(x=x)
     mean = sum(anchor.value for _, anchor in known) / divisor / len(known)
     layers = [
         alt.Chart(theme.rows([{"value": mean}])).mark_rule(style=theme.FAINT_LINE).encode(y=y),
         base.mark_line(color=theme.colour("model"), opacity=0.6).encode(y=y),
-        base.mark_rule(style=theme.INK_LINE).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_point(filled=True, size=70, color=theme.colour("attention"), opacity=1).encode(
             y=y, tooltip=["pass:O", alt.Tooltip("said:N", title="energy")]
         ),
     ]
+    if any(anchor.known for _, anchor in known):
+        layers.insert(2, base.mark_rule(style=theme.INK_LINE).encode(y=alt.Y("low:Q"), y2="high:Q"))
     return theme.finish(alt.layer(*layers), description, 170)

@@ -10,7 +10,7 @@ from energyscope.reporting.data.correlate import CorrelationData, correlation_da
 from energyscope.reporting.data.devices import DeviceRow, device_rows
 from energyscope.reporting.data.efficiency import EfficiencyRow, efficiency_rows, efficiency_sentences
 from energyscope.reporting.data.energy import EnergyData, energy_data
-from energyscope.reporting.data.execution import Execution, execution_of
+from energyscope.reporting.data.execution import TRIGGERED, Execution, execution_of
 from energyscope.reporting.data.faithful import ReplayRow, replay_rows, replay_sentences
 from energyscope.reporting.data.findings import energy_findings
 from energyscope.reporting.data.flow import FlowNode, energy_flow
@@ -101,7 +101,10 @@ def report_data(run: Run) -> ReportData:
 
 def _trust(run: Run, tree: EnergyTree | None) -> Trust:
     closed, replay = closures(run.document), replay_rows(run.document)
-    simpler = simpler_rows(tree) if tree and not run.modelled else []  # there, all of them are time x watts
+    replayed = execution_of(run).sampling != TRIGGERED  # which is itself the simplest of methods
+    simpler = (
+        simpler_rows(tree) if tree and replayed and not run.modelled else []
+    )  # modelled, all are time x watts
     taken = passes(run.document)
     said = [drift_sentence(run.document)] if taken else []
     spent = effort(run.document, tree).sentence if tree else ""

@@ -120,7 +120,7 @@ def limitations(run: Run, tree: EnergyTree | None) -> list[str]:
         )
     if tree:
         found.append(
-            "Components are measured one at a time by replay, so overlap between concurrent streams is not seen; "
+            "Components are measured one at a time, so overlap between concurrent streams is not seen; "
             "power comes from the meter above alone, no hardware performance counters are read."
         )
         found += _weak(tree)

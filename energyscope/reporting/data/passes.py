@@ -11,6 +11,8 @@ from energyscope.reporting.data.execution import TRIGGERED
 from energyscope.runs.intervals import Interval, finite, interval
 from energyscope.runs.tree import EnergyTree, Node
 
+NOISE = 0.05  # half-width of a drift that hides any that would matter
+
 
 @dataclass(frozen=True)
 class PassRow:
@@ -51,6 +53,8 @@ def drift_sentence(document: Mapping[str, Any]) -> str:
         )
     if change.excludes(0.0):
         return f"The model's energy changed by {shown} over the passes: too little to matter."
+    if change.below + change.above > 2 * NOISE:
+        return f"The anchors scatter too much to tell whether the model's energy drifted ({shown})."
     return f"The model's energy shows no drift over the passes ({shown})."
 
 
@@ -83,6 +87,8 @@ class Effort:
         aimed = f"Each value is measured until its 95 % half-width is {text.percent(self.target)} or time is up"
         if self.reached == self.values:
             return f"{aimed}: all {self.values} came that close.{taken}"
+        if not self.reached:
+            return f"{aimed}: none of {self.values} came that close, and all are graded down.{taken}"
         return f"{aimed}: {self.reached} of {self.values} came that close, the others are graded down.{taken}"
 
 

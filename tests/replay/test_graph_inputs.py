@@ -1,0 +1,85 @@
+"""What components are given inside of a graph of the whole model, on a stand-in for the graph."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from families import CPU, inputs, tree_of
+
+from energyscope.replay import graph_inputs
+from energyscope.replay.capture import capture
+from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
+from energyscope.replay.store import ActivationStore
+from energyscope.replay.tensors import tensors_in
+
+
+class StandInGraph:
+    """Warms a round up, captures it, and fills the tensors that it left behind when it is launched."""
+
+    def __init__(self, round_, device, *, unrolled=True):
+        assert not unrolled
+        for _ in range(3):  # two to warm up, one to capture
+            for call in round_:
+                call()
+        self.launched = 0
+        StandInGraph.last = self
+
+    def launch(self):
+        self.launched += 1
+
+
+@pytest.fixture
+def graph(monkeypatch):
+    monkeypatch.setattr(graph_inputs, "GraphRound", StandInGraph)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    return StandInGraph
+
+
+def test_the_captured_pass_counts_and_not_the_warm_up(graph):
+    """GIVEN three passes, two of them to warm up, THEN each component was called once, with one pass's inputs."""
+    tree = tree_of("gpt2")
+    found = capture_in_graph(tree, inputs(), CPU, ActivationStore())
+    expected = capture(tree, inputs())
+    assert set(found) == set(expected)
+    assert {one.calls for one in found.values()} == {1}
+    assert not any(one.varied for one in found.values())
+    for name, one in expected.items():
+        for mine, theirs in zip(tensors_in(found[name].args), tensors_in(one.args), strict=True):
+            assert torch.equal(mine, theirs)
+
+
+def test_the_graph_is_launched_before_its_values_are_read(graph):
+    """A capture computes nothing: the values are there once the graph has run."""
+    capture_in_graph(tree_of("llama", "medium"), inputs(), CPU, ActivationStore())
+    assert graph.last.launched == 1
+
+
+def test_inputs_are_kept_outside_of_the_graphs_memory(graph):
+    """GIVEN memory that the graph will use again THEN what is kept is a copy, counted by the store."""
+    kept = []
+
+    class Noting(ActivationStore):
+        def keep(self, value):
+            kept.append(super().keep(value))
+            return kept[-1]
+
+    found = capture_in_graph(tree_of("gpt2", "coarse"), inputs(), CPU, Noting())
+    assert all(any(one.args is value for value in kept) for one in found.values())
+    assert all(any(one.output is value for value in kept) for one in found.values())
+
+
+def test_a_mask_that_masks_nothing_is_left_out():
+    """GIVEN a mask of ones THEN the model runs without one, as it would find out by itself in eager execution."""
+    given = inputs()
+    found = without_full_mask(given)
+    assert set(found) == {"input_ids"}
+    assert found["input_ids"] is given["input_ids"]
+    assert "attention_mask" in given
+
+
+def test_a_mask_that_masks_stays():
+    """GIVEN padding, or no mask at all, THEN the inputs are as they were."""
+    padded = inputs()
+    padded["attention_mask"][0, -1] = 0
+    assert without_full_mask(padded) == padded
+    assert without_full_mask({"input_ids": padded["input_ids"]}) == {"input_ids": padded["input_ids"]}

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from energyscope.reporting.data.closure import closure_sentences, closures, missing_time
+
+
+def _level(energy: float, state: str | None = "closed", **more: Any) -> dict[str, Any]:
+    return {"energy": energy, "energy_low": energy - 0.01, "energy_high": energy + 0.01, "with_glue": True,
+            "state": state, **more}  # fmt: skip
+
+
+def test_every_quantity_has_its_interval() -> None:
+    """GIVEN a level with all four quantities, THEN each comes with its limits, the model first."""
+    entry = _level(0.98) | {
+        f"{name}{end}": value
+        for name in ("time", "static", "dynamic")
+        for end, value in (("", 0.97), ("_low", 0.96), ("_high", 0.98))
+    }
+    rows = closures({"closure": {"layers": _level(1.0), "model": entry}})
+    assert [row.name for row in rows] == ["model", "layers"]
+    for item in (rows[0].time, rows[0].static, rows[0].dynamic):
+        assert item is not None
+        assert (item.value, item.low, item.high) == (0.97, 0.96, 0.98)
+    assert rows[1].time is None
+
+
+@pytest.mark.parametrize(
+    ("energy", "state", "said"),
+    [
+        (0.99, "closed", "The books close: the components and the glue add up to 99.0 % [98.0, 100.0] of"),
+        (0.85, "under-captured", "so 15 % of it belongs to nothing that was measured."),
+        (1.08, "over-captured", "Too much is as wrong as too little"),
+        (0.96, None, "this run was made before closures were judged."),
+    ],
+)
+def test_the_model_is_read_first(energy: float, state: str | None, said: str) -> None:
+    """GIVEN any state of the model's closure, THEN the first sentence says it, over-capture like under-capture."""
+    assert said in closure_sentences(closures({"closure": {"model": _level(energy, state)}}))[0]
+
+
+def test_levels_below_are_named() -> None:
+    """GIVEN levels that do not close, THEN they are named with state and size; where all close, that is said."""
+    found = {"model": _level(1.0), "layers": _level(1.1, "over-captured"), "mlp": _level(0.99)}
+    assert closure_sentences(closures({"closure": found}))[1] == (
+        "Below the model, these do not close: layers (over-captured, 110 %)."
+    )
+    del found["layers"]
+    assert closure_sentences(closures({"closure": found}))[1] == "So do the levels below: mlp."
+
+
+def test_what_closes_by_chance_is_said() -> None:
+    """GIVEN energy that closes since static and dynamic err in opposite directions, THEN the level is named."""
+    found = {"model": _level(0.99, static=1.13, dynamic=0.94), "mlp": _level(1.0, static=1.02, dynamic=0.98)}
+    rows = closures({"closure": found})
+    assert closure_sentences(rows)[-1] == (
+        "Static and dynamic energy err in opposite directions in model (static 113 %, dynamic 94 %)."
+    )
+
+
+def test_waiting_is_named_where_only_static_energy_is_missing() -> None:
+    """GIVEN dynamic energy that closes and static that does not, THEN the GPU's waiting is named; else nothing."""
+    (waiting,) = closures({"closure": {"model": _level(0.85, static=0.7, dynamic=0.99)}})
+    (both,) = closures({"closure": {"model": _level(0.85, static=0.8, dynamic=0.85)}})
+    assert "waits for the host" in missing_time(waiting)
+    assert missing_time(both) == ""
+
+
+def test_a_run_without_closure_has_no_sentence() -> None:
+    """GIVEN no closure, or one whose energy is unknown, THEN there is no row and nothing is said."""
+    assert closures({"closure": {"model": {"energy": None}}}) == []
+    assert closure_sentences(closures({})) == []

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from run_builder import Shape, build_run
+
+from energyscope.reporting.data.devices import device_rows
+from energyscope.reporting.html import render
+from energyscope.runs.tree import energy_tree
+
+SENSORS = {"devices": [{"device": "GPU-1", "meter": "nvml", "tick_period_s": 0.1}, {"device": "GPU-2"}]}
+
+
+def test_each_device_has_its_share_of_every_kind(tmp_path: Path) -> None:
+    """GIVEN a run on two devices, THEN each has its part of the model and of every kind, as the page lists."""
+    run = build_run(tmp_path / "run", Shape(impact=False), sensor=SENSORS)
+    assert run.energy is not None
+    run.energy["devices_mj"] = [f"{energy * 0.75};{energy * 0.25}" for energy in run.energy["energy_mj"]]
+    first, second = device_rows(energy_tree(run.energy), run.document)
+    assert (first.device, second.device) == ("GPU-1", "GPU-2")
+    whole = float(run.energy["energy_mj"].iloc[0])
+    assert (first.model_mj, second.model_mj) == (pytest.approx(0.75 * whole), pytest.approx(0.25 * whole))
+    head = run.energy[run.energy["kind"] == "lm_head"]["energy_mj"].sum()
+    assert second.kinds["lm_head"] == pytest.approx(0.25 * head)
+    assert "Energy on each device" in render(run)
+
+
+def test_a_component_that_does_not_say_leaves_its_kind_unknown(tmp_path: Path) -> None:
+    """GIVEN one norm without a value on the second device, THEN that of its kind is unknown, and not a part."""
+    run = build_run(tmp_path / "run", Shape(impact=False), sensor=SENSORS)
+    assert run.energy is not None
+    run.energy["devices_mj"] = "1;2"
+    run.energy.loc[run.energy["component"] == "transformer.ln_f", "devices_mj"] = "1;"
+    first, second = device_rows(energy_tree(run.energy), run.document)
+    assert first.kinds["norm"] == pytest.approx(9.0)
+    assert second.kinds["norm"] is None
+
+
+def test_one_device_needs_no_table(tmp_path: Path) -> None:
+    """GIVEN a run on one device, THEN there are no rows."""
+    run = build_run(tmp_path / "run")
+    assert run.energy is not None
+    assert device_rows(energy_tree(run.energy), run.document) == []

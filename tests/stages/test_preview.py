@@ -1,0 +1,88 @@
+"""A plan says what a run would do, and refuses what the run would refuse."""
+
+from __future__ import annotations
+
+import pytest
+import tiny_models
+import torch
+
+from energyscope.errors import UsageError
+from energyscope.stages import preview as stage
+from energyscope.stages.preview import preview
+from energyscope.stages.settings import RunSettings
+from energyscope.stages.targets import Targets
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(tiny_models.save_model(tmp_path_factory.mktemp("model"), "gpt2"))
+
+
+def plan(model, root, **changes):
+    return preview(RunSettings(model, root=root, device="cpu", **changes))
+
+
+def test_a_plan_counts_what_is_measured(model, tmp_path):
+    """Components, subjects by what they are, windows and ablations are those of the run."""
+    found = plan(model, tmp_path, granularity="medium", passes=4)
+    assert found.components == sum(found.kinds.values()) == 15
+    assert found.subjects == {"node": 15, "glue": 2, "without": 6}
+    assert found.windows == 23 * 4 + 1
+    assert found.ablations == 14 * 2
+    assert (found.batch_size, found.sequence_length, found.gpus) == (1, 32, ())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_effort_is_in_the_expected_time(model, tmp_path):
+    """More passes take longer; a larger budget only makes the most longer."""
+    base, more, longer = (
+        plan(model, tmp_path, **change) for change in ({}, {"passes": 10}, {"component_budget_s": 20.0})
+    )
+    assert base.profile_seconds < base.profile_seconds_most
+    assert more.profile_seconds == pytest.approx(2 * base.profile_seconds, rel=0.05)
+    assert longer.profile_seconds == base.profile_seconds
+    assert longer.profile_seconds_most > 3 * base.profile_seconds_most
+
+
+def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):
+    """GIVEN a GPU THEN its UUID and the longer windows, preheating and idling are in the plan."""
+    found = Targets(torch.device("cuda", 0), ("GPU-aaaa",))
+    modelled = plan(model, tmp_path, execution="eager")
+    monkeypatch.setattr(stage, "find_targets", lambda settings: found)
+    monkeypatch.setattr(stage, "resolve_precision", lambda *words: "fp32")
+    measured = plan(model, tmp_path)
+    assert measured.gpus == ("GPU-aaaa",)
+    assert measured.profile_seconds > 2 * modelled.profile_seconds
+    triggered = plan(model, tmp_path, sampling="triggered", passes=2)
+    assert triggered.profile_seconds > 3
+
+
+def test_triggered_sampling_reads_each_component(model, tmp_path):
+    """Without amplification there is one read of each component a pass, and nothing else."""
+    found = plan(model, tmp_path, sampling="triggered", passes=3)
+    assert (found.subjects, found.windows) == ({"node": 15}, 45)
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        ({"sequence_length": 33}, "32 positions at most"),
+        ({"data": "missing.jsonl"}, "there is no file"),
+        ({"name": "taken"}, "--name"),
+        ({"precision": "fp7"}, "fp7"),
+        ({"execution": "cuda-graph"}, "NVIDIA GPU"),
+        ({"gpu_id": ("0",)}, "--gpu-id"),
+    ],
+)
+def test_a_plan_that_would_be_refused_is(model, tmp_path, change, hint):
+    """What the run would refuse after loading, the plan refuses without it."""
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(UsageError, match=hint):
+        plan(model, tmp_path, **change)
+
+
+def test_what_is_skipped_has_its_reason(model, tmp_path):
+    """Random weights and stages that were not asked for are skipped, with no ablation counted."""
+    found = plan(model, tmp_path, weights="random", stages=("profile", "ablate"))
+    assert "random weights" in found.skipped["ablate"]
+    assert found.ablations == 0

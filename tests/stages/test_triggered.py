@@ -1,0 +1,175 @@
+"""Triggered sampling of real tiny models: reads around every component, in its place, and nothing invented."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+import tiny_models
+import torch
+
+from energyscope.components import component_tree
+from energyscope.loading import load_model
+from energyscope.metering.group import MeterGroup
+from energyscope.metering.meter import Reading, WithoutProcess
+from energyscope.metering.modelled import ModelledMeter
+from energyscope.metering.nvml import NvmlMeter
+from energyscope.stages import triggered as module
+from energyscope.stages.profile import ProfileSettings
+from energyscope.stages.session import Effort
+from energyscope.stages.triggered import by_depth, reads_around, triggered
+from energyscope.stages.triggered_books import recover
+from energyscope.workloads import profile_inputs
+
+PASSES = 3
+FINE = ProfileSettings(granularity="fine", effort=Effort(PASSES))
+STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005"
+
+
+@pytest.fixture(scope="module", params=["distilbert", "gpt2", "llama"])
+def loaded(request, tmp_path_factory):
+    return load_model(str(tiny_models.save_model(tmp_path_factory.mktemp("model"), request.param)), device="cpu")
+
+
+def measure(loaded, meters, settings=FINE, journal=None, progress=None):
+    entries = [] if journal is None else journal
+    options = {} if progress is None else {"progress": progress}
+    with MeterGroup(meters) as meter:
+        workload = profile_inputs(loaded, sequence_length=8)
+        return triggered(loaded, workload, meter, settings, journal=entries.append, **options)
+
+
+class Steps(WithoutProcess):
+    """A meter whose counter goes up by one at each read, and which keeps what was synchronised when."""
+
+    name, modelled, device = "steps", False, "GPU-steps"
+
+    def __init__(self):
+        self.reads = 0
+        self.log = []
+
+    def read(self):
+        self.reads += 1
+        self.log.append("read")
+        return Reading(float(self.reads), 100.0 + self.reads)
+
+
+def test_every_component_has_its_own_time_and_modelled_energy(loaded):
+    """On the modelled meter, each component's energy is its time x the watts, measured on that very component."""
+    books = measure(loaded, [ModelledMeter(50.0)])
+    names = [one.name for one in component_tree(loaded.model, loaded.adapter, "fine")]
+    assert [row.component for row in books.rows] == names
+    for row in books.rows:
+        assert row.energy_mj == pytest.approx(50.0 * row.time_us / 1e3, rel=1e-6)
+        assert (row.power_w, row.reused, row.execution, row.windows) == (50.0, False, "eager", PASSES)
+        assert row.static_mj is None
+
+
+def test_a_parent_holds_its_parts_and_none_of_their_reads(loaded):
+    """GIVEN a meter whose reads take long THEN a parent's time does not grow by those of its parts."""
+
+    class Slow(ModelledMeter):
+        def read(self):
+            time.sleep(0.01)
+            return super().read()
+
+    rows = {row.component: row for row in measure(loaded, [Slow(50.0)]).rows}
+    parts = [row for row in rows.values() if row.parent == "model"]
+    assert len(parts) > 3
+    assert rows["model"].time_us < 20_000 * len(parts) / 2  # two reads of 10 ms around each part
+
+
+def test_functions_are_read_too(loaded):
+    """The attention core, which is no module, is read around each of its calls."""
+    cores = [row for row in measure(loaded, [ModelledMeter(50.0)]).rows if row.kind == "attention.core"]
+    assert len(cores) == 2
+    assert all(row.energy_mj > 0 for row in cores)
+
+
+def test_the_device_is_waited_for_before_each_read(loaded):
+    """Each call of a component is bracketed: wait, read, the component, wait, read."""
+    meter = Steps()
+    tree = component_tree(loaded.model, loaded.adapter, "medium")
+    level = by_depth(tree)[1]
+    inputs = dict(profile_inputs(loaded, sequence_length=8).inputs)
+    with torch.inference_mode():
+        found = reads_around(
+            level, lambda: loaded.model(**inputs), lambda: [meter.read()], lambda: meter.log.append("wait")
+        )
+    assert meter.log == ["wait", "read", "wait", "read"] * len(level)
+    assert sorted(one["component"] for one in found) == sorted(one.name for one in level)
+    assert all(one["rises_mj"] == [1.0] for one in found)
+    assert found[0]["power_w"] == [101.5]
+
+
+def test_the_model_is_left_as_it_was(loaded):
+    """Hooks are gone afterwards, also WHEN the pass was interrupted within a component."""
+    tree = component_tree(loaded.model, loaded.adapter, "fine")
+
+    def stop():
+        raise KeyboardInterrupt
+
+    inputs = dict(profile_inputs(loaded, sequence_length=8).inputs)
+    for level in by_depth(tree):
+        with pytest.raises(KeyboardInterrupt):
+            reads_around(level, lambda: loaded.model(**inputs), stop, lambda: None)
+    assert not [one for one in loaded.model.modules() if one._forward_hooks or one._forward_pre_hooks]
+    assert not [one for one in loaded.model.modules() if "forward" in vars(one)]
+
+
+def test_levels_hold_all_components_and_no_part_of_each_other(loaded):
+    """Each component is on one level, below its parent."""
+    tree = component_tree(loaded.model, loaded.adapter, "fine")
+    depth = {one.name: number for number, level in enumerate(by_depth(tree)) for one in level}
+    assert len(depth) == len(tree)
+    assert all(depth[one.name] == depth[one.parent] + 1 for one in tree if one.parent)
+
+
+def test_the_journal_gives_the_same_books(loaded):
+    """GIVEN only the journal, through JSON, THEN the rows are the same; a cut one keeps what was finished."""
+    entries = []
+    books = measure(loaded, [ModelledMeter(50.0)], journal=entries)
+    again = json.loads(json.dumps(entries))
+    assert recover(again).rows == books.rows
+    rows = recover(again[:4]).rows  # the header, idling, and two levels of the first pass
+    assert rows[0].energy_mj is not None
+    assert [row for row in rows if row.energy_mj is None and "the run ended before" in row.reasons]
+
+
+def test_progress_counts_up_to_its_total(loaded):
+    """Progress names the pass and never runs past its total."""
+    steps = []
+    measure(loaded, [ModelledMeter(50.0)], progress=lambda *step: steps.append(step))
+    assert [step[2] for step in steps] == list(range(steps[0][3]))
+    assert steps[0][1].startswith("pass 1, 1 components")
+
+
+def test_below_the_tick_there_is_no_energy(loaded, fake_nvml, monkeypatch):
+    """GIVEN a counter that ticks every 100 ms THEN microseconds have time and power, and None for energy."""
+    monkeypatch.setattr(module, "SETTLE_S", 0.1)
+    monkeypatch.setattr(module, "IDLE_S", 0.3)
+    fake_nvml(STEADY)
+    rows = measure(loaded, [NvmlMeter("GPU-aaaa")], ProfileSettings(granularity="medium", effort=Effort(2))).rows
+    assert [row for row in rows if row.energy_mj is not None or row.dynamic_mj is not None] == []
+    assert {row.quality for row in rows} == {"invalid"}
+    assert all("shorter than the counter's tick (0.1 s)" in row.reasons for row in rows)
+    assert all(row.power_w == pytest.approx(200, rel=0.02) and row.time_us > 0 for row in rows)
+    assert rows[0].static_mj == pytest.approx(200 * rows[0].time_us / 1e3, rel=0.1)
+
+
+def test_beyond_the_tick_there_is_energy(loaded, fake_nvml, monkeypatch):
+    """GIVEN a component that takes several ticks THEN its energy is the counter's rise."""
+    monkeypatch.setattr(module, "SETTLE_S", 0.1)
+    monkeypatch.setattr(module, "IDLE_S", 0.3)
+    fake_nvml(f"{STEADY}\nat 0 period_s 0.02")
+    hold = loaded.model.register_forward_hook(lambda *_: time.sleep(0.2))
+    try:
+        rows = measure(
+            loaded, [NvmlMeter("GPU-aaaa")], ProfileSettings(granularity="coarse", effort=Effort(2))
+        ).rows
+    finally:
+        hold.remove()
+    assert rows[0].energy_mj == pytest.approx(200 * rows[0].time_us / 1e3, rel=0.2)
+    assert "no amplification" in rows[0].reasons
+    assert rows[1].energy_mj is None
