@@ -251,6 +251,71 @@ def test_the_gpu_is_a_meter():
     assert {"sm_clock_mhz", "temperature_c", "throttle", "power_limit_w", "after_s", "energy_mj"} <= set(states[0])
 
 
+def test_reading_shows_the_counters_last_value():
+    """WHEN read at a moment THEN the counter shows its value of the last tick, and power is that of now."""
+    gpu = SimulatedGpu(SimulatedSensor(period_s=0.1, phase_s=0.0, read_s=0.004))
+    gpu.run([CALL], 1.05)
+    found = gpu.read()
+    assert found.energy_mj == gpu.ticks(0, np.inf).energy_mj[-1]
+    assert found.power_w == pytest.approx(320)
+    assert found.at_s == gpu.now()
+
+
+def test_pauses_follow_each_call_and_can_be_run_alone():
+    """GIVEN pauses of 50 us at 110 W THEN each adds 5.5 mJ to its call, and a round of none is pauses only."""
+    gpu = SimulatedGpu(board=SimulatedBoard(pause_w=110))
+    for round_, energy_mj, time_us in (([CALL], 21.5, 100), ([], 5.5, 50)):
+        calls = gpu.run(round_, 0.5, rest_s=50e-6)
+        begin, end = gpu.trace.energy_j(calls.time_s[[0, -1]])
+        assert (end - begin) * 1e3 / calls.count[-1] == pytest.approx(energy_mj)
+        assert calls.seconds / calls.count[-1] == pytest.approx(time_us * 1e-6)
+
+
+def test_calls_that_take_no_time_are_no_work():
+    """GIVEN a round that launches nothing THEN there is nothing to time, and no time passes."""
+    gpu = SimulatedGpu()
+    begin = gpu.now()
+    assert gpu.run([SimulatedCall(0.0, 0.0)], 0.5) is None
+    assert gpu.now() == begin
+
+
+def test_a_load_above_the_power_limit_slows_down():
+    """GIVEN 1200 W under a limit of 700 THEN it draws 700 W at lower clocks, and the states say why."""
+    gpu = SimulatedGpu(board=SimulatedBoard(idle_w=100, power_limit_w=700))
+    gpu.sleep(1.0)
+    calls = gpu.run([SimulatedCall(60.0, 50.0)], 1.0)
+    begin, end = calls.time_s[[0, -1]]
+    clock = (600 / 1100) ** (1 / 3)
+    assert np.ptp(gpu.trace.energy_j(np.array([begin, end]))) / (end - begin) == pytest.approx(700)
+    assert calls.seconds / calls.count[-1] == pytest.approx(50e-6 / clock)
+    gpu.sleep(0.5)
+    during, after = gpu.states(begin, end), gpu.states(end + 0.05, gpu.now())
+    assert {one["throttle"] for one in during} == {0x04}
+    assert {one["sm_clock_mhz"] for one in during} == {1980 * clock}
+    assert {(one["throttle"], one["sm_clock_mhz"]) for one in after} == {(0, 1980.0)}
+
+
+def test_pauses_keep_a_hungry_load_at_full_clocks():
+    """GIVEN 1200 W in bursts with pauses as long THEN the mean is below the limit, and the clock is full."""
+    gpu = SimulatedGpu()
+    calls = gpu.run([SimulatedCall(60.0, 50.0)], 1.0, rest_s=50e-6)
+    assert calls.seconds / calls.count[-1] == pytest.approx(100e-6)
+    assert {one["throttle"] for one in gpu.states(*calls.time_s[[0, -1]])} == {0}
+
+
+def test_the_host_stalls_in_a_share_of_the_windows():
+    """GIVEN stalls in a tenth of the windows THEN their calls take 1.6 times as long, idle meanwhile."""
+    gpu = SimulatedGpu(board=SimulatedBoard(idle_w=100, stalls=0.1, stall=0.6))
+    taken = []
+    for _ in range(300):
+        calls = gpu.run([CALL], 0.1)
+        begin, end = gpu.trace.energy_j(calls.time_s[[0, -1]])
+        per_call = 1 / calls.count[-1]
+        taken.append((round(calls.seconds * per_call * 1e6, 6), round((end - begin) * per_call * 1e3, 6)))
+    assert set(taken) == {(50.0, 16.0), (80.0, 19.0)}
+    assert np.mean([one[0] > 50 for one in taken]) == pytest.approx(0.1, abs=0.05)
+
+
 def test_bystanders_are_what_a_test_says():
     """A test that wants other users of the GPU names them."""
     gpu = SimulatedGpu()

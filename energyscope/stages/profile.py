@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -56,11 +57,13 @@ def profile(
     what was journalled.
 
     Raises:
+        UsageError: the model's device cannot do the execution that was asked for.
         MeterError: the meter was lost.
         ModelError: a declared component is not called.
         DeviceError: the device ran out of memory.
 
     """
+    replayer = Replayer(loaded.device, settings.execution)
     tree = component_tree(loaded.model, loaded.adapter, settings.granularity)
     inputs = without_full_mask(workload.inputs) if settings.execution == "cuda-graph" else workload.inputs
     captures, notes = _captures(tree, inputs, loaded, settings)
@@ -77,8 +80,7 @@ def profile(
     described = described_tree(tree, captures, inputs)
     header = {**_header(plan, loaded, workload, settings), "tree": described, "notes": notes}
     keep({"header": {"meter": meter.name, **header}})
-    bench = Bench(rig, Replayer(loaded.device, settings.execution), meter)
-    Session(bench, settings.effort, keep, seed=settings.seed).run(plan, progress)
+    Session(Bench(rig, replayer, meter), settings.effort, keep, seed=settings.seed).run(plan, progress)
     return recover(entries)
 
 
@@ -97,10 +99,13 @@ def _captures(
 
 
 def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[str]]:
-    """Return the tree without the functions that this model does not call, and a note if there are any."""
+    """Return the tree without the functions that this model does not call, and a note on each of them."""
     absent = not_called(tree, captures)
-    functions = sorted({one.part.function for one in absent if one.part and one.part.function})
-    notes = [f"{len(absent)} components are missing: this model does not call {name}" for name in functions]
+    functions = Counter(one.part.function for one in absent if one.part and one.part.function)
+    notes = [
+        f"{number} components are missing: this model does not call {name}"
+        for name, number in sorted(functions.items())
+    ]
     return tree.without([one.name for one in absent]), notes
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from energyscope.metering.meter import Reading
 from energyscope.metering.ticks import Array, Calls, Ticks, sensor_facts
 from energyscope.testing.power import PowerTrace
 from energyscope.testing.sensor import SimulatedSensor, Watch
@@ -180,6 +181,11 @@ class SimulatedGpu:
         self._surge_s -= surge
         self.trace.extend(surge, watts * (1 + self.board.transient))
         self.trace.extend(seconds - surge, watts)
+
+    def read(self) -> Reading:
+        """Return what the counter shows now; looking takes no time."""
+        now = self.now()
+        return Reading(self._watch.shown_mj(now, self._energy_j), self._power_w(now), now)
 
     def _energy_j(self, times: Array) -> Array:
         return self.trace.averaged_j(times, self.sensor.averaging_s)

@@ -87,6 +87,11 @@ class Watch:
         before, after, energy, reset = self._seen[self._seen[:, 1] <= end_s].T
         return Ticks(before_s=before, after_s=after, energy_mj=energy, reset=reset.astype(bool))
 
+    def shown_mj(self, moment: float, energy_j: Energy) -> float:
+        """Return what the counter shows at a time (s), that of the last call of ``until`` or a later one."""
+        self.until(moment, energy_j)
+        return self._value_mj
+
     def _renewals(self, end_s: float) -> list[float]:
         """Return when the counter was renewed since the last call, up to a time (s)."""
         sensor, times = self.sensor, []

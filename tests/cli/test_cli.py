@@ -191,7 +191,8 @@ def test_dry_run_says_what_is_measured_in_words(tmp_path):
     """GIVEN no --json THEN the plan is sentences: subjects by what they are, windows, time and ablations."""
     done = command("run", "tiny-gpt2", "--granularity", "fine", "--dry-run", "--device", "cpu", cwd=tmp_path)
     for words in (
-        "25 by themselves", "6 kinds as their mean over layers", "12 times the model without a kind", "replay windows, about", "96 passes over the evaluation data",
+        "25 by themselves", "6 kinds as their mean over layers", "12 times the model without a kind",
+        "replay windows, about", "96 passes over the evaluation data",
     ):  # fmt: skip
         assert words in done.stdout
     arguments = ("--sampling", "triggered", "--passes", "2", "--device", "cpu", "--dry-run")

@@ -37,9 +37,9 @@ def meter():
 
 @pytest.fixture(scope="module")
 def matmul():
-    """Return a round over weights that are together beyond the L2 cache, which stays below the power cap."""
-    inputs = torch.randn(8, 2048, device=DEVICE, dtype=torch.bfloat16)
-    weights = [torch.randn(2048, 8192, device=DEVICE, dtype=torch.bfloat16) for _ in range(6)]
+    """Return a round over weights beyond the L2 cache, below the power cap, in calls much longer than a launch."""
+    inputs = torch.randn(8, 4096, device=DEVICE, dtype=torch.bfloat16)
+    weights = [torch.randn(4096, 16384, device=DEVICE, dtype=torch.bfloat16) for _ in range(3)]
     return [lambda weight=weight: inputs @ weight for weight in weights]
 
 

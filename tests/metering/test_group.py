@@ -55,8 +55,12 @@ def test_meters_start_and_stop_together():
     """The last to start is the first to stop, also after an error inside."""
     events = []
     with pytest.raises(ZeroDivisionError), MeterGroup([Recorder("a", events), Recorder("b", events)]):
-        1 / 0  # noqa: B018 - the error of whoever measures
+        events.append(str(1 / 0))
     assert events == ["start a", "start b", "stop b", "stop a"]
+    events.clear()
+    with MeterGroup([Recorder("a", events), Recorder("b", events)]):
+        events.append("measuring")
+    assert events == ["start a", "start b", "measuring", "stop b", "stop a"]
 
 
 def test_a_meter_that_does_not_start_stops_the_others():
@@ -213,3 +217,20 @@ def test_a_group_reads_the_ticks_before_a_window():
     (window,) = MeterGroup([gpu]).windows(calls)
     alone = estimate_window(gpu.ticks(begin, end), calls)
     assert window.timing_share < 0.3 * alone.timing_share
+
+
+# --- moments --------------------------------------------------------------------------------------------------
+
+
+def test_every_device_is_read_in_order():
+    """A moment of the group is one reading of each meter, in the order of the meters."""
+    first, second = MeterGroup([ModelledMeter(50.0), ModelledMeter(70.0)]).read()
+    assert (first.power_w, second.power_w) == (50.0, 70.0)
+
+
+def test_different_meters_are_both_in_the_name():
+    """WHEN the devices' best meters differ THEN the table's meter column names both, and equal ones once."""
+    other = ModelledMeter(50.0)
+    other.name = "nvml"
+    assert MeterGroup([ModelledMeter(50.0), other]).name == "modelled+nvml"
+    assert MeterGroup([ModelledMeter(50.0), ModelledMeter(50.0)]).name == "modelled"

@@ -7,13 +7,19 @@ from collections import Counter
 
 import pytest
 import tiny_models
+from simulated import measure
 
+from energyscope.errors import UsageError
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
-from energyscope.stages.profile import ProfileSettings, profile, recover
+from energyscope.replay.graphs import NotCapturableError
+from energyscope.stages import profile as stage
+from energyscope.stages.profile import ProfileSettings, anchors_drift, notes_of, profile, recover
+from energyscope.stages.progress import silent
 from energyscope.stages.records import idle_power, passes_of
 from energyscope.stages.session import Effort
+from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu
 from energyscope.workloads import profile_inputs
 
 PASSES = 3
@@ -22,19 +28,31 @@ PASSES = 3
 @pytest.fixture(scope="module", params=["distilbert", "gpt2", "llama"])
 def measured(request, tmp_path_factory):
     """Return a profile of a tiny model of each family, with its journal and its progress."""
-    folder = tiny_models.save_model(tmp_path_factory.mktemp("model"), request.param)
-    loaded = load_model(str(folder))
-    entries, steps = [], []
+    steps = []
+    loaded = loaded_model(tmp_path_factory.mktemp("model"), request.param)
+    books, entries = profiled(loaded, progress=lambda *step: steps.append(step))
+    return books, entries, steps
+
+
+def loaded_model(folder, family, **changes):
+    return load_model(str(tiny_models.save_model(folder, family, **changes)))
+
+
+def profiled(loaded, *, passes=PASSES, progress=silent, **settings):
+    """Return the books of a short profile on modelled joules, and its journal."""
+    entries = []
+    settings = {"granularity": "fine", **settings}
+    effort = Effort(passes, window_s=0.03, budget_s=0.1)
     with MeterGroup([ModelledMeter(65.0)]) as meter:
         books = profile(
             loaded,
             profile_inputs(loaded, sequence_length=8),
             meter,
-            ProfileSettings(granularity="fine", effort=Effort(PASSES, window_s=0.03, budget_s=0.1)),
+            ProfileSettings(effort=effort, **settings),
             journal=entries.append,
-            progress=lambda *step: steps.append(step),
+            progress=progress,
         )
-    return books, entries, steps
+    return books, entries
 
 
 def test_every_component_has_a_row_with_energy(measured):
@@ -109,3 +127,102 @@ def test_a_repeated_window_replaces_the_first(measured):
     row = recover([*entries, again]).rows[0]
     assert row.windows == PASSES + 1
     assert row.energy_mj > measured[0].rows[0].energy_mj
+
+
+def test_the_header_says_what_is_needed_to_close_the_books(measured):
+    """The first entry holds the settings, the plan and the tree, with each component's work."""
+    header = measured[1][0]["header"]
+    assert (header["meter"], header["device"], header["execution"], header["passes"]) == (
+        "modelled",
+        "cpu",
+        "eager",
+        PASSES,
+    )
+    assert {one["what"] for one in header["subjects"]} == {"node", "group", "glue", "without"}
+    assert header["tree"][0]["name"] == "model"
+    assert header["tree"][0]["flops"] > 0
+    assert notes_of(measured[1]) == header["notes"]
+
+
+def test_each_kind_has_its_differential(measured):
+    """What the model saves without a kind is in the books, and shared among the kind's rows."""
+    books = measured[0]
+    kinds = {row.kind for row in books.rows} - {"model"}
+    assert set(books.differential) == kinds
+    for kind in kinds:
+        shared = [row.differential_mj for row in books.rows if row.kind == kind]
+        assert sum(shared) == pytest.approx(books.differential[kind]["energy_mj"])
+
+
+def test_a_sample_of_the_layers_stands_in_for_the_others(tmp_path):
+    """GIVEN five layers WHEN three are sampled THEN the others' rows are reused values of the nearest one."""
+    loaded = loaded_model(tmp_path, "gpt2", n_layer=5)
+    books, _ = profiled(loaded, passes=2, granularity="medium", layers="sample")
+    layers = [row for row in books.rows if row.level == "layer"]
+    assert [row.reused for row in layers] == [False, True, False, True, False]
+    assert layers[1].energy_mj == layers[0].energy_mj
+    assert "measured on transformer.h.0" in layers[1].reasons
+    assert "model" in books.closure
+
+
+def test_a_function_that_the_model_does_not_call_is_left_out_with_a_note(tmp_path):
+    """GIVEN an attention that multiplies by itself THEN its cores are no rows, and a note says so."""
+    loaded = loaded_model(tmp_path, "gpt2", attn_implementation="eager")
+    loaded.model.set_attn_implementation("eager")
+    books, entries = profiled(loaded, passes=1)
+    assert not any(row.kind == "attention.core" for row in books.rows)
+    assert any("2 components are missing: this model does not call" in note for note in notes_of(entries))
+
+
+def test_graphs_on_a_cpu_are_refused_before_anything_runs(tmp_path):
+    """GIVEN a model on the CPU THEN CUDA graphs are bad usage, and nothing is journalled."""
+    loaded, entries = loaded_model(tmp_path, "gpt2"), []
+    workload, settings = profile_inputs(loaded, sequence_length=8), ProfileSettings(execution="cuda-graph")
+    meter = MeterGroup([ModelledMeter(65.0)])
+    with pytest.raises(UsageError, match="needs an NVIDIA GPU"):
+        profile(loaded, workload, meter, settings, journal=entries.append)
+    assert entries == []
+
+
+def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monkeypatch):
+    """GIVEN a model that cannot be captured THEN its components get eager execution's inputs, with a note."""
+
+    def refuse(*_):
+        raise NotCapturableError("cannot be captured in a CUDA graph: it waits")
+
+    monkeypatch.setattr(stage, "capture_in_graph", refuse)
+    loaded = loaded_model(tmp_path, "gpt2")
+    tree = stage.component_tree(loaded.model, loaded.adapter, "coarse")
+    inputs = profile_inputs(loaded, sequence_length=8).inputs
+    captures, notes = stage._captures(tree, inputs, loaded, ProfileSettings(execution="cuda-graph"))
+    assert set(captures) == {one.name for one in tree}
+    (note,) = notes
+    assert note.startswith("the whole model cannot be captured in a CUDA graph: it waits;")
+    assert "eager" in note
+
+
+# --- drift ----------------------------------------------------------------------------------------------------
+
+
+def anchors(**board):
+    """Return the entries of a session in virtual time, and the minutes from the first anchor to the last."""
+    rounds = {"node:model": [SimulatedCall(20.0, 80.0)], "node:a": [SimulatedCall(16.0, 50.0)]}
+    found = measure(SimulatedGpu(board=SimulatedBoard(**board)), rounds)
+    times = [one["begin_s"] for one in found.windows("node:model")]
+    return [{"stage": "profile", **entry} for entry in found.entries], (times[-1] - times[0]) / 60
+
+
+def test_a_drift_of_the_board_shows_in_the_anchors():
+    """GIVEN power that grows by 6 % a minute THEN the anchors' trend says so, and that it is no chance."""
+    entries, minutes = anchors(drift=0.06)
+    found = anchors_drift(entries)
+    assert found["change"] == pytest.approx(0.06 * minutes, rel=0.05)
+    assert found["low"] < found["change"] < found["high"]
+    assert found["significant"]
+
+
+def test_scatter_is_no_drift():
+    """GIVEN a board that scatters by 0.3 % THEN no drift is claimed; other stages' entries do not count."""
+    entries, _ = anchors(window_noise=0.003)
+    assert not anchors_drift(entries)["significant"]
+    assert anchors_drift([{**entry, "stage": "ablate"} for entry in entries]) is None

@@ -61,7 +61,7 @@ def banners(run: Run) -> list[Banner]:
             Banner(
                 "TRIGGERED SAMPLING",
                 "Each component was read once in passing and not repeated: what is shorter than the meter's tick "
-                "has no energy, and parents hold the cost of reading their parts.",
+                "has no energy.",
             )
         )
     found += [Banner("INCOMPLETE RUN", sentence) for sentence in unfinished(run.document).values()]

@@ -1,0 +1,254 @@
+"""On a real NVIDIA GPU: replay in CUDA graphs, the meters beside one another, pauses under the power cap.
+
+Run with `pytest -m gpu tests/gpu`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import pytest
+import tiny_models
+
+torch = pytest.importorskip("torch")
+
+import energyscope  # noqa: E402
+from energyscope.adapters import load_adapter  # noqa: E402
+from energyscope.components import component_tree  # noqa: E402
+from energyscope.loading import load_model  # noqa: E402
+from energyscope.metering.choice import open_meter  # noqa: E402
+from energyscope.metering.group import MeterGroup  # noqa: E402
+from energyscope.metering.ticks import mean_power  # noqa: E402
+from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask  # noqa: E402
+from energyscope.replay.graphs import GraphRound, NotCapturableError  # noqa: E402
+from energyscope.replay.replayer import Replayer  # noqa: E402
+from energyscope.replay.store import ActivationStore  # noqa: E402
+from energyscope.replay.subjects import Subject  # noqa: E402
+from energyscope.stages.facts import gpu_uuid  # noqa: E402
+from energyscope.stages.measured import PAUSES, measure  # noqa: E402
+from energyscope.stages.progress import silent  # noqa: E402
+from energyscope.stages.session import Bench, Effort, Session  # noqa: E402
+from energyscope.workloads import profile_inputs  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+DEVICE = torch.device("cuda", 0)
+TOKENS = 16
+
+
+def matmuls(rows, inner, outer, *, weights=6):
+    """Return a round of products in bf16 over some weights."""
+    inputs = torch.randn(rows, inner, device=DEVICE, dtype=torch.bfloat16)
+    held = [torch.randn(inner, outer, device=DEVICE, dtype=torch.bfloat16) for _ in range(weights)]
+    return [lambda weight=weight: inputs @ weight for weight in held]
+
+
+# --- the same values as in the model ----------------------------------------------------------------------------
+
+
+def bundled():
+    loaded = load_model("tiny-gpt2", device="cuda")
+    tree = component_tree(loaded.model, loaded.adapter, "fine")
+    return tree, profile_inputs(loaded, sequence_length=TOKENS).inputs
+
+
+def random_weights(family):
+    torch.manual_seed(0)
+    model = tiny_models.model_class(family)(tiny_models.config(family)).eval().to(DEVICE)
+    ids = torch.arange(TOKENS, device=DEVICE)[None] % tiny_models.VOCABULARY
+    return component_tree(model, load_adapter(family), "fine"), {"input_ids": ids}
+
+
+@pytest.mark.parametrize("name", ["tiny-gpt2", "distilbert", "llama"])
+def test_components_in_graphs_give_what_they_gave_in_the_model(name):
+    """GIVEN inputs captured in a graph WHEN each component runs in one THEN it gives what it gave in the model."""
+    tree, inputs = bundled() if name == "tiny-gpt2" else random_weights(name)
+    captures = capture_in_graph(tree, without_full_mask(inputs), DEVICE, ActivationStore())
+    with torch.inference_mode():
+        for component in tree.components[1:]:
+            one, outputs = captures[component.name], []
+
+            def call(component=component, one=one, outputs=outputs):
+                outputs[:] = [component.module(*one.args, **one.kwargs)]
+
+            graph = GraphRound([call], DEVICE, unrolled=False)
+            graph.launch()
+            torch.cuda.synchronize(DEVICE)
+            torch.testing.assert_close(outputs[0], one.output, rtol=1e-4, atol=1e-5)
+
+
+def test_the_graphs_values_are_those_of_eager_execution():
+    """GIVEN the same inputs THEN the model's logits in a graph are the eager ones to float32's precision."""
+    tree, inputs = bundled()
+    captures = capture_in_graph(tree, without_full_mask(inputs), DEVICE, ActivationStore())
+    with torch.inference_mode():
+        eager = tree.root.module(**captures["model"].kwargs).logits
+    torch.testing.assert_close(captures["model"].output.logits, eager, rtol=1e-3, atol=1e-4)
+
+
+# --- launches ---------------------------------------------------------------------------------------------------
+
+
+def milliseconds_per_call(graph, launches=100):
+    """Return the GPU's time per call over launches back to back, by its own events."""
+    graph.launch()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(launches):
+        graph.launch()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / launches / graph.calls
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_launch_gaps_are_below_half_a_percent(size):
+    """GIVEN a graph unrolled twice as far, whose gaps are half the share, THEN a call takes the same time.
+
+    With a gap g between launches and n calls of w seconds, the two differ by g / 2nw: half of the gap's share.
+    """
+    rows = torch.randn(128, 1024, device=DEVICE, dtype=torch.bfloat16)
+    small = [lambda: torch.nn.functional.layer_norm(rows, (1024,))]
+    round_ = small if size == "small" else matmuls(128, 2048, 8192)
+    with torch.inference_mode():
+        once = GraphRound(round_, DEVICE)
+        twice = GraphRound(round_ * (2 * once.calls // len(round_)), DEVICE, unrolled=False)
+        assert twice.calls == 2 * once.calls
+        pairs = [(milliseconds_per_call(once), milliseconds_per_call(twice)) for _ in range(15)]
+    gap_share = 2 * (np.median([a / b for a, b in pairs]) - 1)
+    assert gap_share < 0.005
+
+
+def test_a_graph_of_nothing_is_empty():
+    """GIVEN a call that launches no kernel THEN CUDA says so, and the replayer has nothing to time."""
+    view = torch.zeros(4, 4, device=DEVICE)
+    with torch.inference_mode():
+        assert GraphRound([view.t], DEVICE).empty
+    assert Replayer(DEVICE, "cuda-graph").run([view.t], 0.1) is None
+
+
+def test_a_call_that_waits_is_refused_and_the_next_one_works():
+    """GIVEN a call that reads a value back THEN it cannot be captured, and a capture after it can."""
+    value = torch.ones(8, device=DEVICE)
+    replayer = Replayer(DEVICE, "cuda-graph")
+    with pytest.raises(NotCapturableError, match="cannot be captured in a CUDA graph"):
+        replayer.run([lambda: value.sum().item()], 0.1)
+    assert replayer.run([lambda: value * 2], 0.1).count[-1] > 0
+
+
+# --- joules -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_small_random_llama_closes_in_cuda_graphs(tmp_path):
+    """GIVEN eight layers larger than the L2 THEN parts and glue add up to the model, and to its layers, to 5 %."""
+    folder = tiny_models.save_model(
+        tmp_path / "llama",
+        "llama",
+        hidden_size=1024,
+        intermediate_size=4096,
+        num_hidden_layers=8,
+        num_attention_heads=16,
+        num_key_value_heads=4,
+        max_position_embeddings=512,
+    )
+    run = energyscope.run(
+        str(folder),
+        precision="bf16",
+        execution="cuda-graph",
+        granularity="medium",
+        sequence_length=128,
+        root=tmp_path,
+        stages=("profile",),
+    )
+    for level in ("model", "layers"):
+        closure = run.document["closure"][level]
+        assert closure["with_glue"]
+        assert 0.95 < closure["energy"] < 1.05, (level, closure)
+    assert (run.energy["execution"] == "cuda-graph").all()
+
+
+def test_power_meters_agree_with_the_counter():
+    """GIVEN a steady load of 5 s THEN integrated power and nvidia-smi give the counter's power to 5 %."""
+    round_, replayer = matmuls(8, 2048, 8192), Replayer(DEVICE)
+    names = ("nvml", "nvml-power", "nvidia-smi")
+    with ExitStack() as stack:
+        meters = [stack.enter_context(open_meter(name, gpu_uuid=gpu_uuid(DEVICE))) for name in names]
+        settle_s = max(meter.settle_s for meter in meters)
+        calls = replayer.run(round_, 5.0 + settle_s + 1.0)
+        time.sleep(1.0)  # nvidia-smi prints its samples late
+        begin, end = calls.time_s[0] + settle_s + 0.5, calls.time_s[-1]
+        counter, *others = [mean_power(meter.ticks(begin, end), begin, end) for meter in meters]
+    assert end - begin >= 5
+    assert others == pytest.approx([counter, counter], rel=0.05)
+
+
+def test_triggered_sampling_is_silent_below_the_tick(tmp_path):
+    """GIVEN components far shorter than the counter's tick THEN their energy is unknown, with the reason."""
+    run = energyscope.run(
+        "tiny-gpt2", sampling="triggered", granularity="coarse", root=tmp_path, stages=("profile",)
+    )
+    parts = run.energy[run.energy["level"] != "model"]
+    assert parts["energy_mj"].isna().all()
+    assert (parts["time_us"] > 0).all()
+    assert parts["reasons"].str.contains("shorter than the counter's tick").all()
+
+
+def test_quick_doctor_finds_the_sensor_without_a_load():
+    """`doctor --quick --json` watches the idle sensor: its period, its idle power and a verdict."""
+    begin = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "energyscope", "doctor", "--quick", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert 0.005 < found["sensor"]["tick_period_s"] < 0.25
+    assert found["sensor"]["idle_w"] > 5
+    assert "counter_power" not in found["sensor"]
+    assert "can be measured" in found["verdict"]
+    assert time.monotonic() - begin < 60
+
+
+# --- the power cap ----------------------------------------------------------------------------------------------
+
+
+class Rounds:
+    """A rig of rounds that are at hand."""
+
+    def __init__(self, rounds):
+        self.rounds = rounds
+
+    @contextmanager
+    def round(self, subject):
+        yield self.rounds[subject.key]
+
+    def overhead(self, _subject):
+        return []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("execution", ["eager", "cuda-graph"])
+def test_a_capped_component_is_measured_with_pauses(execution):
+    """GIVEN products that alone reach the power cap THEN pauses bring back the model's clocks, which is told."""
+    rounds = {"node:model": matmuls(8, 2048, 8192), "node:hungry": matmuls(8192, 8192, 8192, weights=2)}
+    entries = []
+    with MeterGroup([open_meter("auto", gpu_uuid=gpu_uuid(DEVICE))]) as meter:
+        bench = Bench(Rounds(rounds), Replayer(DEVICE, execution), meter)
+        session = Session(bench, Effort(passes=3, budget_s=0.1), entries.append)
+        session.run([Subject(key, "node", (key,)) for key in rounds], silent)
+    hungry = [one for one in entries if one.get("subject") == "node:hungry" and "window" in one]
+    model = measure([one for one in entries if one.get("subject") == "node:model"], None, first=3)
+    alone, found = hungry[0], measure(hungry, None, first=3)
+    if not (alone["throttle"] or 0) & 0x04 or alone["clock_mhz"] > 0.98 * model.clock_mhz:
+        pytest.skip("this GPU's power cap does not slow products of 8192 x 8192 down")
+    assert PAUSES in found.reasons
+    assert found.energy.windows >= 3
+    assert found.clock_mhz > 0.99 * model.clock_mhz
+    assert found.time.mean < alone["window"]["time_us"]
