@@ -66,8 +66,8 @@ def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, str | None]
 
     Where NVML cannot be asked from Python, nvidia-smi may still work; it looks for MIG by itself.
     """
-    from energyscope.metering.binding import load_nvml
-    from energyscope.metering.devices import find_gpu, measured_gpu
+    from energyscope.metering.nvml.binding import load_nvml
+    from energyscope.metering.nvml.devices import find_gpu, measured_gpu
 
     try:
         load_nvml()
@@ -80,14 +80,14 @@ def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, str | None]
 
 def _open(name: str, uuid: str, note: str | None, interval_s: float, whole_gpu: bool) -> WatchedMeter:
     if name == "nvml":
-        from energyscope.metering.nvml import NvmlMeter
+        from energyscope.metering.nvml.counter import NvmlMeter
 
         return NvmlMeter(uuid, note=note)
     if name == "nvml-power":
-        from energyscope.metering.nvml_power import NvmlPowerMeter
+        from energyscope.metering.nvml.power import NvmlPowerMeter
 
         return NvmlPowerMeter(uuid, note=note)
-    from energyscope.metering.nvidia_smi import NvidiaSmiMeter
+    from energyscope.metering.smi.meter import NvidiaSmiMeter
 
     return NvidiaSmiMeter(uuid, interval_s=interval_s, whole_gpu=whole_gpu, note=note)
 

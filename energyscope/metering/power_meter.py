@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from energyscope.errors import MeterError
-from energyscope.metering.neighbours import Neighbours
+from energyscope.metering.nvml.neighbours import Neighbours
+from energyscope.metering.nvml.sampler import REFRESH_S
 from energyscope.metering.power import PowerIntegral
-from energyscope.metering.sampler import REFRESH_S
 from energyscope.metering.watched import FIRST_TICKS_TIMEOUT_S, Record, WatchedMeter
 
 INSTANT_S = 0.1  # a reading of the instant power stands for at most one refresh

@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from energyscope.metering.binding import binding_problem
-from energyscope.metering.board import Board
 from energyscope.metering.meter import Reading, no_counter
-from energyscope.metering.neighbours import Neighbours, Usage
+from energyscope.metering.nvml.binding import binding_problem
+from energyscope.metering.nvml.board import Board
+from energyscope.metering.nvml.neighbours import Neighbours, Usage
 from energyscope.metering.ticks import Array, Ticks, sensor_facts
 from energyscope.metering.watcher import Watcher
 
@@ -133,7 +133,7 @@ def _as_ticks(records: Sequence[Record]) -> Ticks:
 
 def sampler_command(uuid: str, source: str) -> list[str]:
     """Return the command of the process that watches a GPU's energy counter or one of its power fields."""
-    return [sys.executable, "-m", "energyscope.metering.sampler", uuid, source]
+    return [sys.executable, "-m", "energyscope.metering.nvml.sampler", uuid, source]
 
 
 def board_neighbours(board: Board) -> Neighbours:

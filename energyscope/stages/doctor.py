@@ -8,14 +8,14 @@ import torch
 
 from energyscope.errors import MeterError
 from energyscope.loading.devices import pick_device
-from energyscope.metering.binding import binding_problem
 from energyscope.metering.choice import open_meter
-from energyscope.metering.devices import list_gpus
+from energyscope.metering.nvml.binding import binding_problem
+from energyscope.metering.nvml.devices import list_gpus
 from energyscope.replay.replayer import Replayer
-from energyscope.stages.advice import advice
+from energyscope.sensing.advice import advice
+from energyscope.sensing.sensor import STAGE, STEPS, characterise, idle_facts, steady_load
 from energyscope.stages.facts import device_facts, gpu_uuid
 from energyscope.stages.progress import Progress, silent
-from energyscope.stages.sensor import STAGE, STEPS, characterise, idle_facts, steady_load
 
 IDLE_S = 2.0
 

@@ -15,7 +15,7 @@ from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.loading.devices import cuda_uuid
 from energyscope.metering.group import MeterGroup
 from energyscope.replay.rotation import l2_bytes
-from energyscope.stages.sensor import idle_facts
+from energyscope.sensing.sensor import idle_facts
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation, Workload
@@ -65,8 +65,8 @@ def device_facts(device: torch.device) -> dict[str, Any]:
         "power_limit_w": None,
     }
     try:
-        from energyscope.metering.board import Board
-        from energyscope.metering.devices import find_gpu
+        from energyscope.metering.nvml.board import Board
+        from energyscope.metering.nvml.devices import find_gpu
 
         gpu = find_gpu(cuda_uuid(device))
         return {**facts, **Board(gpu.parent_uuid or gpu.uuid).facts(), "uuid": gpu.uuid}

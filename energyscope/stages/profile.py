@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from energyscope.adapters import Granularity
+from energyscope.books import records
+from energyscope.books.ledger import Books, close_books
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.metering.group import MeterGroup
@@ -21,8 +23,6 @@ from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.store import ActivationStore, device_budget
 from energyscope.replay.subjects import Layers, Subject, subjects
-from energyscope.stages import records
-from energyscope.stages.ledger import Books, close_books
 from energyscope.stages.progress import Progress, silent
 from energyscope.stages.session import STAGE, Bench, Effort, Journal, Session
 

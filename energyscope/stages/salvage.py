@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from energyscope.books import records
+from energyscope.books import triggered as triggered_books
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, load_run, read_journal
-from energyscope.stages import profile, records, triggered_books
+from energyscope.stages import profile
 
 Entries = Sequence[Mapping[str, Any]]
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from energyscope.books import records
+from energyscope.books.ledger import ROOT
 from energyscope.metering.estimate import Window
 from energyscope.metering.group import MeterGroup, less, together
 from energyscope.metering.interval import windows_wanted
@@ -24,8 +26,6 @@ from energyscope.replay.calls import Call
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.rig import Rig
 from energyscope.replay.subjects import Subject
-from energyscope.stages import records
-from energyscope.stages.ledger import ROOT
 from energyscope.stages.progress import Progress
 
 Journal = Callable[[Mapping[str, Any]], None]

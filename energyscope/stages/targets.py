@@ -15,8 +15,8 @@ import torch
 from energyscope.errors import DeviceError, UsageError
 from energyscope.loading.devices import cuda_uuid, pick_device, visible_gpus, why_no_gpu
 from energyscope.metering.choice import open_meter
-from energyscope.metering.devices import Gpu, bare, list_gpus, resolve_gpus
 from energyscope.metering.group import MeterGroup
+from energyscope.metering.nvml.devices import Gpu, bare, list_gpus, resolve_gpus
 from energyscope.stages.settings import RunSettings
 
 

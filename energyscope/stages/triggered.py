@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from energyscope.books.ledger import Books
+from energyscope.books.triggered import SAMPLING, recover
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.functions import routed
 from energyscope.loading import LoadedModel
@@ -29,11 +31,9 @@ from energyscope.metering.meter import Reading
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import capture, forward_inputs
 from energyscope.replay.replayer import Replayer
-from energyscope.stages.ledger import Books
 from energyscope.stages.profile import ProfileSettings, described_tree, present
 from energyscope.stages.progress import Progress, silent
 from energyscope.stages.session import IDLE_S, SETTLE_S, STAGE, Journal
-from energyscope.stages.triggered_books import SAMPLING, recover
 
 if TYPE_CHECKING:
     from energyscope.workloads import Workload

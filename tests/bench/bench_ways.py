@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from energyscope.books.records import POWER_CAP
 from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.group import less
 from energyscope.metering.interval import combine, windows_wanted
 from energyscope.metering.meter import Meter
 from energyscope.replay.replayer import Replayer
-from energyscope.stages.records import POWER_CAP
 
 LOOK_BACK_S = 3.0  # ticks before a window that sharpen the grid
 LAST_TICK_S = 0.008  # the sampler prints a tick one read later

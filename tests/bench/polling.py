@@ -20,8 +20,8 @@ from bench_loads import Bench, Spec
 
 from energyscope.metering.choice import open_meter
 from energyscope.replay.replayer import Replayer
+from energyscope.sensing.polling import slow_down
 from energyscope.stages.facts import device_facts, gpu_uuid
-from energyscope.stages.polling import slow_down
 
 COMPONENTS = ("llama-3.2-1b:128:mlp:cuda-graph", "llama-3.2-1b:1:norm:cuda-graph", "distilbert:128:layer:eager")
 QUICK_COMPONENTS = ("tiny-llama:16:mlp:eager",)

@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 
 import energyscope  # noqa: E402
 from energyscope.adapters import load_adapter  # noqa: E402
+from energyscope.books.measured import PAUSES, measure  # noqa: E402
 from energyscope.components import component_tree  # noqa: E402
 from energyscope.loading import load_model  # noqa: E402
 from energyscope.metering.choice import open_meter  # noqa: E402
@@ -30,7 +31,6 @@ from energyscope.replay.replayer import Replayer  # noqa: E402
 from energyscope.replay.store import ActivationStore  # noqa: E402
 from energyscope.replay.subjects import Subject  # noqa: E402
 from energyscope.stages.facts import gpu_uuid  # noqa: E402
-from energyscope.stages.measured import PAUSES, measure  # noqa: E402
 from energyscope.stages.progress import silent  # noqa: E402
 from energyscope.stages.session import Bench, Effort, Session  # noqa: E402
 from energyscope.workloads import profile_inputs  # noqa: E402

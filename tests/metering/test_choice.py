@@ -7,7 +7,7 @@ from fake_nvml.nvidia_smi import install
 
 from energyscope.errors import MeterError, UsageError
 from energyscope.metering.choice import open_meter
-from energyscope.metering.devices import SLICE_NOTE
+from energyscope.metering.nvml.devices import SLICE_NOTE
 
 STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200"
 NO_COUNTER = f"{STEADY}\nat 0 fail nvmlDeviceGetTotalEnergyConsumption 3"

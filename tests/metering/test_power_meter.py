@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from energyscope.errors import MeterError
-from energyscope.metering.neighbours import Neighbours, Usage
+from energyscope.metering.nvml.neighbours import Neighbours, Usage
 from energyscope.metering.power_meter import PowerMeter
 
 

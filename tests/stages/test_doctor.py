@@ -9,7 +9,7 @@ import torch
 from sensor_stand_ins import IDLE_W, MACHINE, UUID, FakeLoad, hurry
 
 from energyscope.cli.doctor import sensor_lines
-from energyscope.metering import binding
+from energyscope.metering.nvml import binding
 from energyscope.stages import doctor
 from energyscope.stages.doctor import examine
 
@@ -19,7 +19,7 @@ def gpu(fake_nvml, monkeypatch):
     """Return a function that makes the doctor meet a fake machine, with a load of its own."""
 
     def make(script):
-        from energyscope.metering.board import Board
+        from energyscope.metering.nvml.board import Board
 
         machine = fake_nvml(script)
         monkeypatch.setattr(doctor, "pick_device", lambda device: torch.device("cuda", 0))

@@ -9,6 +9,7 @@ import pytest
 import tiny_models
 from simulated import measure
 
+from energyscope.books.records import idle_power, passes_of
 from energyscope.errors import UsageError
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
@@ -17,7 +18,6 @@ from energyscope.replay.graphs import NotCapturableError
 from energyscope.stages import profile as stage
 from energyscope.stages.profile import ProfileSettings, anchors_drift, notes_of, profile, recover
 from energyscope.stages.progress import silent
-from energyscope.stages.records import idle_power, passes_of
 from energyscope.stages.session import Effort
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu
 from energyscope.workloads import profile_inputs

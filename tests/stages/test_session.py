@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measure, subject
 
+from energyscope.books.measured import PAUSES
 from energyscope.metering.group import MeterGroup
-from energyscope.stages.measured import PAUSES
 from energyscope.stages.progress import silent
 from energyscope.stages.session import PREHEAT_S, Bench, Effort, Session, expected_seconds
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor

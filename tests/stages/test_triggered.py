@@ -9,17 +9,17 @@ import pytest
 import tiny_models
 import torch
 
+from energyscope.books.triggered import recover
 from energyscope.components import component_tree
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import Reading, WithoutProcess
 from energyscope.metering.modelled import ModelledMeter
-from energyscope.metering.nvml import NvmlMeter
+from energyscope.metering.nvml.counter import NvmlMeter
 from energyscope.stages import triggered as module
 from energyscope.stages.profile import ProfileSettings
 from energyscope.stages.session import Effort
 from energyscope.stages.triggered import by_depth, reads_around, triggered
-from energyscope.stages.triggered_books import recover
 from energyscope.workloads import profile_inputs
 
 PASSES = 3

@@ -1,0 +1,158 @@
+"""One GPU as NVML sees it: energy, power by each of its fields, and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from energyscope.errors import MeterError
+from energyscope.metering.nvml.binding import explained, load_nvml
+
+PowerField = Literal["instant", "average", "usage"]
+
+POWER_FIELDS: tuple[PowerField, ...] = ("instant", "average", "usage")
+FIELD_IDS = {"instant": 186, "average": 185}  # NVML_FI_DEV_POWER_INSTANT, NVML_FI_DEV_POWER_AVERAGE
+VALUE_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by NVML_VALUE_TYPE_*
+
+
+class Board:
+    """One GPU, by its UUID. Units are in the names; what a board does not answer is None in states and facts."""
+
+    def __init__(self, uuid: str) -> None:
+        self.nvml = load_nvml()
+        self.uuid = uuid
+        try:
+            self.handle = self.nvml.nvmlDeviceGetHandleByUUID(uuid)
+        except self.nvml.NVMLError as error:
+            raise explained(f"NVML does not know the GPU {uuid}", error) from error
+
+    def energy_mj(self) -> float:
+        """Return the energy (mJ) drawn since the driver was loaded.
+
+        Raises:
+            LostGpuError: the GPU is gone.
+            MeterError: this read failed.
+
+        """
+        return float(self._read("the energy counter", self.nvml.nvmlDeviceGetTotalEnergyConsumption))
+
+    def power_w(self, field: PowerField) -> float:
+        """Return the power (W) by one of NVML's fields.
+
+        ``instant`` is the newest, a mean over at most one refresh; ``average`` and ``usage`` are moving averages
+        over about a second on the boards that have both. A power of 0 is no answer: a board draws something.
+
+        Raises:
+            LostGpuError: the GPU is gone.
+            MeterError: this read failed.
+
+        """
+        what = f"the {field} power"
+        if field == "usage":
+            milliwatts = float(self._read(what, self.nvml.nvmlDeviceGetPowerUsage))
+        else:
+            milliwatts = float(self._read(what, self._field, FIELD_IDS[field]))
+        if milliwatts <= 0:
+            raise MeterError(f"{what} reads {milliwatts / 1e3:g} W: this GPU does not measure it")
+        return milliwatts / 1e3
+
+    def _field(self, handle: Any, number: int) -> float:
+        (value,) = self.nvml.nvmlDeviceGetFieldValues(handle, [number])
+        if value.nvmlReturn != self.nvml.NVML_SUCCESS:
+            raise self.nvml.NVMLError(value.nvmlReturn)
+        return float(getattr(value.value, VALUE_TYPES[value.valueType]))
+
+    def _read(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(self.handle, *arguments)
+        except self.nvml.NVMLError as error:
+            raise explained(f"{what} of this GPU cannot be read", error) from error
+
+    def probe(self) -> None:
+        """Raise MeterError if the board's energy counter cannot be read; tried, not looked up by generation."""
+        self.energy_mj()
+
+    def power_field(self) -> PowerField:
+        """Return the best power field that answers.
+
+        Raises:
+            MeterError: none does.
+
+        """
+        failures = []
+        for field in POWER_FIELDS:
+            try:
+                self.power_w(field)
+            except MeterError as error:
+                failures.append(str(error))
+            else:
+                return field
+        raise MeterError(f"no power field of this GPU answers: {failures[-1]}")
+
+    def state(self) -> dict[str, Any]:
+        """Return what is worth knowing at every tick.
+
+        ``power_w`` (the driver's average) and ``instant_w``, the SM clock (MHz), the temperature (C), throttle
+        reasons (bits), the enforced power limit (W), memory used (bytes) and utilisation (0 to 1).
+        """
+        nvml = self.nvml
+        return {
+            "power_w": self._power_or_none("usage"),
+            "instant_w": self._power_or_none("instant"),
+            "sm_clock_mhz": self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+            "temperature_c": self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            "throttle": self._ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons),
+            "power_limit_w": self._watts(nvml.nvmlDeviceGetEnforcedPowerLimit),
+            **self.usage(),
+        }
+
+    def usage(self) -> dict[str, Any]:
+        """Return memory used (bytes) and utilisation (0 to 1), by whomever."""
+        memory = self._ask(self.nvml.nvmlDeviceGetMemoryInfo)
+        utilisation = self._ask(self.nvml.nvmlDeviceGetUtilizationRates)
+        return {
+            "memory_used_bytes": None if memory is None else int(memory.used),
+            "utilisation": None if utilisation is None else utilisation.gpu / 100,
+        }
+
+    def processes(self) -> list[int] | None:
+        """Return the ids of the processes that compute on this GPU; None if the board does not say."""
+        found = self._ask(self.nvml.nvmlDeviceGetComputeRunningProcesses)
+        return None if found is None else [process.pid for process in found]
+
+    def facts(self) -> dict[str, Any]:
+        """Return the board's name, driver, limits (W), MIG mode, processes and use."""
+        nvml = self.nvml
+        mig = self._ask(nvml.nvmlDeviceGetMigMode)
+        persistence = self._ask(nvml.nvmlDeviceGetPersistenceMode)
+        return {
+            "name": self._ask(nvml.nvmlDeviceGetName),
+            "uuid": self.uuid,
+            "driver": self._or_none(nvml.nvmlSystemGetDriverVersion),
+            "power_limit_w": self._watts(nvml.nvmlDeviceGetEnforcedPowerLimit),
+            "default_power_limit_w": self._watts(nvml.nvmlDeviceGetPowerManagementDefaultLimit),
+            "mig": None if mig is None else bool(mig[0]),
+            "persistence": persistence,
+            "processes": self.processes(),
+            **self.usage(),
+        }
+
+    def _power_or_none(self, field: PowerField) -> float | None:
+        try:
+            return self.power_w(field)
+        except MeterError:
+            return None
+
+    def _watts(self, function: Callable[..., Any]) -> float | None:
+        milliwatts = self._ask(function)
+        return None if milliwatts is None else milliwatts / 1e3
+
+    def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self._or_none(function, self.handle, *arguments)
+
+    def _or_none(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call NVML; a question that this board does not answer gives None."""
+        try:
+            return function(*arguments)
+        except self.nvml.NVMLError:
+            return None

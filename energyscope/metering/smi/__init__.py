@@ -1,0 +1,1 @@
+"""The ``nvidia-smi`` command as a meter."""

@@ -1,0 +1,166 @@
+"""What polling costs: the time of the calls beside it, and the energy that a counter counts while it is read.
+
+Some boards lose energy when their counter is polled, and every read takes the driver's time. So the same load
+runs in turn without any polling, beside the sampler, and beside a process that reads without a pause. The
+energy of each run is that between two ticks, which a thread looks for only near the two ends::
+
+    load     |====================================|
+    reads       ||||                        ||||
+                  tick <---- counted ----> tick
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from energyscope.errors import MeterError
+from energyscope.metering.characterise import Change, paired_change
+from energyscope.metering.choice import open_meter
+from energyscope.metering.nvml.board import Board
+from energyscope.metering.nvml.probe import Probe
+from energyscope.metering.ticks import Calls
+from energyscope.replay.calls import Call
+
+ROUNDS = 3  # of each way to poll, in turn
+LEAD_S = 0.3  # of the load, before the first tick is looked for and after the last
+TICK_S = 0.5  # within which a counter ticks
+READ_PAUSE_S = 0.001
+NOT_POLLED, SAMPLER, WITHOUT_A_PAUSE = "not polled", "sampler", "without a pause"
+
+Start = Callable[[], AbstractContextManager[Any]]
+
+
+class Replays(Protocol):
+    """Runs a round of calls for some seconds."""
+
+    def run(self, round_: Sequence[Call], seconds: float) -> Calls | None: ...
+
+    def synchronize(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One run of a load: microseconds a call, and millijoules a call where a counter could be read."""
+
+    time_us: float
+    energy_mj: float | None
+
+
+def effect_of_polling(uuid: str, replayer: Replays, load: Sequence[Call], *, seconds: float) -> dict[str, Any]:
+    """Return what each way of polling changes in the calls' time and in their counted energy.
+
+    ``seconds`` is how long the load is counted in all in each way.
+
+    Returns:
+        For ``sampler`` and ``without a pause``: ``time`` and ``energy``, relative changes with intervals (see
+        `paired_change`); ``energy`` None with a ``reason`` where there is no counter to read.
+
+    """
+    counter = _counter(uuid)
+    ways: dict[str, Start] = {NOT_POLLED: nullcontext, SAMPLER: lambda: open_meter("auto", gpu_uuid=uuid)}
+    if counter is not None:
+        ways[WITHOUT_A_PAUSE] = lambda: Probe(uuid, "counter")
+    runs: dict[str, list[Loaded]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, start in ways.items():
+            with start():
+                runs[name].append(run_loaded(counter, replayer, load, seconds / ROUNDS))
+    return {name: _against(runs[name], runs[NOT_POLLED]) for name in ways if name != NOT_POLLED}
+
+
+def slow_down(
+    replayer: Replays, load: Sequence[Call], start: Start, *, rounds: int, seconds: float
+) -> Change | None:
+    """Return how much longer calls take beside something that is started: runs with and without it, in turn."""
+    beside: list[float] = []
+    alone: list[float] = []
+    for _ in range(rounds):
+        with start():
+            beside.append(run_loaded(None, replayer, load, seconds).time_us)
+        alone.append(run_loaded(None, replayer, load, seconds).time_us)
+    return paired_change(beside, alone)
+
+
+def _counter(uuid: str) -> Board | None:
+    board = Board(uuid)
+    try:
+        board.probe()
+    except MeterError:
+        return None
+    return board
+
+
+def run_loaded(counter: Board | None, replayer: Replays, load: Sequence[Call], seconds: float) -> Loaded:
+    """Run the load for some seconds between two ticks of a counter, or just as long where there is none.
+
+    Raises:
+        MeterError: the counter does not tick.
+
+    """
+    if counter is None:
+        return Loaded(_time_us(_ran(replayer, load, seconds)), None)
+    with ThreadPoolExecutor(1) as beside:
+        ends = beside.submit(_two_ticks, counter, seconds)
+        calls = _ran(replayer, load, seconds + 2 * (LEAD_S + TICK_S))
+    (first_s, first_mj), (last_s, last_mj) = ends.result()
+    done = calls.at(np.array([first_s, last_s]))
+    count = float(done[1] - done[0])
+    if count <= 0 or last_mj <= first_mj:
+        return Loaded(_time_us(calls), None)
+    return Loaded((last_s - first_s) / count * 1e6, (last_mj - first_mj) / count)
+
+
+def _ran(replayer: Replays, load: Sequence[Call], seconds: float) -> Calls:
+    replayer.synchronize()
+    calls = replayer.run(load, seconds)
+    if calls is None:
+        raise MeterError("the load ran nothing on the device: please report it with the output of --debug")
+    return calls
+
+
+def _time_us(calls: Calls) -> float:
+    return calls.seconds / float(calls.count[-1]) * 1e6
+
+
+def _two_ticks(counter: Board, seconds: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return time (s) and value (mJ) of a tick soon after the start, and of one some seconds later."""
+    time.sleep(LEAD_S)
+    first = _next_tick(counter)
+    time.sleep(seconds)
+    return first, _next_tick(counter)
+
+
+def _next_tick(counter: Board) -> tuple[float, float]:
+    """Read the counter until it changes."""
+    end = time.monotonic() + TICK_S
+    seen_s, value = time.monotonic(), counter.energy_mj()
+    while time.monotonic() < end:
+        time.sleep(READ_PAUSE_S)
+        begin = time.monotonic()
+        newer = counter.energy_mj()
+        now_s = (begin + time.monotonic()) / 2
+        if newer != value:
+            return (seen_s + now_s) / 2, newer
+        seen_s = now_s
+    raise MeterError(f"the energy counter did not change in {TICK_S:g} s under a load: it may be frozen")
+
+
+def _against(polled: Sequence[Loaded], alone: Sequence[Loaded]) -> dict[str, Any]:
+    time_change = paired_change([one.time_us for one in polled], [one.time_us for one in alone])
+    found: dict[str, Any] = {"time": time_change and asdict(time_change), "energy": None}
+    pairs = [
+        (one.energy_mj, other.energy_mj)
+        for one, other in zip(polled, alone, strict=True)
+        if one.energy_mj is not None and other.energy_mj is not None
+    ]
+    if not pairs:
+        return {**found, "reason": "this GPU has no energy counter that can be read"}
+    change = paired_change(*zip(*pairs, strict=True))
+    return {**found, "energy": change and asdict(change)}
