@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 import pytest
 
+from energyscope import testing
 from energyscope.metering.meter import Meter
 from energyscope.metering.ticks import mean_power
 from energyscope.testing import (
@@ -321,3 +324,15 @@ def test_bystanders_are_what_a_test_says():
     gpu = SimulatedGpu()
     gpu.others.append("process 7 also uses this GPU")
     assert gpu.bystanders() == ["process 7 also uses this GPU"]
+
+
+def test_the_docstrings_examples_hold():
+    """The examples in the package's docstring run, and what they assert is true."""
+    import energyscope.metering.estimate
+    from energyscope.metering.group import MeterGroup
+
+    blocks = [block for block in (testing.__doc__ or "").split("\n\n") if block.startswith("    ")]
+    assert len(blocks) == 2
+    for block in blocks:
+        names = {**vars(testing), "MeterGroup": MeterGroup, "energyscope": energyscope}
+        exec(textwrap.dedent(block), names)  # noqa: S102 - our own example

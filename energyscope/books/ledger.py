@@ -94,6 +94,8 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
         reasons.append("its calls have inputs of different shapes, and only the first is replayed")
     if component.get("work_reason"):
         reasons.append(f"FLOPs or bytes unknown: {component['work_reason']}")
+    if row.reused and subject and subject["what"] == "node":
+        row.measured_on = subject["members"][0]
     if row.reused and subject:
         reasons.append(_whose(subject))
     row.reasons = "; ".join(reasons)

@@ -15,6 +15,7 @@ MODEL = "node:model"
 THERMAL = 0x08 | 0x20 | 0x40 | 0x80  # NVML's hardware slow-down, thermal and power-brake bits
 POWER_CAP = 0x04
 CLOCKS_APART = 0.01
+LIMIT_CHANGED = "the power limit was changed"
 
 
 def board(states: Sequence[Entry]) -> dict[str, Any]:
@@ -40,10 +41,20 @@ def contamination(entry: Entry, before: Sequence[Entry]) -> list[str]:
         found.append("the GPU slowed down for heat or by a hardware limit")
     limits = _known([*before, entry], "power_limit_w")
     if entry.get("power_limit_w") is not None and entry["power_limit_w"] != limits[0]:
-        found.append(f"the power limit was changed from {limits[0]:g} W to {entry['power_limit_w']:g} W")
+        found.append(f"{LIMIT_CHANGED} from {limits[0]:g} W to {entry['power_limit_w']:g} W")
     if entry["window"]["energy_mj"] is None and entry["window"].get("reason"):
         found.append(entry["window"]["reason"])
     return found
+
+
+def worth_again(entry: Entry, before: Sequence[Entry]) -> bool:
+    """Whether a spoilt window may come out clean if it is taken again.
+
+    A power limit that was the same in the window before is there to stay.
+    """
+    last = next((one for one in reversed(before) if "window" in one), None)
+    stays = last is not None and last.get("power_limit_w") == entry.get("power_limit_w")
+    return any(not (stays and found.startswith(LIMIT_CHANGED)) for found in entry.get("guard") or ())
 
 
 def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:

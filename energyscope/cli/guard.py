@@ -43,7 +43,7 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             terminated = isinstance(error, Terminated)
-            _say("stopped; what was finished is kept (`energyscope runs` lists it)")
+            _say("stopped; if anything was finished, it is kept (`energyscope runs` lists it)")
             raise typer.Exit(TERMINATED if terminated else INTERRUPTED) from error
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise

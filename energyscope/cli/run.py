@@ -181,7 +181,8 @@ def _profile_lines(plan: Preview) -> list[str]:
         seconds = _duration(plan.profile_seconds)
         return [f"profile: reads around {plan.windows} calls of components, about {seconds} besides the passes"]
     counted = [text.format(plan.subjects[what]) for what, text in WHAT.items() if what in plan.subjects]
-    longest = f"up to {_duration(plan.profile_seconds_most)} where all need more windows; long calls take longer"
+    most = f"up to {_duration(plan.profile_seconds_most)} where all need more windows"
+    longest = f"{most}; long calls, pauses and windows that must be taken again come on top"
     return [
         f"profile: {', '.join(counted)}",
         f"profile: {plan.windows} replay windows, about {_duration(plan.profile_seconds)} ({longest})",

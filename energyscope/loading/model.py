@@ -15,6 +15,7 @@ from energyscope.errors import UsageError
 from energyscope.loading import building
 from energyscope.loading.devices import pick_device
 from energyscope.loading.options import PRECISIONS, LoadOptions, Weights
+from energyscope.loading.random_weights import spare_small_layers
 from energyscope.loading.sources import ModelSource, find_model, model_names
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def load_model(
         model = building.build_model(found, folder, adapter, config, options)
         tokenizer, reason = building.tokenizer_of(folder, options)
     model.eval().requires_grad_(False)
+    spare_small_layers(model)
     return LoadedModel(
         name=found.name,
         model=model,

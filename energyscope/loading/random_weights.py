@@ -79,7 +79,19 @@ def quantized_linear(module: Any, precision: str, dtype: torch.dtype) -> nn.Modu
         layer.weight = _four_bit_parameter(weight, layer, precision)
     layer.bias = module.bias
     quantized: nn.Module = layer.requires_grad_(False)
+    spare_small_layers(quantized)
     return quantized
+
+
+def spare_small_layers(model: nn.Module) -> None:
+    """Keep small 4-bit layers from bitsandbytes' packed kernel for CPUs with AVX512-BF16.
+
+    It asserts that outputs come in blocks of 32, and its scales assume whole blocks of 64 inputs.
+    """
+    for module in model.modules():
+        if getattr(module, "support_avx512bf16_for_cpu", False):
+            layer: Any = module
+            layer.support_avx512bf16_for_cpu = layer.out_features % 32 == 0 and layer.in_features % 64 == 0
 
 
 def _empty_layer(columns: int, rows: int, precision: str, dtype: torch.dtype, *, bias: bool) -> Any:

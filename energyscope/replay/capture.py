@@ -14,7 +14,7 @@ from torch import nn
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import ModelError
 from energyscope.functions import routed
-from energyscope.replay.store import ActivationStore
+from energyscope.replay.activations import ActivationStore
 from energyscope.replay.tensors import shapes, versions
 
 

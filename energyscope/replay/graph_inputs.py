@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 
 from energyscope.components import ComponentTree
+from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.graphs import GraphRound
-from energyscope.replay.store import ActivationStore
 
 
 def capture_in_graph(

@@ -7,6 +7,7 @@ is unrolled until a launch is long beside that gap.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 import warnings
@@ -37,8 +38,9 @@ class GraphRound:
 
     def __init__(self, round_: Sequence[Call], device: torch.device, *, unrolled: bool = True) -> None:
         self.device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream = _side_stream(device)
         self._warm_up(round_)
+        torch.cuda.empty_cache()  # every graph has a pool of its own, kept when it is gone; a capture frees none
         self._graph, self.empty = self._capture(round_, 1)
         self.calls = len(round_)
         if unrolled and not self.empty:
@@ -87,16 +89,26 @@ class GraphRound:
                         call()
             except Exception as error:
                 _abandon(graph)
+                if out_of_memory(error):
+                    raise
                 raise NotCapturableError(f"cannot be captured in a CUDA graph: {first_line(error)}") from error
             _end(graph)
         torch.cuda.current_stream(self.device).wait_stream(self._stream)
         return graph, any("graph is empty" in str(one.message).lower() for one in said)
 
 
+@functools.cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the one stream that captures run on: libraries keep a workspace for each stream that they see."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
 def _end(graph: torch.cuda.CUDAGraph) -> None:
     try:
         graph.capture_end()
     except Exception as error:
+        if out_of_memory(error):
+            raise
         raise NotCapturableError(f"cannot be captured in a CUDA graph: {first_line(error)}") from error
 
 
@@ -104,6 +116,11 @@ def _abandon(graph: torch.cuda.CUDAGraph) -> None:
     """End a capture that failed, so that the stream can be used again; it fails a second time in doing so."""
     with contextlib.suppress(Exception):  # the first error is the one to tell
         graph.capture_end()
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether the device had no memory left, by PyTorch's allocator or by CUDA itself (a plain RuntimeError)."""
+    return isinstance(error, torch.OutOfMemoryError) or "CUDA error: out of memory" in str(error)
 
 
 def first_line(error: Any) -> str:

@@ -10,12 +10,12 @@ from typing import Any
 from torch import nn
 
 from energyscope.components import Component, ComponentTree
+from energyscope.replay.activations import staged
 from energyscope.replay.bypass import bypassed
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
 from energyscope.replay.restore import calls_of, restoring
 from energyscope.replay.rotation import MAXIMUM_REPEATS, copies_needed, footprint_bytes, group_round, own_round
-from energyscope.replay.store import staged
 from energyscope.replay.subjects import Subject
 
 

@@ -24,6 +24,7 @@ from energyscope.replay.restore import calls_of
 MAXIMUM_COPIES = 16  # a module that needs more is so small that its weights hardly cost anything
 MAXIMUM_REPEATS = 4  # of a whole kind
 IDS_IN_ROTATION = 8
+NOT_TOKENS = ("position", "mask", "type")  # arguments whose integers look up other, smaller tables, or none
 
 
 def footprint_bytes(module: nn.Module) -> int:
@@ -87,7 +88,7 @@ def _rotating_ids(module: nn.Module, capture: Capture) -> list[tuple[tuple[Any, 
     for _ in range(IDS_IN_ROTATION):
         args = tuple(other(value) for value in capture.args)
         kwargs = {
-            name: value if "position" in name or "mask" in name else other(value)
+            name: value if any(word in name for word in NOT_TOKENS) else other(value)
             for name, value in capture.kwargs.items()
         }
         rounds.append((args, kwargs))

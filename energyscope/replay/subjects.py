@@ -32,8 +32,8 @@ class Subject:
 def subjects(tree: ComponentTree, granularity: Granularity, layers: Layers = "mean") -> list[Subject]:
     """Return what a granularity measures, the whole model first.
 
-    Coarse measures the layers as their mean; medium every layer and block by itself; fine, in addition,
-    sub-components as the mean of their kind over the layers, or one by one with ``layers="all"``. With
+    Coarse measures the layers as their mean, or each with ``layers="all"``; medium every layer and block by
+    itself; fine, in addition, sub-components as the mean of their kind, or one by one with ``layers="all"``. With
     ``layers="sample"`` only the first, the middle and the last layer and their blocks are measured by
     themselves, and each stands in for the layers nearest to it.
     """
@@ -54,9 +54,9 @@ def subjects(tree: ComponentTree, granularity: Granularity, layers: Layers = "me
 def _as_mean(component: Component, granularity: Granularity, layers: Layers) -> bool:
     if component.layer is None:
         return False
-    if granularity == "coarse":
-        return True
-    return component.level == "sub-component" and layers != "all"
+    if component.level == "sub-component":
+        return layers != "all"
+    return granularity == "coarse" and layers == "mean"
 
 
 def _measured_on(tree: ComponentTree, component: Component) -> str:

@@ -11,7 +11,7 @@ from energyscope.reporting import text
 from energyscope.reporting.charts import correlate, flow, impact, profile
 from energyscope.reporting.data import ReportData
 from energyscope.reporting.data.correlate import impact_title
-from energyscope.reporting.data.energy import kind_sentence
+from energyscope.reporting.data.energy import Cell, kind_sentence
 from energyscope.reporting.data.flow import FlowNode
 from energyscope.reporting.data.impact import method_title, metric_title, value_text
 from energyscope.reporting.figure import Figure, Table
@@ -110,17 +110,13 @@ def _flow(root: FlowNode, word: str) -> Figure:
 
 def _by_layer(data: ReportData) -> Figure:
     layers = data.energy.layers if data.energy else []
-    rows = [
-        [cell.component, text.with_limits(cell.energy, "mJ"), _measured(reused=cell.reused, invalid=cell.invalid)]
-        for cell in layers
-    ]
+    rows = [[cell.component, text.with_limits(cell.energy, "mJ"), _measured(cell)] for cell in layers]
     values = sorted(cell.energy.value for cell in layers if cell.energy)
     summary = (
         f"{_word(data)} of each of {len(values)} layers, from {text.quantity(values[0], 'mJ')} "
         f"to {text.quantity(values[-1], 'mJ')}"
     )
-    means = all(cell.reused for cell in layers)
-    caption = "Means over the layers, shown for each." if means else "Each layer measured as a whole, by itself."
+    caption = _layers_caption(layers)
     return Figure(
         name="energy-by-layer",
         section="profile",
@@ -132,14 +128,22 @@ def _by_layer(data: ReportData) -> Figure:
     )
 
 
-def _measured(*, reused: bool, invalid: bool) -> str:
-    return ("mean over the layers" if reused else "on this layer") + (", invalid" if invalid else "")
+def _layers_caption(layers: list[Cell]) -> str:
+    if not any(cell.reused for cell in layers):
+        return "Each layer measured as a whole, by itself."
+    if all(cell.origin == layers[0].origin for cell in layers):
+        return "Means over the layers, shown for each."
+    return "Some layers measured as a whole, by themselves; each other one shows the layer that stands in for it."
+
+
+def _measured(cell: Cell) -> str:
+    return (cell.origin or "on this layer") + (", invalid" if cell.invalid else "")
 
 
 def _heatmap(data: ReportData) -> Figure:
     cells = data.energy.cells if data.energy else []
     table = _by_row_and_layer(
-        (cell.row, cell.layer, text.with_limits(cell.energy, "mJ") + (" (mean)" if cell.reused else ""))
+        (cell.row, cell.layer, text.with_limits(cell.energy, "mJ") + (" (not its own)" if cell.reused else ""))
         for cell in cells
     )
     largest = max(
@@ -151,7 +155,7 @@ def _heatmap(data: ReportData) -> Figure:
     )
     caption = "Blocks and the parts inside them, layer by layer."
     if any(cell.reused for cell in cells):
-        caption += " A stroke across a cell marks a mean over the layers, not a measurement of that very layer."
+        caption += " A stroke across a cell marks a mean, or the value of another layer."
     if any(cell.invalid for cell in cells):
         caption += " A cross marks a value below grade C, which is not to be relied on."
     return Figure(

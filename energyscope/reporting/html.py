@@ -29,8 +29,6 @@ from energyscope.runs.store import Run, load_run, write_text
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_SECTIONS = (("profile", "energy"), ("impact", "impact"), ("correlate", "correlation"))
-
 
 def write_report(path: Path) -> Path:
     """Render a run's report into its directory and return the file's path.

@@ -10,6 +10,7 @@ from energyscope.reporting import text
 from energyscope.reporting.data import ReportData
 from energyscope.reporting.data.efficiency import efficiency
 from energyscope.runs.intervals import Interval, finite, interval
+from energyscope.runs.tree import origin_of
 
 UNKNOWN_CELL = "\u2013"
 _PACE = {"True": "host", "False": "device"}
@@ -86,7 +87,7 @@ def _row(row: dict[str, Any]) -> list[TableCell]:
         *(_quantity(row[column], "mJ") for column in ("glue_mj", "unexplained_mj")),
         *_work(row, energy),
         TableCell(_PACE.get(str(row.get("host_bound")), UNKNOWN_CELL)),
-        TableCell("mean over the layers" if row.get("reused") else "on its own"),
+        TableCell(origin_of(row) or "on its own"),
         TableCell(str(row["quality"]), detail=str(reasons or "")),
     ]
 

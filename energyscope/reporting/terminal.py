@@ -104,7 +104,7 @@ def _components(tree: EnergyTree, data: ReportData) -> Table:
     groups: dict[str, list[Node]] = {}
     for node in tree.leaves:
         if node.energy is not None:
-            groups.setdefault(node.group if node.reused else node.name, []).append(node)
+            groups.setdefault(node.source, []).append(node)
     largest = sorted(groups.items(), key=lambda item: -(item[1][0].energy or _NOTHING).value)
     table = _table("Largest components")
     table.add_column("component", overflow="fold")
@@ -113,7 +113,7 @@ def _components(tree: EnergyTree, data: ReportData) -> Table:
         table.add_column(name, justify="right")
     for name, nodes in largest[:MOST_COMPONENTS]:
         first = nodes[0]
-        each = f" (each of {len(nodes)})" if len(nodes) > 1 else ""
+        each = f" (each of {len(nodes)})" if len(nodes) > 1 else ""  # as one measurement stands for all of them
         table.add_row(
             Text(name + each),
             Text(first.kind),

@@ -34,6 +34,7 @@ class EnergyRow:
     time, and ``naive_mj`` what the counter's plain difference, would have said. ``differential_mj`` is what the
     model saves without the component's kind, shared among its components by calls. ``host_bound``: launching from
     the host set the pace. ``devices_mj`` lists the energy on each of several devices, separated by ``";"``.
+    ``measured_on`` names the component of another layer that stands in for this one (``--layers sample``).
     """
 
     component: str
@@ -83,6 +84,7 @@ class EnergyRow:
     host_bound: bool | None = None
     clock_mhz: float | None = None
     devices_mj: str | None = None
+    measured_on: str | None = None
 
 
 @dataclass(kw_only=True)

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SLICE_COLUMNS = ("phase", "precision", "execution", "batch_size", "context_length")
+MEAN = "mean over the layers"  # where a reused value comes from: not from this layer
+
+
+def origin_of(row: Mapping[str, Any]) -> str | None:
+    """Say how a row's reused value came about; None where it was measured on this very component."""
+    on = row.get("measured_on")
+    if not row.get("reused"):
+        return None
+    return f"measured on {on}" if isinstance(on, str) else MEAN
 
 
 @dataclass(eq=False)
@@ -52,6 +61,19 @@ class Node:
     def reused(self) -> bool:
         """Whether the value was measured on other layers than this one."""
         return bool(self.row.get("reused"))
+
+    @property
+    def source(self) -> str:
+        """The measurement that the value comes from: its own, its kind's mean, or that of another layer."""
+        on = self.row.get("measured_on")
+        if not self.reused:
+            return self.name
+        return on if isinstance(on, str) else self.group
+
+    @property
+    def origin(self) -> str | None:
+        """How a reused value came about, in words; None where it was measured on this very component."""
+        return origin_of(self.row)
 
     @property
     def invalid(self) -> bool:
@@ -136,7 +158,7 @@ def energy_tree(frame: pd.DataFrame, key: tuple[Hashable, ...] | None = None) ->
 
 
 def sum_energy(nodes: Iterable[Node]) -> Interval | None:
-    """Add the nodes' energies (mJ); values reused over layers come from one measurement and err together.
+    """Add the nodes' energies (mJ); values that come from one measurement err together.
 
     Nodes without a value are left out; None where no node has one.
     """
@@ -145,14 +167,11 @@ def sum_energy(nodes: Iterable[Node]) -> Interval | None:
 
 def sum_intervals(pairs: Iterable[tuple[Node, Interval | None]]) -> Interval | None:
     """Add values that belong to nodes, as ``sum_energy`` does."""
-    measured: list[Interval] = []
-    shared: dict[str, list[Interval]] = {}
+    by_source: dict[str, list[Interval]] = {}
     for node, value in pairs:
         if value is not None:
-            (shared.setdefault(node.group, []) if node.reused else measured).append(value)
-    if not measured and not shared:
-        return None
-    return total([*measured, *(total_of_same(values) for values in shared.values())])
+            by_source.setdefault(node.source, []).append(value)
+    return total([total_of_same(values) for values in by_source.values()]) if by_source else None
 
 
 def sum_column(nodes: Iterable[Node], column: str) -> float | None:

@@ -28,10 +28,10 @@ from energyscope.metering.meter import Meter
 from energyscope.metering.nvml.board import POWER_FIELDS, PowerField
 from energyscope.metering.nvml.probe import Probe
 from energyscope.metering.ticks import mean_power
+from energyscope.progress import Progress, silent
 from energyscope.replay.calls import Call
 from energyscope.replay.rotation import l2_bytes
 from energyscope.sensing.polling import Replays, effect_of_polling
-from energyscope.stages.progress import Progress, silent
 
 STAGE = "sensor"
 STEPS = 3  # the idle sensor, watched before, is the first

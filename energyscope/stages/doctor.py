@@ -11,11 +11,11 @@ from energyscope.loading.devices import pick_device
 from energyscope.metering.choice import open_meter
 from energyscope.metering.nvml.binding import binding_problem
 from energyscope.metering.nvml.devices import list_gpus
+from energyscope.progress import Progress, silent
 from energyscope.replay.replayer import Replayer
 from energyscope.sensing.advice import advice
 from energyscope.sensing.sensor import STAGE, STEPS, characterise, idle_facts, steady_load
 from energyscope.stages.facts import device_facts, gpu_uuid
-from energyscope.stages.progress import Progress, silent
 
 IDLE_S = 2.0
 

@@ -30,7 +30,7 @@ class Profiling:
 
     ``subjects`` counts them by what they are (see `energyscope.replay.subjects`). It takes at least about
     ``profile_seconds``, and at most about ``profile_seconds_most`` where components need more windows; calls that
-    are longer than a window come on top.
+    are longer than a window, pauses, and windows that are taken again come on top.
     """
 
     subjects: dict[str, int]

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from energyscope.adapters import Granularity
 from energyscope.books import records
 from energyscope.books.ledger import Books, close_books
@@ -14,6 +16,8 @@ from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.interval import drift
+from energyscope.progress import Progress, silent
+from energyscope.replay.activations import ActivationStore, device_budget
 from energyscope.replay.capture import Capture, capture, not_called
 from energyscope.replay.flops import Work, count_work
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
@@ -21,9 +25,7 @@ from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import l2_bytes
-from energyscope.replay.store import ActivationStore, device_budget
 from energyscope.replay.subjects import Layers, Subject, subjects
-from energyscope.stages.progress import Progress, silent
 from energyscope.stages.session import STAGE, Bench, Effort, Journal, Session
 
 if TYPE_CHECKING:
@@ -88,14 +90,17 @@ def _captures(
     tree: ComponentTree, inputs: Mapping[str, Any], loaded: LoadedModel, settings: ProfileSettings
 ) -> tuple[dict[str, Capture], list[str]]:
     """Return what every component is given in the execution that is measured, and what to know of it."""
-    store = ActivationStore(device_budget(loaded.device))
+    budget = device_budget(loaded.device)
     if settings.execution == "eager":
-        return capture(tree, inputs, store), []
+        return capture(tree, inputs, ActivationStore(budget)), []
     try:
-        return capture_in_graph(tree, inputs, loaded.device, store), []
+        return capture_in_graph(tree, inputs, loaded.device, ActivationStore(budget)), []
     except NotCapturableError as error:
-        note = f"the whole model {error}; its components' inputs are those of eager execution"
-        return capture(tree, inputs, store), [note]
+        why = f"the whole model {error}"
+    except torch.OutOfMemoryError:  # a graph holds all inputs at once, on the device; the store need not
+        why = "no memory is left for a CUDA graph of the whole model with all inputs"
+    note = f"{why}; its components' inputs are those of eager execution"
+    return capture(tree, inputs, ActivationStore(budget)), [note]
 
 
 def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[str]]:

@@ -22,12 +22,13 @@ from energyscope.errors import DataError, DeviceError, EnergyscopeError, ModelEr
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.precision import resolve_precision
 from energyscope.metering.group import MeterGroup
+from energyscope.progress import Progress, silent
+from energyscope.replay.graphs import out_of_memory
 from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run, read_journal
 from energyscope.stages import facts
 from energyscope.stages.ablate import ablate
 from energyscope.stages.profile import ProfileSettings, profile
-from energyscope.stages.progress import Progress, silent
 from energyscope.stages.salvage import salvage, write_correlation, write_impact, write_profile
 from energyscope.stages.session import Effort
 from energyscope.stages.settings import RunSettings
@@ -59,14 +60,14 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
         model: a short name, a bundled name, a folder or a Hugging Face id.
         progress: is told of each step.
         command: how the user called for it, for the record.
-        options: the fields of `RunSettings`.
+        options: those of the command line, by the names of `energyscope.stages.settings.RunSettings`.
 
     Raises:
         EnergyscopeError: with what to do; what was finished is kept.
         KeyboardInterrupt: likewise kept.
 
     """
-    settings = RunSettings(model, **options)
+    settings = RunSettings.of(model, **options)
     settings.check()
     settings.check_places()
     targets = find_targets(settings)
@@ -202,12 +203,12 @@ def _recorded(context: _Context, name: str) -> Iterator[float]:
 
 def _out_of_memory(error: Exception) -> bool:
     """Whether the device, or the host (which raises a plain RuntimeError), had no memory left."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or out_of_memory(error) or "can't allocate memory" in str(error)
 
 
 def _fail(context: _Context, name: str, message: str) -> None:
     """Record the failure; what cannot be salvaged then must not hide it."""
-    with suppress(OSError, EnergyscopeError):
+    with suppress(Exception):
         context.store.stage(name, "failed", reason=message)
         salvage(context.store)
 

@@ -22,11 +22,11 @@ from energyscope.metering.estimate import Window
 from energyscope.metering.group import MeterGroup, less, together
 from energyscope.metering.interval import windows_wanted
 from energyscope.metering.ticks import Calls
+from energyscope.progress import Progress
 from energyscope.replay.calls import Call
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.rig import Rig
 from energyscope.replay.subjects import Subject
-from energyscope.stages.progress import Progress
 
 Journal = Callable[[Mapping[str, Any]], None]
 
@@ -143,7 +143,7 @@ class Session:
         self._measure(anchor, number + 1, steps)
         self._retake_stalled(plan, steps)
         self._idle(number + 1)
-        self._redo(plan, steps)
+        self._redo(plan, anchor, steps)
 
     def _pass(self, number: int, anchor: Subject, others: Sequence[Subject], steps: _Steps) -> None:
         self._idle(number)
@@ -197,10 +197,14 @@ class Session:
         for key, number in again:
             self._measure(by_key[key], number, steps)
 
-    def _redo(self, plan: Sequence[Subject], steps: _Steps) -> None:
-        """Repeat, once, the windows beside which something else was found to use the device."""
+    def _redo(self, plan: Sequence[Subject], anchor: Subject, steps: _Steps) -> None:
+        """Repeat, once, the windows beside which something else was found to use the device.
+
+        Beside something that never leaves these are all windows, and the session takes about twice as long.
+        """
         again = records.contaminated_windows(self.entries)
         if again:
+            self._warm(anchor, REWARM_S)
             self._retake(plan, again, steps)
             self._idle(max(number for _, number in again) + 1)
 
@@ -227,7 +231,7 @@ class Session:
                 self.keep(entry)
                 self._rest_s[subject.key] = entry["window"]["time_us"] / 1e6
                 entry = self._window(subject, number)
-            if entry.get("guard"):  # a contaminated window is taken again once, then kept as it is
+            if records.worth_again(entry, self.entries):  # once, then it is kept as it is
                 self.keep(entry)
                 self.bench.clock.sleep(SETTLE_S)
                 entry = self._window(subject, number)

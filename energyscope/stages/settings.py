@@ -6,9 +6,9 @@ import hashlib
 import json
 import math
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
 from energyscope.errors import UsageError
@@ -23,7 +23,6 @@ WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
 METHODS = ("zero", "mean")
 RUN_STAGES = ("profile", "ablate", "correlate", "report")
-Stage = Literal["profile", "ablate", "correlate", "report"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +66,20 @@ class RunSettings:
     seed: int = 0
     stages: tuple[str, ...] = RUN_STAGES
     trust_remote_code: bool = False
+
+    @classmethod
+    def of(cls, model: str, **options: Any) -> Self:
+        """Return the settings of options by name.
+
+        Raises:
+            UsageError: there is no such option.
+
+        """
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise UsageError(f"no option is called {name!r}{did_you_mean(name, known)}")
+        return cls(model, **options)
 
     def check(self) -> None:
         """Refuse what cannot be.
@@ -120,8 +133,10 @@ class RunSettings:
             raise UsageError(f"--sampling triggered reads an energy counter, which {self.meter} has not: use nvml")
         replayed = {"--window": self.window_s, "--component-budget": self.component_budget_s}
         given = [option for option, value in replayed.items() if value is not None]
-        if self.layers != "mean":
+        if self.layers != RunSettings.layers:
             given.append("--layers")
+        if self.target_interval != RunSettings.target_interval:
+            given.append("--target-interval")
         if given:
             raise UsageError(f"{given[0]} is for replay: --sampling triggered reads around every component")
 

@@ -28,11 +28,12 @@ from energyscope.functions import routed
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import Reading
+from energyscope.progress import Progress, silent
+from energyscope.replay.activations import ActivationStore, device_budget
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import capture, forward_inputs
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.profile import ProfileSettings, described_tree, present
-from energyscope.stages.progress import Progress, silent
 from energyscope.stages.session import IDLE_S, SETTLE_S, STAGE, Journal
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _prepared(
 ) -> tuple[ComponentTree, dict[str, Any]]:
     """Return the components that the model calls, and the header: what the books need, as plain data."""
     tree = component_tree(loaded.model, loaded.adapter, settings.granularity)
-    captures = capture(tree, workload.inputs)
+    captures = capture(tree, workload.inputs, ActivationStore(device_budget(loaded.device)))
     tree, notes = present(tree, captures)
     header = {
         "sampling": SAMPLING,

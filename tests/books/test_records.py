@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.stages import records
+from energyscope.books import records
 
 MODEL = records.MODEL
 
@@ -54,6 +54,16 @@ def test_a_power_limit_that_is_not_the_first_one_spoils_a_window():
     assert records.contamination(entry("b", 1, power_limit_w=None), before) == []
     (found,) = records.contamination(entry("b", 1, power_limit_w=500.0), before)
     assert found == "the power limit was changed from 700 W to 500 W"
+
+
+def test_a_window_is_worth_taking_again_unless_a_new_power_limit_stays():
+    """GIVEN a limit that the window before had too THEN again is of no use, unless something else spoilt it."""
+    changed = f"{records.LIMIT_CHANGED} from 700 W to 600 W"
+    first, second = (entry("a", number, power_limit_w=600.0, guard=[changed]) for number in (0, 1))
+    assert not records.worth_again(entry("a", 0, guard=[]), [])
+    assert records.worth_again(first, [idle(0), entry("b", 0, power_limit_w=700.0)])
+    assert not records.worth_again(second, [first, idle(1)])
+    assert records.worth_again({**second, "guard": [changed, "the energy counter was reset"]}, [first])
 
 
 def test_a_counter_at_fault_spoils_a_window():

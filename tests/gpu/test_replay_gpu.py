@@ -25,13 +25,13 @@ from energyscope.loading import load_model  # noqa: E402
 from energyscope.metering.choice import open_meter  # noqa: E402
 from energyscope.metering.group import MeterGroup  # noqa: E402
 from energyscope.metering.ticks import mean_power  # noqa: E402
+from energyscope.progress import silent  # noqa: E402
+from energyscope.replay.activations import ActivationStore  # noqa: E402
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask  # noqa: E402
 from energyscope.replay.graphs import GraphRound, NotCapturableError  # noqa: E402
 from energyscope.replay.replayer import Replayer  # noqa: E402
-from energyscope.replay.store import ActivationStore  # noqa: E402
 from energyscope.replay.subjects import Subject  # noqa: E402
 from energyscope.stages.facts import gpu_uuid  # noqa: E402
-from energyscope.stages.progress import silent  # noqa: E402
 from energyscope.stages.session import Bench, Effort, Session  # noqa: E402
 from energyscope.workloads import profile_inputs  # noqa: E402
 

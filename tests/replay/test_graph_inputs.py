@@ -7,9 +7,9 @@ import torch
 from families import CPU, inputs, tree_of
 
 from energyscope.replay import graph_inputs
+from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import capture
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
-from energyscope.replay.store import ActivationStore
 from energyscope.replay.tensors import tensors_in
 
 

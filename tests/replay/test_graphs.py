@@ -14,6 +14,7 @@ from energyscope.replay.graphs import MAXIMUM_CALLS, WARM_UP_ROUNDS, GraphRound,
 
 DEVICE = torch.device("cuda")
 GAP_S = 2.5e-6  # between two launches
+NO_MEMORY = "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"
 EMPTY = "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device"
 
 
@@ -81,7 +82,7 @@ def cuda(monkeypatch):
     found = StandInCuda()
     side = SimpleNamespace(wait_stream=lambda other: None)
     main = SimpleNamespace(wait_stream=lambda other: None)
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: side)
+    monkeypatch.setattr(graphs, "_side_stream", lambda device: side)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: main)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: found.on("side" if stream is side else "main"))
     monkeypatch.setattr(torch.cuda, "synchronize", found.synchronize)
@@ -179,6 +180,34 @@ def test_a_capture_that_fails_in_its_end_is_refused_too(cuda):
     cuda.end_error = "capture was invalidated\nmore"
     with pytest.raises(NotCapturableError, match=r"graph: capture was invalidated$"):
         GraphRound([cuda.work(1e-4)], DEVICE)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError(NO_MEMORY)])
+def test_a_lack_of_memory_is_not_taken_for_something_that_no_graph_can_hold(cuda, error):
+    """GIVEN no memory in a capture THEN that error goes on as it is, and the stream can be used again."""
+
+    def needs():
+        if cuda.capturing:
+            raise error
+
+    with pytest.raises(type(error), match="out of memory"):
+        GraphRound([needs], DEVICE)
+    assert cuda.graphs[0].ended
+
+
+def test_a_lack_of_memory_in_the_end_of_a_capture_goes_on_too(cuda):
+    """GIVEN a graph for whose making no memory is left THEN the error is CUDA's."""
+    cuda.end_error = NO_MEMORY
+    with pytest.raises(RuntimeError, match=r"^CUDA error: out of memory"):
+        GraphRound([cuda.work(1e-4)], DEVICE)
+
+
+def test_the_memory_of_earlier_graphs_is_given_back_before_a_capture(cuda, monkeypatch):
+    """GIVEN that a capture cannot free what the allocator keeps THEN that is done between warm-up and capture."""
+    seen = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: seen.append((cuda.warm_ups, len(cuda.graphs))))
+    GraphRound([cuda.work(1e-4)], DEVICE)
+    assert seen == [(WARM_UP_ROUNDS, 0)]
 
 
 def test_an_error_of_the_component_itself_is_its_own(cuda):

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from run_builder import Shape, build_run
 
+from energyscope.runs.intervals import Interval
 from energyscope.runs.store import load_run
 from energyscope.runs.tree import energy_tree, slice_keys, sum_column, sum_energy
 
@@ -97,3 +98,28 @@ def test_flags_survive_an_empty_cell(tmp_path: Path) -> None:
     nodes = {node.name: node for node in energy_tree(read).nodes}
     names = ("transformer.ln_f", "transformer.h.0.mlp", "lm_head")
     assert [nodes[name].flag("host_bound") for name in names] == [True, False, None]
+
+
+def test_a_stand_in_errs_with_the_layer_it_comes_from(tmp_path: Path) -> None:
+    """GIVEN a layer whose value was measured on another one THEN both err together, and its origin says where."""
+    frame = build_run(tmp_path / "run", Shape(reused=False)).energy
+    assert frame is not None
+    names = ("transformer.h.0.mlp", "transformer.h.1.mlp")
+    columns = ["energy_mj", "energy_ci_low_mj", "energy_ci_high_mj"]
+    apart = _sum_of(frame, names)
+    second = frame["component"] == names[1]
+    frame.loc[second, columns] = frame.loc[frame["component"] == names[0], columns].to_numpy()
+    frame["reused"] = frame["reused"].astype(bool) | second
+    frame["measured_on"] = frame["measured_on"].astype(object)
+    frame.loc[second, "measured_on"] = names[0]
+    together = _sum_of(frame, names)
+    assert together.high - together.low > 1.2 * (apart.high - apart.low)
+    node = next(node for node in energy_tree(frame).nodes if node.name == names[1])
+    assert node.origin == f"measured on {names[0]}"
+    assert node.source == names[0]
+
+
+def _sum_of(frame: pd.DataFrame, names: tuple[str, ...]) -> Interval:
+    found = sum_energy(node for node in energy_tree(frame).nodes if node.name in names)
+    assert found is not None
+    return found

@@ -11,10 +11,10 @@ from energyscope.books import records
 from energyscope.books.ledger import Books, close_books
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.ticks import Calls
+from energyscope.progress import Progress, silent
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.subjects import Subject
 from energyscope.runs.schema import EnergyRow
-from energyscope.stages.progress import Progress, silent
 from energyscope.stages.session import Bench, Effort, Journal, Session
 from energyscope.testing import SimulatedCall, SimulatedGpu
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 import tiny_models
+import torch
 from simulated import measure
 
 from energyscope.books.records import idle_power, passes_of
@@ -14,10 +15,10 @@ from energyscope.errors import UsageError
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
+from energyscope.progress import silent
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.stages import profile as stage
 from energyscope.stages.profile import ProfileSettings, anchors_drift, notes_of, profile, recover
-from energyscope.stages.progress import silent
 from energyscope.stages.session import Effort
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu
 from energyscope.workloads import profile_inputs
@@ -184,11 +185,21 @@ def test_graphs_on_a_cpu_are_refused_before_anything_runs(tmp_path):
     assert entries == []
 
 
-def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            NotCapturableError("cannot be captured in a CUDA graph: it waits"),
+            "the whole model cannot be captured in a CUDA graph: it waits;",
+        ),
+        (torch.OutOfMemoryError("CUDA out of memory."), "no memory is left for a CUDA graph of the whole model"),
+    ],
+)
+def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monkeypatch, error, reason):
     """GIVEN a model that cannot be captured THEN its components get eager execution's inputs, with a note."""
 
     def refuse(*_):
-        raise NotCapturableError("cannot be captured in a CUDA graph: it waits")
+        raise error
 
     monkeypatch.setattr(stage, "capture_in_graph", refuse)
     loaded = loaded_model(tmp_path, "gpt2")
@@ -197,7 +208,7 @@ def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monke
     captures, notes = stage._captures(tree, inputs, loaded, ProfileSettings(execution="cuda-graph"))
     assert set(captures) == {one.name for one in tree}
     (note,) = notes
-    assert note.startswith("the whole model cannot be captured in a CUDA graph: it waits;")
+    assert note.startswith(reason)
     assert "eager" in note
 
 

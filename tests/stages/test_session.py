@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measure, subject
 
+from energyscope.books import records
 from energyscope.books.measured import PAUSES
 from energyscope.metering.group import MeterGroup
-from energyscope.stages.progress import silent
+from energyscope.progress import silent
 from energyscope.stages.session import PREHEAT_S, Bench, Effort, Session, expected_seconds
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
@@ -233,6 +234,20 @@ def test_a_changed_power_limit_is_noticed(gpu):
 
     found = measure(gpu, {**ROUNDS, "node:a": round_})
     assert "the power limit was changed from 700 W to 600 W" in found.row("a").reasons
+
+
+def test_a_power_limit_that_stays_changed_costs_no_second_windows(gpu):
+    """GIVEN a new limit for good THEN one window is taken again, and all that were taken at it are graded."""
+
+    def round_(visit):
+        if visit == 1:
+            gpu.board = replace(gpu.board, power_limit_w=600.0)
+        return [CALL]
+
+    found = measure(gpu, {**ROUNDS, "node:a": round_})
+    taken = Counter((one["subject"], one["pass"]) for one in found.entries if "window" in one)
+    assert [key for key, times in taken.items() if times > 1] == [("node:a", 1)]
+    assert all(records.LIMIT_CHANGED in row.reasons for row in found.books().rows)
 
 
 def seen_in(gpu, *passes):

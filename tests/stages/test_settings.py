@@ -40,6 +40,7 @@ from energyscope.stages.settings import RunSettings
         ({"sampling": "triggered", "window_s": 0.5}, "--window is for replay"),
         ({"sampling": "triggered", "component_budget_s": 5.0}, "--component-budget is for replay"),
         ({"sampling": "triggered", "layers": "sample"}, "--layers is for replay"),
+        ({"sampling": "triggered", "target_interval": 0.02}, "--target-interval is for replay"),
         ({"gpu_id": ("0",), "device": "cpu"}, "--gpu-id measures GPUs"),
         ({"gpu_id": ("0", "1"), "meter": "modelled"}, "one device"),
         ({"sample_interval_s": 0.0}, "--sample-interval"),
@@ -98,3 +99,9 @@ def test_the_fingerprint_follows_what_is_measured():
     assert base.fingerprint() != RunSettings("gpt2", batch_size=2).fingerprint()
     assert base.fingerprint() != RunSettings("gpt2", sampling="triggered").fingerprint()
     assert base.fingerprint(device="a") != base.fingerprint(device="b")
+
+
+def test_an_unknown_option_of_the_api_is_one_line():
+    """GIVEN a keyword that no setting has THEN the error names the nearest one."""
+    with pytest.raises(UsageError, match=r"no option is called 'passe': did you mean 'passes'"):
+        RunSettings.of("tiny-gpt2", passe=3)

@@ -111,12 +111,12 @@ def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
 
 
 def _measured(cell: Cell, here: str) -> str:
-    where = "mean over the layers" if cell.reused else here
+    where = cell.origin or here
     return f"{where}, invalid" if cell.invalid else where
 
 
 def heatmap(cells: list[Cell], description: str, word: str = "Energy") -> Any:
-    """Draw a cell for each component of each layer; a stroke marks a mean over layers, a cross an invalid one."""
+    """Draw a cell for each component of each layer; a stroke marks one of other layers, a cross an invalid one."""
     known = [(cell, cell.energy) for cell in cells if cell.energy]
     divisor, unit = text.scale_of(max(energy.value for _, energy in known), "mJ")
     records = [

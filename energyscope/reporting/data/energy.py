@@ -48,8 +48,13 @@ class Cell:
     kind: str
     layer: int | None
     energy: Interval | None
-    reused: bool
+    origin: str | None
     invalid: bool
+
+    @property
+    def reused(self) -> bool:
+        """Whether the value was not measured on this very layer; ``origin`` says how it came about."""
+        return self.origin is not None
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,7 @@ def row_labels(nodes: list[Node]) -> dict[str, str]:
 
 
 def _cell(node: Node, row: str) -> Cell:
-    return Cell(row, node.name, node.kind, node.layer, node.energy, node.reused, node.invalid)
+    return Cell(row, node.name, node.kind, node.layer, node.energy, node.origin, node.invalid)
 
 
 def kind_sentence(entry: KindEnergy) -> str:

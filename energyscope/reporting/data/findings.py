@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from energyscope.reporting import text
-from energyscope.reporting.data.closure import closures, missing_time
+from energyscope.reporting.data.closure import CLOSED, closures, missing_time
 from energyscope.reporting.data.energy import KindEnergy, energy_by_kind
 from energyscope.reporting.data.passes import drift_sentence
 
@@ -93,9 +93,10 @@ def _open_books(run: Run) -> list[str]:
     if whole is None or whole.advisable:
         return []
     parts = "the components and the glue" if whole.with_glue else "the components, without glue,"
+    verdict = "The books close only within a wide interval" if whole.state == CLOSED else "The books do not close"
     return [
         (
-            f"The books do not close: {parts} add up to {text.percent_with_limits(whole.energy)} of the measured "
+            f"{verdict}: {parts} add up to {text.percent_with_limits(whole.energy)} of the measured "
             f"model, outside 93-107 %, so shares are rough.{missing_time(whole)}"
         )
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting import text
 from energyscope.runs.intervals import finite
+from energyscope.runs.tree import MEAN
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -113,10 +114,15 @@ def limitations(run: Run, tree: EnergyTree | None) -> list[str]:
             "Intervals hold what varied while measuring; the absolute calibration of the board's sensor "
             "(about 5 %) lies outside them. Two boards of one type may differ by more."
         )
-    if tree and any(node.reused for node in tree.nodes):
+    if tree and any(node.origin == MEAN for node in tree.nodes):
         found.append(
-            "Values marked as kind means were measured over all layers together and are shown for each layer; "
-            "they take no part in statistics between layers."
+            "Values marked as means over the layers were measured over all of them together and are shown for "
+            "each layer; they take no part in statistics between layers."
+        )
+    if tree and any(node.origin not in {None, MEAN} for node in tree.nodes):
+        found.append(
+            "Only some layers were measured; a value marked as measured on another layer is that layer's, and "
+            "takes no part in statistics between layers."
         )
     if tree:
         found.append(

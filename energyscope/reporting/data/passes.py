@@ -94,7 +94,7 @@ class Effort:
 
 def effort(document: Mapping[str, Any], tree: EnergyTree) -> Effort:
     """Count the values measured and those that reached the target."""
-    groups = {(node.group if node.reused else node.name): node for node in tree.nodes if node.energy is not None}
+    groups = {node.source: node for node in tree.nodes if node.energy is not None}
     settings = document.get("settings") or {}
     target = None if settings.get("sampling") == TRIGGERED else finite(settings.get("target_interval"))
     reached = 0 if target is None else sum(_within(node, target) for node in groups.values())

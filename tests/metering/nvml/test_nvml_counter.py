@@ -115,7 +115,7 @@ def test_a_frozen_counter_is_found_before_the_start(fake_nvml, monkeypatch):
     """A counter is proved by watching it tick; one that stands still is refused."""
     machine = fake_nvml(STEADY)
     assert NvmlMeter("GPU-aaaa").prove().startswith("the energy counter answers and ticks about every 0.0")
-    monkeypatch.setattr("energyscope.metering.nvml.TICKING_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("energyscope.metering.nvml.counter.TICKING_TIMEOUT_S", 0.3)
     machine.append("at 0 frozen 1")
     with pytest.raises(MeterError, match="stands still"):
         ticking_period_s(Board("GPU-aaaa"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from energyscope.replay.store import ActivationStore, device_budget, staged
+from energyscope.replay.activations import ActivationStore, device_budget, staged
 from energyscope.replay.tensors import cloned
 
 
