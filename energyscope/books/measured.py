@@ -64,9 +64,10 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
     if any(entry.get("empty") for entry in entries):
         reasons = ["launches no work on the device"]
         return Measured(NOTHING, NOTHING, NOTHING, NOTHING, empty=True, reasons=reasons)
-    refused = [entry["unavailable"] for entry in entries if "unavailable" in entry]
-    if refused:
-        return Measured(reasons=refused[:1])
+    refused = [entry["unavailable"] for entry in entries if "unavailable" in entry][:1]
+    entries = [entry for entry in entries if "window" in entry]
+    if not entries:
+        return Measured(reasons=refused)
     rested = any("rest_us" in entry for entry in entries)
     if rested:
         entries = [entry for entry in entries if "rest_us" in entry]
@@ -96,6 +97,7 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
             *_sorted_union([entry["window"]["reason"]] for entry in kept),
             *_again(len(entries) - len(kept)),
             *([PAUSES] if rested else []),
+            *refused,
         ],
     )
 

@@ -24,7 +24,7 @@ from energyscope.metering.interval import windows_wanted
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress
 from energyscope.replay.calls import Call
-from energyscope.replay.graphs import NotCapturableError
+from energyscope.replay.graphs import NotCapturableError, out_of_memory
 from energyscope.replay.rig import Rig
 from energyscope.replay.subjects import Subject
 
@@ -180,7 +180,7 @@ class Session:
             try:
                 self.bench.replayer.run(round_, seconds)
             except NotCapturableError as error:
-                self._give_up(anchor, 0, error)
+                self._give_up(anchor, 0, str(error))
 
     def _retake_stalled(self, plan: Sequence[Subject], steps: _Steps) -> None:
         """Take the windows again in which the host stalled, up to a share of all."""
@@ -236,15 +236,20 @@ class Session:
                 self.bench.clock.sleep(SETTLE_S)
                 entry = self._window(subject, number)
         except NotCapturableError as error:
-            self._give_up(subject, number, error)
+            self._give_up(subject, number, str(error))
+            return
+        except Exception as error:
+            if subject.key == records.MODEL or not out_of_memory(error):
+                raise
+            self._give_up(subject, number, "the device has no memory left to set it up for replay")
             return
         self.keep(entry)
         if entry.get("empty"):
             self._unavailable.add(subject.key)
 
-    def _give_up(self, subject: Subject, number: int, error: NotCapturableError) -> None:
+    def _give_up(self, subject: Subject, number: int, reason: str) -> None:
         self._unavailable.add(subject.key)
-        self.keep({"pass": number, "subject": subject.key, "unavailable": str(error)})
+        self.keep({"pass": number, "subject": subject.key, "unavailable": reason})
 
     def _window(self, subject: Subject, number: int) -> dict[str, Any]:
         """Replay a subject for a window, less what is not its own: pauses, and the restoring of its inputs."""

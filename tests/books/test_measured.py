@@ -153,9 +153,12 @@ def test_no_work_is_a_true_zero():
 
 
 def test_what_was_refused_is_unknown():
-    """GIVEN a refusal THEN nothing is known but its reason, also where windows came before it."""
-    found = measure([*five(), {"subject": "node:a", "pass": 5, "unavailable": "it waits"}], 100.0, first=5)
-    assert found == Measured(reasons=["it waits"])
+    """GIVEN a refusal THEN nothing is known but its reason; windows that came before it stay, with the reason."""
+    refusal = {"subject": "node:a", "pass": 5, "unavailable": "it waits"}
+    assert measure([refusal], 100.0, first=5) == Measured(reasons=["it waits"])
+    found = measure([*five(), refusal], 100.0, first=5)
+    assert found.energy == measure(five(), 100.0, first=5).energy
+    assert "it waits" in found.reasons
 
 
 def test_entries_of_earlier_versions_are_read():

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+import torch
 from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measure, subject
 
 from energyscope.books import records
@@ -304,6 +305,31 @@ def test_a_model_that_cannot_be_captured_is_tried_once():
     assert found.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
     assert found.row("a").share_of_total is None
     assert "model" not in found.books().closure
+
+
+def full(visit):
+    """Return a round that finds no memory on its third visit and after."""
+    if visit >= 2:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    return [CALL]
+
+
+def test_a_component_without_memory_does_not_end_the_run(gpu):
+    """GIVEN no memory for a component's third window THEN its first two stay, and the others are measured."""
+    found = measure(gpu, {**ROUNDS, "node:a": full})
+    assert found.rig.visits["node:a"] == 2  # the third one failed, and there was no fourth
+    row = found.row("a")
+    assert row.windows == 2
+    assert row.energy_mj == pytest.approx(CALL.energy_mj, rel=0.01)
+    assert "no memory left" in row.reasons
+    assert row.quality == "invalid"
+    assert found.row("b").quality == "A"
+
+
+def test_a_model_without_memory_ends_the_run(gpu):
+    """GIVEN no memory for the model itself THEN the error goes on to whoever can say what to do."""
+    with pytest.raises(torch.OutOfMemoryError):
+        measure(gpu, {**ROUNDS, "node:model": full})
 
 
 def test_what_launches_no_work_costs_nothing(gpu):
