@@ -105,3 +105,12 @@ def test_an_unknown_option_of_the_api_is_one_line():
     """GIVEN a keyword that no setting has THEN the error names the nearest one."""
     with pytest.raises(UsageError, match=r"no option is called 'passe': did you mean 'passes'"):
         RunSettings.of("tiny-gpt2", passe=3)
+
+
+def test_the_words_are_those_of_the_replay():
+    """The settings name the executions and layers without importing torch; replay knows the same ones."""
+    from energyscope.replay import replayer, subjects
+    from energyscope.stages import settings
+
+    assert settings.EXECUTIONS == replayer.EXECUTIONS
+    assert settings.LAYERS == subjects.LAYERS
