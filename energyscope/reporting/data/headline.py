@@ -60,8 +60,8 @@ def banners(run: Run) -> list[Banner]:
         found.append(
             Banner(
                 "TRIGGERED SAMPLING",
-                "Each component was read in passing, once in each pass, and never replayed: what is shorter than the "
-                "meter's tick has no energy.",
+                "Each component was read in passing, once in each pass, and never replayed: what is shorter than "
+                "the meter's tick has no energy.",
             )
         )
     found += [Banner("INCOMPLETE RUN", sentence) for sentence in unfinished(run.document).values()]
