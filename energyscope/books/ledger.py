@@ -16,6 +16,7 @@ from energyscope.books.measured import Measured, measure
 from energyscope.books.records import CLOCKS_APART, MODEL, POWER_CAP, beside_bystanders, windows
 from energyscope.metering.interval import grade
 from energyscope.runs.schema import EnergyRow
+from energyscope.unknown import quotient, times
 
 ROOT = "model"
 
@@ -124,14 +125,14 @@ def _figures(found: Measured | None, calls: float) -> dict[str, Any]:
             "naive_mj", "ticks", "windows", "passes",
         ))  # fmt: skip
     return {
-        "energy_mj": _times(found.energy.mean, calls),
-        "energy_ci_low_mj": _times(found.energy.low, calls),
-        "energy_ci_high_mj": _times(found.energy.high, calls),
-        "static_mj": _times(found.static.mean, calls),
-        "dynamic_mj": _times(found.dynamic.mean, calls),
-        "time_us": _times(found.time.mean, calls),
+        "energy_mj": times(found.energy.mean, calls),
+        "energy_ci_low_mj": times(found.energy.low, calls),
+        "energy_ci_high_mj": times(found.energy.high, calls),
+        "static_mj": times(found.static.mean, calls),
+        "dynamic_mj": times(found.dynamic.mean, calls),
+        "time_us": times(found.time.mean, calls),
         "power_w": found.power_w,
-        "naive_mj": _times(found.naive_mj, calls),
+        "naive_mj": times(found.naive_mj, calls),
         "ticks": found.ticks,
         "windows": found.energy.windows,
         "passes": found.passes,
@@ -168,11 +169,11 @@ def _quality(found: Measured | None, model: Measured | None) -> tuple[str, list[
 def _add_glue(row: EnergyRow, found: Measured | None) -> None:
     if found is None or row.calls is None:
         return
-    row.glue_mj = _times(found.energy.mean, row.calls)
-    row.glue_ci_low_mj = _times(found.energy.low, row.calls)
-    row.glue_ci_high_mj = _times(found.energy.high, row.calls)
-    row.glue_time_us = _times(found.time.mean, row.calls)
-    row.glue_static_mj = _times(found.static.mean, row.calls)
+    row.glue_mj = times(found.energy.mean, row.calls)
+    row.glue_ci_low_mj = times(found.energy.low, row.calls)
+    row.glue_ci_high_mj = times(found.energy.high, row.calls)
+    row.glue_time_us = times(found.time.mean, row.calls)
+    row.glue_static_mj = times(found.static.mean, row.calls)
 
 
 def _add_differential(row: EnergyRow, found: Entry | None, tree: Sequence[Entry]) -> None:
@@ -188,9 +189,9 @@ def relate(rows: Sequence[EnergyRow]) -> None:
     root = by_name[ROOT]
     for row in rows:
         parent = by_name.get(row.parent or "")
-        row.share_of_total = _ratio(row.energy_mj, root.energy_mj)
-        row.share_of_parent = _ratio(row.energy_mj, parent.energy_mj) if parent else None
-        share_of_time = _ratio(row.time_us, root.time_us)
+        row.share_of_total = quotient(row.energy_mj, root.energy_mj)
+        row.share_of_parent = quotient(row.energy_mj, parent.energy_mj) if parent else None
+        share_of_time = quotient(row.time_us, root.time_us)
         if share_of_time is not None and root.energy_mj is not None:
             row.proportional_mj = share_of_time * root.energy_mj
         inside = [child.energy_mj for child in rows if child.parent == row.component]
@@ -198,11 +199,3 @@ def relate(rows: Sequence[EnergyRow]) -> None:
         if inside and len(known) == len(inside) and row.energy_mj is not None:
             row.self_mj = row.energy_mj - sum(known)
             row.unexplained_mj = None if row.glue_mj is None else row.self_mj - row.glue_mj
-
-
-def _times(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else part / whole

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.metering.interval import Estimate, combine, spread
+from energyscope.unknown import mean
 
 Entry = Mapping[str, Any]
 
@@ -130,12 +131,6 @@ def any_bits(values: Iterable[int | None]) -> int | None:
     """Return the union of bit sets, None where none is known."""
     known = [value for value in values if value is not None]
     return functools.reduce(operator.or_, known) if known else None
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of what is known, None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 @dataclass(frozen=True)

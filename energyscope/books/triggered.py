@@ -13,10 +13,11 @@ from typing import Any
 
 from energyscope.books import records
 from energyscope.books.ledger import Books, relate
-from energyscope.books.measured import UNKNOWN, mean
+from energyscope.books.measured import UNKNOWN
 from energyscope.metering.interval import Estimate, combine, grade, spread
 from energyscope.metering.ticks import MAXIMUM_W
 from energyscope.runs.schema import EnergyRow
+from energyscope.unknown import mean, total
 
 Entry = Mapping[str, Any]
 
@@ -79,14 +80,14 @@ def take(reads: Sequence[Entry], ticks_s: Sequence[float | None]) -> Taken:
         for one in reads
     ]
     reasons = sorted({reason for call in judged for _, reason in call if reason})
-    devices = [_sum([energy for energy, _ in calls]) for calls in zip(*judged, strict=True)]
+    devices = [total([energy for energy, _ in calls]) for calls in zip(*judged, strict=True)]
     rises = [rise for one in reads for rise in one["rises_mj"]]
     return Taken(
-        energy_mj=_sum(devices),
+        energy_mj=total(devices),
         devices_mj=devices,
-        naive_mj=None if any(rise is not None and rise < 0 for rise in rises) else _sum(rises),
+        naive_mj=None if any(rise is not None and rise < 0 for rise in rises) else total(rises),
         time_us=sum(one["time_us"] for one in reads),
-        power_w=mean([_sum(one["power_w"]) for one in reads]),
+        power_w=mean([total(one["power_w"]) for one in reads]),
         short=any(reason.endswith(CANNOT_TELL) for reason in reasons),
         reason="; ".join(reasons) or None,
     )
@@ -169,8 +170,3 @@ def _quality(passes: Sequence[Taken], guard: Sequence[str]) -> tuple[str, list[s
         return "invalid", [*why, *power, SIMPLE]
     name, reasons = grade(energy.relative_half_width, energy.windows, guard)
     return name, [*reasons, *why, SIMPLE]
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None

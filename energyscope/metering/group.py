@@ -11,6 +11,7 @@ from typing import Any, Self
 from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.meter import Meter, Reading
 from energyscope.metering.ticks import Calls, mean_power
+from energyscope.unknown import mean, minus, total
 
 LOOK_BACK_S = 3.0  # ticks before a window that sharpen its grid
 
@@ -85,12 +86,12 @@ def together(windows: Sequence[Window]) -> Window:
     """Return the window of several devices as one: energy and power are sums, None if any is unknown."""
     if len(windows) == 1:
         return windows[0]
-    energy = _sum([window.energy_mj for window in windows])
+    energy = total([window.energy_mj for window in windows])
     return Window(
         energy_mj=energy,
-        time_us=_mean([window.time_us for window in windows]),
-        power_w=_sum([window.power_w for window in windows]),
-        naive_mj=_sum([window.naive_mj for window in windows]),
+        time_us=mean([window.time_us for window in windows]),
+        power_w=total([window.power_w for window in windows]),
+        naive_mj=total([window.naive_mj for window in windows]),
         ticks=sum(window.ticks for window in windows),
         calls=windows[0].calls,
         seconds=windows[0].seconds,
@@ -104,7 +105,7 @@ def less(both: Window, rest: Window) -> Window:
 
     Beside it stands a pause, or the restoring of its inputs. Energy and time are None where nothing is left.
     """
-    energy, time_us = _minus(both.energy_mj, rest.energy_mj), _minus(both.time_us, rest.time_us)
+    energy, time_us = minus(both.energy_mj, rest.energy_mj), minus(both.time_us, rest.time_us)
     spoilt = any(left is not None and left <= 0 for left in (energy, time_us))
     if spoilt:
         energy = time_us = None
@@ -128,23 +129,9 @@ def _difference_share(both: Window, rest: Window, energy_mj: float | None) -> fl
     return math.hypot(*parts) / abs(energy_mj)
 
 
-def _minus(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a - b
-
-
 def _joint_share(windows: Sequence[Window], energy_mj: float | None) -> float | None:
     """Return the relative deviation of a sum: the devices' counters tick independently."""
     if not energy_mj:
         return None
     parts = [(window.timing_share or 0.0) * (window.energy_mj or 0.0) for window in windows]
     return math.hypot(*parts) / energy_mj
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

@@ -35,6 +35,7 @@ from energyscope.replay.capture import capture, forward_inputs
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.profile import ProfileSettings, described_tree, present
 from energyscope.stages.session import IDLE_S, SETTLE_S, STAGE, Journal
+from energyscope.unknown import minus, times, total
 
 if TYPE_CHECKING:
     from energyscope.workloads import Workload
@@ -162,8 +163,8 @@ def reads_around(
         found.append({
             "component": name,
             "time_us": (end_s - begin_s) * 1e6,
-            "rises_mj": [_less(b.energy_mj, a.energy_mj) for a, b in zip(first, last, strict=True)],
-            "power_w": [_mean(a.power_w, b.power_w) for a, b in zip(first, last, strict=True)],
+            "rises_mj": [minus(b.energy_mj, a.energy_mj) for a, b in zip(first, last, strict=True)],
+            "power_w": [times(total([a.power_w, b.power_w]), 0.5) for a, b in zip(first, last, strict=True)],
         })  # fmt: skip
 
     with _hooked(components, before, after):
@@ -187,11 +188,3 @@ def _hooked(
 def _hooks(name: str, before: Callable[[str], None], after: Callable[[str], None]) -> tuple[Any, Any]:
     """Return PyTorch's two kinds of hooks; neither changes what the component is given or returns."""
     return lambda *_: before(name), lambda *_: after(name)
-
-
-def _less(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a - b
-
-
-def _mean(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else (a + b) / 2
