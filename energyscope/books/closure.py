@@ -91,8 +91,8 @@ def _closure(sources: Sources, parents: Sequence[Entry], inside: Sequence[Entry]
     for quantity in QUANTITIES:
         ratio = quotient(total(parts, quantity), total(sources.terms(parents), quantity))
         found[quantity] = ratio.value if ratio else None
-        found[f"{quantity}_low"] = ratio.value - ratio.half if ratio and ratio.half is not None else None
-        found[f"{quantity}_high"] = ratio.value + ratio.half if ratio and ratio.half is not None else None
+        found[f"{quantity}_low"] = ratio.low if ratio else None
+        found[f"{quantity}_high"] = ratio.high if ratio else None
     if found["energy"] is None:
         return None
     return {**found, "with_glue": with_glue, "state": state(found, sources.header["execution"])}
@@ -137,17 +137,27 @@ def differentials(sources: Sources) -> dict[str, Any]:
             continue
         kind = subject["key"].partition(":")[2]
         lost = total([model, Term(subject["key"], -1.0, sources.measured.get(subject["key"]))], "energy")
-        members = set(subject["members"])
-        replayed = total(sources.terms([one for one in tree if one["name"] in members]), "energy")
+        replayed = total(sources.terms(outermost(tree, kind)), "energy")
         ratio = quotient(replayed, lost)
         if lost is not None:
             found[kind] = {
                 "energy_mj": lost.value,
-                "low": None if lost.half is None else lost.value - lost.half,
-                "high": None if lost.half is None else lost.value + lost.half,
+                "low": lost.low,
+                "high": lost.high,
                 "replayed_mj": replayed.value if replayed else None,
                 "ratio": ratio.value if ratio else None,
-                "ratio_low": ratio.value - ratio.half if ratio and ratio.half is not None else None,
-                "ratio_high": ratio.value + ratio.half if ratio and ratio.half is not None else None,
+                "ratio_low": ratio.low if ratio else None,
+                "ratio_high": ratio.high if ratio else None,
             }
     return found
+
+
+def outermost(tree: Sequence[Entry], kind: str) -> list[Entry]:
+    """Return a kind's components but those inside of another one of the kind, which holds their joules already."""
+    by_name = {one["name"]: one for one in tree}
+
+    def inside(component: Entry) -> bool:
+        parent = by_name.get(component["parent"] or "")
+        return parent is not None and (parent["kind"] == kind or inside(parent))
+
+    return [one for one in tree if one["kind"] == kind and not inside(one)]

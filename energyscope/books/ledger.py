@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from energyscope.books.closure import Sources, closures, differentials
+from energyscope.books.closure import Sources, closures, differentials, outermost
 from energyscope.books.measured import Measured, measure
 from energyscope.books.records import CLOCKS_APART, MODEL, POWER_CAP, beside_bystanders, windows
 from energyscope.metering.interval import grade
 from energyscope.runs.schema import EnergyRow
-from energyscope.unknown import quotient, times
+from energyscope.unknown import minus, quotient, times, total
 
 ROOT = "model"
 
@@ -177,10 +177,13 @@ def _add_glue(row: EnergyRow, found: Measured | None) -> None:
 
 
 def _add_differential(row: EnergyRow, found: Entry | None, tree: Sequence[Entry]) -> None:
-    """Give each component its share, by calls, of what the model saves without its kind: a kind's mean."""
-    calls = sum(one["calls"] for one in tree if one["kind"] == row.kind)
-    if found is not None and row.calls and calls:
-        row.differential_mj = found["energy_mj"] * row.calls / calls
+    """Give each component its share, by calls, of what the model saves without its kind: a kind's mean.
+
+    None for a component inside of another one of its kind, which holds its joules.
+    """
+    sharing = {one["name"]: one["calls"] for one in outermost(tree, row.kind)}
+    if found is not None and sharing.get(row.component):
+        row.differential_mj = found["energy_mj"] * sharing[row.component] / sum(sharing.values())
 
 
 def relate(rows: Sequence[EnergyRow]) -> None:
@@ -195,7 +198,6 @@ def relate(rows: Sequence[EnergyRow]) -> None:
         if share_of_time is not None and root.energy_mj is not None:
             row.proportional_mj = share_of_time * root.energy_mj
         inside = [child.energy_mj for child in rows if child.parent == row.component]
-        known = [energy for energy in inside if energy is not None]
-        if inside and len(known) == len(inside) and row.energy_mj is not None:
-            row.self_mj = row.energy_mj - sum(known)
-            row.unexplained_mj = None if row.glue_mj is None else row.self_mj - row.glue_mj
+        if inside:
+            row.self_mj = minus(row.energy_mj, total(inside))
+            row.unexplained_mj = minus(row.self_mj, row.glue_mj)

@@ -149,6 +149,14 @@ class Total:
     value: float
     half: float | None
 
+    @property
+    def low(self) -> float | None:
+        return None if self.half is None else self.value - self.half
+
+    @property
+    def high(self) -> float | None:
+        return None if self.half is None else self.value + self.half
+
 
 def total(terms: Sequence[Term], quantity: str) -> Total | None:
     """Add up a quantity (``energy``, ``static``, ``dynamic`` or ``time``) over terms; None if one is unknown.

@@ -56,9 +56,7 @@ class MeterGroup:
 
     def idle_w(self, begin_s: float, end_s: float) -> float | None:
         """Return the devices' mean power together (W) between two times (s); None if one is unknown."""
-        powers = [mean_power(meter.ticks(begin_s, end_s), begin_s, end_s) for meter in self.meters]
-        known = [power for power in powers if power is not None]
-        return sum(known) if len(known) == len(powers) else None
+        return total([mean_power(meter.ticks(begin_s, end_s), begin_s, end_s) for meter in self.meters])
 
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
         """Return every device's state at its ticks, with the device's name."""

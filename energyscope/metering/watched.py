@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from types import TracebackType
@@ -24,7 +25,7 @@ FIRST_TICKS_TIMEOUT_S = 15.0
 Record = dict[str, Any]
 
 
-class WatchedMeter:
+class WatchedMeter(ABC):
     """A meter over a watching process; it is a context manager, and keeps every record it got.
 
     ``choice`` says why this meter was taken; ``notes`` what a reader of its joules must know.
@@ -61,10 +62,11 @@ class WatchedMeter:
                 break
         self._check_first_ticks()
 
+    @abstractmethod
     def _check_first_ticks(self) -> None:
         """Look at the first second of ticks: refuse, or learn from them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prove(self) -> str:
         """Return a sentence on why this meter can be used here, before it is started.
 
@@ -72,7 +74,6 @@ class WatchedMeter:
             MeterError: it cannot.
 
         """
-        raise NotImplementedError
 
     def _drain(self) -> None:
         for record in self._watcher.drain():

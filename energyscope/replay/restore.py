@@ -21,10 +21,8 @@ class Restored:
 
     def __init__(self, capture: Capture) -> None:
         self.args, self.kwargs = cloned(capture.args), cloned(capture.kwargs)
-        working, originals = (
-            list(tensors_in((self.args, self.kwargs))),
-            list(tensors_in((capture.args, capture.kwargs))),
-        )
+        working = list(tensors_in((self.args, self.kwargs)))
+        originals = list(tensors_in((capture.args, capture.kwargs)))
         self._pairs = [(working[position], originals[position]) for position in capture.altered]
 
     def restore(self) -> None:

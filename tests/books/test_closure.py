@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.books.closure import Sources, closures, differentials, quotient, state
+from energyscope.books.closure import Sources, closures, differentials, outermost, quotient, state
 from energyscope.books.measured import Measured, Total
 from energyscope.metering.interval import Estimate
 
@@ -238,3 +238,14 @@ def test_a_kind_that_was_not_replayed_has_a_differential_but_no_ratio():
     found = differentials(sources({"node:h.1.mlp": None}))["mlp"]
     assert found["energy_mj"] == pytest.approx(60.0)
     assert (found["replayed_mj"], found["ratio"], found["ratio_low"]) == (None, None, None)
+
+
+def test_what_lies_inside_its_own_kind_is_not_counted_twice():
+    """GIVEN an embedding inside of an embedding THEN the replayed sum is the outer one's, which holds both."""
+    tree = [*TREE, component("wte.words", "embedding", "sub-component", "wte")]
+    names = ("wte", "wte.words")
+    subjects = [*SUBJECTS, subject("node:wte.words"), subject("without:embedding", *names)]
+    changes = {"node:wte.words": (4.0, 0.1), "without:embedding": (94.0, 1.0)}
+    found = differentials(sources(changes, tree=tree, subjects=subjects))["embedding"]
+    assert (found["energy_mj"], found["replayed_mj"]) == (6.0, 6.0)
+    assert [one["name"] for one in outermost(tree, "embedding")] == ["wte"]
