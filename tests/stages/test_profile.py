@@ -146,13 +146,16 @@ def test_the_header_says_what_is_needed_to_close_the_books(measured):
 
 
 def test_each_kind_has_its_differential(measured):
-    """What the model saves without a kind is in the books, and shared among the kind's rows."""
+    """What the model saves without a kind is shared among the kind's rows, but those inside of their own kind."""
     books = measured[0]
     kinds = {row.kind for row in books.rows} - {"model"}
     assert set(books.differential) == kinds
+    kind_of = {row.component: row.kind for row in books.rows}
     for kind in kinds:
-        shared = [row.differential_mj for row in books.rows if row.kind == kind]
-        assert sum(shared) == pytest.approx(books.differential[kind]["energy_mj"])
+        rows = [row for row in books.rows if row.kind == kind]
+        shared = {row.component: row.differential_mj for row in rows if kind_of.get(row.parent) != kind}
+        assert sum(shared.values()) == pytest.approx(books.differential[kind]["energy_mj"])
+        assert all(row.differential_mj is None for row in rows if row.component not in shared)
 
 
 def test_a_sample_of_the_layers_stands_in_for_the_others(tmp_path):
