@@ -18,8 +18,10 @@ from energyscope.adapters import Task
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.impact import metrics
-from energyscope.impact.ablations import METHODS, Change, Effect, Mean, MeanGatherer, ablated, change_for
+from energyscope.impact.ablations import METHODS, Change, ablated, change_for
+from energyscope.impact.means import Mean, MeanGatherer
 from energyscope.impact.metrics import Estimate, Outcomes
+from energyscope.impact.outputs import Effect
 from energyscope.impact.predictions import Reference, attention_mask, checksum
 from energyscope.runs.schema import ImpactRow
 

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from energyscope.impact.predictions import checksum, compared_positions, per_example, score
+from energyscope.impact.predictions import checksum, compared_positions
+from energyscope.impact.scores import per_example, score
 
 
 def logits_of(*rows: list[float]) -> torch.Tensor:

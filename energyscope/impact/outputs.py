@@ -1,0 +1,145 @@
+"""What a component puts out: its features by position, and how far a change changed them.
+
+Where a module returns several things, the first tensor counts.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from energyscope.functions import FunctionCall
+
+NOT_CALLED = "it was not called in the forward pass"
+
+
+@dataclass
+class Effect:
+    """How far an ablation changed the component's own output, added up over all batches.
+
+    For a module that is called several times, the original output of a later call is what the module made
+    of inputs that the earlier ones had changed.
+    """
+
+    calls: int = 0
+    problem: str | None = None
+    _difference: Tensor | None = field(default=None, repr=False)
+    _original: Tensor | None = field(default=None, repr=False)
+    _resolution: float = 0.0
+
+    def add(self, original: Tensor, changed: Tensor, weights: Tensor) -> None:
+        """Count one call; ``weights`` says how often each position counts (see `position_weights`)."""
+        self.calls += 1
+        self._resolution = max(self._resolution, torch.finfo(original.dtype).eps)
+        difference = _weighted_square(original.float() - changed.float(), weights)
+        square = _weighted_square(original.float(), weights)
+        self._difference = difference if self._difference is None else self._difference + difference
+        self._original = square if self._original is None else self._original + square
+
+    @property
+    def relative_change(self) -> float | None:
+        """||changed - original|| / ||original|| over the data, padding left out; None where it is undefined."""
+        if self._difference is None or self._original is None:
+            return None
+        difference, original = float(self._difference), float(self._original)
+        if difference == 0:
+            return 0.0
+        ratio = (difference / original) ** 0.5 if original > 0 else float("inf")
+        return ratio if ratio < float("inf") else None
+
+    def why_invalid(self) -> str | None:
+        """Return why this ablation proves nothing, or None where it did change the output."""
+        if self.problem:
+            return self.problem
+        if not self.calls:
+            return NOT_CALLED
+        change = self.relative_change
+        if change is None:
+            return "the component's output was not finite, or was zero where its replacement is not"
+        if change == 0:
+            return "the ablation did not change the component's output"
+        if change <= self._resolution:
+            return f"the ablation changed the component's output by rounding only (relative change {change:.1e})"
+        return None
+
+
+def positions_first(module: nn.Module, tensor: Tensor) -> Tensor:
+    """Return a component's output as (B, S, ..., features).
+
+    An attention core puts out (B, heads, S, D): a feature is one of D of one of the heads, (B, S, heads * D).
+    """
+    if isinstance(module, FunctionCall) and tensor.dim() == 4:
+        return tensor.transpose(1, 2).flatten(2)
+    return tensor
+
+
+def as_returned(module: nn.Module, changed: Tensor, original: Tensor) -> Tensor:
+    """Undo `positions_first`: give a changed output the shape of the original."""
+    if isinstance(module, FunctionCall) and original.dim() == 4:
+        return changed.reshape(original.transpose(1, 2).shape).transpose(1, 2)
+    return changed
+
+
+def position_weights(tensor: Tensor, mask: Tensor) -> Tensor:
+    """Return how often each position of an output counts, with as many dimensions as it (the last is 1).
+
+    Outputs of shape (B, S, ...) and (B * S, features) count where ``mask`` (B, S) has no padding; an output
+    (1, S, ...) that serves all examples counts at each position as often as examples have one there; all
+    others, such as a pooled (B, features), count fully.
+    """
+    batch, length = mask.shape
+    lead = tuple(tensor.shape[:-1])
+    numbers = mask.to(tensor.device, torch.float32)
+    if lead[:2] == (batch, length):
+        weights = numbers
+    elif lead[:2] == (1, length):
+        weights = numbers.sum(0, keepdim=True)
+    elif lead == (batch * length,):
+        weights = numbers.flatten()
+    else:
+        weights = torch.ones(lead[:1], device=tensor.device)
+    return weights.reshape(weights.shape + (1,) * (tensor.dim() - weights.dim()))
+
+
+def first_tensor(output: Any) -> Tensor | None:
+    """Return a module's output if it is a tensor, else the first tensor in the tuple, list or mapping."""
+    return next((item for item in _items(output) if isinstance(item, Tensor)), None)
+
+
+def with_first_tensor(output: Any, changed: Tensor) -> Any:
+    """Return the output with its first tensor exchanged; the container keeps its type and its other items."""
+    if isinstance(output, Tensor):
+        return changed
+    if isinstance(output, Mapping):
+        copied: Any = copy.copy(output)
+        copied[next(key for key, item in output.items() if isinstance(item, Tensor))] = changed
+        return copied
+    place = next(index for index, item in enumerate(output) if isinstance(item, Tensor))
+    items = [changed if index == place else item for index, item in enumerate(output)]
+    return type(output)(*items) if hasattr(output, "_fields") else type(output)(items)
+
+
+def _items(output: Any) -> Iterable[Any]:
+    if isinstance(output, Mapping):
+        return output.values()
+    return output if isinstance(output, tuple | list) else (output,)
+
+
+def unsuitable(tensor: Tensor | None) -> str:
+    if tensor is None:
+        return "its output holds no tensor"
+    return f"its output, {tensor.dtype} of {tensor.dim()} dimensions, has no features to change"
+
+
+def weighted(values: Tensor, weights: Tensor) -> Tensor:
+    # not a plain product: attention may leave NaN at padded positions, and NaN times 0 is NaN
+    return torch.where(weights > 0, values * weights, 0.0)
+
+
+def _weighted_square(values: Tensor, weights: Tensor) -> Tensor:
+    return weighted(values.square(), weights).sum(dtype=torch.float64)
