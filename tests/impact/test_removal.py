@@ -9,7 +9,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from energyscope.adapters import SDPA
 from energyscope.functions import FunctionCall
-from energyscope.impact.ablations import ablated, change_for, replace_by, zero
+from energyscope.impact.removal import Removal, removal, replace_by, zero
 from energyscope.impact.means import Mean, MeanGatherer
 from energyscope.impact.outputs import Effect, first_tensor, position_weights, with_first_tensor
 
@@ -31,7 +31,7 @@ class Returning(nn.Module):
 
 def effect_of(values: Tensor, change: Any, mask: Tensor) -> tuple[Tensor, Effect]:
     module, effect = Returning(), Effect()
-    with ablated(module, change, mask, effect):
+    with Removal(module, change).applied(mask, effect):
         output = module(values)
     return output, effect
 
@@ -77,7 +77,7 @@ def test_relative_change_of_mean_ablation() -> None:
 def test_hooks_are_removed_after_errors(error: type[BaseException]) -> None:
     """GIVEN an error or Ctrl-C within the context, THEN no hook is left and the module is as before."""
     module = Returning()
-    with pytest.raises(error), ablated(module, zero, MASK, Effect()):
+    with pytest.raises(error), Removal(module, zero).applied(MASK, Effect()):
         raise error
     gatherer = MeanGatherer({"it": module})
     with pytest.raises(error), gatherer.listening(MASK):
@@ -117,7 +117,7 @@ def test_model_output_changes_its_attribute_too() -> None:
 def test_every_call_of_a_shared_module_is_changed() -> None:
     """GIVEN a module that is called twice in a pass, THEN both calls are changed and counted."""
     module, effect = nn.Linear(2, 2), Effect()
-    with ablated(module, zero, torch.ones(1, 3), effect), torch.no_grad():
+    with Removal(module, zero).applied(torch.ones(1, 3), effect), torch.no_grad():
         module(module(torch.ones(1, 3, 2)) + 1)
     assert effect.calls == 2
     assert effect.relative_change == 1.0
@@ -149,7 +149,7 @@ def test_uncalled_module_is_invalid_for_both_methods() -> None:
     """GIVEN a module that no pass calls, THEN neither method applies, and the reason says so."""
     mean = MeanGatherer({"it": Returning()}).means["it"]
     for method in ("zero", "mean"):
-        assert "not called" in str(change_for(method, mean))
+        assert "not called" in str(removal(Returning(), method, mean))
 
 
 @pytest.mark.parametrize("output", [torch.ones(2, 3, 2, dtype=torch.long), None, "text"])
@@ -157,10 +157,10 @@ def test_outputs_without_features_are_left_alone(output: Any) -> None:
     """GIVEN integers or no tensor, THEN the output passes unchanged and the reason is kept for both methods."""
     module, effect = Returning(), Effect()
     gatherer = MeanGatherer({"it": module})
-    with gatherer.listening(MASK), ablated(module, zero, MASK, effect):
+    with gatherer.listening(MASK), Removal(module, zero).applied(MASK, effect):
         assert module(output) is output
     assert effect.why_invalid() is not None
-    assert isinstance(change_for("zero", gatherer.means["it"]), str)
+    assert isinstance(removal(module, "zero", gatherer.means["it"]), str)
 
 
 def test_features_that_vary_have_no_mean() -> None:
@@ -168,8 +168,10 @@ def test_features_that_vary_have_no_mean() -> None:
     mean = Mean()
     for features in (2, 3):
         mean.add(torch.ones(1, 2, features), torch.ones(1, 2, 1))
-    assert change_for("zero", mean) is zero
-    assert "number of features" in str(change_for("mean", mean))
+    zeroing = removal(Returning(), "zero", mean)
+    assert isinstance(zeroing, Removal)
+    assert zeroing.change is zero
+    assert "number of features" in str(removal(Returning(), "mean", mean))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_positions_count_by_the_shape_of_the_output(shape: tuple[int, ...], expe
 
 def test_mean_replacement_may_be_changed_in_place() -> None:
     """GIVEN a model that adds to the output in place, THEN one position's sum does not reach another's."""
-    changed = replace_by(torch.tensor([1.0, 2.0]))(torch.zeros(2, 3, 2))
+    changed = replace_by(torch.tensor([1.0, 2.0]))(torch.zeros(2, 3, 2), MASK)
     changed[0, 0] += 5
     assert changed[1, 2].tolist() == [1.0, 2.0]
 
@@ -210,7 +212,7 @@ def core_states() -> Tensor:
 def test_a_functions_calls_are_ablated() -> None:
     """GIVEN the attention core WHEN it is zeroed THEN its caller gets zeros, and another caller what it should."""
     attention, other, effect = Attention(), Attention(), Effect()
-    with ablated(FunctionCall(SDPA, attention), zero, CORE_MASK, effect):
+    with Removal(FunctionCall(SDPA, attention), zero).applied(CORE_MASK, effect):
         assert not attention(core_states()).any()
         assert other(core_states()).any()
     assert attention(core_states()).any()
@@ -228,7 +230,7 @@ def test_every_head_of_a_core_has_means_of_its_own() -> None:
     assert vector is not None
     real = torch.stack([output[0, :, 0], output[0, :, 1], output[1, :, 0]])  # (positions, heads, D)
     torch.testing.assert_close(vector, real.double().mean(0).flatten())
-    with ablated(call, replace_by(vector), CORE_MASK, Effect()):
+    with Removal(call, replace_by(vector)).applied(CORE_MASK, Effect()):
         changed = attention(states)
     expected = vector.float().reshape(2, 1, 3).expand(2, 2, 2, 3)
     torch.testing.assert_close(changed, expected)
@@ -237,12 +239,12 @@ def test_every_head_of_a_core_has_means_of_its_own() -> None:
 def test_padded_positions_of_a_core_do_not_count() -> None:
     """GIVEN a change at a padded position only THEN the core's output counts as unchanged."""
 
-    def change(features: Tensor) -> Tensor:
+    def change(features: Tensor, _mask: Tensor) -> Tensor:
         changed = features.clone()
         changed[1, 1] += 5
         return changed
 
     attention, effect = Attention(), Effect()
-    with ablated(FunctionCall(SDPA, attention), change, CORE_MASK, effect):
+    with Removal(FunctionCall(SDPA, attention), change).applied(CORE_MASK, effect):
         attention(core_states())
     assert effect.relative_change == 0.0

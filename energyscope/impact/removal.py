@@ -1,0 +1,133 @@
+"""Removal: put something else in the place of what a component puts out, and prove that it changed.
+
+- ``zero``: zeros.
+- ``mean``: the component's mean output over the data (see `energyscope.impact.means`).
+- ``resample``: what the component puts out for another example, the next one in the batch; batches hold
+  examples of about the same length.
+- ``skip``: the component's own input, which for a layer is to leave it out (block influence).
+
+It is done by forward hooks that are always removed. Where a module returns several things, the first tensor is
+changed. A module that is called several times in a pass is changed at every call. Of a function that a module
+calls (`energyscope.functions`), the calls by that module are changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from energyscope.functions import routed
+from energyscope.impact.means import Mean
+from energyscope.impact.outputs import (
+    Effect,
+    as_returned,
+    first_tensor,
+    position_weights,
+    positions_first,
+    unsuitable,
+    with_first_tensor,
+)
+
+REMOVALS = ("zero", "mean", "resample", "skip")
+
+Change = Callable[[Tensor, Tensor], Tensor]  # features (B, S, F) and their padding mask (B, S) to other features
+
+
+@dataclass(frozen=True)
+class Removal:
+    """One way to remove one component, or its features from one number up to another, such as a head's."""
+
+    module: nn.Module
+    change: Change | None  # None: its own input
+    features: tuple[int, int] | None = None
+
+    @contextmanager
+    def applied(self, mask: Tensor, effect: Effect) -> Iterator[None]:
+        """Change the module's output as long as the context lasts; the hook is removed however it ends.
+
+        ``mask`` (B, S) says which positions are no padding; ``effect`` records how far the output changed.
+        An output without a tensor of floating-point numbers is left alone, and the effect says so.
+        """
+
+        def hook(_module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+            return self._changed((*args, *kwargs.values()), output, mask, effect)
+
+        with routed([self.module]):
+            handle = self.module.register_forward_hook(hook, with_kwargs=True)
+            try:
+                yield
+            finally:
+                handle.remove()
+
+    def _changed(self, inputs: Any, output: Any, mask: Tensor, effect: Effect) -> Any:
+        original = first_tensor(output)
+        if original is None or not original.is_floating_point():
+            effect.problem = unsuitable(original)
+            return output
+        features = positions_first(self.module, original)
+        changed = self._by_input(inputs, features) if self.change is None else self._by_change(features, mask)
+        if changed is None:
+            effect.problem = "none of its inputs has the shape of its output, so that it cannot be skipped"
+            return output
+        weights = position_weights(features, mask)
+        own = slice(*(self.features or (None,)))
+        effect.add(features[..., own], changed[..., own], weights)
+        return with_first_tensor(output, as_returned(self.module, changed, original))
+
+    def _by_change(self, features: Tensor, mask: Tensor) -> Tensor:
+        assert self.change is not None  # noqa: S101  said by the caller
+        if self.features is None:
+            return self.change(features, mask)
+        own = slice(*self.features)
+        changed = features.clone()
+        changed[..., own] = self.change(features, mask)[..., own]
+        return changed
+
+    @staticmethod
+    def _by_input(inputs: Any, features: Tensor) -> Tensor | None:
+        given = first_tensor(inputs)
+        if given is None or given.shape != features.shape:
+            return None
+        return given.to(features.dtype).clone()
+
+
+def zero(features: Tensor, _mask: Tensor) -> Tensor:
+    """Put zeros in the place of an output."""
+    return torch.zeros_like(features)
+
+
+def resample(features: Tensor, mask: Tensor) -> Tensor:
+    """Put every example's output in the place of the next one's in the batch, positions as they are."""
+    batch, length = mask.shape
+    if features.shape[0] == batch * length and batch > 1:  # positions of all examples in one dimension
+        return features.reshape(batch, length, *features.shape[1:]).roll(1, 0).flatten(0, 1)
+    return features.roll(1, 0)
+
+
+def replace_by(mean: Tensor) -> Change:
+    """Put one feature vector, (features,), in the place of the output at every position."""
+
+    def change(features: Tensor, _mask: Tensor) -> Tensor:
+        # a copy of its own for every position: a model may add to the output in place
+        return mean.to(features.device, features.dtype).expand_as(features).clone()
+
+    return change
+
+
+def removal(module: nn.Module, method: str, mean: Mean, features: tuple[int, int] | None = None) -> Removal | str:
+    """Return how a method removes a component, or why it cannot.
+
+    ``mean`` was gathered over the data, so that it also knows whether the component was called at all.
+    """
+    vector = mean.vector()
+    if not mean.calls:
+        return str(mean.problem)
+    if method == "mean":
+        return str(mean.problem) if vector is None else Removal(module, replace_by(vector), features)
+    changes: dict[str, Change | None] = {"zero": zero, "resample": resample, "skip": None}
+    return Removal(module, changes[method], features)
