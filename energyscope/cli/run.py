@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.impact.methods import DEFAULT_METHODS
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -81,7 +82,26 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         float | None, Option(help="Seconds of windows of one component at most [default: the meter's].")
     ] = None,
     window: Annotated[float | None, Option(help="Seconds of a replay window [default: the meter's].")] = None,
-    methods: Annotated[str, Option(help="Ablations: zero, mean.")] = "zero,mean",
+    methods: Annotated[
+        str,
+        Option(
+            help="What is done to each component. Removal: zero, mean, resample (another example's), skip (layers "
+            "only). Quantization, simulated: int8, int8-tensor, int4, fp8, nf4, with activations int8-wa, fp8-wa; "
+            "by bitsandbytes: bnb-int8, bnb-nf4."
+        ),
+    ] = ",".join(DEFAULT_METHODS),
+    joint: Annotated[
+        str, Option(help="Removed together as well: kinds (in all layers), pairs (of layers), all, or off.")
+    ] = "kinds",
+    heads: Annotated[
+        str, Option(help="Attention heads removed as well: each, kv (those that share keys and values), or off.")
+    ] = "off",
+    adaptive: Annotated[
+        bool, Option("--adaptive", help="No more examples for a component whose rank is clear.")
+    ] = False,
+    predict: Annotated[
+        bool, Option("--predict/--no-predict", help="Predict impact from gradients and weights as well.")
+    ] = True,
     stages: Annotated[str, Option(help="Stages to do.")] = "profile,ablate,correlate,report",
     batch_size: Annotated[int, Option(help="Sequences in a forward pass.")] = 1,
     sequence_length: Annotated[
@@ -92,6 +112,9 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     text_column: Annotated[str, Option(help="Its column of texts.")] = "text",
     label_column: Annotated[str, Option(help="Its column of labels.")] = "label",
     max_examples: Annotated[int | None, Option(help="Examples to judge on [default: all].")] = None,
+    stride: Annotated[
+        int | None, Option(help="Tokens from one window of running text to the next [default: half a window].")
+    ] = None,
     seed: Annotated[int, Option(help="Of random weights, tokens, order and resampling.")] = 0,
     trust_remote_code: Annotated[
         bool, Option("--trust-remote-code", help="Run the model's own Python code.")
@@ -109,7 +132,8 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         "whole_gpu": whole_gpu, "meter": meter, "watts": watts, "sample_interval_s": sample_interval,
         "passes": passes, "target_interval": target_interval, "component_budget_s": component_budget,
         "window_s": window,
-        "methods": _words(methods), "stages": _words(stages), "batch_size": batch_size,
+        "methods": _words(methods), "joint": joint, "heads": heads, "adaptive": adaptive, "predict": predict,
+        "stride": stride, "stages": _words(stages), "batch_size": batch_size,
         "sequence_length": sequence_length, "data": data, "text_column": text_column,
         "label_column": label_column, "max_examples": max_examples, "seed": seed,
         "trust_remote_code": trust_remote_code, "name": name, "root": root,

@@ -14,10 +14,14 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from energyscope.errors import UsageError
+
 Floats = npt.NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 
 RESAMPLES = 2000
+NEEDS_LABELS = frozenset({"accuracy_difference", "loss_difference", "perplexity_difference"})
+NO_LABELS = "the data have no labels"
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,9 @@ class Outcomes:
     ``reference_nll`` are negative log likelihoods in nats, summed over its predictions (NaN without
     targets); ``predictions`` counts them (tokens for next-token models, 1 for classification);
     ``correct`` and ``reference_correct`` count the right ones; ``agreement`` is the share whose most
-    likely answer stayed the same.
+    likely answer stayed the same. ``js`` is the Jensen-Shannon divergence in nats (0 to ln 2), ``margin`` and
+    ``reference_margin`` the target's logit minus the largest other logit (without targets: the logit of the
+    original's most likely class), each the mean over the example's predictions.
     """
 
     kl: Floats
@@ -38,6 +44,9 @@ class Outcomes:
     correct: Floats
     reference_correct: Floats
     agreement: Floats
+    js: Floats
+    margin: Floats
+    reference_margin: Floats
 
     def __len__(self) -> int:
         return len(self.kl)
@@ -47,11 +56,39 @@ class Outcomes:
         """Join the outcomes of several batches, in order."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
+    @classmethod
+    def unseen(cls, count: int) -> Outcomes:
+        """Return ``count`` examples that were not looked at: they keep the place of the others, all NaN."""
+        return cls(*[np.full(count, np.nan)] * len(fields(cls)))
+
+    def seen(self) -> npt.NDArray[np.bool_]:
+        """Return which examples were looked at, (examples,)."""
+        return np.isfinite(self.predictions)
+
+    def subset(self, chosen: npt.NDArray[np.bool_]) -> Outcomes:
+        """Return the chosen examples, in order."""
+        return self if chosen.all() else Outcomes(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def labelled(self) -> bool:
+        """Return whether every prediction had a target."""
+        return not bool(np.isnan(self.reference_nll[self.seen()]).any())
+
     def non_finite(self) -> int:
         """Return for how many examples the changed outputs cannot be compared (NaN or infinite)."""
         bad = ~np.isfinite(self.kl)
         bad |= ~np.isfinite(self.nll) & np.isfinite(self.reference_nll)
-        return int(bad.sum())
+        return int((bad & self.seen()).sum())
+
+
+_BY_EXAMPLE: dict[str, Callable[[Outcomes], Floats]] = {
+    "kl": lambda found: found.kl,
+    "js": lambda found: found.js,
+    "loss_difference": lambda found: (found.nll - found.reference_nll) / found.predictions,
+    "logit_difference": lambda found: found.margin - found.reference_margin,
+    "accuracy_difference": lambda found: (found.correct - found.reference_correct) / found.predictions,
+    "top1_agreement": lambda found: found.agreement,
+}
+METRICS = (*_BY_EXAMPLE, "perplexity_difference")
 
 
 @dataclass(frozen=True)
@@ -102,32 +139,87 @@ def bootstrap(statistic: Statistic, count: int, seed: int = 0, resamples: int = 
     return Estimate(value, *percentile_interval(draws))
 
 
+def statistic(metric: str, outcomes: Outcomes) -> Statistic | None:
+    """Return how a metric is computed from weights of the examples, or None where it needs labels.
+
+    Raises:
+        UsageError: there is no such metric.
+
+    """
+    _check(metric)
+    if metric in NEEDS_LABELS and not outcomes.labelled():
+        return None
+    if metric == "perplexity_difference":
+        return _perplexity_difference(outcomes)
+    if metric == "loss_difference":
+        return lambda weights: (
+            (weights @ (outcomes.nll - outcomes.reference_nll)) / (weights @ outcomes.predictions)
+        )
+    return _mean_of(_BY_EXAMPLE[metric](outcomes))
+
+
+def estimate(metric: str, outcomes: Outcomes, seed: int = 0) -> Estimate:
+    """Return a metric's value over the examples that were looked at, with its interval.
+
+    Raises:
+        UsageError: there is no such metric.
+
+    """
+    outcomes = outcomes.subset(outcomes.seen())
+    found = statistic(metric, outcomes)
+    return Estimate(None, reason=NO_LABELS) if found is None else bootstrap(found, len(outcomes), seed)
+
+
 def mean_kl(outcomes: Outcomes, seed: int = 0) -> Estimate:
     """KL(original || changed) in nats, the mean over examples."""
-    return bootstrap(_mean_of(outcomes.kl), len(outcomes), seed)
+    return estimate("kl", outcomes, seed)
+
+
+def mean_js(outcomes: Outcomes, seed: int = 0) -> Estimate:
+    """Jensen-Shannon divergence of the outputs in nats, 0 to ln 2 (Lin 1991), the mean over examples."""
+    return estimate("js", outcomes, seed)
 
 
 def top1_agreement(outcomes: Outcomes, seed: int = 0) -> Estimate:
     """Share of predictions whose most likely answer stayed the same, the mean over examples."""
-    return bootstrap(_mean_of(outcomes.agreement), len(outcomes), seed)
+    return estimate("top1_agreement", outcomes, seed)
+
+
+def logit_difference(outcomes: Outcomes, seed: int = 0) -> Estimate:
+    """Change of the logit margin, changed minus original: the mean over examples of their predictions' mean.
+
+    The margin is the target's logit minus the largest other one; without targets it is that of the class which
+    the original held most likely. Negative: the answer has become less certain.
+    """
+    return estimate("logit_difference", outcomes, seed)
+
+
+def loss_difference(outcomes: Outcomes, seed: int = 0) -> Estimate:
+    """Negative log likelihood per prediction in nats, changed minus original, over all predictions."""
+    return estimate("loss_difference", outcomes, seed)
 
 
 def accuracy_difference(outcomes: Outcomes, seed: int = 0) -> Estimate:
-    """Accuracy of the changed model minus the original's, paired by example."""
-    if np.isnan(outcomes.reference_nll).any():
-        return Estimate(None, reason="the data have no labels")
-    difference = (outcomes.correct - outcomes.reference_correct) / outcomes.predictions
-    return bootstrap(_mean_of(difference), len(outcomes), seed)
+    """Accuracy of the changed model minus the original's, the mean over examples, paired by example."""
+    return estimate("accuracy_difference", outcomes, seed)
 
 
 def perplexity_difference(outcomes: Outcomes, seed: int = 0) -> Estimate:
     """Perplexity of the changed model minus the original's, exp(nll per token), paired by example."""
+    return estimate("perplexity_difference", outcomes, seed)
 
-    def difference(weights: Floats) -> Floats:
-        changed = _perplexities(weights, outcomes.nll, outcomes.predictions)
-        return changed - _perplexities(weights, outcomes.reference_nll, outcomes.predictions)
 
-    return bootstrap(difference, len(outcomes), seed)
+def by_example(metric: str, outcomes: Outcomes) -> Floats:
+    """Return a metric of each example by itself, (examples,): what ranks are resampled from.
+
+    For the perplexity, which is made of all examples together, it is the loss difference.
+
+    Raises:
+        UsageError: there is no such metric.
+
+    """
+    _check(metric)
+    return _BY_EXAMPLE["loss_difference" if metric == "perplexity_difference" else metric](outcomes)
 
 
 def perplexity(nll: Floats, tokens: Floats) -> float:
@@ -141,9 +233,22 @@ def _perplexities(weights: Floats, nll: Floats, tokens: Floats) -> Floats:
     return result
 
 
+def _perplexity_difference(outcomes: Outcomes) -> Statistic:
+    def difference(weights: Floats) -> Floats:
+        changed = _perplexities(weights, outcomes.nll, outcomes.predictions)
+        return changed - _perplexities(weights, outcomes.reference_nll, outcomes.predictions)
+
+    return difference
+
+
 def _mean_of(values: Floats) -> Statistic:
     def mean(weights: Floats) -> Floats:
         result: Floats = (weights @ values) / len(values)
         return result
 
     return mean
+
+
+def _check(metric: str) -> None:
+    if metric not in METRICS:
+        raise UsageError(f"no such impact metric: {metric!r} (known: {', '.join(METRICS)})")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from energyscope.functions import FunctionCall
 
+PIECE = 2**24  # elements that are widened to int64 at once
 NOT_CALLED = "it was not called in the forward pass"
 
 
@@ -111,6 +112,11 @@ def first_tensor(output: Any) -> Tensor | None:
     return next((item for item in _items(output) if isinstance(item, Tensor)), None)
 
 
+def tensors_of(output: Any) -> list[Tensor]:
+    """Return the tensors that stand directly in a module's output."""
+    return [item for item in _items(output) if isinstance(item, Tensor)]
+
+
 def with_first_tensor(output: Any, changed: Tensor) -> Any:
     """Return the output with its first tensor exchanged; the container keeps its type and its other items."""
     if isinstance(output, Tensor):
@@ -143,3 +149,18 @@ def weighted(values: Tensor, weights: Tensor) -> Tensor:
 
 def _weighted_square(values: Tensor, weights: Tensor) -> Tensor:
     return weighted(values.square(), weights).sum(dtype=torch.float64)
+
+
+def checksum(tensor: Tensor) -> tuple[int, int]:
+    """Return two sums over a tensor's bits, computed on its device: equal bits give equal sums.
+
+    The second weights each element by its place, so that exchanged values are noticed too.
+    """
+    integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
+    flat = tensor.detach().contiguous().view(integers).flatten()
+    plain, weighted = 0, 0
+    for number, piece in enumerate(torch.split(flat, PIECE)):
+        place = torch.arange(1, len(piece) + 1, device=piece.device)
+        plain += int(piece.sum())
+        weighted += (number + 1) * int((piece.long() * place).sum())
+    return plain, weighted

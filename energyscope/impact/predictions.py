@@ -5,7 +5,8 @@ The original's logits are kept between components as far as they fit in a stated
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,17 @@ from torch import Tensor, nn
 from energyscope.adapters import Task
 from energyscope.errors import DataError, ModelError
 from energyscope.impact.metrics import Outcomes, perplexity
-from energyscope.impact.scores import PIECE, per_example, score
+from energyscope.impact.outputs import checksum
+from energyscope.impact.scores import ReferenceScores, per_example, score
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 HOST_BUDGET_BYTES = 2**30
 DEVICE_SHARE = 0.25  # of the device memory that is free when the stage begins
+
+
+Watching = Callable[[int], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -39,17 +44,28 @@ def attention_mask(batch: Mapping[str, Tensor]) -> Tensor:
     return torch.ones_like(batch["input_ids"], dtype=torch.bool) if mask is None else mask.bool()
 
 
-def compared_positions(batch: Mapping[str, Tensor], labels: Tensor | None, task: Task) -> Positions:
+def compared_positions(
+    batch: Mapping[str, Tensor], labels: Tensor | None, task: Task, counted: Tensor | None = None
+) -> Positions:
     """Return the predictions of a batch that count.
 
     Classification: one for each example, P = 1. Next token: positions that are no padding and whose next
-    position is none either, P = S - 1.
+    position is none either, P = S - 1; of these, the ones whose next token is ``counted``, (B, S).
     """
     mask = attention_mask(batch)
     if task == "classification":
         return Positions(torch.ones_like(mask[:, :1]), labels)
     valid = mask[:, :-1] & mask[:, 1:]
+    if counted is not None:
+        valid &= counted[:, 1:]
     return Positions(valid, batch["input_ids"][:, 1:][valid])
+
+
+def positions_in(evaluation: Evaluation, index: int) -> Positions:
+    """Return the predictions of one batch of the data that count."""
+    labels = None if evaluation.labels is None else evaluation.labels[index]
+    counted = None if evaluation.counted is None else evaluation.counted[index]
+    return compared_positions(evaluation.batches[index], labels, evaluation.task, counted)
 
 
 def compared_logits(model: nn.Module, batch: Mapping[str, Tensor], positions: Positions, task: Task) -> Tensor:
@@ -61,26 +77,17 @@ def compared_logits(model: nn.Module, batch: Mapping[str, Tensor], positions: Po
     return logits[:, :-1][positions.mask.to(logits.device)]
 
 
-def checksum(tensor: Tensor) -> tuple[int, int]:
-    """Return two sums over a tensor's bits, computed on its device: equal bits give equal sums.
-
-    The second weights each element by its place, so that exchanged values are noticed too.
-    """
-    integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
-    flat = tensor.detach().contiguous().view(integers).flatten()
-    plain, weighted = 0, 0
-    for number, piece in enumerate(torch.split(flat, PIECE)):
-        place = torch.arange(1, len(piece) + 1, device=piece.device)
-        plain += int(piece.sum())
-        weighted += (number + 1) * int((piece.long() * place).sum())
-    return plain, weighted
-
-
 class Reference:
     """The original model's predictions on the evaluation data, which every change is compared with."""
 
-    def __init__(self, model: nn.Module, evaluation: Evaluation, budget_bytes: int | None = None) -> None:
-        """Run the unchanged model once over the data.
+    def __init__(
+        self,
+        model: nn.Module,
+        evaluation: Evaluation,
+        budget_bytes: int | None = None,
+        watching: Watching | None = None,
+    ) -> None:
+        """Run the unchanged model once over the data, each batch inside of the context that ``watching`` gives.
 
         Raises:
             DataError: there is nothing to predict, or labels lie outside the model's classes.
@@ -91,9 +98,11 @@ class Reference:
             raise DataError(f"{evaluation.source} holds no examples: choose other data with --data")
         self.model = model
         self.evaluation = evaluation
-        self.positions = [self._positions(index) for index in range(len(evaluation.batches))]
+        self.positions = [positions_in(evaluation, index) for index in range(len(evaluation.batches))]
+        self._watching = watching or _unwatched
         self._kept: dict[int, Tensor] = {}
-        self._budget = _budget(evaluation) if budget_bytes is None else budget_bytes
+        self._scores: list[ReferenceScores] = []
+        self._budget = memory_share(evaluation) if budget_bytes is None else budget_bytes
         self.checksums: list[tuple[int, int]] = []
         self.outcomes = Outcomes.concatenate([self._first_pass(index) for index in range(len(self.positions))])
         self._check()
@@ -111,10 +120,18 @@ class Reference:
         with torch.no_grad():
             return compared_logits(self.model, batch, self.positions[index], self.evaluation.task)
 
+    def sums(self) -> list[tuple[int, int]]:
+        """Run the model as it is now over all batches; return the checksums of its logits."""
+        return [checksum(self.run(index)) for index in range(len(self))]
+
     def compare(self, index: int, reference: Tensor, changed: Tensor) -> Outcomes:
         """Reduce a batch's original and changed logits to numbers per example."""
         positions = self.positions[index]
-        return per_example(score(reference, changed, positions.targets), positions.mask)
+        return per_example(score(reference, changed, positions.targets, self._scores[index]), positions.mask)
+
+    def sizes(self) -> list[int]:
+        """Return how many examples of each batch have a prediction that counts."""
+        return [int((positions.mask.sum(1) > 0).sum()) for positions in self.positions]
 
     def baseline(self) -> dict[str, float]:
         """Return the original's accuracy or perplexity, and the number of examples."""
@@ -127,17 +144,14 @@ class Reference:
             result["accuracy"] = float(found.reference_correct.mean())
         return result
 
-    def _positions(self, index: int) -> Positions:
-        labels = self.evaluation.labels
-        target = None if labels is None else labels[index]
-        return compared_positions(self.evaluation.batches[index], target, self.evaluation.task)
-
     def _first_pass(self, index: int) -> Outcomes:
-        logits = self.run(index)
+        with self._watching(index):
+            logits = self.run(index)
         targets = self.positions[index].targets
         if targets is not None and targets.numel():
             _check_targets(targets, logits.shape[-1])
         self.checksums.append(checksum(logits))
+        self._scores.append(ReferenceScores.of(logits, targets))
         size = logits.numel() * logits.element_size()
         if size <= self._budget:
             self._budget -= size
@@ -159,6 +173,11 @@ class Reference:
             )
 
 
+@contextmanager
+def _unwatched(_index: int) -> Iterator[None]:
+    yield
+
+
 def _check_targets(targets: Tensor, classes: int) -> None:
     low, high = int(targets.min()), int(targets.max())
     if low < 0 or high >= classes:
@@ -166,7 +185,8 @@ def _check_targets(targets: Tensor, classes: int) -> None:
         raise DataError(f"the label {wrong} lies outside the model's {classes} classes (0 to {classes - 1})")
 
 
-def _budget(evaluation: Evaluation) -> int:
+def memory_share(evaluation: Evaluation) -> int:
+    """Return how many bytes of what a stage keeps may lie on the data's device."""
     device = evaluation.batches[0]["input_ids"].device
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] * DEVICE_SHARE)

@@ -5,86 +5,201 @@ Logits of large vocabularies are never collected: each batch is reduced on its d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
-from energyscope.impact.metrics import Floats, Outcomes
+from energyscope.impact.metrics import Outcomes
 
-PIECE = 2**24  # elements that are widened to float64 at once: 128 MiB for each temporary
+PIECE = 2**23  # elements that an accelerator widens to float64 at once: 64 MiB for each of six temporaries
+HOST_PIECE = 2**16  # on a CPU a piece and its temporaries fit in the cache
+
+
+@dataclass(frozen=True)
+class ReferenceScores:
+    """What a comparison needs of the original's logits beside themselves, float64 (N,): made once per batch.
+
+    ``normalizer`` is the log of the sum of the exponentials and ``negentropy`` the sum of p log p, in nats;
+    ``best`` is the most likely class; ``anchor`` the class whose margin is taken: the target, or without
+    targets the most likely class; ``margin`` is the anchor's logit minus the largest other logit. ``nll``
+    (nats) and ``correct`` are NaN without targets.
+    """
+
+    normalizer: Tensor
+    negentropy: Tensor
+    best: Tensor
+    anchor: Tensor
+    margin: Tensor
+    nll: Tensor
+    correct: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor, targets: Tensor | None) -> ReferenceScores:
+        """Reduce the original's logits (N, V); ``targets`` are class indices (N,), None where there are none."""
+        pieces = [
+            _known(logits[rows], None if targets is None else targets[rows].to(logits.device))
+            for rows in _pieces(logits)
+        ]
+        return cls(*(torch.cat(column) for column in zip(*pieces, strict=True)))
 
 
 @dataclass(frozen=True)
 class Scores:
-    """One number for each compared prediction, float64 (N,): ``kl`` and ``nll`` in nats, the others 0 or 1."""
+    """One number for each compared prediction, float64 (N,).
+
+    ``kl``, ``js``, ``nll`` and ``reference_nll`` in nats; ``correct``, ``reference_correct`` and ``agreement``
+    0 or 1; ``margin`` and ``reference_margin`` in units of the logits.
+    """
 
     kl: Tensor
+    js: Tensor
     nll: Tensor
     reference_nll: Tensor
     correct: Tensor
     reference_correct: Tensor
     agreement: Tensor
+    margin: Tensor
+    reference_margin: Tensor
 
 
-def score(reference: Tensor, changed: Tensor, targets: Tensor | None) -> Scores:
+def score(
+    reference: Tensor, changed: Tensor, targets: Tensor | None, known: ReferenceScores | None = None
+) -> Scores:
     """Compare logits (N, V) of the original and the changed model; without targets their scores are NaN.
 
+    ``known`` is ``ReferenceScores.of(reference, targets)``: give it where one reference is compared often.
     In float64: the divergence of a component that hardly matters is a small difference of nearly equal
-    numbers, and is exactly 0 where the logits are the same.
+    numbers, and is exactly 0 where the logits are the same. An answer that the original rules out (-inf) adds
+    nothing to ``kl``, whatever the changed model says of it; one that only the changed model rules out makes it
+    infinite. Among equally likely answers the first is taken.
     """
-    rows = max(1, PIECE // max(1, reference.shape[-1]))
+    known = ReferenceScores.of(reference, targets) if known is None else known
     pieces = [
-        _score_piece(
-            reference[start : start + rows],
-            changed[start : start + rows].to(reference.device),
-            None if targets is None else targets[start : start + rows].to(reference.device),
+        _compared(
+            reference[rows],
+            changed[rows].to(reference.device),
+            known.normalizer[rows],
+            known.negentropy[rows],
+            known.anchor[rows],
         )
-        for start in range(0, len(reference), rows)
+        for rows in _pieces(reference)
     ]
-    empty = torch.zeros(0, dtype=torch.float64)
-    return Scores(*(torch.cat(column) for column in zip(*pieces, strict=True))) if pieces else Scores(*[empty] * 6)
+    kl, js, normalizer, best, logit, margin = (torch.cat(column) for column in zip(*pieces, strict=True))
+    unknown = torch.full_like(kl, torch.nan)
+    return Scores(
+        kl=kl,
+        js=js,
+        nll=unknown if targets is None else normalizer - logit,
+        reference_nll=known.nll,
+        correct=unknown if targets is None else (best == known.anchor).double(),
+        reference_correct=known.correct,
+        agreement=(best == known.best).double(),
+        margin=margin,
+        reference_margin=known.margin,
+    )
 
 
-def _score_piece(reference: Tensor, changed: Tensor, targets: Tensor | None) -> tuple[Tensor, ...]:
-    log_p, log_q = (logits.double().log_softmax(-1) for logits in (reference, changed))
-    p = log_p.exp()
-    # an answer that the original rules out (-inf) adds nothing, whatever the changed model says of it
-    kl = torch.where(p == 0, 0.0, p * (log_p - log_q)).sum(-1)
+def _pieces(logits: Tensor) -> list[slice]:
+    """Return which rows to take at once, so that none are too many to widen; at least one piece, be it empty."""
+    most = HOST_PIECE if logits.device.type == "cpu" else PIECE
+    rows = max(1, most // max(1, logits.shape[-1]))
+    return [slice(start, start + rows) for start in range(0, max(1, len(logits)), rows)]
+
+
+def _known(logits: Tensor, targets: Tensor | None) -> tuple[Tensor, ...]:
+    wide = _widened(logits)
+    first = wide.argmax(-1) if targets is None else targets
+    best, logit, margin, top = _leaders(wide, first)
+    _, _, normalizer, negentropy = _exponentials(wide, top)
+    unknown = torch.full_like(normalizer, torch.nan)
+    nll = unknown if targets is None else normalizer - logit
+    correct = unknown if targets is None else (best == first).double()
+    return normalizer, negentropy, best, first, margin, nll, correct
+
+
+def _compared(
+    reference: Tensor, changed: Tensor, normalizer: Tensor, negentropy: Tensor, anchor: Tensor
+) -> tuple[Tensor, ...]:
+    """Return kl, js, the changed normalizer, its best class, and the anchor's logit and margin, each (rows,).
+
+    KL(p || q) = sum p (a - b) + log Z_q - log Z_p for logits a and b. The Jensen-Shannon divergence is the
+    entropy of the middle of p and q minus the mean of their entropies (Lin 1991).
+    """
+    a, b = _widened(reference), _widened(changed)
+    best, logit, margin, top = _leaders(b, anchor)
+    p = (a - normalizer.unsqueeze(-1)).exp_()
+    kl = torch.linalg.vecdot(p, a.sub_(b))
+    weights, total, normalizer_q, negentropy_q = _exponentials(b, top)
+    kl += normalizer_q - normalizer
+    both = p.addcmul_(weights, total.reciprocal().unsqueeze(-1))
+    js = (negentropy + negentropy_q - torch.linalg.vecdot(both, both.log())) / 2 + math.log(2)
+    if not bool((kl.isfinite() & js.isfinite()).all()):
+        kl, js = _careful(reference.double(), changed.double(), normalizer, normalizer_q)
     kl = kl.clamp_min(0.0)  # rounding can fall below, the divergence cannot
-    best_p, best_q = log_p.argmax(-1), log_q.argmax(-1)
-    agreement = (best_p == best_q).double()
-    if targets is None:
-        unknown = torch.full_like(kl, torch.nan)
-        return kl, unknown, unknown, unknown, unknown, agreement
-    index = targets.unsqueeze(-1)
-    nll_p, nll_q = (-log.gather(-1, index).squeeze(-1) for log in (log_p, log_q))
-    return kl, nll_q, nll_p, (best_q == targets).double(), (best_p == targets).double(), agreement
+    # where the one is 0 to the last bit, what the other is above it is rounding
+    js = torch.where(kl == 0, 0.0, js.clamp(0.0, math.log(2)))
+    return kl, js, normalizer_q, best, logit, margin
+
+
+def _widened(logits: Tensor) -> Tensor:
+    """Return a float64 copy, laid out alike whatever the original's layout: equal logits give equal sums."""
+    return logits.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
+
+
+def _leaders(logits: Tensor, anchor: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the most likely class, the anchor's logit, its margin, and the largest logit, each (rows,).
+
+    One search for the largest gives all: the anchor is hidden for as long.
+    """
+    index = anchor.unsqueeze(-1)
+    own = logits.gather(-1, index)
+    logits.scatter_(-1, index, -torch.inf)
+    other, runner_up = logits.max(-1)
+    logits.scatter_(-1, index, own)
+    own = own.squeeze(-1)
+    first = torch.where(own == other, torch.minimum(anchor, runner_up), runner_up)
+    best = torch.where(own > other, anchor, first)
+    return best, own, own - other, torch.maximum(own, other)
+
+
+def _exponentials(logits: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return exp(logits - top) (rows, V); its sum, the log of the sum of exponentials, and the sum of p log p.
+
+    ``logits`` are overwritten.
+    """
+    shifted = logits.sub_(top.unsqueeze(-1))
+    weights = shifted.exp()
+    total = weights.sum(-1)
+    return weights, total, top + total.log(), torch.linalg.vecdot(weights, shifted) / total - total.log()
+
+
+def _careful(a: Tensor, b: Tensor, normalizer_p: Tensor, normalizer_q: Tensor) -> tuple[Tensor, Tensor]:
+    """Return kl and js of logits of which some are infinite, or so small that their probability is 0."""
+    log_p, log_q = a - normalizer_p.unsqueeze(-1), b - normalizer_q.unsqueeze(-1)
+    p, q = log_p.exp(), log_q.exp()
+    log_middle = ((p + q) / 2).log()
+    kl, from_p, from_q = (
+        torch.where(weight == 0, 0.0, weight * (log - base)).sum(-1)
+        for weight, log, base in ((p, log_p, log_q), (p, log_p, log_middle), (q, log_q, log_middle))
+    )
+    return kl, (from_p + from_q) / 2
 
 
 def per_example(scores: Scores, mask: Tensor) -> Outcomes:
-    """Sum or average scores (N,) over each example's predictions; ``mask`` is (B, P).
+    """Sum or average scores (N,) over each example's predictions; ``mask`` is (B, P), N = mask.sum().
 
     Examples without a prediction (a text of one token) are left out.
     """
+    columns = {field.name: getattr(scores, field.name) for field in fields(scores)}
     mask = mask.to(scores.kl.device)
-    counts = mask.sum(1)
-    kept = counts > 0
-
-    def summed(values: Tensor) -> Floats:
-        # a dense sum, because scatter-add on a GPU adds in any order and would not repeat exactly
-        dense = torch.zeros(mask.shape, dtype=torch.float64, device=mask.device)
-        dense[mask] = values
-        array: Floats = dense.sum(1)[kept].cpu().numpy()
-        return array
-
-    number = counts[kept].double().cpu().numpy()
-    return Outcomes(
-        kl=summed(scores.kl) / number,
-        nll=summed(scores.nll),
-        reference_nll=summed(scores.reference_nll),
-        predictions=number,
-        correct=summed(scores.correct),
-        reference_correct=summed(scores.reference_correct),
-        agreement=summed(scores.agreement) / number,
-    )
+    # a dense sum, because scatter-add on a GPU adds in any order and would not repeat exactly
+    dense = torch.zeros((len(columns), *mask.shape), dtype=torch.float64, device=mask.device)
+    dense[:, mask] = torch.stack(list(columns.values()))
+    counts = mask.sum(1).double()
+    table = torch.cat([counts.unsqueeze(0), dense.sum(2)]).cpu().numpy()  # one transfer for all
+    table = table[:, table[0] > 0]
+    number, sums = table[0], dict(zip(columns, table[1:], strict=True))
+    means = {name: sums[name] / number for name in ("kl", "js", "agreement", "margin", "reference_margin")}
+    return Outcomes(**{**sums, **means}, predictions=number)

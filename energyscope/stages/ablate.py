@@ -1,42 +1,44 @@
-"""Ablate: what every component is worth to the predictions, by changing its output and nothing else.
+"""Ablate: what every component is worth to the predictions, by changing it and nothing else.
 
-One pass over the data notes the original's predictions, one gathers every component's mean output; then one
-pass for each component and method. What comes out is *criticality*, the effect of removal; it does not say
-how a component bears quantization.
+One pass over the data prepares all: it notes the original's predictions, gathers every component's mean output
+and keeps what each layer is given. Then every change is made by itself, in passes that begin at the layer in which
+it is made, and the predictions are compared example by example.
+
+Removal tells how *critical* a component is, quantization how *sensitive* (`energyscope.impact.methods`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from energyscope.adapters import Task
-from energyscope.components import Component, ComponentTree
+from energyscope.components import ComponentTree
 from energyscope.errors import DeviceError, ModelError, UsageError
-from energyscope.impact import metrics
-from energyscope.impact.ablations import METHODS, Change, ablated, change_for
-from energyscope.impact.means import Mean, MeanGatherer
-from energyscope.impact.metrics import Estimate, Outcomes
-from energyscope.impact.outputs import Effect
-from energyscope.impact.predictions import Reference, attention_mask, checksum
+from energyscope.impact.adaptive import Looks
+from energyscope.impact.changing import Changer, Measurement
+from energyscope.impact.means import MeanGatherer
+from energyscope.impact.methods import DEFAULT_METHODS, METHODS, SIMULATED
+from energyscope.impact.metrics import Outcomes
+from energyscope.impact.plan import Intervention, singles
+from energyscope.impact.predictions import Reference, attention_mask, memory_share
+from energyscope.impact.predictors import predict
+from energyscope.impact.predictors import rows as predictor_rows
+from energyscope.impact.proof import Witness
+from energyscope.impact.reuse import NO_LAYERS, LayerStarts
+from energyscope.impact.rows import impact_rows
+from energyscope.impact.weight_errors import simulated_errors
 from energyscope.runs.schema import ImpactRow
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 Progress = Callable[[str, int, int], None]
-OnRow = Callable[[list[ImpactRow]], None]
-Metric = Callable[[Outcomes, int], Estimate]
-
-_QUALITY: dict[Task, dict[str, Metric]] = {
-    "classification": {"accuracy_difference": metrics.accuracy_difference},
-    "next-token": {"perplexity_difference": metrics.perplexity_difference},
-}
-NO_INTERVAL = "no interval: one ratio over all data"
+OnFinished = Callable[[list[ImpactRow], Outcomes | None], None]
 
 
 @dataclass
@@ -57,17 +59,24 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
     tree: ComponentTree,
     evaluation: Evaluation,
     *,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = DEFAULT_METHODS,
+    more: Sequence[Intervention] = (),
+    adaptive: bool = False,
+    predictors: bool = False,
     seed: int = 0,
-    on_row: OnRow | None = None,
+    on_finished: OnFinished | None = None,
     progress: Progress | None = None,
     done: Collection[tuple[str, str]] = (),
 ) -> AblationResult:
     """Change every component of the tree but the root, one at a time, and compare the model's predictions.
 
-    ``on_row`` gets the four rows of a (component, method) as soon as they are finished; ``progress`` gets
-    (what comes next, how many are finished, how many there are); pairs in ``done`` are left out. Intervals are
-    bootstrapped over examples, with the same resamples for every component. The model is put in eval mode.
+    ``more`` are changes beside these: of heads, or of several components together (`energyscope.impact.plan`).
+    With ``adaptive`` a component is not looked at any further once its place in the ranking is clear; with
+    ``predictors`` the rows of cheap predictors come last (`energyscope.impact.predictors`).
+    ``on_finished`` gets the rows of a (component, method), and its numbers by example, as soon as they are
+    finished; ``progress`` gets (what comes next, how many are finished, how many there are); pairs in ``done`` are
+    left out. Intervals are bootstrapped over examples, with the same resamples for every component. The model
+    is put in eval mode.
 
     Raises:
         UsageError: there is no such method.
@@ -79,34 +88,98 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
     _check(methods)
     model.eval()
     report = progress or _silent
-    pairs = [(part, method) for part in tree if part is not tree.root for method in methods]
-    pairs = [(part, method) for part, method in pairs if (part.name, method) not in done]
+    wanted = [one for one in (*singles(tree, methods), *more) if one.key not in done]
     try:
-        report("the original's predictions", 0, len(pairs))
-        reference = Reference(model, evaluation)
-        report("mean outputs", 0, len(pairs))
-        means = gather_means(reference, {part.name: part for part, _ in pairs})
-        result = AblationResult([], reference.baseline())
-        for number, (part, method) in enumerate(pairs):
-            report(f"{part.name} ({method})", number, len(pairs))
-            rows = _rows(_measure(part, method, means[part.name], reference), reference, seed)
+        report("the original's predictions", 0, len(wanted))
+        prepared = _prepare(model, tree, evaluation, wanted)
+        result = AblationResult([], prepared.reference.baseline(), prepared.notes())
+        for measured in _measured(wanted, prepared, report, adaptive=adaptive, seed=seed):
+            rows = impact_rows(measured, prepared.reference, seed)
             result.rows.extend(rows)
-            if on_row:
-                on_row(rows)
-        report("the original's predictions, again", len(pairs), len(pairs))
-        result.notes.extend(check_restored(reference))
+            if on_finished:
+                on_finished(rows, measured.outcomes(prepared.reference.sizes()))
+        if predictors:
+            result.rows.extend(_predicted(model, tree, evaluation, methods, on_finished, result.notes, seed))
+        report("the original's predictions, again", len(wanted), len(wanted))
+        result.notes.extend(check_restored(prepared.reference))
     except torch.OutOfMemoryError as error:
         raise DeviceError("out of memory while ablating: lower --batch-size or --sequence-length") from error
     return result
 
 
-def gather_means(reference: Reference, parts: dict[str, Component]) -> dict[str, Mean]:
-    """Return every component's mean output over the data, gathered in one pass."""
-    gatherer = MeanGatherer({name: part.module for name, part in parts.items()})
-    for index, batch in enumerate(reference.evaluation.batches):
-        with gatherer.listening(attention_mask(batch)):
-            reference.run(index)
-    return gatherer.means
+@dataclass
+class _Prepared:
+    """What the unchanged pass over the data gave."""
+
+    reference: Reference
+    starts: LayerStarts
+    changer: Changer
+
+    def notes(self) -> list[str]:
+        reason = self.starts.reason
+        return [] if reason in {None, NO_LAYERS} else [f"every pass computes the whole model again: {reason}"]
+
+
+def _prepare(
+    model: nn.Module, tree: ComponentTree, evaluation: Evaluation, wanted: Sequence[Intervention]
+) -> _Prepared:
+    gatherer = MeanGatherer({target.part.name: target.part.module for one in wanted for target in one.targets})
+    starts = LayerStarts(tree, len(evaluation.batches), memory_share(evaluation) if evaluation.batches else 0)
+    witness = Witness(tree)
+
+    @contextmanager
+    def watching(index: int) -> Iterator[None]:
+        with starts.recording(index), gatherer.listening(attention_mask(evaluation.batches[index])):
+            yield
+
+    reference = Reference(model, evaluation, watching=watching)
+    for _ in range(2):
+        with witness.noting():
+            reference.run(0)
+    return _Prepared(reference, starts, Changer(model, reference, starts, gatherer.means, witness))
+
+
+def _measured(
+    wanted: Sequence[Intervention], prepared: _Prepared, report: Progress, *, adaptive: bool, seed: int
+) -> Iterator[Measurement]:
+    """Yield every change's measurement once it is finished: after all batches, or when its rank is clear."""
+    looks = Looks(len(prepared.reference), adaptive=adaptive, seed=seed)
+    open_ones = [prepared.changer.begin(one) for one in wanted]
+    for share in looks:
+        still_open = []
+        for number, measurement in enumerate(open_ones):
+            one = measurement.intervention
+            finished = len(wanted) - len(open_ones) + (number if share.last else 0)
+            report(f"{one.component} ({one.method})", finished, len(wanted))
+            prepared.changer.go_on(measurement, share.batches)
+            if share.last or measurement.problem():
+                yield measurement
+            else:
+                still_open.append(measurement)
+        settled = looks.settled(still_open)
+        yield from (measurement for measurement in still_open if measurement in settled)
+        open_ones = [measurement for measurement in still_open if measurement not in settled]
+
+
+def _predicted(
+    model: nn.Module,
+    tree: ComponentTree,
+    evaluation: Evaluation,
+    methods: Sequence[str],
+    on_finished: OnFinished | None,
+    notes: list[str],
+    seed: int,
+) -> list[ImpactRow]:
+    """Return the rows of cheap predictors; without memory for gradients none, which is noted."""
+    errors = {method: simulated_errors(method) for method in methods if method in SIMULATED}
+    try:
+        rows = predictor_rows(predict(model, tree, evaluation, weight_errors=errors, seed=seed), tree)
+    except torch.OutOfMemoryError:
+        notes.append("impact was not predicted from gradients: there is too little memory for a backward pass")
+        return []
+    if on_finished:
+        on_finished(rows, None)
+    return rows
 
 
 def check_restored(reference: Reference) -> list[str]:
@@ -118,82 +191,14 @@ def check_restored(reference: Reference) -> list[str]:
         ModelError: they differ although the model repeats itself: something of an ablation has stayed.
 
     """
-    again = [checksum(reference.run(index)) for index in range(len(reference))]
+    again = reference.sums()
     if again == reference.checksums:
         return []
-    if again == [checksum(reference.run(index)) for index in range(len(reference))]:
+    if again == reference.sums():
         raise ModelError(
             "the model's outputs are not what they were before the ablations: its rows cannot be used"
         )
     return ["the model's outputs differ in their bits from pass to pass, also without any ablation"]
-
-
-@dataclass(frozen=True)
-class _Measurement:
-    part: Component
-    method: str
-    effect: Effect
-    outcomes: Outcomes | None
-
-
-def _measure(part: Component, method: str, mean: Mean, reference: Reference) -> _Measurement:
-    change = change_for(method, mean)
-    if isinstance(change, str):
-        return _Measurement(part, method, Effect(problem=change), None)
-    effect = Effect()
-    batches = range(len(reference))
-    outcomes = Outcomes.concatenate([_compare(part, change, index, effect, reference) for index in batches])
-    return _Measurement(part, method, effect, outcomes)
-
-
-def _compare(part: Component, change: Change, index: int, effect: Effect, reference: Reference) -> Outcomes:
-    original = reference.logits(index)  # before the hook: it may have to be computed again
-    with ablated(part.module, change, attention_mask(reference.evaluation.batches[index]), effect):
-        changed = reference.run(index)
-    return reference.compare(index, original, changed)
-
-
-def _rows(measured: _Measurement, reference: Reference, seed: int) -> list[ImpactRow]:
-    reason = _why_invalid(measured)
-    estimates = _estimates(measured.outcomes, reference.evaluation.task, reason, seed)
-    change = measured.effect.relative_change
-    estimates["output_change"] = Estimate(change, reason=reason or (NO_INTERVAL if change is not None else ""))
-    return [
-        ImpactRow(
-            component=measured.part.name,
-            kind=measured.part.kind,
-            layer=measured.part.layer,
-            method=measured.method,
-            metric=metric,
-            value=estimate.value,
-            ci_low=estimate.ci_low,
-            ci_high=estimate.ci_high,
-            examples=len(reference.outcomes),
-            valid=reason is None and estimate.value is not None,
-            reasons=estimate.reason,
-        )
-        for metric, estimate in estimates.items()
-    ]
-
-
-def _why_invalid(measured: _Measurement) -> str | None:
-    reason = measured.effect.why_invalid()
-    outcomes = measured.outcomes
-    if reason is None and outcomes is not None and (bad := outcomes.non_finite()):
-        return f"the changed model's outputs were not finite for {bad} of {len(outcomes)} examples"
-    return reason
-
-
-def _estimates(outcomes: Outcomes | None, task: Task, reason: str | None, seed: int) -> dict[str, Estimate]:
-    """Return the estimate of every metric; without values where the ablation is invalid, lest they be ranked."""
-    functions: dict[str, Metric] = {
-        "kl": metrics.mean_kl,
-        **_QUALITY[task],
-        "top1_agreement": metrics.top1_agreement,
-    }
-    if reason is not None or outcomes is None:
-        return {metric: Estimate(None, reason=reason or "") for metric in functions}
-    return {metric: function(outcomes, seed) for metric, function in functions.items()}
 
 
 def _check(methods: Sequence[str]) -> None:

@@ -127,7 +127,9 @@ def model_facts(loaded: LoadedModel) -> dict[str, Any]:
 
 def workload_facts(workload: Workload, evaluation: Evaluation | None) -> dict[str, Any]:
     """Return what the model is fed, and on what its predictions are judged."""
-    judged = None if evaluation is None else {"source": evaluation.source, "examples": evaluation.examples}
+    judged = None
+    if evaluation is not None:
+        judged = {"source": evaluation.source, "examples": evaluation.examples, "digest": evaluation.digest}
     return {
         "batch_size": workload.batch_size,
         "sequence_length": workload.sequence_length,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from energyscope.components import ComponentTree, component_tree
+from energyscope.impact.plan import beside_singles, singles
 from energyscope.loading import LoadedModel, building, check_precision, parameter_count
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.precision import resolve_precision
@@ -89,9 +90,16 @@ def preview(settings: RunSettings) -> Preview:
         sequence_length=workload.sequence_length,
         components=len(tree),
         kinds=dict(Counter(component.kind for component in tree)),
-        ablations=0 if "ablate" in skipped else (len(tree) - 1) * len(settings.methods),
+        ablations=0 if "ablate" in skipped else _ablations(shape, tree, settings),
         skipped=skipped,
     )
+
+
+def _ablations(shape: LoadedModel, tree: ComponentTree, settings: RunSettings) -> int:
+    more = beside_singles(
+        shape.model, tree, shape.adapter, settings.methods, joint=settings.joint, per_head=settings.heads
+    )
+    return len(singles(tree, settings.methods)) + len(more)
 
 
 def _skipped(settings: RunSettings) -> dict[str, str]:

@@ -19,6 +19,9 @@ import torch
 
 from energyscope.components import component_tree
 from energyscope.errors import DataError, DeviceError, EnergyscopeError, ModelError
+from energyscope.impact.examples import pack
+from energyscope.impact.metrics import Outcomes
+from energyscope.impact.plan import beside_singles
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.precision import resolve_precision
 from energyscope.metering.group import MeterGroup
@@ -128,6 +131,7 @@ def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation 
             loaded,
             data=settings.data,
             max_examples=settings.max_examples,
+            stride=settings.stride,
             text_column=settings.text_column,
             label_column=settings.label_column,
         )
@@ -150,6 +154,7 @@ def _open_document(context: _Context, command: str | None) -> None:
         fingerprint=settings.fingerprint(
             source=loaded.source,
             device=device["measured"] or device["uuid"] or device["name"],
+            data=None if context.evaluation is None else context.evaluation.digest,
             versions=environment,
         ),
         settings={**settings.document(), "precision": loaded.precision, "device": str(loaded.device)},
@@ -157,7 +162,7 @@ def _open_document(context: _Context, command: str | None) -> None:
         workload=facts.workload_facts(context.workload, context.evaluation),
         environment=environment,
         device=device,
-        warnings=[],
+        warnings=[] if context.evaluation is None else list(context.evaluation.notes),
     )
     context.store.stage("load", "done", seconds=loaded.seconds)
 
@@ -262,15 +267,20 @@ def _ablate(context: _Context) -> str | None:
     if context.evaluation is None:
         return context.no_evaluation
     settings, store = context.settings, context.store
-    tree = component_tree(context.loaded.model, context.loaded.adapter, settings.granularity)
+    model, adapter = context.loaded.model, context.loaded.adapter
+    tree = component_tree(model, adapter, settings.granularity)
+    more = beside_singles(model, tree, adapter, settings.methods, joint=settings.joint, per_head=settings.heads)
     try:
         result = ablate(
-            context.loaded.model,
+            model,
             tree,
             context.evaluation,
             methods=settings.methods,
+            more=more,
+            adaptive=settings.adaptive,
             seed=settings.seed,
-            on_row=lambda rows: store.journal({"stage": "ablate", "rows": rows}),
+            predictors=settings.predict,
+            on_finished=lambda rows, outcomes: store.journal(_finished(rows, outcomes)),
             progress=lambda label, done, total: context.progress("ablate", label, done, total),
         )
     except ModelError as error:  # the model was not the same all along: no row of it can be used
@@ -280,6 +290,11 @@ def _ablate(context: _Context) -> str | None:
     store.document["warnings"] += result.notes
     write_impact(store, read_journal(store.path))
     return None
+
+
+def _finished(rows: list[schema.ImpactRow], outcomes: Outcomes | None) -> dict[str, Any]:
+    """Return the journal's line of a change that is finished."""
+    return {"stage": "ablate", "rows": rows, "examples": None if outcomes is None else pack(outcomes)}
 
 
 def _correlate(context: _Context) -> str | None:

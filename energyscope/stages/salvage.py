@@ -7,6 +7,7 @@ from typing import Any
 
 from energyscope.books import records
 from energyscope.books import triggered as triggered_books
+from energyscope.impact.examples import unpack, write_examples
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, load_run, read_journal
 from energyscope.stages import profile
@@ -59,11 +60,23 @@ def write_impact(store: RunStore, entries: Entries) -> bool:
     """Write the impact table; False if no ablation was finished, or if the stage declared them all void."""
     if any("void" in entry for entry in entries):
         return False
-    rows = [row for entry in entries if entry.get("stage") == "ablate" for row in entry["rows"]]
-    if rows:
-        store.write_rows(schema.IMPACT_FILE, rows, schema.IMPACT_COLUMNS)
-        store.update()
-    return bool(rows)
+    ours = [entry for entry in entries if entry.get("stage") == "ablate" and entry["rows"]]
+    if not ours:
+        return False
+    latest = {_key(entry): entry for entry in ours}  # a resumed run may have measured one again
+    rows = [row for entry in latest.values() for row in entry["rows"]]
+    store.write_rows(schema.IMPACT_FILE, rows, schema.IMPACT_COLUMNS)
+    examples = [(*key, unpack(entry["examples"])) for key, entry in latest.items() if entry.get("examples")]
+    if examples:
+        write_examples(store.path / schema.EXAMPLES_FILE, examples)
+    store.update()
+    return True
+
+
+def _key(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the changed component and the method; all rows of an entry have the latter in common."""
+    row = entry["rows"][0]
+    return str(row["component"]), str(row["method"])
 
 
 def write_correlation(store: RunStore, *, seed: int) -> str | None:

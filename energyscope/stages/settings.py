@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
 from energyscope.errors import UsageError
+from energyscope.impact.methods import DEFAULT_METHODS, HEADS, JOINT, METHODS
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
 
@@ -21,7 +22,6 @@ SAMPLING = ("replay", "triggered")
 RUN_METERS = tuple(name for name in METERS if name != "recorded")
 WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
-METHODS = ("zero", "mean")
 RUN_STAGES = ("profile", "ablate", "correlate", "report")
 
 
@@ -58,11 +58,16 @@ class RunSettings:
     target_interval: float = 0.01
     component_budget_s: float | None = None
     window_s: float | None = None
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[str, ...] = DEFAULT_METHODS
+    joint: Literal["off", "kinds", "pairs", "all"] = "kinds"
+    heads: Literal["off", "each", "kv"] = "off"
+    adaptive: bool = False
+    predict: bool = True
     data: str | None = None
     text_column: str = "text"
     label_column: str = "label"
     max_examples: int | None = None
+    stride: int | None = None
     seed: int = 0
     stages: tuple[str, ...] = RUN_STAGES
     trust_remote_code: bool = False
@@ -108,10 +113,13 @@ class RunSettings:
             _one_of("--stages", stage, RUN_STAGES)
         for method in self.methods:
             _one_of("--methods", method, METHODS)
+        _one_of("--joint", self.joint, JOINT)
+        _one_of("--heads", self.heads, HEADS)
         _at_least("--passes", self.passes, 1)
         _at_least("--batch-size", self.batch_size, 1)
         _at_least("--sequence-length", self.sequence_length, 1)
         _at_least("--max-examples", self.max_examples, 2)
+        _at_least("--stride", self.stride, 1)
         _at_least("--seed", self.seed, 0)
         _within("--watts", self.watts, math.inf, "watts")
         _within("--window", self.window_s, 600, "seconds")

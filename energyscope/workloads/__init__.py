@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.inputs import (
-    Evaluation,
     Workload,
     load_evaluation,
     position_limit,

@@ -1,30 +1,16 @@
-"""Evaluation texts: from a file, from a bundled model, or one of two data sets of the Hugging Face hub."""
+"""Evaluation texts that need no file: a bundled model's, or one of two data sets of the Hugging Face hub."""
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from energyscope import bundled
 from energyscope.errors import DataError
 from energyscope.loading import hub
-
-
-@dataclass(frozen=True)
-class Texts:
-    """Texts with their labels as they were written, None where there are none.
-
-    ``running`` says that the rows are lines of continuous text, which a language model reads as one.
-    """
-
-    source: str
-    rows: tuple[tuple[str, Any], ...]
-    running: bool = False
+from energyscope.workloads.texts import Texts, file_texts, numbered, without_blanks
 
 
 @dataclass(frozen=True)
@@ -45,63 +31,7 @@ _HUB_SETS = {
 def bundled_texts(name: str) -> Texts:
     """Return the held-out evaluation data of a bundled model."""
     texts = file_texts(bundled.directory(name) / "evaluation.jsonl", "text", "label")
-    return Texts(f"bundled:{name}", texts.rows)
-
-
-def file_texts(path: Path, text_column: str, label_column: str) -> Texts:
-    """Read JSONL, CSV, or plain text, told apart by the ending of the name.
-
-    Raises:
-        DataError: the file is missing, empty, unreadable, or lacks the text column.
-
-    """
-    if not path.is_file():
-        raise DataError(f"there is no file {path}: give --data a JSONL, CSV or text file")
-    try:
-        content = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as UTF-8 text ({hub.first_line(error)})") from error
-    if path.suffix in {".jsonl", ".ndjson", ".json"}:
-        records = _json_records(path, content)
-    elif path.suffix in {".csv", ".tsv"}:
-        lines = content.splitlines(keepends=True)
-        records = list(csv.DictReader(lines, delimiter="\t" if path.suffix == ".tsv" else ","))
-    else:
-        return _nonempty(Texts(str(path), tuple((line, None) for line in content.splitlines()), running=True))
-    rows = tuple((_text(path, record, text_column), record.get(label_column)) for record in records)
-    return _nonempty(Texts(str(path), rows))
-
-
-def _json_records(path: Path, content: str) -> list[Mapping[str, Any]]:
-    if content.lstrip().startswith("["):
-        records = _parsed(path, content, 1)
-    else:
-        lines = enumerate(content.splitlines(), start=1)
-        records = [_parsed(path, line, number) for number, line in lines if line.strip()]
-    if not all(isinstance(record, Mapping) for record in records):
-        raise DataError(f'{path} must hold one JSON object a line, as {{"text": "..."}}')
-    return list(records)
-
-
-def _parsed(path: Path, text: str, line: int) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}, line {line + error.lineno - 1}, is not JSON ({error.msg})") from error
-
-
-def _text(path: Path, record: Mapping[str, Any], column: str) -> str:
-    if column not in record:
-        there = ", ".join(str(name) for name in record) or "none"
-        raise DataError(f"{path} has no column {column!r} (it has: {there}): name the column of the texts")
-    return str(record[column] if record[column] is not None else "")
-
-
-def _nonempty(texts: Texts) -> Texts:
-    rows = tuple(row for row in texts.rows if row[0].strip())
-    if not rows:
-        raise DataError(f"{texts.source} holds no text")
-    return Texts(texts.source, rows, texts.running)
+    return replace(texts, source=f"bundled:{name}", unit="row")
 
 
 def hub_texts(name: str) -> Texts:
@@ -116,8 +46,12 @@ def hub_texts(name: str) -> Texts:
     chosen = _HUB_SETS[name]
     columns = _load(name, chosen)
     labels = columns[chosen.label] if chosen.label else [None] * len(columns[chosen.text])
-    rows = tuple(zip(columns[chosen.text], labels, strict=True))
-    return _nonempty(Texts(f"{name} ({chosen.split})", rows, running=chosen.label is None))
+    rows = numbered(zip(columns[chosen.text], labels, strict=True))
+    # blank lines too: published perplexities are of all lines joined in this way
+    running = "\n\n".join(columns[chosen.text]) if chosen.label is None else None
+    return without_blanks(
+        Texts(f"{name} ({chosen.split})", rows, tuple(columns), running, label_column=chosen.label or "label")
+    )
 
 
 def _load(name: str, chosen: _HubSet) -> Mapping[str, list[Any]]:

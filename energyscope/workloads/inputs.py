@@ -6,37 +6,24 @@ loop touches a tokenizer, a disk or the host's copy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
-from energyscope.adapters import Task
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
 from energyscope.workloads import datasets
-from energyscope.workloads.datasets import Texts
+from energyscope.workloads.evaluation import Evaluation, batched, counted_targets, padded
+from energyscope.workloads.texts import Texts, file_texts
+from energyscope.workloads.tokenized import class_indices, running_examples, separate_examples
+from energyscope.workloads.windows import Example
 
 PROFILE_LENGTH = 128
 EVALUATION_LENGTH = 512
 _UNLIMITED = 1 << 20  # positions of a model whose configuration states no maximum
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Held-out data as batches of ``input_ids`` and ``attention_mask``, each (B, S) int64, on the device.
-
-    ``labels`` has one tensor (B,) for each batch of a classification task, and is None for next-token
-    prediction, where the targets are the tokens themselves. Padding is on the right.
-    """
-
-    source: str
-    task: Task
-    batches: tuple[Mapping[str, torch.Tensor], ...]
-    labels: tuple[torch.Tensor, ...] | None
-    examples: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +39,7 @@ class Workload:
     sequence_length: int
 
 
-def load_evaluation(
+def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     loaded: LoadedModel,
     *,
     data: str | None = None,
@@ -61,36 +48,40 @@ def load_evaluation(
     sequence_length: int | None = None,
     text_column: str = "text",
     label_column: str = "label",
+    stride: int | None = None,
 ) -> Evaluation:
     """Return evaluation data, tokenized and on the model's device.
 
-    ``data`` is a JSONL, CSV or text file; without it, the bundled model's held-out data or the adapter's data
-    set. Of more than ``max_examples`` examples, evenly spaced ones are taken. Examples are ordered by length,
+    ``data`` is a JSONL, CSV, TSV or text file; without it, the bundled model's held-out data or the adapter's
+    data set. Of more than ``max_examples`` examples, evenly spaced ones are taken. Examples are ordered by length,
     to need little padding, and cut at ``sequence_length`` tokens (default 512, or the model's maximum).
-    Running text, such as a ``.txt`` file, becomes consecutive examples of that many tokens.
+    Running text, such as a ``.txt`` file, becomes windows of that many tokens, ``stride`` apart (default: half of
+    it), of which only the tokens beyond the window before count as predictions.
 
     Raises:
-        DataError: no data, no tokenizer, a missing column, or labels that the model does not have.
-        UsageError: ``sequence_length`` is beyond the model's positions.
+        DataError: no data, no tokenizer, broken data, or labels that the model does not have.
+        UsageError: there is no such file or column, ``sequence_length`` is beyond the model's positions, or
+            ``stride`` beyond that.
 
     """
     _check_batch_size(batch_size)
+    _check_most(max_examples)
     default = min(EVALUATION_LENGTH, position_limit(loaded))
     length = _checked_length(loaded, default if sequence_length is None else sequence_length)
+    stride = _checked_stride(stride, length)
     if loaded.tokenizer is None:
         raise DataError(f"{loaded.name} has no tokenizer ({loaded.tokenizer_reason}), so no text can be fed to it")
     texts = _texts(loaded, data, text_column, label_column)
-    classifies = loaded.adapter.task == "classification"
-    if texts.running and not classifies:
-        sequences = _blocks(_tokenize(loaded, texts, None), length)
+    if loaded.adapter.task == "classification":
+        labels = class_indices(loaded, texts)
+        examples, notes = separate_examples(loaded.tokenizer, texts, length, labels)
+    elif texts.running is not None:
+        examples, notes = running_examples(loaded.tokenizer, texts.running, length, stride)
     else:
-        sequences = _tokenize(loaded, texts, length)
-    labels = _labels(loaded, texts, label_column) if classifies else [0] * len(sequences)
-    examples = [pair for pair in zip(sequences, labels, strict=True) if len(pair[0]) > (0 if classifies else 1)]
+        examples, notes = separate_examples(loaded.tokenizer, texts, length, None)
     if not examples:
         raise DataError(f"{texts.source} holds no example of two tokens or more: nothing can be predicted")
-    examples = _thinned(examples, max_examples)
-    return _batched(loaded, texts.source, examples, batch_size)
+    return _on_device(loaded, texts, _thinned(examples, max_examples), batch_size, notes)
 
 
 def profile_inputs(
@@ -149,9 +140,20 @@ def _check_batch_size(size: int) -> None:
         raise UsageError(f"a batch size of {size} is not possible: use 1 or more")
 
 
+def _checked_stride(stride: int | None, length: int) -> int:
+    if stride is not None and not 1 <= stride <= length:
+        raise UsageError(f"--stride {stride} is not possible: use 1 to {length}, the length of the windows")
+    return max(1, length // 2) if stride is None else stride
+
+
+def _check_most(most: int | None) -> None:
+    if most is not None and most < 1:
+        raise UsageError(f"{most} examples are too few: use 1 or more")
+
+
 def _texts(loaded: LoadedModel, data: str | None, text_column: str, label_column: str) -> Texts:
     if data is not None:
-        return datasets.file_texts(Path(data), text_column, label_column)
+        return file_texts(Path(data), text_column, label_column)
     if loaded.source.startswith("bundled:"):
         return datasets.bundled_texts(loaded.source.removeprefix("bundled:"))
     if loaded.adapter.dataset is None:
@@ -159,84 +161,40 @@ def _texts(loaded: LoadedModel, data: str | None, text_column: str, label_column
     return datasets.hub_texts(loaded.adapter.dataset)
 
 
-def _tokenize(loaded: LoadedModel, texts: Texts, length: int | None) -> list[list[int]]:
-    """Return each text's token ids, cut at ``length``; running text gets no special tokens between its lines."""
-    rows = [text + "\n" if length is None else text for text, _ in texts.rows]
-    encoded = loaded.tokenizer(
-        rows,
-        truncation=length is not None,
-        max_length=length,
-        add_special_tokens=length is not None,
-        return_attention_mask=False,
-        verbose=False,
-    )
-    ids: list[list[int]] = encoded["input_ids"]
-    return ids
-
-
-def _blocks(lines: Sequence[Sequence[int]], length: int) -> list[list[int]]:
-    """Join running text and cut it into equal blocks; a shorter rest at the end is left out."""
-    stream = [token for line in lines for token in line]
-    starts = range(0, max(len(stream) - length, 0) + 1, length)
-    return [stream[start : start + length] for start in starts]
-
-
-def _labels(loaded: LoadedModel, texts: Texts, column: str) -> list[int]:
-    """Return each row's class index. A label may be written as the index or as the model's name for it."""
-    config = _text_config(loaded)
-    names = {str(name).lower(): int(index) for name, index in (config.label2id or {}).items()}
-    found = []
-    for row, (_, label) in enumerate(texts.rows, start=1):
-        index = _class_index(label, names)
-        if index is None or not 0 <= index < config.num_labels:
-            known = ", ".join(f"{index} ({name})" for name, index in names.items())
-            said = "no label" if label is None else f"the label {label!r}"
-            raise DataError(
-                f"{texts.source}, example {row}, has {said} in column {column!r}: {loaded.name} knows {known}"
-            )
-        found.append(index)
-    return found
-
-
-def _class_index(label: Any, names: Mapping[str, int]) -> int | None:
-    if isinstance(label, str) and label.strip().lower() in names:
-        return names[label.strip().lower()]
-    try:
-        number = float(label)
-    except (TypeError, ValueError):
-        return None
-    return int(number) if number.is_integer() else None
-
-
-def _thinned(examples: list[tuple[list[int], int]], most: int | None) -> list[tuple[list[int], int]]:
+def _thinned(examples: list[Example], most: int | None) -> list[Example]:
     """Take evenly spaced examples: the first ones of a file that is ordered by class would be all alike."""
     if most is None or len(examples) <= most:
         return examples
-    if most < 1:
-        raise UsageError(f"{most} examples are too few: use 1 or more")
     return [examples[index * len(examples) // most] for index in range(most)]
 
 
-def _batched(loaded: LoadedModel, source: str, examples: list[tuple[list[int], int]], size: int) -> Evaluation:
-    ordered = sorted(examples, key=lambda example: len(example[0]))  # stable, hence the same every time
-    groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+def _on_device(
+    loaded: LoadedModel, texts: Texts, examples: list[Example], size: int, notes: tuple[str, ...]
+) -> Evaluation:
+    groups = batched(examples, size)
     padding = loaded.tokenizer.pad_token_id or 0
-    batches = tuple(_padded([ids for ids, _ in group], padding, loaded.device) for group in groups)
-    labels = tuple(torch.tensor([label for _, label in group], device=loaded.device) for group in groups)
-    classifies = loaded.adapter.task == "classification"
-    return Evaluation(source, loaded.adapter.task, batches, labels if classifies else None, len(ordered))
-
-
-def _padded(sequences: list[list[int]], padding: int, device: torch.device) -> dict[str, torch.Tensor]:
-    width = max(len(ids) for ids in sequences)
-    ids = torch.tensor([ids + [padding] * (width - len(ids)) for ids in sequences])
-    mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in sequences])
-    return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
+    batches = tuple(padded(group, padding, loaded.device) for group in groups)
+    task, device = loaded.adapter.task, loaded.device
+    labels = None
+    if task == "classification":
+        labels = tuple(torch.tensor([example.label for example in group], device=device) for group in groups)
+    counted = tuple(counted_targets(group, batch) for group, batch in zip(groups, batches, strict=True))
+    overlap = any(example.counted_from for example in examples)
+    return Evaluation(
+        source=texts.source,
+        task=task,
+        batches=batches,
+        labels=labels,
+        examples=len(examples),
+        counted=counted if overlap else None,
+        notes=texts.notes + notes,
+    )
 
 
 def _data_ids(evaluation: Evaluation, count: int) -> torch.Tensor:
-    valid = [batch["input_ids"][batch["attention_mask"].bool()] for batch in evaluation.batches]
-    stream = torch.cat(valid)
+    """Return the data's tokens in a row, those of overlapping windows once."""
+    masks = evaluation.counted or [batch["attention_mask"].bool() for batch in evaluation.batches]
+    stream = torch.cat([batch["input_ids"][mask] for batch, mask in zip(evaluation.batches, masks, strict=True)])
     return stream.repeat(-(-count // len(stream)))[:count]
 
 

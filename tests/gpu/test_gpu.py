@@ -43,10 +43,15 @@ def matmul():
     return [lambda weight=weight: inputs @ weight for weight in weights]
 
 
-def measure(meter, round_, seconds):
-    calls = Replayer(DEVICE).run(round_, seconds)
-    time.sleep(0.02)
-    return estimate_window(meter.ticks(calls.time_s[0] - 3, calls.time_s[-1]), calls)
+def measure(meter, round_, seconds, takes=5):
+    """Return a window's estimate; as in the profile, a window in which ticks were missed is taken again."""
+    for _ in range(takes):
+        calls = Replayer(DEVICE).run(round_, seconds)
+        time.sleep(0.02)
+        window = estimate_window(meter.ticks(calls.time_s[0] - 3, calls.time_s[-1]), calls)
+        if window.energy_mj is not None:
+            return window
+    pytest.fail(f"no window of {takes} has an energy: {window.reason}")
 
 
 def test_auto_is_the_counter_and_it_ticks(meter):

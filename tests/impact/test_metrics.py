@@ -7,11 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from energyscope.errors import UsageError
 from energyscope.impact.metrics import (
+    METRICS,
+    NEEDS_LABELS,
     Outcomes,
     accuracy_difference,
     bootstrap,
     bootstrap_weights,
+    by_example,
+    estimate,
+    logit_difference,
+    loss_difference,
+    mean_js,
     mean_kl,
     perplexity,
     perplexity_difference,
@@ -29,6 +37,9 @@ def outcomes(**changed: list[float]) -> Outcomes:
         "correct": [0.0, 1.0],
         "reference_correct": [1.0, 1.0],
         "agreement": [0.5, 1.0],
+        "js": [0.02, 0.06],
+        "margin": [-1.0, 0.5],
+        "reference_margin": [1.0, 2.0],
     }
     return Outcomes(**{name: np.array(value) for name, value in (values | changed).items()})
 
@@ -38,6 +49,59 @@ def test_kl_and_agreement_are_means_over_examples() -> None:
     found = outcomes()
     assert mean_kl(found).value == pytest.approx(0.2)
     assert top1_agreement(found).value == pytest.approx(0.75)
+
+
+def test_js_and_logit_difference_are_means_over_examples() -> None:
+    """GIVEN two examples, THEN the divergence is their mean, and so is the change of the margin, with its sign."""
+    assert mean_js(outcomes()).value == pytest.approx(0.04)
+    assert logit_difference(outcomes()).value == pytest.approx((-2.0 - 1.5) / 2)
+
+
+def test_loss_difference_is_over_tokens() -> None:
+    """GIVEN 5 nats over 5 tokens, and 10 after the change, THEN each token costs one more."""
+    assert loss_difference(outcomes()).value == pytest.approx(1.0)
+    uneven = outcomes(nll=[4.0, 3.0])
+    assert loss_difference(uneven).value == pytest.approx(2 / 5)
+
+
+def test_unchanged_predictions_have_no_effect_at_all() -> None:
+    """GIVEN predictions that stayed bit by bit the same, THEN every difference is exactly 0."""
+    same = outcomes(nll=[2.0, 3.0], correct=[1.0, 1.0], margin=[1.0, 2.0], kl=[0.0, 0.0], js=[0.0, 0.0])
+    for metric in set(METRICS) - {"top1_agreement"}:
+        found = estimate(metric, same)
+        assert (found.value, found.ci_low, found.ci_high) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_examples_that_were_not_looked_at_do_not_count(metric: str) -> None:
+    """GIVEN examples that were not looked at among others, THEN every metric is that of the others."""
+    found = outcomes()
+    padded = Outcomes.concatenate([Outcomes.unseen(1), found, Outcomes.unseen(2)])
+    assert padded.seen().tolist() == [False, True, True, False, False]
+    assert estimate(metric, padded) == estimate(metric, found)
+    assert padded.non_finite() == 0
+
+
+@pytest.mark.parametrize("metric", sorted(NEEDS_LABELS))
+def test_metrics_of_answers_need_labels(metric: str) -> None:
+    """GIVEN data without labels, THEN what is judged by the right answer is None with the reason."""
+    nothing = [math.nan, math.nan]
+    found = estimate(metric, outcomes(nll=nothing, reference_nll=nothing, correct=nothing))
+    assert (found.value, found.reason) == (None, "the data have no labels")
+    assert estimate("logit_difference", outcomes(nll=nothing, reference_nll=nothing)).value is not None
+
+
+def test_unknown_metric_is_named_with_the_known() -> None:
+    """WHEN a metric does not exist, THEN the error lists those that do."""
+    for function in (estimate, by_example):
+        with pytest.raises(UsageError, match=r"no such impact metric: 'bleu' \(known: kl, js, "):
+            function("bleu", outcomes())
+
+
+@pytest.mark.parametrize("metric", ["kl", "js", "logit_difference", "accuracy_difference", "top1_agreement"])
+def test_metrics_of_examples_average_to_the_metric(metric: str) -> None:
+    """The mean of a metric over single examples is the metric of all of them."""
+    assert by_example(metric, outcomes()).mean() == pytest.approx(estimate(metric, outcomes()).value)
 
 
 def test_perplexity_is_over_tokens() -> None:
@@ -56,6 +120,9 @@ def test_accuracy_difference_is_changed_minus_original() -> None:
         correct=np.array([0.0, 0.0, 1.0, 1.0]),
         reference_correct=np.array([1.0, 1.0, 0.0, 1.0]),
         agreement=np.ones(4),
+        js=np.zeros(4),
+        margin=np.zeros(4),
+        reference_margin=np.zeros(4),
     )
     assert accuracy_difference(found).value == pytest.approx(-0.25)
 
@@ -97,7 +164,7 @@ def test_concatenate_keeps_the_order() -> None:
 
 def test_same_seed_gives_the_same_interval() -> None:
     """GIVEN the same data, THEN the seed decides the interval."""
-    many = Outcomes(np.arange(40.0) ** 1.7, *[np.ones(40)] * 6)
+    many = Outcomes(np.arange(40.0) ** 1.7, *[np.ones(40)] * 9)
     assert mean_kl(many, seed=1) == mean_kl(many, seed=1)
     assert mean_kl(many, seed=1) != mean_kl(many, seed=2)
 
@@ -113,7 +180,7 @@ def test_every_resample_draws_as_many_examples(count: int, seed: int) -> None:
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
 def test_interval_stays_within_the_examples(values: list[float]) -> None:
     """The interval of a mean lies between the smallest and the largest example, low before high."""
-    found = Outcomes(np.array(values), *[np.ones(len(values))] * 6)
+    found = Outcomes(np.array(values), *[np.ones(len(values))] * 9)
     estimate = mean_kl(found)
     assert estimate.ci_low is not None
     assert estimate.ci_high is not None
@@ -127,7 +194,7 @@ def test_bootstrap_interval_covers_the_population() -> None:
     covered = 0
     for _ in range(400):
         sample = rng.exponential(1.0, 60)
-        estimate = mean_kl(Outcomes(sample, *[np.ones(60)] * 6))
+        estimate = mean_kl(Outcomes(sample, *[np.ones(60)] * 9))
         assert estimate.ci_low is not None
         assert estimate.ci_high is not None
         covered += estimate.ci_low <= 1.0 <= estimate.ci_high
@@ -139,7 +206,7 @@ def test_paired_perplexity_interval_is_narrow() -> None:
     rng = np.random.default_rng(0)
     tokens = np.full(50, 10.0)
     reference = rng.uniform(5, 35, 50)
-    found = Outcomes(np.ones(50), reference + 0.5, reference, tokens, np.ones(50), np.ones(50), np.ones(50))
+    found = Outcomes(np.ones(50), reference + 0.5, reference, tokens, *[np.ones(50)] * 6)
     estimate = perplexity_difference(found)
     assert estimate.ci_low is not None
     assert estimate.ci_low > 0
@@ -148,7 +215,7 @@ def test_paired_perplexity_interval_is_narrow() -> None:
 def test_perplexity_interval_resamples_tokens_with_their_texts() -> None:
     """GIVEN texts of different length that all have the same nats per token, THEN the interval has no width."""
     tokens = np.arange(1.0, 31.0)
-    found = Outcomes(np.ones(30), 2 * tokens, tokens, tokens, tokens, tokens, tokens)
+    found = Outcomes(np.ones(30), 2 * tokens, tokens, tokens, *[tokens] * 6)
     estimate = perplexity_difference(found)
     assert estimate.ci_low == pytest.approx(math.exp(2) - math.e)
     assert estimate.ci_high == pytest.approx(math.exp(2) - math.e)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +22,15 @@ from energyscope.adapters import Adapter, Part
 from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import DataError, ModelError, UsageError
 from energyscope.impact.predictions import Reference
+from energyscope.impact.rows import METRICS
 from energyscope.runs.schema import ImpactRow
-from energyscope.stages.ablate import AblationResult, ablate
+from energyscope.stages.ablate import AblationResult
+from energyscope.stages.ablate import ablate as ablate_by_all
 from energyscope.workloads import Evaluation
 
 WORDS = 40
+
+ablate = functools.partial(ablate_by_all, methods=("zero", "mean"))
 
 
 @pytest.fixture(autouse=True)
@@ -145,15 +150,14 @@ def branches() -> AblationResult:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_component_of_each_family_gets_its_rows(name: str) -> None:
-    """GIVEN a model of each shipped family, THEN every component but the root has four rows for each method."""
+    """GIVEN a model of each shipped family, THEN every component has a row for each method and metric."""
     model, tree, adapter = family(name)
     result = ablate(model, tree, evaluation(adapter.task, sentences()))
-    quality = f"{adapter.metric}_difference"
     expected = [
         (part.name, method, metric)
         for part in list(tree)[1:]
         for method in ("zero", "mean")
-        for metric in ("kl", quality, "top1_agreement", "output_change")
+        for metric in (*METRICS[adapter.task], "output_change")
     ]
     assert [(row.component, row.method, row.metric) for row in result.rows] == expected
     assert all(row.examples == 12 for row in result.rows)
@@ -252,19 +256,20 @@ def test_interrupt_leaves_no_hook_and_keeps_what_was_finished() -> None:
     def interrupt(*_: Any) -> None:
         nonlocal passes
         passes += 1
-        if passes == 14:  # 3 batches: 3 passes for the original, 3 for the means, then 3 for each ablation
+        if passes == 13:  # 3 batches: 3 passes for the original, 2 for the proof, then 3 for each ablation
             raise KeyboardInterrupt
 
     handle = model.get_submodule("lm_head").register_forward_hook(interrupt)
+    given = evaluation("next-token", sentences())
     with pytest.raises(KeyboardInterrupt):
-        ablate(model, tree, evaluation("next-token", sentences()), on_row=finished.append)
+        ablate(model, tree, given, on_finished=lambda rows, _: finished.append(rows))
     handle.remove()
     assert hooks(model) == 0
     assert [(rows[0].component, rows[0].method) for rows in finished] == [
         ("transformer.wte", "zero"),
         ("transformer.wte", "mean"),
     ]
-    assert all(len(rows) == 4 for rows in finished)
+    assert all(len(rows) == 7 for rows in finished)
 
 
 def test_finished_pairs_are_left_out() -> None:
@@ -275,7 +280,7 @@ def test_finished_pairs_are_left_out() -> None:
     pairs = list(dict.fromkeys((row.component, row.method) for row in whole.rows))
     steps: list[tuple[str, int, int]] = []
     rest = ablate(model, tree, data, done=set(pairs[:5]), progress=lambda *step: steps.append(step))
-    assert rest.rows == whole.rows[4 * 5 :]
+    assert rest.rows == whole.rows[7 * 5 :]
     assert steps[-1][1:] == (len(pairs) - 5, len(pairs) - 5)
     assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
 
@@ -293,12 +298,12 @@ def test_model_that_stays_changed_is_an_error() -> None:
     """GIVEN a model whose weights change during the stage, THEN it ends in an error instead of a result."""
     model, tree, _ = family("gpt2")
 
-    def spoil(_: list[ImpactRow]) -> None:
+    def spoil(*_: Any) -> None:
         with torch.no_grad():
             next(model.parameters()).add_(1e-3)
 
     with pytest.raises(ModelError, match="not what they were"):
-        ablate(model, tree, evaluation("next-token", sentences()), methods=("zero",), on_row=spoil)
+        ablate(model, tree, evaluation("next-token", sentences()), methods=("zero",), on_finished=spoil)
 
 
 def test_nondeterministic_model_is_noted() -> None:

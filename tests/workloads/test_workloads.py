@@ -63,7 +63,17 @@ def test_examples_keep_their_tokens_and_labels(classifier: LoadedModel, tmp_path
     expected = list(zip(classifier.tokenizer(SENTENCES)["input_ids"], [1, 0, 0, 1], strict=True))
     assert sorted(found) == sorted(expected)
     assert evaluation.examples == 4
-    assert [len(labels) for labels in evaluation.labels] == [3, 1]
+    assert [len(labels) for labels in evaluation.labels] == [4]  # the last one is not left alone
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(1, [1] * 4), (2, [2, 2]), (3, [4]), (4, [4]), (9, [4])])
+def test_no_example_is_left_alone(classifier: LoadedModel, tmp_path: Path, size: int, sizes: list[int]) -> None:
+    """GIVEN a last batch of one THEN it joins the batch before, except where batches of one are asked for."""
+    data = labelled(tmp_path / "a.jsonl", [1, 0, 0, 1])
+    evaluation = load_evaluation(classifier, data=data, batch_size=size)
+    assert [len(batch["input_ids"]) for batch in evaluation.batches] == sizes
+    alone = load_evaluation(classifier, data=data, batch_size=size, max_examples=1)
+    assert [len(batch["input_ids"]) for batch in alone.batches] == [1]
 
 
 def test_padding_is_little_and_on_the_right(decoder: LoadedModel, tmp_path: Path) -> None:
@@ -112,15 +122,115 @@ def test_sequence_length_cuts_examples(classifier: LoadedModel, tmp_path: Path) 
     assert all(row[0] == 2 and row[-1] == 3 for row in token_rows(evaluation))
 
 
-def test_plain_text_is_read_as_one_stream(decoder: LoadedModel, tmp_path: Path) -> None:
-    """GIVEN a text file THEN a language model reads it in equal blocks that follow one another."""
+def test_running_text_predicts_each_token_once(decoder: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN a text file THEN a language model reads overlapping windows, and each token counts in one of them."""
     path = tmp_path / "book.txt"
     path.write_text("\n\n".join(SENTENCES * 4), encoding="utf-8")
     evaluation = load_evaluation(decoder, data=str(path), sequence_length=8)
+    stream = decoder.tokenizer(path.read_text(encoding="utf-8"))["input_ids"]
     rows = token_rows(evaluation)
-    stream = [token for ids in decoder.tokenizer(SENTENCES * 4)["input_ids"] for token in ids]
-    assert {len(row) for row in rows} == {8}
-    assert [token for row in rows for token in row] == stream[: len(stream) // 8 * 8]
+    assert evaluation.counted is not None
+    counted = [row[mask].tolist() for batch, masks in zip(evaluation.batches, evaluation.counted, strict=True)
+               for row, mask in zip(batch["input_ids"], masks, strict=True)]  # fmt: skip
+    assert {len(row) for row in rows[1:]} == {8}  # the shortest, which comes first, is the rest
+    assert sorted(map(len, counted))[:-1] == [len(stream) % 4 or 4, *[4] * (len(rows) - 2)]
+    assert sum(map(len, counted)) == len(stream)
+    assert sorted(token for row in counted for token in row) == sorted(stream)
+    assert all(row[-len(part) :] == part for row, part in zip(rows, counted, strict=True))
+    assert [note.partition(":")[0] for note in evaluation.notes] == [
+        "running text in windows of 8 tokens, 4 apart"
+    ]
+
+
+def test_strided_perplexity_is_the_one_that_is_reported(decoder: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN windows in batches THEN the mean loss is that of the usual loop, which hides the context's labels."""
+    path = tmp_path / "book.txt"
+    path.write_text("\n".join(SENTENCES * 5), encoding="utf-8")
+    evaluation = load_evaluation(decoder, data=str(path), sequence_length=10, stride=4, batch_size=3)
+    assert evaluation.counted is not None
+    loss, number = 0.0, 0
+    with torch.inference_mode():
+        for batch, counted in zip(evaluation.batches, evaluation.counted, strict=True):
+            scores = decoder.model(**batch).logits.double().log_softmax(-1)[:, :-1]
+            own = -scores.gather(-1, batch["input_ids"][:, 1:, None]).squeeze(-1)
+            loss, number = loss + float(own[counted[:, 1:]].sum()), number + int(counted[:, 1:].sum())
+        stream = torch.tensor([decoder.tokenizer(path.read_text(encoding="utf-8"))["input_ids"]])
+        usual, before = 0.0, 0
+        for begin in range(0, stream.shape[1], 4):
+            end = min(begin + 10, stream.shape[1])
+            labels = stream[:, begin:end].clone()
+            labels[:, : max(0, before - begin)] = -100  # what the window before has predicted
+            new = int((labels[:, 1:] != -100).sum())
+            usual += decoder.model(stream[:, begin:end], labels=labels).loss.double().item() * new
+            before = end
+            if end == stream.shape[1]:
+                break
+    assert number == stream.shape[1] - 1
+    assert loss == pytest.approx(usual, rel=1e-5)
+
+
+def test_windows_need_not_overlap(decoder: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN a stride as long as the window THEN consecutive blocks are read, and all their tokens count."""
+    path = tmp_path / "book.txt"
+    path.write_text("\n".join(SENTENCES * 4), encoding="utf-8")
+    evaluation = load_evaluation(decoder, data=str(path), sequence_length=8, stride=8)
+    stream = decoder.tokenizer(path.read_text(encoding="utf-8"))["input_ids"]
+    assert evaluation.counted is None
+    assert sorted(token_rows(evaluation)) == sorted(stream[at : at + 8] for at in range(0, len(stream), 8))
+
+
+@pytest.mark.parametrize("stride", [0, -1, 9])
+def test_stride_beyond_the_window_is_refused(decoder: LoadedModel, tmp_path: Path, stride: int) -> None:
+    """WHEN windows would leave tokens out, or stand still, THEN the error says what is possible."""
+    with pytest.raises(UsageError, match=rf"--stride {stride} is not possible: use 1 to 8"):
+        load_evaluation(decoder, data=labelled(tmp_path / "a.jsonl", [0]), sequence_length=8, stride=stride)
+
+
+def test_profiled_tokens_of_overlapping_windows_come_once(decoder: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN overlapping windows THEN what is profiled holds each token of the text as often as the text does."""
+    path = tmp_path / "book.txt"
+    path.write_text("\n".join(SENTENCES * 3), encoding="utf-8")
+    stream = decoder.tokenizer(path.read_text(encoding="utf-8"))["input_ids"]
+    evaluation = load_evaluation(decoder, data=str(path), sequence_length=8)
+    workload = profile_inputs(decoder, batch_size=len(stream), sequence_length=1, evaluation=evaluation)
+    assert sorted(workload.inputs["input_ids"].flatten().tolist()) == sorted(stream)
+
+
+def test_texts_that_are_cut_or_left_out_are_counted(decoder: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN texts that are too long, too short or blank THEN the notes say how many."""
+    rows = [{"text": text} for text in [*SENTENCES, " ", "", SENTENCES[0][:-2]]]
+    evaluation = load_evaluation(decoder, data=jsonl(tmp_path / "a.jsonl", rows), sequence_length=5)
+    assert evaluation.notes == (
+        "2 blank lines were left out",
+        "3 of 5 texts were longer than 5 tokens and were cut",
+        "1 of 5 texts were left out: fewer than two tokens leave nothing to predict",
+    )
+    assert load_evaluation(decoder, data=jsonl(tmp_path / "b.jsonl", rows[2:4])).notes == ()
+
+
+def test_changed_data_have_another_digest(classifier: LoadedModel, tmp_path: Path) -> None:
+    """The digest is of tokens and labels: one other word or label changes it, batches and notes do not."""
+    data = labelled(tmp_path / "a.jsonl", [1, 0, 0, 1])
+    digest = load_evaluation(classifier, data=data).digest
+    assert len(digest) == 16
+    assert load_evaluation(classifier, data=data, batch_size=2).digest == digest
+    relabelled = labelled(tmp_path / "b.jsonl", [1, 0, 1, 1])
+    assert load_evaluation(classifier, data=relabelled).digest != digest
+    assert load_evaluation(classifier, data=data, max_examples=3).digest != digest
+    assert load_evaluation(classifier, data=data, sequence_length=6).digest != digest
+
+
+def test_published_perplexities_join_lines_by_an_empty_one(
+    decoder: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN WikiText-2 THEN its lines, empty ones too, are joined by blank lines and read as one text."""
+    lines = ["", " = A heading = \n", "", "the cat sees a dog .\n", "the dog was old .\n"]
+    monkeypatch.setattr(datasets, "_load", lambda name, chosen: {"text": lines})
+    texts = datasets.hub_texts("wikitext2")
+    assert texts.running == "\n\n".join(lines)
+    evaluation = load_evaluation(replace(decoder, adapter=replace(decoder.adapter, dataset="wikitext2")))
+    assert token_rows(evaluation) == [decoder.tokenizer("\n\n".join(lines))["input_ids"]]
+    assert evaluation.source == "wikitext2 (test)"
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json", "csv", "tsv"])
@@ -148,10 +258,10 @@ def test_labels_may_be_names_or_numbers(classifier: LoadedModel, tmp_path: Path,
     assert sorted(torch.cat(evaluation.labels).tolist()) == [0, 1]
 
 
-@pytest.mark.parametrize("label", [2, -1, "neutral", None, 0.5])
+@pytest.mark.parametrize("label", [2, -1, "neutral", None, "", 0.5, "nan", [1], 10**400])
 def test_label_that_the_model_lacks_is_refused(classifier: LoadedModel, tmp_path: Path, label: Any) -> None:
     """GIVEN a label that is no class of the model THEN the error names the row and the classes."""
-    with pytest.raises(DataError, match=r"example 2, has .*knows 0 \(negative\), 1 \(positive\)"):
+    with pytest.raises(DataError, match=r"a.jsonl, line 2, has .*knows 0 \(negative\), 1 \(positive\)"):
         load_evaluation(classifier, data=labelled(tmp_path / "a.jsonl", [0, label]))
 
 
@@ -163,34 +273,17 @@ def test_text_without_labels_cannot_judge_a_classifier(classifier: LoadedModel, 
         load_evaluation(classifier, data=str(path))
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "complaint"),
-    [
-        ("absent.csv", None, "there is no file"),
-        ("empty.jsonl", "", "holds no text"),
-        ("blank.txt", " \n\n", "holds no text"),
-        ("broken.jsonl", '{"text": "a"}\n{oops\n', r"broken.jsonl, line 2, is not JSON"),
-        ("list.jsonl", '["a"]\n', "must hold one JSON object a line"),
-        ("other.jsonl", '{"sentence": "a", "mood": 1}\n', r"no column 'text' \(it has: sentence, mood\)"),
-        ("other.csv", "sentence,mood\na,1\n", r"no column 'text' \(it has: sentence, mood\)"),
-    ],
-)
-def test_bad_file_is_one_clear_line(
-    decoder: LoadedModel, tmp_path: Path, name: str, content: str | None, complaint: str
-) -> None:
-    """WHEN a data file is missing, empty, broken or lacks the column THEN one line says so."""
-    if content is not None:
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match=complaint) as error:
-        load_evaluation(decoder, data=str(tmp_path / name))
-    assert "\n" not in str(error.value)
+def test_labels_in_no_column_are_bad_usage(classifier: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN a file without the column of the labels THEN a classifier asks for its name."""
+    data = labelled(tmp_path / "a.jsonl", [1, 0, 0, 1])
+    with pytest.raises(UsageError, match=r"no column 'mood' \(it has: text, label\): .*--label-column"):
+        load_evaluation(classifier, data=data, label_column="mood")
 
 
-def test_file_that_is_not_text_is_one_clear_line(decoder: LoadedModel, tmp_path: Path) -> None:
-    """WHEN a data file holds no UTF-8 THEN one line says so."""
-    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(DataError, match="cannot be read as UTF-8"):
-        load_evaluation(decoder, data=str(tmp_path / "binary.txt"))
+def test_columns_are_named_for_files_alone() -> None:
+    """GIVEN the name of a file's column of labels THEN bundled data keep to their own."""
+    loaded = load_model("tiny-distilbert", device="cpu")
+    assert load_evaluation(loaded, max_examples=4, label_column="mood").labels is not None
 
 
 def test_model_without_tokenizer_reads_no_text(decoder: LoadedModel) -> None:

@@ -1,0 +1,93 @@
+"""What the outputs of one component say of its removal and of its quantization, example by example."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from energyscope.impact.gradients import Call, Sums, by_example, widened
+from energyscope.impact.outputs import NOT_CALLED, positions_first, weighted
+
+NO_GRADIENT = "no gradient reached it: the loss depends on it by no differentiable path"
+NOT_BY_EXAMPLE = "its output does not lie by example"
+
+
+class ActivationListener:
+    """Sums per example over positions that are no padding, features and calls; see `Listener`.
+
+    ``removal``: gradient x output. ``skip``: gradient x (output - input), of a component that puts out what it
+    is given in the same shape. ``signal`` and ``noise``: squares of the output, and of what symmetric INT8 with
+    one scale per token adds to it.
+    """
+
+    def __init__(self, *, skips: bool) -> None:
+        self.skips = skips
+        self.removal, self.skip, self.signal, self.noise = (Sums() for _ in range(4))
+        self.calls = 0
+        self.gradients = 0
+        self.problem: str | None = None
+        self.skip_problem: str | None = None
+        self.gradient_problem: str | None = None
+
+    def called(self, call: Call) -> None:
+        """Compare a call's output with what INT8 would make of it."""
+        self.calls += 1
+        found = by_example(positions_first(call.module, call.output), call.mask)
+        if found is None:
+            self.problem = NOT_BY_EXAMPLE
+            return
+        rows, weights = widened(found[0]), found[1]
+        _add(self.signal, rows.square(), weights)
+        _add(self.noise, (int8_per_token(rows) - rows).square(), weights)
+
+    def refused(self, problem: str) -> None:
+        """Keep why there is no gradient; without any call there is no output to look at either."""
+        if self.calls:
+            self.gradient_problem = problem
+        else:
+            self.problem = problem
+
+    def reached(self, call: Call, gradient: Tensor) -> None:
+        """Add gradient x what a removal takes away."""
+        self.gradients += 1
+        output = widened(call.output)
+        self._add_product(self.removal, call, gradient, output)
+        if not self.skips:
+            return
+        if call.inputs is None or call.inputs.shape != output.shape:
+            self.skip_problem = "its output does not have the shape of its input, so that it cannot be skipped"
+            return
+        self._add_product(self.skip, call, gradient, output - widened(call.inputs.to(output.device)))
+
+    def close(self, kept: Tensor) -> None:
+        """Finish a batch; ``kept`` (B,) says which of its examples count."""
+        for sums in (self.removal, self.skip, self.signal, self.noise):
+            sums.close(kept)
+
+    def why_no_output(self) -> str | None:
+        """Return why nothing is known of the output, or None."""
+        return self.problem or (None if self.calls else NOT_CALLED)
+
+    def why_no_gradient(self) -> str | None:
+        """Return why no gradient x output is known, or None."""
+        return self.why_no_output() or self.gradient_problem or (None if self.gradients else NO_GRADIENT)
+
+    @staticmethod
+    def _add_product(sums: Sums, call: Call, gradient: Tensor, values: Tensor) -> None:
+        # position by position, as the output lies; an attention core's heads come after its positions
+        found = by_example(positions_first(call.module, gradient * values), call.mask)
+        if found is not None:
+            _add(sums, *found)
+
+
+def int8_per_token(rows: Tensor) -> Tensor:
+    """Return what symmetric INT8 keeps of (..., features), with one scale for the features of each token."""
+    scale = rows.abs().amax(-1, keepdim=True) / 127
+    codes = (rows / scale).round()
+    return (codes * scale).where(scale > 0, rows)  # a row of zeros has no scale, and stays as it is
+
+
+def _add(sums: Sums, values: Tensor, weights: Tensor) -> None:
+    rows = values.sum(
+        -1, keepdim=True
+    ).double()  # features in their own precision: far fewer numbers are left to mask and widen
+    sums.add(weighted(rows, weights).sum((1, 2)))

@@ -1,0 +1,85 @@
+"""Stop early: a component whose place in the ranking is clear needs no more examples.
+
+All components are looked at after a quarter and after half of the batches, in an order that the seed shuffles
+(in the data's own order, the first ones are the shortest texts). A component is settled when its impact differs
+from that of its neighbours in the ranking of its method, example by example, or is negligible; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from energyscope.impact.changing import Measurement
+from energyscope.impact.metrics import Floats
+from energyscope.impact.ranks import separated
+
+SHARES = (0.25, 0.5, 1.0)
+DIGITS = 12  # of a divergence in nats: what differs by less does so by rounding
+FEWEST_BATCHES = 2  # between two looks: with fewer, looking is not worth its while
+
+
+@dataclass(frozen=True)
+class Share:
+    """Some of the batches; ``last`` says that all of them are done with these."""
+
+    batches: tuple[int, ...]
+    last: bool
+
+
+class Looks:
+    """The shares of the batches that are looked at, one after another."""
+
+    def __init__(self, batches: int, *, adaptive: bool, seed: int) -> None:
+        self.shares = _shares(batches, seed) if adaptive else [Share(tuple(range(batches)), last=True)]
+        self._seed = seed
+        self._seen: list[Measurement] = []
+
+    def __iter__(self) -> Iterator[Share]:
+        return iter(self.shares)
+
+    def settled(self, measurements: Sequence[Measurement]) -> set[Measurement]:
+        """Return the measurements that need no further examples; to be asked once after each share."""
+        if not measurements:
+            return set()
+        known = {id(one): one for one in (*self._seen, *measurements)}
+        self._seen = list(known.values())
+        by_method = sorted(self._seen, key=lambda one: one.intervention.method)
+        found: set[Measurement] = set()
+        for _, group in groupby(by_method, key=lambda one: one.intervention.method):
+            rivals = list(group)
+            clear = self._clear(_by_example(rivals))
+            found.update(one for one, is_clear in zip(rivals, clear, strict=True) if is_clear)
+        return found.intersection(measurements)
+
+    def _clear(self, values: Floats) -> list[bool]:
+        """Say of each row whether its place is clear; rows that are alike on every example share one place."""
+        alike = [row.tobytes() for row in np.round(values, DIGITS)]
+        places = list(dict.fromkeys(alike))
+        clear = separated(values[[alike.index(place) for place in places]], self._seed, looks=len(SHARES))
+        return [bool(clear[places.index(row)]) for row in alike]
+
+
+def _shares(batches: int, seed: int) -> list[Share]:
+    order = np.random.default_rng(seed).permutation(batches).tolist()
+    ends = sorted({max(FEWEST_BATCHES, round(share * batches)) for share in SHARES if share < 1} | {batches})
+    ends = [end for end in ends if end <= batches]
+    return [
+        Share(tuple(order[begin:end]), last=end == batches) for begin, end in zip([0, *ends], ends, strict=False)
+    ]
+
+
+def _by_example(measurements: Sequence[Measurement]) -> Floats:
+    """Return the KL divergence of every example, (measurements, examples); NaN where one was not looked at."""
+    sizes = {index: len(one) for measured in measurements for index, one in measured.by_batch.items()}
+    rows = [
+        np.concatenate([
+            measured.by_batch[index].kl if index in measured.by_batch else np.full(size, np.nan)
+            for index, size in sorted(sizes.items())
+        ])
+        for measured in measurements
+    ]  # fmt: skip
+    return np.array(rows)

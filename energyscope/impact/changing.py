@@ -1,0 +1,149 @@
+"""Make one change after another, and keep what it did to the predictions, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from energyscope.impact.matrices import shared_weights
+from energyscope.impact.means import Mean
+from energyscope.impact.methods import QUANTIZATIONS
+from energyscope.impact.metrics import Outcomes
+from energyscope.impact.outputs import Effect
+from energyscope.impact.plan import Intervention, Target
+from energyscope.impact.predictions import Reference, attention_mask
+from energyscope.impact.proof import Witness
+from energyscope.impact.quantized import Quantization, quantization
+from energyscope.impact.removal import removal
+from energyscope.impact.reuse import LayerStarts
+
+LONELY = "resampling takes another example's output, and a batch holds only one"
+
+
+class Alteration(Protocol):
+    """A change of one module, in effect as long as its context lasts; the module comes back as it was."""
+
+    def applied(self, mask: Tensor, effect: Effect) -> AbstractContextManager[None]:
+        """Change the module for a batch with this padding mask (B, S), and note how far its output changed."""
+        ...
+
+
+@dataclass(eq=False)
+class Measurement:
+    """One change: how far it changed each target's own output, and what it did to the predictions."""
+
+    intervention: Intervention
+    alterations: Sequence[Alteration] = ()
+    effects: Sequence[Effect] = ()
+    refused: str | None = None
+    notes: tuple[str, ...] = ()
+    altered_before: list[str] = field(default_factory=list)
+    by_batch: dict[int, Outcomes] = field(default_factory=dict)
+
+    def outcomes(self, sizes: Sequence[int]) -> Outcomes | None:
+        """Return the numbers by example, in the order of the data; None where nothing was run.
+
+        ``sizes`` is how many examples each batch has: those that were not looked at keep their places.
+        """
+        if not self.by_batch:
+            return None
+        batches = [self.by_batch.get(index) or Outcomes.unseen(size) for index, size in enumerate(sizes)]
+        return Outcomes.concatenate(batches)
+
+    def problem(self) -> str | None:
+        """Return why the change proves nothing, None where it does."""
+        if self.refused is not None:
+            return self.refused
+        if self.altered_before:
+            return f"the change also altered {self.altered_before[0]}, which comes before it"
+        for target, effect in zip(self.intervention.targets, self.effects, strict=True):
+            reason = effect.why_invalid()
+            if reason is not None:
+                return reason if len(self.effects) == 1 else f"{target.part.name}: {reason}"
+        bad = sum(outcomes.non_finite() for outcomes in self.by_batch.values())
+        if bad:
+            of = sum(map(len, self.by_batch.values()))
+            return f"the changed model's outputs were not finite for {bad} of {of} examples"
+        return None
+
+
+class Changer:
+    """Makes the changes of one model on one set of data."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        reference: Reference,
+        starts: LayerStarts,
+        means: Mapping[str, Mean],
+        witness: Witness,
+    ) -> None:
+        self.model = model
+        self.reference = reference
+        self.starts = starts
+        self.means = means
+        self.witness = witness
+        self._shared = shared_weights(model)
+
+    def begin(self, intervention: Intervention) -> Measurement:
+        """Return the measurement of a change before its first batch, or one that says why it cannot be made."""
+        alterations: list[Alteration] = []
+        notes: list[str] = []
+        for target in intervention.targets:
+            found = self._alteration(target, intervention.method)
+            if isinstance(found, str):
+                return Measurement(intervention, refused=found)
+            alterations.append(found)
+            notes += getattr(found, "notes", ())
+        effects = [Effect() for _ in alterations]
+        return Measurement(intervention, alterations, effects, notes=tuple(notes))
+
+    def go_on(self, measurement: Measurement, batches: Sequence[int]) -> None:
+        """Run a change on some more batches."""
+        if measurement.refused is not None:
+            return
+        one = measurement.intervention
+        start = min(self.starts.of(target.part.name, target.part.layer) for target in one.targets)
+        for index in batches:
+            original = self.reference.logits(index)  # before the change: it may have to be computed again
+            with (
+                self.starts.beginning(index, start),
+                self._changed(measurement, index),
+                self._proof(measurement, index),
+            ):
+                changed = self.reference.run(index)
+            measurement.by_batch[index] = self.reference.compare(index, original, changed)
+        for alteration in measurement.alterations:
+            if isinstance(alteration, Quantization):
+                alteration.release()  # the next change needs the memory
+
+    def _alteration(self, target: Target, method: str) -> Alteration | str:
+        if method in QUANTIZATIONS:
+            return quantization(target.part.module, method, shared=self._shared)
+        if method == "resample" and any(
+            len(batch["input_ids"]) < 2 for batch in self.reference.evaluation.batches
+        ):
+            return LONELY
+        return removal(target.part.module, method, self.means[target.part.name], target.features)
+
+    @contextmanager
+    def _changed(self, measurement: Measurement, index: int) -> Iterator[None]:
+        mask = attention_mask(self.reference.evaluation.batches[index])
+        with ExitStack() as stack:
+            for alteration, effect in zip(measurement.alterations, measurement.effects, strict=True):
+                stack.enter_context(alteration.applied(mask, effect))
+            yield
+
+    @contextmanager
+    def _proof(self, measurement: Measurement, index: int) -> Iterator[None]:
+        if index:
+            yield
+            return
+        targets = measurement.intervention.targets
+        names, layers = {target.part.name for target in targets}, {target.part.layer for target in targets}
+        with self.witness.watching(names, layers, measurement.altered_before):
+            yield

@@ -1,0 +1,96 @@
+"""The weight matrices of a component: which there are, what stands against them, and who else holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+NO_MATRIX = "it has no weight matrix to quantize"
+_NAMED = 3  # how many names a sentence lists
+
+Shared = Mapping[int, Mapping[str, nn.Module]]  # id of a parameter -> the modules that hold it, by their paths
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A weight of two or more dimensions: ``name`` of ``owner``; ``path`` leads there from the component."""
+
+    path: str
+    owner: nn.Module
+    name: str
+    weight: nn.Parameter
+
+    def __str__(self) -> str:
+        """Return how a sentence about the component names it."""
+        return self.path if "." in self.path else f"its {self.path}"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it multiplies the input of a Linear or a Conv1D."""
+        return isinstance(self.owner, nn.Linear) or is_conv1d(self.owner)
+
+
+def matrices_of(module: nn.Module) -> list[Matrix]:
+    """Return the weights of two or more dimensions in a component; scales of norms and biases are none."""
+    return [
+        Matrix(f"{path}.{name}" if path else name, owner, name, weight)
+        for path, owner in module.named_modules()
+        for name, weight in owner.named_parameters(recurse=False)
+        if weight.dim() >= 2 and weight.numel() and not name.endswith("bias")
+    ]
+
+
+def reason_against(matrices: Sequence[Matrix]) -> str | None:
+    """Return why these weights cannot be quantized, None where they can."""
+    if not matrices:
+        return NO_MATRIX
+    quantized = [one for one in matrices if _is_quantized(one.weight)]
+    if quantized:
+        return f"it is quantized already ({listed(quantized)})"
+    absent = [one for one in matrices if one.weight.is_meta]
+    if absent:
+        return f"its weights are not in memory ({listed(absent)})"
+    broken = [one for one in matrices if not bool(one.weight.isfinite().all())]
+    return f"its weights are not all finite ({listed(broken)})" if broken else None
+
+
+def shared_weights(model: nn.Module) -> Shared:
+    """Return the parameters that more than one module holds (tied weights), with these modules by their paths."""
+    holders: dict[int, dict[str, nn.Module]] = {}
+    for path, module in model.named_modules():
+        for parameter in module.parameters(recurse=False):
+            holders.setdefault(id(parameter), {})[path] = module
+    return {key: modules for key, modules in holders.items() if len(modules) > 1}
+
+
+def sharing_notes(module: nn.Module, matrices: Sequence[Matrix], shared: Shared) -> list[str]:
+    """Say which of a component's weights modules outside of it hold too, where they are left as they are."""
+    inside = {id(one) for one in module.modules()}
+    notes = []
+    for matrix in matrices:
+        holders = shared.get(id(matrix.weight), {})
+        others = [path for path, holder in holders.items() if id(holder) not in inside]
+        if others:
+            notes.append(f"{matrix} is shared with {listed(others)}, which was left as it was")
+    return notes
+
+
+def listed(things: Sequence[object]) -> str:
+    """Name some things, and say how many more there are."""
+    rest = len(things) - _NAMED
+    return ", ".join(map(str, things[:_NAMED])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def is_conv1d(module: nn.Module) -> bool:
+    """Tell GPT-2's transposed linear, whose weight is (in, out)."""
+    from transformers.pytorch_utils import Conv1D
+
+    return isinstance(module, Conv1D)
+
+
+def _is_quantized(weight: Tensor) -> bool:
+    # bitsandbytes' are known by name, lest it be imported; a 4-bit weight may be stored as any dtype
+    named = type(weight).__name__ in {"Int8Params", "Params4bit"}
+    return named or not weight.is_floating_point() or weight.element_size() < 2

@@ -1,0 +1,120 @@
+"""Which changes are made: of every component by itself, of heads, and of several components together.
+
+What is removed together is removed in one pass: a kind in all layers, or two layers. Where that does much more
+than the single removals do, the components stand in for each other: each of them seems unimportant only because
+the others are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+from torch import nn
+
+from energyscope.adapters import Adapter
+from energyscope.components import Component, ComponentTree, component_tree
+from energyscope.impact.methods import REMOVALS
+
+TOGETHER = tuple(method for method in REMOVALS if method != "skip")
+ALL_PAIRS = 16  # with more layers, only neighbours are skipped in pairs: their number grows with the square
+CORE = "attention.core"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is changed of one component: all of its output, or the features from one number up to another."""
+
+    part: Component
+    features: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """One change of the model, of which a row of the impact table tells.
+
+    ``component`` is the changed component's name, or one for several that are changed together.
+    """
+
+    component: str
+    kind: str
+    layer: int | None
+    method: str
+    targets: tuple[Target, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.component, self.method
+
+
+def singles(tree: ComponentTree, methods: Sequence[str]) -> list[Intervention]:
+    """Return a change of every component but the root by every method; only layers are skipped."""
+    return [
+        Intervention(part.name, part.kind, part.layer, method, (Target(part),))
+        for part in tree
+        if part is not tree.root
+        for method in methods
+        if method != "skip" or part.kind == "layer"
+    ]
+
+
+def beside_singles(
+    model: nn.Module, tree: ComponentTree, adapter: Adapter, methods: Sequence[str], *, joint: str, per_head: str
+) -> list[Intervention]:
+    """Return the changes beside those of every component by itself; ``joint`` and ``per_head`` as users say them.
+
+    ``joint`` is one of `methods.JOINT`, ``per_head`` of `methods.HEADS`.
+    """
+    found = joint_kinds(tree, methods) if joint in {"kinds", "all"} else []
+    if joint in {"pairs", "all"}:
+        found += layer_pairs(tree)
+    if per_head != "off":
+        found += heads(model, adapter, methods, per=per_head)
+    return found
+
+
+def joint_kinds(tree: ComponentTree, methods: Sequence[str]) -> list[Intervention]:
+    """Return the removal of each kind's components in all layers together; named with ``{layer}`` open."""
+    groups = {part.group: tree.group(part.group) for part in tree if part.layer is not None}
+    return [
+        Intervention(group, parts[0].kind, None, method, tuple(map(Target, parts)))
+        for group, parts in groups.items()
+        if len(parts) > 1 and parts[0].kind != "layer"
+        for method in methods
+        if method in TOGETHER
+    ]
+
+
+def layer_pairs(tree: ComponentTree) -> list[Intervention]:
+    """Return the skipping of two layers at once: of all pairs, in deep models of neighbours."""
+    layers = [part for part in tree if part.kind == "layer"]
+    pairs = combinations(layers, 2) if len(layers) <= ALL_PAIRS else pairwise(layers)
+    return [Intervention(f"{a.name}+{b.name}", "layer", None, "skip", (Target(a), Target(b))) for a, b in pairs]
+
+
+def heads(model: nn.Module, adapter: Adapter, methods: Sequence[str], *, per: str) -> list[Intervention]:
+    """Return the removal of every attention head, or of all heads that share keys and values (``per="kv"``).
+
+    A head is its range of the attention core's output; models whose attention does not call that function
+    have none that can be told apart.
+    """
+    kind = "attention.head" if per == "each" else "attention.kv_group"
+    return [
+        Intervention(f"{core.parent}.{kind.rpartition('.')[2]}.{number}", kind, core.layer, method, (target,))
+        for core in component_tree(model, adapter, "fine")
+        if core.kind == CORE
+        for number, target in enumerate(_ranges(model, core, per))
+        for method in methods
+        if method in TOGETHER
+    ]
+
+
+def _ranges(model: nn.Module, core: Component, per: str) -> Iterator[Target]:
+    config = model.config.get_text_config()  # type: ignore[operator, union-attr]
+    number = int(config.num_attention_heads)
+    width = int(getattr(config, "head_dim", None) or config.hidden_size // number)
+    groups = int(getattr(config, "num_key_value_heads", None) or number) if per == "kv" else number
+    step = width * number // groups
+    for group in range(groups):
+        yield Target(core, (group * step, (group + 1) * step))

@@ -1,0 +1,255 @@
+"""Cheap predictors of what removing or quantizing a component would do: no component is changed.
+
+One forward and one backward pass over the data serve all components. What they predict from is the
+first order of the loss, the curvature that squared gradients stand for, the outputs, or the weights alone:
+
+- ``taylor_removal``  |gradient x output| of an example, summed over positions and features before the magnitude is
+                      taken: the first-order change of its loss when the output is zeroed (Molchanov et al. 2019)
+- ``taylor_skip``     of a layer, |gradient x (output - input)|: the same when the layer is skipped
+- ``taylor_<q>``      |gradient x weight error| of a quantization method q, of an example
+- ``fisher``          trace of the empirical Fisher information of the weight matrices: an example's squared
+                      gradient norm (Kirkpatrick et al. 2017), at the data's labels
+- ``sqnr_int8_db``    signal to noise, in dB, of the output under symmetric INT8 with one scale per token; high
+                      is harmless, unlike all others
+- ``weight_outliers`` largest magnitude of the weight matrices over their root mean square; ``weight_kurtosis``,
+                      their excess kurtosis; both over the component's matrices pooled
+
+The loss of an example is the mean negative log likelihood of its predictions, in nats. The first four are means
+over examples. They are no impact: `rank_agreement` says how well they order the components as impact does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor, nn
+
+from energyscope.components import Component, ComponentTree
+from energyscope.errors import DataError
+from energyscope.impact.activation_listener import NO_GRADIENT, ActivationListener
+from energyscope.impact.association import Association, associate
+from energyscope.impact.gradients import Listener, backward_batch, undisturbed
+from energyscope.impact.methods import PREDICT
+from energyscope.impact.metrics import Estimate, Floats, bootstrap
+from energyscope.impact.predictions import memory_share
+from energyscope.impact.weight_errors import Errors, WeightErrors
+from energyscope.impact.weight_gradients import FISHER, WeightListener, one_by_one
+from energyscope.impact.weight_statistics import own_matrices, owners, weight_moments, why_no_matrices
+from energyscope.runs.schema import ImpactRow
+
+if TYPE_CHECKING:
+    from energyscope.workloads import Evaluation
+
+Progress = Callable[[str, int, int], None]
+
+MAX_EXAMPLES = 32
+NO_LABELS = "the data have no labels: the loss is that of the model's own most likely class"
+NO_INTERVAL = "no interval: a property of the weights, not of the data"
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """One predictor of one component; ``reason`` says why something is None, or what the loss was.
+
+    ``examples`` counts those that the value is taken from: 0 for what needs no data.
+    """
+
+    component: str
+    name: str
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    examples: int
+    reason: str = ""
+
+
+def predict(
+    model: nn.Module,
+    tree: ComponentTree,
+    evaluation: Evaluation,
+    *,
+    weight_errors: Mapping[str, WeightErrors] | None = None,
+    max_examples: int = MAX_EXAMPLES,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Predictor]:
+    """Return every predictor of every component of the tree but the root, in the tree's order.
+
+    ``weight_errors`` maps the name of a quantization method to its errors. ``max_examples`` limits only the
+    weights whose gradients take a backward pass per example: those that are not used by a plain linear layer or
+    embedding on rows that lie by example. Intervals are bootstrapped over examples, with the resamples of
+    `energyscope.impact.metrics.bootstrap`. ``progress`` gets (what comes next, how many are finished, of how
+    many). Weights, their gradients and modes are left as they were. Running out of memory is raised as it is.
+
+    Raises:
+        DataError: the data leave nothing to predict, or labels lie outside the model's classes.
+
+    """
+    if not evaluation.batches:
+        raise DataError(f"{evaluation.source} holds no examples: choose other data with --data")
+    parts = [part for part in tree if part is not tree.root]
+    survey = _Survey(parts, Errors(weight_errors or {}, memory_share(evaluation)))
+    report = progress or _silent
+    with undisturbed(model):
+        batches = len(evaluation.batches)
+        for index in range(batches):
+            report("gradients", index, batches)
+            survey.close(backward_batch(model, evaluation, index, survey.listeners))
+        if not survey.examples:
+            raise DataError(f"{evaluation.source} leaves nothing to predict: it needs texts of two tokens or more")
+        if pending := survey.pending():
+            report("gradients, example by example", batches, batches)
+            one_by_one(model, evaluation, pending, max_examples)
+    note = NO_LABELS if evaluation.task == "classification" and evaluation.labels is None else ""
+    return [item for part in parts for item in _predictors(part, survey, seed, note)]
+
+
+def rows(predictors: Sequence[Predictor], tree: ComponentTree) -> list[ImpactRow]:
+    """Return predictors as rows of the impact table: method ``predict``, the metric is the predictor's name."""
+    return [
+        ImpactRow(
+            component=item.component,
+            kind=tree[item.component].kind,
+            layer=tree[item.component].layer,
+            method=PREDICT,
+            metric=item.name,
+            value=item.value,
+            ci_low=item.ci_low,
+            ci_high=item.ci_high,
+            examples=item.examples,
+            valid=item.value is not None,
+            reasons=item.reason,
+        )
+        for item in predictors
+    ]
+
+
+def rank_agreement(predicted: Mapping[str, float], measured: Mapping[str, float], seed: int = 0) -> Association:
+    """Return the Spearman correlation of a predictor with a measured impact over the components in both.
+
+    Its interval is over components. It is near +1 for a good predictor, and near -1 for a good one of which high
+    is harmless (``sqnr_int8_db``). Values that are not finite are left out.
+    """
+    shared = sorted(name for name in predicted if name in measured)
+    pairs = np.array([(predicted[name], measured[name]) for name in shared], dtype=np.float64).reshape(-1, 2)
+    pairs = pairs[np.isfinite(pairs).all(1)]
+    return associate(pairs[:, 0], pairs[:, 1], "spearman", seed)
+
+
+class _Survey:
+    """All listeners: one for each component's output, one for each module that owns weight matrices."""
+
+    def __init__(self, parts: Sequence[Component], errors: Errors) -> None:
+        self.errors = errors
+        self.examples = 0
+        self.activations = {part.name: ActivationListener(skips=part.kind == "layer") for part in parts}
+        modules = {owner: None for part in parts for owner in owners(part.module)}
+        self.weights = {module: WeightListener(module, errors) for module in modules}
+        self.listeners: dict[nn.Module, list[Listener]] = {}
+        for part in parts:
+            self.listeners.setdefault(part.module, []).append(self.activations[part.name])
+        for module, listener in self.weights.items():
+            if listener.form is not None:
+                self.listeners.setdefault(module, []).append(listener)
+
+    def close(self, kept: Tensor) -> None:
+        self.examples += int(kept.sum())
+        for activation in self.activations.values():
+            activation.close(kept)
+        for weight in self.weights.values():
+            weight.close(kept)
+
+    def pending(self) -> list[WeightListener]:
+        return [listener for listener in self.weights.values() if listener.needs_one_by_one]
+
+
+def _predictors(part: Component, survey: _Survey, seed: int, note: str) -> Iterator[Predictor]:
+    item = partial(_predictor, part.name)
+    heard = survey.activations[part.name]
+    silent = heard.why_no_gradient()
+    yield item("taylor_removal", _mean(np.abs(heard.removal.values()), seed, silent), note)
+    if heard.skips:
+        yield item("taylor_skip", _mean(np.abs(heard.skip.values()), seed, silent or heard.skip_problem), note)
+    for name, measure in [*((f"taylor_{q}", q) for q in survey.errors.methods), (FISHER, FISHER)]:
+        found = _of_weights(part, survey, measure)
+        if isinstance(found, str):
+            yield item(name, (Estimate(None, reason=found), 0))
+        else:
+            yield item(name, _mean(np.abs(found), seed, None), note)
+    yield item("sqnr_int8_db", _sqnr(heard, seed))
+    outliers, kurtosis = _shape_of_weights(part)
+    yield item("weight_outliers", (outliers, 0))
+    yield item("weight_kurtosis", (kurtosis, 0))
+
+
+def _predictor(component: str, name: str, found: tuple[Estimate, int], note: str = "") -> Predictor:
+    estimate, examples = found
+    reasons = [estimate.reason, note if estimate.value is not None else ""]
+    reason = "; ".join(reason for reason in reasons if reason)
+    return Predictor(component, name, estimate.value, estimate.ci_low, estimate.ci_high, examples, reason)
+
+
+def _mean(values: Floats, seed: int, reason: str | None) -> tuple[Estimate, int]:
+    """Return the mean over examples of values (examples,), unless there is a reason against it."""
+    if reason is not None:
+        return Estimate(None, reason=reason), 0
+    if bad := int((~np.isfinite(values)).sum()):
+        reason = f"the gradient is not finite for {bad} of {len(values)} examples: try bf16 or fp32"
+        return Estimate(None, reason=reason), len(values)
+    return bootstrap(lambda weights: (weights @ values) / len(values), len(values), seed), len(values)
+
+
+def _of_weights(part: Component, survey: _Survey, measure: str) -> Floats | str:
+    """Return a measure of a component's weights by example: the sum over the modules that own them."""
+    if reason := why_no_matrices(part.module):
+        return reason
+    listeners = [survey.weights[owner] for owner in owners(part.module)]
+    if not any(listener.heard for listener in listeners):
+        return NO_GRADIENT
+    chosen = next((listener.chosen for listener in listeners if listener.chosen is not None), None)
+    total = np.zeros(survey.examples if chosen is None else len(chosen))
+    for listener in listeners:
+        values = listener.values(measure)
+        total += values if chosen is None or listener.chosen is not None else values[chosen.astype(int)]
+    return total
+
+
+def _sqnr(heard: ActivationListener, seed: int) -> tuple[Estimate, int]:
+    """Return 10 log10 of the ratio of the sums of squares of signal and noise over the data."""
+    if reason := heard.why_no_output():
+        return Estimate(None, reason=reason), 0
+    signal, noise = heard.signal.values(), heard.noise.values()
+    examples = len(signal)
+    if not np.isfinite(signal.sum() + noise.sum()):
+        return Estimate(None, reason="its output is not finite on these data"), examples
+    if not signal.sum():
+        return Estimate(None, reason="its output is zero on these data"), examples
+    if not noise.sum():
+        return Estimate(None, reason="INT8 holds its output without any noise"), examples
+
+    def decibels(weights: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):  # a resample may lack noise: said by bootstrap()
+            result: Floats = 10 * np.log10((weights @ signal) / (weights @ noise))
+        return result
+
+    return bootstrap(decibels, examples, seed), examples
+
+
+def _shape_of_weights(part: Component) -> tuple[Estimate, Estimate]:
+    if reason := why_no_matrices(part.module):
+        return Estimate(None, reason=reason), Estimate(None, reason=reason)
+    moments = weight_moments(weight for owner in owners(part.module) for weight in own_matrices(owner).values())
+    flat = "its weights are all equal, or not finite"
+    outliers, kurtosis = (
+        Estimate(value, reason=flat if value is None else NO_INTERVAL)
+        for value in (moments.outliers, moments.kurtosis)
+    )
+    return outliers, kurtosis
+
+
+def _silent(_what: str, _finished: int, _of: int) -> None:
+    """Tell nobody."""

@@ -1,0 +1,216 @@
+"""Quantization as a change of one component: what its output becomes, for the same input, with rounded weights.
+
+While a change lasts, the component runs twice at each call, on the same inputs:
+
+    component.forward:   own weights -> original output | quantized weights -> output that the model goes on with
+
+so that how far its own output changed is known beside the effect at the model's end. Outside of the second run
+nothing is exchanged: no weight is written to, and weights shared with another module stay as they are there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from energyscope.errors import UsageError
+from energyscope.functions import exchanged_forward
+from energyscope.impact.matrices import (
+    Matrix,
+    Shared,
+    is_conv1d,
+    listed,
+    matrices_of,
+    reason_against,
+    sharing_notes,
+)
+from energyscope.impact.methods import QUANTIZATIONS, REAL
+from energyscope.impact.outputs import Effect, first_tensor, position_weights, unsuitable
+from energyscope.impact.quantizers import ACTIVATION_METHODS, quantize_activation, quantize_weight
+from energyscope.replay.tensors import cloned
+
+CACHED = "it was called with a cache, which running it twice would fill twice: run the model with use_cache=False"
+
+Forward = Callable[..., Any]
+
+
+class Quantization(ABC):
+    """One way to quantize one component. ``notes`` say what a reader of its numbers should know.
+
+    What is quantized is made when it is first needed and kept until `release`.
+    """
+
+    def __init__(self, module: nn.Module, method: str, shared: Shared | None = None) -> None:
+        self.module = module
+        self.method = method
+        self.matrices = matrices_of(module)
+        self.notes: tuple[str, ...] = tuple(sharing_notes(module, self._exchangeable(), shared or {}))
+
+    def _exchangeable(self) -> list[Matrix]:
+        """Return the weights that the method quantizes."""
+        return self.matrices
+
+    @abstractmethod
+    def reason_not_possible(self) -> str | None:
+        """Return why this component cannot be quantized so, None where it can."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Quantize what `applied` puts in the place of the component's own, unless that is done."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let go of what `prepare` made; it is made again when it is needed."""
+
+    @abstractmethod
+    def _exchanged(self, forward: Forward) -> AbstractContextManager[Forward]:
+        """Exchange the insides of the component in this context; yield what to call in place of its forward."""
+
+    @contextmanager
+    def applied(self, mask: Tensor, effect: Effect) -> Iterator[None]:
+        """Quantize the component as long as the context lasts; it comes back as it was however that ends.
+
+        ``mask`` (B, S) says which positions are no padding; ``effect`` records how far the output changed.
+        """
+        self.prepare()
+        forward = self.module.forward
+
+        def twice(*args: Any, **kwargs: Any) -> Any:
+            return self._compared(forward, args, kwargs, mask, effect)
+
+        with exchanged_forward(self.module, twice):
+            yield
+
+    def _compared(self, forward: Forward, args: Any, kwargs: Any, mask: Tensor, effect: Effect) -> Any:
+        """Run the component as it is and quantized; note the difference, and return what the latter put out."""
+        if any(hasattr(value, "get_seq_length") for value in (*args, *kwargs.values())):
+            effect.problem = CACHED
+            return forward(*args, **kwargs)
+        with torch.no_grad():
+            copied_args, copied_kwargs = cloned((args, kwargs))  # a module may write into its inputs
+            plain = forward(*copied_args, **copied_kwargs)
+        original = first_tensor(plain)
+        if original is None or not original.is_floating_point():
+            effect.problem = unsuitable(original)
+            return plain
+        with self._exchanged(forward) as changed_forward:
+            output = changed_forward(*args, **kwargs)
+        changed = first_tensor(output)
+        assert changed is not None  # noqa: S101  the same module gave the original
+        # as float32: the same kernels ran on the same inputs, so that a change as small as the dtype's resolution
+        # comes from the weights too, and is not to be dismissed as rounding
+        effect.add(original.float(), changed.float(), position_weights(original, mask))
+        return output
+
+
+class SimulatedQuantization(Quantization):
+    """Weights, and for ``-wa`` the inputs of linear layers too, rounded to what a format holds."""
+
+    def __init__(self, module: nn.Module, method: str, shared: Shared | None = None) -> None:
+        super().__init__(module, method, shared)
+        self._quantized: list[nn.Parameter] | None = None
+        self._fed: list[nn.Module] = []
+        if method in ACTIVATION_METHODS:
+            self._fed = [one.owner for one in self.matrices if one.is_linear]
+            left = [one for one in self.matrices if not one.is_linear]
+            if left:
+                self.notes += (f"inputs are quantized for linear layers only, not for {listed(left)}",)
+
+    def reason_not_possible(self) -> str | None:
+        return reason_against(self.matrices)
+
+    def prepare(self) -> None:
+        if self._quantized is None:
+            with torch.no_grad():
+                values = [_rounded(matrix, self.method) for matrix in self.matrices]
+            self._quantized = [nn.Parameter(one, requires_grad=False) for one in values]
+
+    def release(self) -> None:
+        self._quantized = None
+
+    @contextmanager
+    def _exchanged(self, forward: Forward) -> Iterator[Forward]:
+        with ExitStack() as stack:
+            for matrix, quantized in zip(self.matrices, self._quantized or [], strict=True):
+                stack.enter_context(_held(matrix, quantized))
+            for linear in self._fed:
+                if linear is self.module:
+                    forward = self._rounding(forward)
+                else:
+                    stack.enter_context(exchanged_forward(linear, self._rounding(linear.forward)))
+            yield forward
+
+    def _rounding(self, forward: Forward) -> Forward:
+        def fed(*args: Any, **kwargs: Any) -> Any:
+            args = tuple(self._round(value) for value in args)
+            return forward(*args, **{name: self._round(value) for name, value in kwargs.items()})
+
+        return fed
+
+    def _round(self, value: Any) -> Any:
+        return quantize_activation(value, self.method) if isinstance(value, Tensor) else value
+
+
+def quantization(module: nn.Module, method: str, *, shared: Shared | None = None) -> Quantization | str:
+    """Return how a method quantizes a component, or why it cannot.
+
+    ``shared`` comes from `energyscope.impact.matrices.shared_weights`; without it, no notes tell of shared
+    weights.
+
+    Raises:
+        UsageError: there is no such method.
+
+    """
+    if method not in QUANTIZATIONS:
+        raise UsageError(f"no such quantization: {method!r} (known: {', '.join(QUANTIZATIONS)})")
+    found: Quantization
+    if method in REAL:
+        from energyscope.impact.real_quantization import RealQuantization
+
+        found = RealQuantization(module, method, shared)
+    else:
+        found = SimulatedQuantization(module, method, shared)
+    return found.reason_not_possible() or found
+
+
+def input_dim(owner: nn.Module, weight: Tensor) -> int:
+    """Return the dimension that a product of an input with a module's weight adds over.
+
+    It is 1 of a Linear (out, in) and of an embedding (tokens, features), 0 of a Conv1D (in, out). Fused experts
+    are (experts, out, in), or (experts, in, out) where their class says ``is_transposed`` or where only so what
+    the first product puts out fits the second.
+    """
+    if weight.dim() == 3:
+        return 1 if _is_transposed(owner) else 2
+    return 0 if is_conv1d(owner) else weight.dim() - 1
+
+
+def _is_transposed(experts: nn.Module) -> bool:
+    said = getattr(experts, "is_transposed", None)
+    first, second = (getattr(experts, name, None) for name in ("gate_up_proj", "down_proj"))
+    if isinstance(said, bool) or not isinstance(first, Tensor) or not isinstance(second, Tensor):
+        return bool(said)
+    # the model's width is what the first takes in and the second gives out
+    return first.shape[1] == second.shape[2] and first.shape[2] != second.shape[1]
+
+
+def _rounded(matrix: Matrix, method: str) -> Tensor:
+    weight = matrix.weight.detach()
+    if isinstance(matrix.owner, nn.modules.conv._ConvNd):  # noqa: SLF001  adds over all but the output channel
+        return quantize_weight(weight.flatten(1), method, input_dim=1).view_as(weight)
+    return quantize_weight(weight, method, input_dim=input_dim(matrix.owner, weight))
+
+
+@contextmanager
+def _held(matrix: Matrix, quantized: nn.Parameter) -> Iterator[None]:
+    """Let a module hold another parameter; the object that it held before comes back."""
+    try:
+        setattr(matrix.owner, matrix.name, quantized)
+        yield
+    finally:
+        setattr(matrix.owner, matrix.name, matrix.weight)

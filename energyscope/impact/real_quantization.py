@@ -1,0 +1,158 @@
+"""Quantization by the layers that a user would deploy: bitsandbytes' 8-bit and 4-bit linears.
+
+``bnb-int8`` is LLM.int8() (Dettmers et al. 2022) with its outlier threshold of 6: weights in INT8, activations
+in INT8 but for the features that hold outliers. ``bnb-nf4`` stores weights in NF4 (Dettmers et al. 2023) and
+computes in the model's dtype. Only Linear and Conv1D modules have such a layer; a component's other weights
+stay as they are.
+
+A layer is called in the place of the module that it stands for, which stays where it is in the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from energyscope.functions import exchanged_forward
+from energyscope.impact.matrices import Matrix, Shared, listed, reason_against
+from energyscope.impact.quantized import Forward, Quantization
+from energyscope.impact.quantizers import NF4_BLOCK, quantize_activation, quantize_weight
+from energyscope.loading.random_weights import is_linear, quantized_linear
+
+NO_LINEAR = "bitsandbytes stands in for linear layers only, and it has none"
+MISSING = "bitsandbytes cannot be imported ({}): pip install bitsandbytes"
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_PRECISIONS = {"bnb-int8": "int8", "bnb-nf4": "nf4"}
+_TOLERANCE = 0.03  # of `_error`: kernels that are right come within 0.008
+_CHECKED_ROWS = 256
+_PROBES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class _StandIn:
+    """A layer of bitsandbytes and the module that it stands for."""
+
+    matrix: Matrix
+    layer: Any  # Linear8bitLt or Linear4bit
+
+
+class RealQuantization(Quantization):
+    """The linear layers of a component, exchanged for bitsandbytes'."""
+
+    def __init__(self, module: nn.Module, method: str, shared: Shared | None = None) -> None:
+        super().__init__(module, method, shared)
+        self._stand_ins: list[_StandIn] | None = None
+        left = [one for one in self.matrices if not is_linear(one.owner)]
+        if left:
+            self.notes += (f"only linear layers were exchanged, not {listed(left)}",)
+
+    def _exchangeable(self) -> list[Matrix]:
+        return [one for one in self.matrices if is_linear(one.owner)]
+
+    def reason_not_possible(self) -> str | None:
+        """Return why this cannot be; the layers are built for that, and tried on random inputs."""
+        if reason := reason_against(self.matrices):
+            return reason
+        linears = self._exchangeable()
+        if not linears:
+            return NO_LINEAR
+        try:
+            import bitsandbytes  # noqa: F401
+        except Exception as error:  # noqa: BLE001  its libraries fail to load in many ways
+            return MISSING.format(str(error).partition("\n")[0] or type(error).__name__)
+        reasons = (_reason_against_shape(one, self.method) for one in linears)
+        if reason := next(filter(None, reasons), None):
+            return reason
+        self.prepare()
+        reasons = (_reason_against_result(one, self.method) for one in self._stand_ins or [])
+        return next(filter(None, reasons), None)
+
+    def prepare(self) -> None:
+        if self._stand_ins is None:
+            with torch.no_grad():
+                self._stand_ins = [_StandIn(one, _layer(one, self.method)) for one in self._exchangeable()]
+
+    def release(self) -> None:
+        self._stand_ins = None
+
+    @contextmanager
+    def _exchanged(self, forward: Forward) -> Iterator[Forward]:
+        with ExitStack() as stack:
+            for one in self._stand_ins or []:
+                if one.matrix.owner is self.module:
+                    forward = one.layer.forward
+                else:
+                    stack.enter_context(exchanged_forward(one.matrix.owner, one.layer.forward))
+            yield forward
+
+
+def _reason_against_shape(one: Matrix, method: str) -> str | None:
+    weight = one.weight.detach()
+    if weight.dtype not in _DTYPES:
+        return f"bitsandbytes has no layer for weights of {weight.dtype} ({one})"
+    if method == "bnb-int8":
+        largest = float(weight.abs().max())
+        fits = largest <= torch.finfo(torch.float16).max
+        return None if fits else f"bitsandbytes quantizes from float16, which cannot hold {largest:.3g} ({one})"
+    inputs = _rows(one).shape[1]
+    if weight.device.type == "cpu" and inputs % 2:  # for each such shape it would compile code of its own
+        return f"bitsandbytes' 4-bit kernels for CPUs need an even number of inputs, not {inputs} ({one})"
+    return None
+
+
+def _reason_against_result(one: _StandIn, method: str) -> str | None:
+    error = _error(one, method)
+    if error <= _TOLERANCE:  # false for NaN too
+        return None
+    rows, inputs = _rows(one.matrix).shape
+    text = f"bitsandbytes computes {one.matrix} of {rows} x {inputs} wrongly on {one.matrix.weight.device.type}"
+    if method == "bnb-nf4" and inputs % NF4_BLOCK:
+        text += f", where blocks of {NF4_BLOCK} cross its rows"
+    return f"{text} (relative error {error:.2g} on random inputs)"
+
+
+def _rows(one: Matrix) -> Tensor:
+    """Return a weight as (out, in)."""
+    weight = one.weight.detach()
+    return weight if isinstance(one.owner, nn.Linear) else weight.T
+
+
+def _layer(one: Matrix, method: str) -> nn.Module:
+    """Build the layer from a bare Linear, since bitsandbytes may convert the bias that it is given in place."""
+    weight, bias = _rows(one), getattr(one.owner, "bias", None)
+    with torch.device("meta"):
+        bare = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    bare.weight = nn.Parameter(weight, requires_grad=False)
+    if bias is not None:
+        bare.bias = nn.Parameter(bias.detach(), requires_grad=False)
+    return quantized_linear(bare, _PRECISIONS[method], weight.dtype).eval()  # training mode takes other kernels
+
+
+def _error(one: _StandIn, method: str) -> float:
+    """Return how far a layer's products lie from those that our own arithmetic gives for the same quantization.
+
+    It is relative to their expected size for weights of random signs, and of the last rows of the weight. Kernels
+    return nonsense without a word for some shapes on some processors.
+    """
+    weight = _rows(one.matrix)
+    # what comes before is a whole number of NF4 blocks, so that these rows have the blocks that they have there
+    first = max(0, weight.shape[0] - _CHECKED_ROWS) // NF4_BLOCK * NF4_BLOCK
+    probe = torch.randn(_PROBES, weight.shape[1], generator=torch.Generator().manual_seed(0)).clamp(-3, 3)
+    probe = probe.to(weight.device, weight.dtype)
+    bias, one.layer.bias = one.layer.bias, None  # a large one would hide the products in its rounding
+    try:
+        with torch.no_grad():
+            found = one.layer(probe)[:, first:].float()
+    finally:
+        one.layer.bias = bias
+    rounded = quantize_activation(probe, "int8-wa") if method == "bnb-int8" else probe
+    rows = quantize_weight(weight[first:], _PRECISIONS[method], input_dim=1).float()
+    difference = float((found - functional.linear(rounded.float(), rows)).norm())
+    size = float(functional.linear(probe.float().square(), rows.square()).sum().sqrt())
+    return difference / size if size > 0 else difference

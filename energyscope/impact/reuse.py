@@ -1,0 +1,158 @@
+"""Passes that begin at a layer: what lies before a change is not computed again.
+
+In the first, unchanged pass over the data every layer's input is kept. A later pass that changes something in
+layer n answers the calls of the layers before it: each gives layer n's kept input, so that the model's own
+forward arrives there without computing anything on its way. What is left of the way is the lookup of embeddings,
+masks and rotary tables. The numbers are those of a full pass bit for bit, because the same kernels run on the
+same inputs.
+
+It needs a model whose layers hand their output to the next one as it is; that is looked at in the first
+pass, and where it is not so, passes are full ones and `LayerStarts.reason` says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from energyscope.components import ComponentTree
+from energyscope.functions import FunctionCall, exchanged_forward
+from energyscope.impact.outputs import first_tensor, tensors_of, with_first_tensor
+
+NO_LAYERS = "the model has no layers in a row"
+
+
+@dataclass
+class _Pass:
+    """What the layers were given and what they gave in one pass, in the order of their calls."""
+
+    numbers: list[int] = field(default_factory=list)
+    inputs: list[Tensor | None] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
+    kept: dict[int, Tensor] = field(default_factory=dict)
+
+
+class LayerStarts:
+    """The inputs of a model's layers on every batch, as many of them as a memory budget (bytes) holds."""
+
+    def __init__(self, tree: ComponentTree, batches: int, budget_bytes: int) -> None:
+        self.layers = [part for part in tree if part.kind == "layer"]
+        self.reason: str | None = None if len(self.layers) > 1 else NO_LAYERS
+        self._modules: Sequence[nn.Module] = [part.module for part in self.layers]
+        self._numbers = {part.layer: number for number, part in enumerate(self.layers)}
+        self._outside = {part.name: part.module for part in tree if part.layer is None and part is not tree.root}
+        self._after: dict[str, int] = {}
+        self._templates: dict[int, Any] = {}
+        self._kept: dict[int, dict[int, Tensor]] = {}
+        self._batches = batches
+        self._budget = budget_bytes
+        self._stride = 1
+
+    def of(self, name: str, layer: int | None) -> int:
+        """Return how many layers lie before a component: a pass that changes it may begin there."""
+        if self.reason is not None:
+            return 0
+        return self._after.get(name, 0) if layer is None else self._numbers.get(layer, 0)
+
+    @contextmanager
+    def recording(self, index: int) -> Iterator[None]:
+        """Keep the layers' inputs of the unchanged pass over one batch that runs in this context."""
+        if self.reason is not None:
+            yield
+            return
+        seen = _Pass()
+        with ExitStack() as stack:
+            for number, module in enumerate(self._modules):
+                before = partial(self._before_layer, seen, number, index)
+                stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+                stack.callback(module.register_forward_hook(partial(_after_layer, seen)).remove)
+            for name, module in self._outside.items():
+                if not isinstance(module, FunctionCall):
+                    stack.callback(module.register_forward_pre_hook(self._placing(name, seen)).remove)
+            yield
+        self.reason = _why_not(seen, len(self._modules))
+        if self.reason is not None:
+            self._kept.clear()
+            return
+        self._kept[index] = seen.kept
+        self._templates = {
+            number: with_first_tensor(output, torch.empty(0)) for number, output in enumerate(seen.outputs)
+        }
+        self._keep(seen, len(self._modules), first_tensor(seen.outputs[-1]), first=not index)
+        if not index:
+            self._thin_out(seen)
+
+    @contextmanager
+    def beginning(self, index: int, layer: int) -> Iterator[None]:
+        """Let passes over a batch begin at the last layer up to ``layer`` whose input was kept."""
+        kept = {} if self.reason is not None else self._kept.get(index, {})
+        start = max((number for number in kept if number <= layer), default=0)
+        with ExitStack() as stack:
+            for number in range(start):
+                stub = partial(_given, self._templates[number], kept[start])
+                stack.enter_context(exchanged_forward(self._modules[number], stub))
+            yield
+
+    def kept_bytes(self) -> int:
+        """Return the memory that the kept inputs take."""
+        return sum(tensor.nbytes for kept in self._kept.values() for tensor in kept.values())
+
+    def _before_layer(
+        self, seen: _Pass, number: int, index: int, _module: nn.Module, args: Any, kwargs: Any
+    ) -> None:
+        given = first_tensor((*args, *kwargs.values()))
+        seen.numbers.append(number)
+        seen.inputs.append(given)
+        if number:
+            self._keep(seen, number, given, first=not index)
+
+    def _placing(self, name: str, seen: _Pass) -> Callable[[nn.Module, Any], None]:
+        def before(_module: nn.Module, _args: Any) -> None:
+            # a component that is called in several places counts from the first
+            self._after[name] = min(self._after.get(name, len(self._modules)), len(seen.outputs))
+
+        return before
+
+    def _keep(self, seen: _Pass, number: int, tensor: Tensor | None, *, first: bool) -> None:
+        """Keep what a layer is given (the last one's output as if one more followed), as far as memory allows."""
+        if tensor is None or (not first and (number % self._stride or tensor.nbytes > self._budget)):
+            return
+        seen.kept[number] = tensor.detach().clone()
+        if not first:
+            self._budget -= tensor.nbytes
+
+    def _thin_out(self, seen: _Pass) -> None:
+        """From what the first batch took: keep every layer's input, or every second one's, third one's, ..."""
+        per_batch = sum(tensor.nbytes for tensor in seen.kept.values())
+        self._stride = max(1, math.ceil(per_batch * self._batches / max(1, self._budget)))
+        for number in [number for number in seen.kept if number % self._stride]:
+            del seen.kept[number]
+        self._budget -= sum(tensor.nbytes for tensor in seen.kept.values())
+
+
+def _after_layer(seen: _Pass, _module: nn.Module, _args: Any, output: Any) -> None:
+    seen.outputs.append(output)
+
+
+def _given(template: Any, hidden: Tensor, *_args: Any, **_kwargs: Any) -> Any:
+    # a copy: a layer may add to its input in place
+    return with_first_tensor(template, hidden.clone())
+
+
+def _why_not(seen: _Pass, layers: int) -> str | None:
+    """Return why a pass cannot begin at a layer, None where it can."""
+    if seen.numbers != list(range(layers)):
+        return "its layers are not called once each, in their order"
+    if any(len(tensors_of(output)) != 1 for output in seen.outputs):
+        return "its layers return more than one tensor"
+    handed_on = zip(seen.outputs, seen.inputs[1:], strict=False)
+    if any(first_tensor(output) is not given for output, given in handed_on):
+        return "something is done between its layers"
+    return None

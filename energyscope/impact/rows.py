@@ -1,0 +1,57 @@
+"""From a measured change to rows of the impact table."""
+
+from __future__ import annotations
+
+from energyscope.adapters import Task
+from energyscope.impact.changing import Measurement
+from energyscope.impact.metrics import Estimate, Outcomes, estimate
+from energyscope.impact.predictions import Reference
+from energyscope.runs.schema import ImpactRow
+
+NO_INTERVAL = "no interval: one ratio over all data"
+TOGETHER = "several components were changed at once: each one's own change stands in its own rows"
+METRICS: dict[Task, tuple[str, ...]] = {
+    "classification": (
+        "kl", "js", "loss_difference", "accuracy_difference", "top1_agreement", "logit_difference",
+    ),
+    "next-token": ("kl", "js", "loss_difference", "perplexity_difference", "top1_agreement", "logit_difference"),
+}  # fmt: skip
+
+
+def impact_rows(measured: Measurement, reference: Reference, seed: int) -> list[ImpactRow]:
+    """Return a row for each metric; without values where the change is invalid, lest they be ranked."""
+    reason = measured.problem()
+    outcomes = measured.outcomes(reference.sizes())
+    estimates = _estimates(outcomes, reference.evaluation.task, reason, seed)
+    estimates["output_change"] = _own_change(measured, reason)
+    one = measured.intervention
+    return [
+        ImpactRow(
+            component=one.component,
+            kind=one.kind,
+            layer=one.layer,
+            method=one.method,
+            metric=metric,
+            value=estimate.value,
+            ci_low=estimate.ci_low,
+            ci_high=estimate.ci_high,
+            examples=len(reference.outcomes) if outcomes is None else int(outcomes.seen().sum()),
+            valid=reason is None and estimate.value is not None,
+            reasons="; ".join(filter(None, (estimate.reason, *measured.notes))),
+        )
+        for metric, estimate in estimates.items()
+    ]
+
+
+def _estimates(outcomes: Outcomes | None, task: Task, reason: str | None, seed: int) -> dict[str, Estimate]:
+    if reason is not None or outcomes is None:
+        return {metric: Estimate(None, reason=reason or "") for metric in METRICS[task]}
+    return {metric: estimate(metric, outcomes, seed) for metric in METRICS[task]}
+
+
+def _own_change(measured: Measurement, reason: str | None) -> Estimate:
+    """Return how far the component's own output changed, relative to itself."""
+    if len(measured.effects) > 1:
+        return Estimate(None, reason=reason or TOGETHER)
+    change = measured.effects[0].relative_change if measured.effects else None
+    return Estimate(change, reason=reason or (NO_INTERVAL if change is not None else ""))

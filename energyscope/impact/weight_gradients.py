@@ -1,0 +1,245 @@
+"""What each example's loss says of the weight matrices of one module, without a backward pass per example.
+
+For y = x W the gradient of an example's loss with respect to W is the sum over positions t of x_t^T g_t, where g
+is the gradient at y. From x and g alone follow
+
+- its product with a weight error E:  sum over t of (x_t E) . g_t, at the cost of one forward pass of the module;
+- its squared norm: sum over t, u of (x_t . x_u) (g_t . g_u) (Goodfellow 2015), or from the product itself,
+  whichever needs fewer operations: about one weight gradient's at most.
+
+An embedding is such a product too, of one-hot rows: x_t . x_u is whether both positions hold the same token.
+Weights that are used in another way take one backward pass for each of a few examples (`one_by_one`).
+A weight that two modules share counts only as the module at hand uses it, except in `one_by_one`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from energyscope.impact.gradients import (
+    Call,
+    Sums,
+    by_example,
+    example_losses,
+    loss_scale,
+    widened,
+)
+from energyscope.impact.metrics import Floats
+from energyscope.impact.predictions import Positions, compared_logits, positions_in
+from energyscope.impact.weight_errors import Errors
+from energyscope.impact.weight_statistics import is_quantized, own_matrices
+
+if TYPE_CHECKING:
+    from energyscope.workloads import Evaluation
+
+FISHER = "fisher"
+
+
+class WeightListener:
+    """Sums per example of the squared gradient norm and of gradient x error, of one module's own matrices."""
+
+    def __init__(self, module: nn.Module, errors: Errors) -> None:
+        self.module = module
+        self.errors = errors
+        self.names = own_matrices(module)
+        self.quantized = is_quantized(module)
+        self.form = None if self.quantized else _form(module, list(self.names))
+        self.sums = {measure: Sums() for measure in (FISHER, *errors.methods)}
+        self.heard = False
+        self.chosen: Floats | None = None  # which examples, where not all
+        self._direct: dict[str, Floats] = {}
+        self._calls = 0
+        self._waiting: list[tuple[Tensor, Tensor]] = []
+
+    @property
+    def needs_one_by_one(self) -> bool:
+        """Whether the weights' gradients have to be asked for example by example."""
+        return not self.quantized and (self.form is None or not self.heard)
+
+    def called(self, call: Call) -> None:
+        """Count a call of this batch."""
+        self._calls += 1
+        if _input_rows(self.form, call) is None or by_example(call.output, call.mask) is None:
+            self.form = None
+
+    def refused(self, problem: str) -> None:  # noqa: ARG002  another way is taken whatever it is
+        """Give up listening."""
+        self.form = None
+
+    def reached(self, call: Call, gradient: Tensor) -> None:
+        """Keep what a call contributes; once all calls are there, add them up and let them go."""
+        rows, found = _input_rows(self.form, call), by_example(gradient, call.mask)
+        if rows is None or found is None:
+            return
+        self.heard = True
+        # padding may hold NaN, on either side
+        self._waiting.append((_counted(rows, found[1], self.form), _counted(found[0], found[1], None)))
+        if len(self._waiting) == self._calls:
+            self._add_up()
+
+    def close(self, kept: Tensor) -> None:
+        """Finish a batch; ``kept`` (B,) says which of its examples count."""
+        if self._waiting:
+            self._add_up()
+        self._calls = 0
+        for sums in self.sums.values():
+            sums.close(kept)
+
+    def values(self, measure: str) -> Floats:
+        """Return the squared norm (``fisher``) or the signed gradient x error of a method, (examples,)."""
+        return self._direct[measure] if measure in self._direct else self.sums[measure].values()
+
+    def take(self, values: Mapping[str, Floats], chosen: Floats, *, heard: bool) -> None:
+        """Take over what was found example by example, for the examples of index ``chosen``."""
+        self._direct = dict(values)
+        self.chosen, self.heard = chosen, heard
+
+    def _add_up(self) -> None:
+        # several calls add up in the gradient before it is squared: as if their positions were of one
+        waiting, self._waiting = self._waiting, []
+        form = self.form
+        if form is None:
+            return  # another call does not lie by example
+        inputs, gradients = (torch.cat(part, 1) for part in zip(*waiting, strict=True))
+        self.sums[FISHER].add(squared_norms(form, inputs, gradients))
+        for method in self.errors.methods:
+            error = self.errors.of(method, self.module).get("weight")
+            if error is not None:
+                change = perturbation(form, inputs, error.to(gradients.device))
+                self.sums[method].add((change * gradients).sum((1, 2), dtype=torch.float64))
+
+
+def perturbation(form: str, inputs: Tensor, error: Tensor) -> Tensor:
+    """Return the change of a module's output when its weight changes by ``error``, (B, T, out)."""
+    if form == "embedding":
+        return nn.functional.embedding(inputs, error)
+    inputs = inputs.to(error.dtype)
+    return inputs @ (error.T if form == "linear" else error)
+
+
+def squared_norms(form: str, inputs: Tensor, gradients: Tensor) -> Tensor:
+    """Return the squared norm of each example's weight gradient, float64 (B,).
+
+    ``inputs`` (B, T, in), or token ids (B, T) of an embedding; ``gradients`` (B, T, out) at the output.
+    """
+    length, width = gradients.shape[1:]
+    if form == "embedding":
+        alike = (inputs.unsqueeze(1) == inputs.unsqueeze(2)).to(gradients.dtype)
+        return _paired(alike, gradients)
+    inputs = inputs.to(gradients.dtype)
+    if length * (inputs.shape[2] + width) <= inputs.shape[2] * width:
+        return _paired(inputs @ inputs.mT, gradients)
+    # one example at a time: a batch of matrices as large as the weight may not fit
+    examples = zip(inputs, gradients, strict=True)
+    return torch.stack([(rows.T @ found).square().sum(dtype=torch.float64) for rows, found in examples])
+
+
+def one_by_one(
+    model: nn.Module, evaluation: Evaluation, listeners: Sequence[WeightListener], max_examples: int
+) -> None:
+    """Find the same sums by a backward pass for each of at most ``max_examples`` examples, evenly spaced.
+
+    It holds the gradients of all these weights at once. A weight that is used in several places counts with
+    all of them. Use it inside `energyscope.impact.gradients.undisturbed`.
+    """
+    weights = [(listener, name, parameter) for listener in listeners for name, parameter in listener.names.items()]
+    places = _places(evaluation)
+    chosen = np.unique(np.linspace(0, len(places) - 1, min(max_examples, len(places))).round().astype(int))
+    found = {listener: {measure: np.zeros(len(chosen)) for measure in listener.sums} for listener in listeners}
+    reached: set[WeightListener] = set()
+    parameters = [parameter for _, _, parameter in weights]
+    try:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+        for number, place in enumerate(chosen):
+            gradients = _example_gradients(model, evaluation, places[place], parameters)
+            for (listener, name, _), gradient in zip(weights, gradients, strict=True):
+                if gradient is not None:
+                    reached.add(listener)
+                    _add_direct(found[listener], number, listener, name, gradient)
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+    for listener, values in found.items():
+        listener.take(values, chosen.astype(np.float64), heard=listener in reached)
+
+
+def _add_direct(
+    found: dict[str, Floats], number: int, listener: WeightListener, name: str, gradient: Tensor
+) -> None:
+    found[FISHER][number] += float(gradient.square().sum(dtype=torch.float64))
+    for method in listener.errors.methods:
+        error = listener.errors.of(method, listener.module).get(name)
+        if error is not None:
+            found[method][number] += float((gradient * error.to(gradient.device)).sum(dtype=torch.float64))
+
+
+def _places(evaluation: Evaluation) -> list[tuple[int, int]]:
+    """Return batch and row of every example that has a prediction, in the order of the sums."""
+    masks = [positions_in(evaluation, index).mask.any(1).tolist() for index in range(len(evaluation.batches))]
+    return [(index, row) for index, mask in enumerate(masks) for row, kept in enumerate(mask) if kept]
+
+
+def _example_gradients(
+    model: nn.Module, evaluation: Evaluation, place: tuple[int, int], parameters: list[nn.Parameter]
+) -> list[Tensor | None]:
+    index, row = place
+    batch = {key: values[row : row + 1] for key, values in evaluation.batches[index].items()}
+    positions = _row_of(evaluation, index, row)
+    scale = loss_scale(model)
+    with torch.enable_grad():
+        loss = example_losses(compared_logits(model, batch, positions, evaluation.task), positions).sum()
+        if not loss.requires_grad:
+            return [None] * len(parameters)
+        gradients = torch.autograd.grad(loss * scale, parameters, allow_unused=True)
+    return [None if gradient is None else widened(gradient) / scale for gradient in gradients]
+
+
+def _row_of(evaluation: Evaluation, index: int, row: int) -> Positions:
+    whole = positions_in(evaluation, index)
+    mask = whole.mask[row : row + 1]
+    if whole.targets is None:
+        return Positions(mask, None)
+    before = int(whole.mask[:row].sum())
+    return Positions(mask, whole.targets[before : before + int(mask.sum())])
+
+
+def _form(module: nn.Module, names: list[str]) -> str | None:
+    """Return how a module uses its weight: linear, conv1d, embedding; None where that is not known."""
+    from transformers.pytorch_utils import Conv1D
+
+    if names != ["weight"]:
+        return None
+    forward = type(module).forward  # a subclass with a forward of its own may do anything
+    if isinstance(module, nn.Embedding):
+        return "embedding" if forward is nn.Embedding.forward and module.max_norm is None else None
+    if forward is nn.Linear.forward:
+        return "linear"
+    return "conv1d" if forward is Conv1D.forward else None
+
+
+def _input_rows(form: str | None, call: Call) -> Tensor | None:
+    """Return a call's inputs as (B, T, in), or token ids (B, T)."""
+    if form is None or call.inputs is None:
+        return None
+    if form != "embedding":
+        found = by_example(call.inputs, call.mask)
+        return None if found is None else found[0]
+    found = by_example(call.inputs.unsqueeze(-1), call.mask)
+    return None if found is None or found[0].shape[2] != 1 else found[0][..., 0]
+
+
+def _counted(rows: Tensor, weights: Tensor, form: str | None) -> Tensor:
+    if form == "embedding":
+        return rows  # token ids; the gradients beside them are 0 at padding
+    return torch.where(weights.to(rows.device) > 0, widened(rows), 0.0)
+
+
+def _paired(alike: Tensor, gradients: Tensor) -> Tensor:
+    squares = (alike * (gradients @ gradients.mT)).sum((1, 2), dtype=torch.float64)
+    return squares.clamp_min(0.0)  # rounding can fall below, a square cannot

@@ -1,0 +1,86 @@
+"""Evaluation data on the device: examples of similar length in batches, and what tells the data apart."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from energyscope.adapters import Task
+from energyscope.workloads.windows import Example
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Held-out data as batches of ``input_ids`` and ``attention_mask``, each (B, S) int64, on the device.
+
+    ``labels`` has one tensor (B,) for each batch of a classification task, and is None for next-token
+    prediction, where the targets are the tokens themselves. Padding is on the right. ``counted`` has one mask
+    (B, S) bool for each batch: which tokens count as targets; None means all. ``notes`` say what a reader should
+    know of the data, such as how many texts were cut.
+    """
+
+    source: str
+    task: Task
+    batches: tuple[Mapping[str, Tensor], ...]
+    labels: tuple[Tensor, ...] | None
+    examples: int
+    counted: tuple[Tensor, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hex digits of a SHA-256 over every example's tokens, label, and which of its tokens count.
+
+        They do not depend on the batch size, the padding or the device.
+        """
+        found = hashlib.sha256()
+        for index, batch in enumerate(self.batches):
+            ids = batch["input_ids"].cpu().numpy().astype("<i8")
+            masks = _host(batch.get("attention_mask"), ids.shape)
+            counted = _host(None if self.counted is None else self.counted[index], ids.shape)
+            labels = None if self.labels is None else self.labels[index].cpu().numpy().astype("<i8")
+            for row in range(len(ids)):
+                kept = masks[row]
+                found.update(int(kept.sum()).to_bytes(8, "little"))
+                found.update(ids[row][kept].tobytes())
+                found.update(counted[row][kept].tobytes())
+                found.update(b"" if labels is None else labels[row].tobytes())
+        return found.hexdigest()[:16]
+
+
+def batched(examples: Sequence[Example], size: int) -> list[list[Example]]:
+    """Group examples by length, to need little padding; the order is the same every time.
+
+    A last batch of one example joins the batch before it: resampling takes another example's activation,
+    and needs two. Batches of one by ``size`` stay as they are.
+    """
+    ordered = sorted(examples, key=lambda example: len(example.tokens))
+    groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    if size > 1 and len(groups) > 1 and len(groups[-1]) == 1:
+        groups[-2:] = [groups[-2] + groups[-1]]
+    return groups
+
+
+def padded(group: Sequence[Example], padding: int, device: torch.device) -> dict[str, Tensor]:
+    """Return a batch's ``input_ids`` and ``attention_mask``, (B, S) int64 on the device, padded behind."""
+    width = max(len(example.tokens) for example in group)
+    rows = [[*example.tokens, *[padding] * (width - len(example.tokens))] for example in group]
+    masks = [[1] * len(example.tokens) + [0] * (width - len(example.tokens)) for example in group]
+    return {"input_ids": torch.tensor(rows).to(device), "attention_mask": torch.tensor(masks).to(device)}
+
+
+def counted_targets(group: Sequence[Example], batch: Mapping[str, Tensor]) -> Tensor:
+    """Return which tokens of a batch count as targets, bool (B, S): no padding, and no mere context."""
+    mask = batch["attention_mask"].bool()
+    first = torch.tensor([example.counted_from for example in group], device=mask.device)
+    return mask & (torch.arange(mask.shape[1], device=mask.device) >= first.unsqueeze(1))
+
+
+def _host(mask: Tensor | None, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    return np.ones(shape, dtype=bool) if mask is None else mask.bool().cpu().numpy()

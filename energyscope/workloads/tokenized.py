@@ -1,0 +1,94 @@
+"""From texts to examples: token ids, and class indices for the labels as they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from energyscope.errors import DataError, UsageError
+from energyscope.loading import LoadedModel
+from energyscope.workloads.texts import Row, Texts
+from energyscope.workloads.windows import Example, strided
+
+Notes = tuple[str, ...]
+
+
+def running_examples(tokenizer: Any, text: str, length: int, stride: int) -> tuple[list[Example], Notes]:
+    """Tokenize a text as one, special tokens as the tokenizer adds them, and cut it into strided windows."""
+    examples = strided(_token_ids(tokenizer, [text], None)[0], length, stride)
+    if len(examples) < 2:
+        return examples, ()
+    overlap = "only the tokens beyond the window before count as predictions"
+    return examples, (f"running text in windows of {length} tokens, {stride} apart: {overlap}",)
+
+
+def separate_examples(
+    tokenizer: Any, texts: Texts, length: int, labels: Sequence[int] | None
+) -> tuple[list[Example], Notes]:
+    """Tokenize each text by itself, cut at ``length`` tokens; return notes of what was cut or left out.
+
+    Without labels the tokens are the targets: texts of fewer than two are left out.
+    """
+    found = _token_ids(tokenizer, [row.text for row in texts.rows], length)
+    notes = list(_cut(tokenizer, texts.rows, found, length))
+    if labels is not None:
+        return [Example(ids, label) for ids, label in zip(found, labels, strict=True)], tuple(notes)
+    examples = [Example(ids) for ids in found if len(ids) > 1]
+    if short := len(found) - len(examples):
+        notes.append(
+            f"{short} of {len(found)} texts were left out: fewer than two tokens leave nothing to predict"
+        )
+    return examples, tuple(notes)
+
+
+def class_indices(loaded: LoadedModel, texts: Texts) -> list[int]:
+    """Return each row's class index. A label may be written as the index or as the model's name for it.
+
+    Raises:
+        UsageError: the source has columns, but not this one.
+        DataError: a row has no label, or one that the model does not have.
+
+    """
+    if texts.columns and texts.label_column not in texts.columns:
+        raise UsageError(
+            f"{texts.source} has no column {texts.label_column!r} (it has: {', '.join(texts.columns)}): "
+            "name the column of the labels with --label-column"
+        )
+    config: Any = loaded.model.config
+    config = config.get_text_config()
+    names = {str(name).lower(): int(index) for name, index in (config.label2id or {}).items()}
+    return [_known_class(row, names, config.num_labels, texts, loaded.name) for row in texts.rows]
+
+
+def _known_class(row: Row, names: Mapping[str, int], classes: int, texts: Texts, model: str) -> int:
+    index = _class_index(row.label, names)
+    if index is None or not 0 <= index < classes:
+        known = ", ".join(f"{index} ({name})" for name, index in names.items()) or f"0 to {classes - 1}"
+        said = "no label" if row.label in (None, "") else f"the label {row.label!r}"
+        where = f"{texts.source}, {texts.unit} {row.number},"
+        raise DataError(f"{where} has {said} in column {texts.label_column!r}: {model} knows {known}")
+    return index
+
+
+def _class_index(label: Any, names: Mapping[str, int]) -> int | None:
+    if isinstance(label, str) and label.strip().lower() in names:
+        return names[label.strip().lower()]
+    try:
+        number = float(label)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return int(number) if number.is_integer() else None
+
+
+def _token_ids(tokenizer: Any, texts: list[str], length: int | None) -> list[list[int]]:
+    encoded = tokenizer(
+        texts, truncation=length is not None, max_length=length, return_attention_mask=False, verbose=False
+    )
+    ids: list[list[int]] = encoded["input_ids"]
+    return ids
+
+
+def _cut(tokenizer: Any, rows: Sequence[Row], found: Sequence[Sequence[int]], length: int) -> Notes:
+    full = [row.text for row, ids in zip(rows, found, strict=True) if len(ids) >= length]
+    cut = sum(len(ids) > length for ids in _token_ids(tokenizer, full, None)) if full else 0
+    return (f"{cut} of {len(rows)} texts were longer than {length} tokens and were cut",) if cut else ()

@@ -1,0 +1,77 @@
+"""Evaluation: what tells data apart, whatever their batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from energyscope.workloads import Evaluation
+from energyscope.workloads.evaluation import batched, counted_targets, padded
+from energyscope.workloads.windows import Example
+
+HOST = torch.device("cpu")
+
+
+def evaluation(examples: Sequence[Example], size: int, *, padding: int = 0, labelled: bool = True) -> Evaluation:
+    groups = batched(examples, size)
+    batches = tuple(padded(group, padding, HOST) for group in groups)
+    counted = tuple(counted_targets(group, batch) for group, batch in zip(groups, batches, strict=True))
+    labels = tuple(torch.tensor([example.label for example in group]) for group in groups) if labelled else None
+    task = "classification" if labelled else "next-token"
+    return Evaluation("test", task, batches, labels, len(examples), counted)
+
+
+EXAMPLES = [Example([5, 6, 7], 0), Example([8], 1), Example([9, 10], 0), Example([5, 6, 7], 1, counted_from=1)]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 12))
+def test_batches_hold_every_example_once(lengths: list[int], size: int) -> None:
+    """Every example is in one batch, by length; none but by request or for lack of others is alone."""
+    examples = [Example([index] * length) for index, length in enumerate(lengths)]
+    groups = batched(examples, size)
+    flat = [example for group in groups for example in group]
+    assert sorted(example.tokens for example in flat) == sorted(example.tokens for example in examples)
+    assert [len(example.tokens) for example in flat] == sorted(lengths)
+    assert all(len(group) <= size + 1 for group in groups)
+    assert size == 1 or len(examples) == 1 or all(len(group) > 1 for group in groups)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_digest_is_of_the_content(size: int) -> None:
+    """GIVEN the same examples in other batches, padded otherwise, THEN the digest is the same."""
+    assert evaluation(EXAMPLES, size, padding=99).digest == evaluation(EXAMPLES, 4).digest
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [Example([5, 6, 8], 0), *EXAMPLES[1:]],
+        [Example([5, 6, 7], 1), *EXAMPLES[1:]],
+        [Example([5, 6, 7], 0, counted_from=1), *EXAMPLES[1:]],
+        [Example([8, 9], 1), Example([10], 0), EXAMPLES[0], EXAMPLES[3]],  # the same tokens, divided otherwise
+        EXAMPLES[1:],
+    ],
+)
+def test_digest_sees_every_change(other: list[Example]) -> None:
+    """GIVEN another token, label, length or count, THEN the digest is another."""
+    assert evaluation(other, 4).digest != evaluation(EXAMPLES, 4).digest
+    assert evaluation(EXAMPLES, 4, labelled=False).digest != evaluation(EXAMPLES, 4).digest
+
+
+def test_all_targets_count_unless_said() -> None:
+    """GIVEN no mask of counted tokens, THEN the digest is that of a mask which counts all of them."""
+    plain = [Example([5, 6, 7], 0), Example([8], 1)]
+    full = evaluation(plain, 2)
+    unsaid = Evaluation("other", "classification", full.batches, full.labels, 2, notes=("of no matter",))
+    assert unsaid.digest == full.digest
+
+
+def test_padding_and_context_do_not_count() -> None:
+    """GIVEN a window of which two tokens are context, beside a shorter one, THEN only the rest counts."""
+    group = [Example([1, 2, 3, 4], counted_from=2), Example([5, 6])]
+    mask = counted_targets(group, padded(group, 0, HOST))
+    assert mask.tolist() == [[False, False, True, True], [True, True, False, False]]
