@@ -214,7 +214,7 @@ def _profile_lines(plan: Preview) -> list[str]:
 
 
 def _ablate_line(plan: Preview) -> str:
-    return f"ablate: {plan.ablations} passes over the evaluation data, and those of the unchanged model"
+    return f"ablate: {plan.ablations} changes of the model, each compared on the evaluation data"
 
 
 def _duration(seconds: float) -> str:

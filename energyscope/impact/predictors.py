@@ -15,7 +15,7 @@ first order of the loss, the curvature that squared gradients stand for, the out
                       their excess kurtosis; both over the component's matrices pooled
 
 The loss of an example is the mean negative log likelihood of its predictions, in nats. The first four are means
-over examples. They are no impact: `rank_agreement` says how well they order the components as impact does.
+over examples. They are no impact: `energyscope.relating.agreement` says how well they order components as it does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from torch import Tensor, nn
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import DataError
 from energyscope.impact.activation_listener import NO_GRADIENT, ActivationListener
-from energyscope.impact.association import Association, associate
 from energyscope.impact.gradients import Listener, backward_batch, undisturbed
 from energyscope.impact.methods import PREDICT
 from energyscope.impact.metrics import Estimate, Floats, bootstrap
@@ -126,18 +125,6 @@ def rows(predictors: Sequence[Predictor], tree: ComponentTree) -> list[ImpactRow
         )
         for item in predictors
     ]
-
-
-def rank_agreement(predicted: Mapping[str, float], measured: Mapping[str, float], seed: int = 0) -> Association:
-    """Return the Spearman correlation of a predictor with a measured impact over the components in both.
-
-    Its interval is over components. It is near +1 for a good predictor, and near -1 for a good one of which high
-    is harmless (``sqnr_int8_db``). Values that are not finite are left out.
-    """
-    shared = sorted(name for name in predicted if name in measured)
-    pairs = np.array([(predicted[name], measured[name]) for name in shared], dtype=np.float64).reshape(-1, 2)
-    pairs = pairs[np.isfinite(pairs).all(1)]
-    return associate(pairs[:, 0], pairs[:, 1], "spearman", seed)
 
 
 class _Survey:

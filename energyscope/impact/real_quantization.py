@@ -17,21 +17,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from energyscope.functions import exchanged_forward
 from energyscope.impact.matrices import Matrix, Shared, listed, reason_against
 from energyscope.impact.quantized import Forward, Quantization
 from energyscope.impact.quantizers import NF4_BLOCK, quantize_activation, quantize_weight
+from energyscope.loading.kernel_trials import TOLERANCE, first_checked_row, products_error, random_inputs
 from energyscope.loading.random_weights import is_linear, quantized_linear
 
 NO_LINEAR = "bitsandbytes stands in for linear layers only, and it has none"
 MISSING = "bitsandbytes cannot be imported ({}): pip install bitsandbytes"
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _PRECISIONS = {"bnb-int8": "int8", "bnb-nf4": "nf4"}
-_TOLERANCE = 0.03  # of `_error`: kernels that are right come within 0.008
-_CHECKED_ROWS = 256
-_PROBES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +105,7 @@ def _reason_against_shape(one: Matrix, method: str) -> str | None:
 
 def _reason_against_result(one: _StandIn, method: str) -> str | None:
     error = _error(one, method)
-    if error <= _TOLERANCE:  # false for NaN too
+    if error <= TOLERANCE:
         return None
     rows, inputs = _rows(one.matrix).shape
     text = f"bitsandbytes computes {one.matrix} of {rows} x {inputs} wrongly on {one.matrix.weight.device.type}"
@@ -137,22 +134,11 @@ def _layer(one: Matrix, method: str) -> nn.Module:
 def _error(one: _StandIn, method: str) -> float:
     """Return how far a layer's products lie from those that our own arithmetic gives for the same quantization.
 
-    It is relative to their expected size for weights of random signs, and of the last rows of the weight. Kernels
-    return nonsense without a word for some shapes on some processors.
+    It is that of `products_error`, and of the last rows of the weight. Kernels return nonsense without a word for
+    some shapes on some processors.
     """
     weight = _rows(one.matrix)
-    # what comes before is a whole number of NF4 blocks, so that these rows have the blocks that they have there
-    first = max(0, weight.shape[0] - _CHECKED_ROWS) // NF4_BLOCK * NF4_BLOCK
-    probe = torch.randn(_PROBES, weight.shape[1], generator=torch.Generator().manual_seed(0)).clamp(-3, 3)
-    probe = probe.to(weight.device, weight.dtype)
-    bias, one.layer.bias = one.layer.bias, None  # a large one would hide the products in its rounding
-    try:
-        with torch.no_grad():
-            found = one.layer(probe)[:, first:].float()
-    finally:
-        one.layer.bias = bias
-    rounded = quantize_activation(probe, "int8-wa") if method == "bnb-int8" else probe
-    rows = quantize_weight(weight[first:], _PRECISIONS[method], input_dim=1).float()
-    difference = float((found - functional.linear(rounded.float(), rows)).norm())
-    size = float(functional.linear(probe.float().square(), rows.square()).sum().sqrt())
-    return difference / size if size > 0 else difference
+    inputs = random_inputs(weight.shape[1], weight.device, weight.dtype)
+    rounded = quantize_activation(inputs, "int8-wa") if method == "bnb-int8" else None
+    rows = quantize_weight(weight[first_checked_row(len(weight)) :], _PRECISIONS[method], input_dim=1)
+    return products_error(one.layer, inputs, rows, rounded=rounded)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from energyscope.reporting import text
-from energyscope.reporting.charts import correlate, flow, impact, profile
+from energyscope.reporting.charts import flow, impact, profile
+from energyscope.reporting.correlation_figures import correlation_figures
 from energyscope.reporting.data import ReportData
-from energyscope.reporting.data.correlate import impact_title
 from energyscope.reporting.data.energy import Cell, kind_sentence
 from energyscope.reporting.data.flow import FlowNode
 from energyscope.reporting.data.impact import method_title, metric_title, value_text
@@ -22,7 +22,12 @@ HOLLOW = " Hollow bars are values below grade C, which are not to be relied on."
 
 def figures(data: ReportData) -> list[Figure]:
     """Draw every chart for which the run has data, in the order of the report."""
-    return [*_energy(data), *_impact(data), *_correlation(data), *trust_figures(data.trust, _word(data))]
+    return [
+        *_energy(data),
+        *_impact(data),
+        *correlation_figures(data.correlation, _word(data)),
+        *trust_figures(data.trust, _word(data)),
+    ]
 
 
 def _energy(data: ReportData) -> list[Figure]:
@@ -237,33 +242,3 @@ def _impact_heatmap(data: ReportData, method: str, metric: str) -> Figure:
         chart=impact.heatmap(chosen, metric, summary),
         table=table,
     )
-
-
-def _correlation(data: ReportData) -> list[Figure]:
-    found = data.correlation
-    if found is None or not found.points:
-        return []
-    sizes = ", ".join(f"{len(points)} {name}" for name, points in found.quadrants.items())
-    summary = f"Energy against {impact_title(found.impact)} of {len(found.points)} leaf components: {sizes}"
-    rows = [
-        [point.component, point.kind, text.with_limits(point.energy, "mJ"), text.with_limits(point.impact, ""),
-         point.quadrant]
-        for points in found.quadrants.values()
-        for point in points
-    ]  # fmt: skip
-    rule = f" Dashed lines: {found.rule}." if found.rule else ""
-    return [
-        Figure(
-            name="energy-impact",
-            section="correlate",
-            title="Each leaf component",
-            caption=f"One point for each leaf component with both 95 % intervals.{rule} A hollow point's interval "
-            "crosses a line: its quadrant is undecided.",
-            summary=summary,
-            chart=correlate.scatter(found, summary, _word(data)),
-            table=Table(["component", "kind", "energy", "impact", "quadrant"], rows),
-            notes=[f"{text.count(found.left_out, 'component')} without a value left out."]
-            if found.left_out
-            else [],
-        )
-    ]

@@ -1,40 +1,76 @@
 """Correlate: energy against impact, component by component. Pure functions over the tables of a run.
 
-Points are the deepest components that were measured on their very layer: a parent would count its children's
-energy twice, and a value taken over from another layer says nothing about this one.
+`leaves` says which components are compared. The document holds the points with their quadrants, the correlations
+pooled and within kinds, null models, all columns' rank correlations, and what follows from them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from energyscope.errors import DataError
-from energyscope.impact.association import METHODS, Method, associate
-from energyscope.impact.findings import Context, findings
-from energyscope.impact.quadrants import Point, assign_quadrants
+from energyscope.impact.methods import is_sensitivity
+from energyscope.impact.metrics import Floats
+from energyscope.relating import leaves
+from energyscope.relating.advice import Advice, advise, sensitivity_column
+from energyscope.relating.agreement import predictor_agreement
+from energyscope.relating.association import METHODS, associate
+from energyscope.relating.findings import findings
+from energyscope.relating.findings_relations import Relations
+from energyscope.relating.heads import apportioned
+from energyscope.relating.joint import joint_effects
+from energyscope.relating.matrix import correlation_matrix
+from energyscope.relating.nulls import PREDICTORS, null_models
+from energyscope.relating.quadrants import UNDECIDED, Point, Thresholds, assign_quadrants
+from energyscope.relating.stability import add_stability, energies, impacts
+from energyscope.relating.within import RULE, adjusted, within_kinds
+from energyscope.relating.wording import Context
 from energyscope.runs import schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SETTING = ("phase", "precision", "execution", "batch_size", "context_length")
 CORRELATED_METRICS = ("kl", "accuracy_difference", "perplexity_difference", "top1_agreement")
+NUMERIC_ENERGY = (
+    "energy_mj", "static_mj", "dynamic_mj", "time_us", "power_w", "flops", "bytes", "parameters",
+)  # fmt: skip
+DEFAULT_METHODS = ("zero", "mean", "resample")
 
 
 def merge(energy: pd.DataFrame, impact: pd.DataFrame) -> pd.DataFrame:
     """Return the energy table with one more column for each ``method:metric`` of the impact table.
 
     Rows and their order are the energy table's; a component's impact, which does not depend on phase or
-    batch size, stands in each of its rows. Impact that is invalid or was not measured is empty.
+    batch size, stands in each of its rows. Impact that is invalid or was not measured is empty. Attention heads
+    come last, with their apportioned energy.
     """
     ordered = [name for name in schema.ENERGY_COLUMNS if name in energy]
     merged = energy[ordered + [name for name in energy if name not in ordered]].reset_index(drop=True)
-    for name in impact_columns(impact):
-        merged[name] = merged["component"].map(_valid_impact(impact, name)["value"]).astype("float64")
+    if of_heads := apportioned(energy, impact):
+        import pandas as pd
+
+        merged = pd.concat([merged, pd.DataFrame(of_heads).dropna(axis=1, how="all")], ignore_index=True)
+    for name in leaves.impact_columns(impact):
+        merged[name] = merged["component"].map(leaves.valid_impact(impact, name)["value"]).astype("float64")
     return merged
+
+
+def default_impact(impact: pd.DataFrame) -> str:
+    """Return the impact column that is compared where none is asked for: the KL of a removal, if there is one.
+
+    Raises:
+        DataError: the table holds no impact.
+
+    """
+    columns = leaves.measured_columns(impact)
+    if not columns:
+        raise DataError("no impact was measured: there is nothing to relate energy to")
+    named = [f"{method}:kl" for method in DEFAULT_METHODS]
+    return next((name for name in [*named, *columns] if name in columns and name.endswith(":kl")), columns[0])
 
 
 def correlate(
@@ -44,35 +80,45 @@ def correlate(
     impact_column: str = "zero:kl",
     modelled: bool = False,
     seed: int = 0,
+    closure: float | None = None,
 ) -> dict[str, Any]:
     """Correlate the components' energy with their impact; return the document that is kept as correlation.json.
 
     ``energy`` and ``impact`` are the tables of `schema.EnergyRow` and `schema.ImpactRow`. Where the energy
     table holds several settings, that of the prefill phase counts (the impact is that of a pass over whole
     texts), of several such the first. ``modelled`` says that the joules are time x stated watts; it is also
-    seen from the meter's name.
+    seen from the meter's name. ``closure`` is the share of the model's energy that its components account for
+    (``closure["model"]["energy"]`` of run.json); without it, advice is withheld.
 
     Raises:
         DataError: the impact table does not hold ``impact_column``.
 
     """
-    columns = impact_columns(impact)
+    columns = leaves.measured_columns(impact)
     if impact_column not in columns:
         raise DataError(f"no impact {impact_column!r} was measured (there is: {', '.join(columns) or 'none'})")
-    setting = one_setting(energy)
-    measured = deepest_measured(setting)
-    points = _points(measured, _valid_impact(impact, impact_column))
-    thresholds = assign_quadrants(points, impact_column.partition(":")[2])
-    correlations = [
-        _correlation(measured, impact, column, method, seed)
-        for column in columns
-        if column.partition(":")[2] in CORRELATED_METRICS
-        for method in METHODS
-    ]
+    setting = leaves.one_setting(energy)
+    modelled = modelled or bool((setting["meter"] == "modelled").any())
+    points, thresholds = _placed_points(setting, impact, impact_column, seed)
+    kinds, heat, effect = [point.kind for point in points], energies(points), impacts(points)
+    basis = sensitivity_column(columns) or impact_column
+    relations = Relations(
+        correlations=_correlations(setting, impact, columns, seed),
+        adjusted=[
+            {"x": "energy_mj", "y": impact_column, **asdict(adjusted(kinds, heat, effect, method, seed))}
+            for method in METHODS
+        ],
+        within=within_kinds(kinds, heat, effect, seed),
+        nulls=null_models(_null_values(setting, points), heat, effect, seed),
+        joint=joint_effects(impact),
+        predictors=predictor_agreement(impact, setting, seed),
+        advice=_advice(setting, impact, basis, closure=closure, modelled=modelled, seed=seed),
+        advice_column=basis,
+    )
     context = Context(
         impact_column=impact_column,
-        setting=_first(setting, SETTING),
-        modelled=modelled or bool((setting["meter"] == "modelled").any()),
+        setting=_first(setting, leaves.SETTING),
+        modelled=modelled,
         model_energy_mj=_model_energy(setting),
         components=int((setting["kind"] != "model").sum()),
         other_settings=len(energy) - len(setting),
@@ -80,103 +126,114 @@ def correlate(
     return {
         "impact": impact_column,
         "points": [asdict(point) for point in points],
-        "correlations": correlations,
+        "correlations": list(relations.correlations),
         "quadrants": {
             "energy_threshold_mj": thresholds.energy_mj,
             "impact_threshold": thresholds.impact,
             "rule": thresholds.rule,
         },
-        "findings": findings(points, correlations, thresholds, context),
+        "findings": findings(points, relations, thresholds, context),
+        "adjusted": list(relations.adjusted),
+        "within_kinds": {"rule": RULE, "kinds": list(relations.within)},
+        "nulls": [asdict(one) for one in relations.nulls],
+        "matrix": _matrix(setting, impact, columns),
+        "predictors": list(relations.predictors),
+        "joint": [asdict(one) for one in relations.joint],
+        "advice": [asdict(one) for one in relations.advice],
+        "advice_column": basis,
     }
 
 
-def impact_columns(impact: pd.DataFrame) -> list[str]:
-    """Return the ``method:metric`` names of an impact table, in its order."""
-    return list(dict.fromkeys(f"{row.method}:{row.metric}" for row in impact.itertuples()))
+def _placed_points(
+    setting: pd.DataFrame, impact: pd.DataFrame, column: str, seed: int
+) -> tuple[list[Point], Thresholds]:
+    metric = column.partition(":")[2]
+    measured = leaves.measured_for(column, setting)
+    points = _points(measured, leaves.valid_impact(impact, column), leaves.stand_ins(measured, setting))
+    thresholds = assign_quadrants(points, metric)
+    add_stability(points, metric, seed)
+    return points, thresholds
 
 
-def one_setting(energy: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of one phase, precision, execution, batch size and length: prefill's, or else the first."""
-    if energy.empty:
-        return energy
-    prefill = energy[energy["phase"] == "prefill"]
-    chosen = energy if prefill.empty else prefill
-    keys = chosen[list(SETTING)].astype(str)
-    return chosen[keys.eq(keys.iloc[0]).all(axis=1)]
-
-
-def deepest_measured(energy: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that may be compared with each other: each joule is in at most one of them.
-
-    Those are components measured on their very layer, with an energy of sufficient quality, below which no
-    such component lies; never the whole model.
-    """
-    usable = energy["energy_mj"].notna() & ~energy["reused"].eq(True) & (energy["quality"] != "invalid")
-    measured = energy[usable & (energy["kind"] != "model")]
-    above = _ancestors(measured["component"], _parents(energy))
-    return measured[~measured["component"].isin(above)]
-
-
-def _ancestors(names: Iterable[str], parents: dict[str, Any]) -> set[str]:
-    found: set[str] = set()
-    for name in names:
-        above = parents.get(name)
-        while isinstance(above, str) and above not in found:
-            found.add(above)
-            above = parents.get(above)
-    return found
-
-
-def _parents(energy: pd.DataFrame) -> dict[str, Any]:
-    return dict(zip(energy["component"], energy["parent"], strict=True))
-
-
-def _valid_impact(impact: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return value, ci_low and ci_high of one ``method:metric`` by component, of valid rows only."""
-    method, _, metric = column.partition(":")
-    chosen = impact[(impact["method"] == method) & (impact["metric"] == metric) & impact["valid"].eq(True)]
-    numbers = chosen.set_index("component")[["value", "ci_low", "ci_high"]].astype("float64")
-    numbers = numbers[~numbers.index.duplicated(keep="last")]  # a resumed run may have measured one again
-    return numbers[numbers["value"].notna()]
-
-
-def _points(measured: pd.DataFrame, impact: pd.DataFrame) -> list[Point]:
+def _points(measured: pd.DataFrame, impact: pd.DataFrame, higher: set[str]) -> list[Point]:
     joined = measured.join(impact, on="component", how="inner")
     return [
         Point(
             component=str(row["component"]),
             kind=str(row["kind"]),
-            layer=None if (layer := _number(row["layer"])) is None else int(layer),
+            layer=None if (layer := leaves.number(row["layer"])) is None else int(layer),
             energy_mj=float(row["energy_mj"]),
-            energy_ci_low_mj=_number(row["energy_ci_low_mj"]),
-            energy_ci_high_mj=_number(row["energy_ci_high_mj"]),
+            energy_ci_low_mj=leaves.number(row["energy_ci_low_mj"]),
+            energy_ci_high_mj=leaves.number(row["energy_ci_high_mj"]),
             impact=float(row["value"]),
-            impact_ci_low=_number(row["ci_low"]),
-            impact_ci_high=_number(row["ci_high"]),
+            impact_ci_low=leaves.number(row["ci_low"]),
+            impact_ci_high=leaves.number(row["ci_high"]),
+            quality=str(row["quality"]),
+            stands_for_parts=row["component"] in higher,
         )
         for row in joined.to_dict("records")
     ]
 
 
-def _correlation(
-    measured: pd.DataFrame, impact: pd.DataFrame, column: str, method: Method, seed: int
-) -> dict[str, Any]:
-    joined = measured.join(_valid_impact(impact, column), on="component", how="inner")
-    found = associate(
-        joined["energy_mj"].to_numpy("float64"), joined["value"].to_numpy("float64"), method, seed=seed
-    )
-    return {"x": "energy_mj", "y": column, **asdict(found)}
+def _correlations(
+    setting: pd.DataFrame, impact: pd.DataFrame, columns: Sequence[str], seed: int
+) -> list[dict[str, Any]]:
+    found = []
+    for column in columns:
+        if column.partition(":")[2] in CORRELATED_METRICS:
+            measured = leaves.measured_for(column, setting)
+            joined = measured.join(leaves.valid_impact(impact, column), on="component", how="inner")
+            heat, effect = leaves.energy_axis(joined), leaves.impact_axis(joined)
+            found += [
+                {"x": "energy_mj", "y": column, **asdict(associate(heat, effect, method, seed))}
+                for method in METHODS
+            ]
+    return found
+
+
+def _null_values(setting: pd.DataFrame, points: Sequence[Point]) -> dict[str, Floats]:
+    by_name = setting.drop_duplicates("component").set_index("component")
+    names = [point.component for point in points]
+    return {name: _floats(by_name.reindex(names), name) for name in PREDICTORS}
+
+
+def _matrix(setting: pd.DataFrame, impact: pd.DataFrame, columns: Sequence[str]) -> dict[str, Any]:
+    values = {name: leaves.valid_impact(impact, name)["value"] for name in columns}
+
+    def table(rows: pd.DataFrame) -> dict[str, Floats]:
+        numbers = {name: _floats(rows, name) for name in NUMERIC_ENERGY}
+        mapped = {name: rows["component"].map(found).to_numpy("float64") for name, found in values.items()}
+        return numbers | mapped
+
+    layers, leaf = leaves.measured_for("skip:kl", setting), leaves.deepest_measured(setting)
+    return correlation_matrix(table(leaf), table(layers), len(NUMERIC_ENERGY))
+
+
+def _advice(
+    setting: pd.DataFrame, impact: pd.DataFrame, column: str, *, closure: float | None, modelled: bool, seed: int
+) -> list[Advice]:
+    method, _, metric = column.partition(":")
+    points, _ = _placed_points(setting, impact, column, seed)
+    given = advise(points, sensitivity=is_sensitivity(method), closure=closure, modelled=modelled)
+    chosen = impact[(impact["method"] == method) & (impact["metric"] == metric)]
+    reasons = dict(zip(chosen["component"], chosen["reasons"].fillna(""), strict=True))
+    return given + [
+        Advice(str(name), UNDECIDED, None, "", f"no valid {column}: {reasons.get(name) or 'not measured'}")
+        for name in leaves.measured_for(column, setting)["component"]
+        if name not in {entry.component for entry in given}
+    ]
+
+
+def _floats(rows: pd.DataFrame, name: str) -> Floats:
+    if name not in rows:
+        return np.full(len(rows), np.nan)
+    return np.asarray(rows[name].astype("float64").to_numpy(na_value=np.nan), np.float64)
 
 
 def _model_energy(energy: pd.DataFrame) -> float | None:
     model = energy[(energy["kind"] == "model") & (energy["quality"] != "invalid")]
-    return None if model.empty else _number(model["energy_mj"].iloc[0])
+    return None if model.empty else leaves.number(model["energy_mj"].iloc[0])
 
 
 def _first(energy: pd.DataFrame, names: Iterable[str]) -> dict[str, Any]:
     return {} if energy.empty else {name: energy[name].iloc[0] for name in names}
-
-
-def _number(value: Any) -> float | None:
-    number = float("nan") if value is None or str(value) == "<NA>" else float(value)
-    return number if math.isfinite(number) else None

@@ -44,7 +44,7 @@ class Profiling:
 class Preview(Profiling):
     """A plan. ``gpus`` are the UUIDs of those that would be measured, ``kinds`` counts components by kind.
 
-    ``ablations`` is the number of passes over the evaluation data, besides those of the unchanged model;
+    ``ablations`` is how many changes of the model are compared with it on the evaluation data;
     ``skipped`` says which stages will not run, and why.
     """
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from energyscope.books import records
 from energyscope.books import triggered as triggered_books
+from energyscope.errors import DataError
 from energyscope.impact.examples import unpack, write_examples
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, load_run, read_journal
@@ -81,7 +82,7 @@ def _key(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 def write_correlation(store: RunStore, *, seed: int) -> str | None:
     """Write the merged table and the correlation; return why not, where a table is missing."""
-    from energyscope.stages.correlate import correlate, merge
+    from energyscope.stages.correlate import correlate, default_impact, merge
 
     run = load_run(store.path)
     if run.energy is None or run.impact is None:
@@ -89,7 +90,17 @@ def write_correlation(store: RunStore, *, seed: int) -> str | None:
         return f"no {missing} was measured: there is nothing to relate"
     merged = merge(run.energy, run.impact)
     store.write_rows(schema.MERGED_FILE, merged.to_dict("records"), schema.ENERGY_COLUMNS)
-    method = run.impact["method"].iloc[0]
-    document = correlate(run.energy, run.impact, impact_column=f"{method}:kl", modelled=run.modelled, seed=seed)
+    try:
+        column = default_impact(run.impact)
+    except DataError as error:  # predictors only
+        return str(error)
+    document = correlate(
+        run.energy,
+        run.impact,
+        impact_column=column,
+        modelled=run.modelled,
+        seed=seed,
+        closure=((run.document.get("closure") or {}).get("model") or {}).get("energy"),
+    )
     store.write_json(schema.CORRELATION_FILE, document)
     return None

@@ -14,7 +14,7 @@ import tiny_models
 OPTIONS_OF_RUN = {
     "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--sampling", "--device",
     "--gpu-id", "--whole-gpu", "--meter", "--watts", "--sample-interval", "--passes", "--target-interval",
-    "--component-budget", "--window", "--methods", "--stages", "--batch-size", "--sequence-length", "--data",
+    "--component-budget", "--window", "--methods", "--joint", "--heads", "--adaptive", "--predict", "--stride", "--stages", "--batch-size", "--sequence-length", "--data",
     "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
     "--dry-run", "--quiet", "--json", "--help",
 }  # fmt: skip
@@ -189,10 +189,10 @@ def test_dry_run_measures_nothing(tmp_path):
 
 def test_dry_run_says_what_is_measured_in_words(tmp_path):
     """GIVEN no --json THEN the plan is sentences: subjects by what they are, windows, time and ablations."""
-    done = command("run", "tiny-gpt2", "--granularity", "fine", "--dry-run", "--device", "cpu", cwd=tmp_path)
+    done = command("run", "tiny-gpt2", "--granularity", "fine", "--dry-run", "--device", "cpu", "--heads", "each", cwd=tmp_path)
     for words in (
         "25 by themselves", "6 kinds as their mean over layers", "12 times the model without a kind",
-        "replay windows, about", "96 passes over the evaluation data",
+        "replay windows, about", "264 changes of the model, each compared on the evaluation data",
     ):  # fmt: skip
         assert words in done.stdout
     arguments = ("--sampling", "triggered", "--passes", "2", "--device", "cpu", "--dry-run")

@@ -15,10 +15,11 @@ from energyscope.errors import DataError
 from energyscope.impact.activation_listener import int8_per_token
 from energyscope.impact.gradients import example_losses
 from energyscope.impact.predictions import Reference, compared_logits, positions_in
-from energyscope.impact.predictors import Predictor, predict, rank_agreement, rows
+from energyscope.impact.predictors import Predictor, predict, rows
 from energyscope.impact.weight_errors import simulated_errors
 from energyscope.impact.weight_statistics import owners
 from energyscope.loading import LoadedModel, load_model
+from energyscope.relating.association import associate
 from energyscope.workloads import Evaluation, load_evaluation
 
 WORDS = 12
@@ -292,19 +293,6 @@ def test_rows_carry_predictors() -> None:
     assert {row.kind for row in table if row.component == "block"} == {"layer"}
 
 
-def test_rank_agreement_is_over_what_both_have() -> None:
-    """GIVEN predictions in the order of the impact, and names that only one side has, THEN the agreement is 1."""
-    predicted = {"a": 1.0, "b": 2.0, "c": 30.0, "d": 31.0, "e": 99.0, "only": 5.0, "bad": math.nan}
-    measured = {"d": 0.4, "a": 0.1, "c": 0.3, "b": 0.2, "e": 0.5, "other": 0.0, "bad": 7.0}
-    found = rank_agreement(predicted, measured)
-    assert (found.n, found.method) == (5, "spearman")
-    assert found.value == pytest.approx(1.0)
-    assert found.ci_low is not None
-    few = rank_agreement({"a": 1.0}, {"a": 1.0})
-    assert few.value is None
-    assert few.reason
-
-
 def test_intervals_hold_the_value_on_all_the_data() -> None:
     """GIVEN quarters of the data THEN their intervals hold the value on all of it in most cases."""
     loaded = load_model("tiny-gpt2", device="cpu")
@@ -349,7 +337,9 @@ def test_weight_errors_order_components_as_quantization_does(name: str) -> None:
         measured[component] = float((mean_losses(loaded, evaluation) - before).abs().mean())
         for owner, weight, _ in own:
             owner.weight = weight
-    agreement = rank_agreement(predicted, measured)
+    both = sorted(set(predicted) & set(measured))
+    x, y = (np.array([values[name] for name in both]) for values in (predicted, measured))
+    agreement = associate(x, y, "spearman")
     assert agreement.n >= 15
     assert agreement.value is not None
     assert agreement.value > 0.9

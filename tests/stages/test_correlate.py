@@ -20,11 +20,12 @@ from energyscope.runs.schema import (
     ImpactRow,
 )
 from energyscope.runs.store import RunStore, load_run
-from energyscope.stages.correlate import correlate, merge
+from energyscope.stages.correlate import correlate, default_impact, merge
 
 KEYS = {
     "component", "kind", "layer", "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "impact",
-    "impact_ci_low", "impact_ci_high", "quadrant",
+    "impact_ci_low", "impact_ci_high", "quadrant", "quality", "stands_for_parts", "likely_quadrant", "stability",
+    "energy_rank_low", "energy_rank_high", "impact_rank_low", "impact_rank_high",
 }  # fmt: skip
 #          energy in mJ and KL of the blocks of four layers; their layers take the sum
 BLOCKS = {
@@ -154,10 +155,9 @@ def test_correlations_are_those_of_the_points() -> None:
     assert found["ci_low"] < found["value"] < found["ci_high"]
     assert 0 < found["p_value"] < 0.05
     assert [(one["y"], one["method"]) for one in document["correlations"]] == [
-        ("zero:kl", "pearson"),
-        ("zero:kl", "spearman"),
-        ("zero:top1_agreement", "pearson"),
-        ("zero:top1_agreement", "spearman"),
+        (column, method)
+        for column in ("zero:kl", "zero:top1_agreement")
+        for method in ("pearson", "spearman", "kendall")
     ]
     assert entry(document, "zero:kl", "spearman")["value"] < -0.8
 
@@ -301,3 +301,126 @@ def test_merge_without_impact_rows() -> None:
     """GIVEN an empty impact table, THEN the energy table comes back as it is."""
     energy, _ = tables()
     assert list(merge(*frames(energy, []))) == list(ENERGY_COLUMNS)
+
+
+def test_a_parent_in_the_place_of_its_parts_is_flagged() -> None:
+    """GIVEN parts measured in three layers and invalid in the fourth, THEN that block is flagged."""
+    energy, impact = tables()
+    for layer in range(4):
+        change(energy, f"layers.{layer}.mlp.part", reused=False)
+    change(energy, "layers.2.mlp.part", quality="invalid")
+    document = correlate(*frames(energy, impact))
+    flagged = [point["component"] for point in document["points"] if point["stands_for_parts"]]
+    assert flagged == ["layers.2.mlp"]
+    assert any("layers.2.mlp" in one and "as a whole" in one for one in document["findings"])
+    assert not any(point["stands_for_parts"] for point in correlate(*frames(*tables()))["points"])
+
+
+def test_predictors_are_no_impact() -> None:
+    """GIVEN predictor rows, THEN they stand in their own table and are offered nowhere as an impact."""
+    energy, impact = tables()
+    impact += [replace(row, method="predict", metric="fisher") for row in impact if row.metric == "kl"]
+    both = frames(energy, impact)
+    document = correlate(*both)
+    assert [(one["predictor"], one["impact"]) for one in document["predictors"]] == [("fisher", "zero:kl")]
+    assert document["predictors"][0]["value"] == pytest.approx(1)
+    assert not any(one["y"].startswith("predict") for one in document["correlations"])
+    assert not any(name.startswith("predict") for name in document["matrix"]["columns"])
+    assert any("fisher +1.00" in one for one in document["findings"])
+    with pytest.raises(DataError, match=r"there is: zero:kl, zero:top1_agreement\)"):
+        correlate(*both, impact_column="predict:fisher")
+
+
+def test_skipping_is_compared_over_layers() -> None:
+    """GIVEN skipped layers, THEN the points are the layers, and the blocks stay those of the other columns."""
+    energy, impact = tables()
+    impact += [impact_row(f"layers.{i}", float(i + 1), kind="layer", method="skip") for i in range(4)]
+    document = correlate(*frames(energy, impact), impact_column="skip:kl")
+    assert names(document) == [f"layers.{i}" for i in range(4)]
+    assert entry(document, "skip:kl", "spearman")["n"] == 4
+    assert entry(document, "zero:kl", "spearman")["n"] == 9
+    assert any(one.startswith("When one layer is skipped") for one in document["findings"])
+
+
+def test_joint_removals_take_no_part_but_are_found() -> None:
+    """GIVEN the removal of all attentions together, THEN it is no point, and a finding has it."""
+    energy, impact = tables()
+    impact.append(impact_row("layers.{layer}.attention", 30.0))
+    document = correlate(*frames(energy, impact))
+    assert "layers.{layer}.attention" not in names(document)
+    (joint,) = document["joint"]
+    assert (joint["single_sum"], joint["verdict"]) == (10.0, "more than their sum")
+    (said,) = [one for one in document["findings"] if one.startswith("Removed together")]
+    assert "layers.{layer}.attention 30 [28.5, 31.5] against 10 [9.5, 10.5] of 4" in said
+
+
+def test_advice_rests_on_sensitivity() -> None:
+    """GIVEN INT8 beside zeroing, closed books and good quality, THEN an MLP comes first; embed says why not."""
+    energy, impact = tables()
+    blocks = [row for row in impact if row.metric == "kl" and row.component.endswith(("attention", "mlp"))]
+    impact += [replace(row, method="int8") for row in blocks]
+    impact.append(impact_row("embed", None, method="int8", reasons="no parameters to round"))
+    document = correlate(*frames(energy, impact), closure=1.0)
+    assert document["advice_column"] == "int8:kl"
+    advice = {one["component"]: one for one in document["advice"]}
+    assert set(advice) == set(names(document))
+    assert advice["layers.2.mlp"]["advice"] == "quantize first"
+    assert advice["layers.2.mlp"]["warning"] is None
+    assert "no parameters to round" in advice["embed"]["withheld_because"]
+    assert any(one.startswith("Advice by int8:kl: quantize first: 4") for one in document["findings"])
+
+
+@pytest.mark.parametrize(("closure", "reason"), [(None, "not known"), (0.8, "80 %")])
+def test_advice_is_withheld_without_closed_books(closure: float | None, reason: str) -> None:
+    """GIVEN books that do not close or that nobody knows, THEN no component has advice."""
+    document = correlate(*frames(*tables()), closure=closure)
+    assert {one["advice"] for one in document["advice"]} == {None}
+    assert all(reason in one["withheld_because"] for one in document["advice"])
+
+
+def test_sensitivity_is_not_called_criticality() -> None:
+    """GIVEN that the impact asked for is a quantization, THEN the findings speak of sensitivity."""
+    energy, impact = tables()
+    for row in impact:
+        row.method = "nf4"
+    found = correlate(*frames(energy, impact), impact_column="nf4:kl")["findings"]
+    assert "sensitivity" in found[-1]
+    assert found[0].startswith("When the weights of one component are rounded to NF4")
+    assert not any("Only criticality" in one for one in found)
+
+
+def test_pooled_and_within_kinds_disagree_in_sign() -> None:
+    """GIVEN blocks whose impact falls from kind to kind and rises within each, THEN a finding says so."""
+    energy, impact = [], []
+    for base, kind in ((0.0, "attention"), (10.0, "mlp")):
+        for layer in range(6):
+            energy.append(energy_row(f"h.{layer}.{kind}", kind, base + layer + 1.0, layer=layer))
+            impact.append(impact_row(f"h.{layer}.{kind}", 40 - 3 * base + layer))
+    document = correlate(*frames(energy, impact))
+    adjusted = {one["method"]: one["value"] for one in document["adjusted"]}
+    assert entry(document, "zero:kl", "spearman")["value"] < 0 < adjusted["spearman"]
+    assert any("(Simpson's paradox)" in one and "the other one than that of the pooled" in one
+               for one in document["findings"])  # fmt: skip
+    assert [one["tested"] for one in document["within_kinds"]["kinds"]] == [True, True]
+    assert any("In attention, mlp its sign is the other one" in one for one in document["findings"])
+
+
+def test_null_models_are_compared_where_counted() -> None:
+    """GIVEN parameters but no FLOPs, THEN parameters are compared and FLOPs say why not."""
+    energy, impact = tables()
+    for place, row in enumerate(energy):
+        row.parameters = 100 + place
+    document = correlate(*frames(energy, impact))
+    found = {(one["predictor"], one["target"]): one for one in document["nulls"]}
+    assert len(found) == 6
+    assert found["parameters", "impact"]["n"] == 9
+    assert "too few" in found["flops", "energy"]["reason"]
+
+
+def test_default_impact_is_a_removal_and_never_a_predictor() -> None:
+    """GIVEN predictors and quantizations before zeroing, THEN zeroing is chosen; nothing is an error."""
+    rows = [impact_row("a", 1.0, "fisher", method="predict"), impact_row("a", 1.0, method="int8")]
+    assert default_impact(frames([], [*rows, impact_row("a", 1.0)])[1]) == "zero:kl"
+    assert default_impact(frames([], rows)[1]) == "int8:kl"
+    with pytest.raises(DataError, match="no impact"):
+        default_impact(frames([], rows[:1])[1])

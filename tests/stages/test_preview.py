@@ -28,7 +28,7 @@ def test_a_plan_counts_what_is_measured(model, tmp_path):
     assert found.components == sum(found.kinds.values()) == 15
     assert found.subjects == {"node": 15, "glue": 2, "without": 6}
     assert found.windows == 23 * 4 + 1
-    assert found.ablations == 14 * 2
+    assert found.ablations == 14 * 4 + 2 + 4 * 2  # by every method, layers skipped, kinds removed together
     assert (found.batch_size, found.sequence_length, found.gpus) == (1, 32, ())
     assert list(tmp_path.iterdir()) == []
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from energyscope.reporting import text
 from energyscope.reporting.data.impact import method_title, metric_title
+from energyscope.reporting.data.matrix import Matrix, matrix_data
+from energyscope.reporting.data.relations import Panel, advice_panel, coefficient, p_text, panels
 from energyscope.runs.intervals import Interval, finite, interval
+
+__all__ = ["UNDECIDED", "coefficient_text", "column_title", "correlation_data", "impact_title", "p_text"]
 
 UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
 class Point:
-    """One leaf component: its energy (mJ per forward pass), its impact, and the quadrant it lies in."""
+    """One leaf component: its energy (mJ per forward pass), its impact, and the quadrant it lies in.
+
+    ``stability`` is the share of resamples in which it stays there; the ranks are intervals, from 1 for most.
+    """
 
     component: str
     kind: str
@@ -23,6 +30,9 @@ class Point:
     energy: Interval
     impact: Interval
     quadrant: str
+    stability: float | None = None
+    energy_rank: tuple[int, int] | None = None
+    impact_rank: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,19 @@ class CorrelationData:
     quadrants: dict[str, list[Point]]
     findings: list[str]
     left_out: int
+    advice: Panel | None = None
+    panels: Sequence[Panel] = ()
+    matrix: Matrix | None = None
+
+    @property
+    def chosen(self) -> list[Correlation]:
+        """The correlations with the impact that the points show."""
+        return [item for item in self.correlations if item.y == self.impact]
+
+    @property
+    def others(self) -> list[Correlation]:
+        """The correlations with other impacts."""
+        return [item for item in self.correlations if item.y != self.impact]
 
 
 def correlation_data(document: Mapping[str, Any]) -> CorrelationData:
@@ -76,6 +99,9 @@ def correlation_data(document: Mapping[str, Any]) -> CorrelationData:
         quadrants=dict(sorted(quadrants.items(), key=lambda item: (item[0] == UNDECIDED, item[0]))),
         findings=[str(sentence) for sentence in document.get("findings") or []],
         left_out=len(entries) - len(points),
+        advice=advice_panel(document),
+        panels=panels(document),
+        matrix=matrix_data(document),
     )
 
 
@@ -92,7 +118,22 @@ def _point(entry: Mapping[str, Any]) -> Point | None:
         energy=energy,
         impact=impact,
         quadrant=str(entry.get("quadrant") or UNDECIDED),
+        stability=finite(entry.get("stability")),
+        energy_rank=_ranks(entry, "energy"),
+        impact_rank=_ranks(entry, "impact"),
     )
+
+
+def _ranks(entry: Mapping[str, Any], axis: str) -> tuple[int, int] | None:
+    low, high = (finite(entry.get(f"{axis}_rank_{end}")) for end in ("low", "high"))
+    return None if low is None or high is None else (int(low), int(high))
+
+
+def rank_text(ranks: tuple[int, int] | None) -> str:
+    """Write an interval of ranks."""
+    if ranks is None:
+        return text.UNKNOWN
+    return f"{ranks[0]}" if ranks[0] == ranks[1] else f"{ranks[0]} to {ranks[1]}"
 
 
 def _correlation(entry: Mapping[str, Any]) -> Correlation:
@@ -126,16 +167,4 @@ def column_title(name: str) -> str:
 
 def coefficient_text(item: Correlation) -> str:
     """Write a coefficient with its interval, or why there is none."""
-    if item.value is None:
-        return item.reason or text.UNKNOWN
-    value = f"{item.value.value:+.2f}"
-    if item.value.low is None or item.value.high is None:
-        return value
-    return f"{value} [{item.value.low:+.2f}, {item.value.high:+.2f}]"
-
-
-def p_text(p_value: float | None) -> str:
-    """Write a p-value; small ones as an upper limit, since a permutation test cannot resolve them."""
-    if p_value is None:
-        return text.UNKNOWN
-    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+    return coefficient(item.value, item.reason)

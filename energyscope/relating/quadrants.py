@@ -18,12 +18,17 @@ QUADRANTS = (
     "low energy, low impact",
     UNDECIDED,
 )
-MORE_IS_WORSE = {"kl": True, "perplexity_difference": True, "accuracy_difference": False, "top1_agreement": False}
+LESS_IS_WORSE = ("accuracy_difference", "top1_agreement", "logit_difference")  # metrics that fall as impact grows
 
 
 @dataclass(kw_only=True)
 class Point:
-    """One component with its energy (mJ per forward pass) and its impact, each with a 95 % interval or None."""
+    """One component with its energy (mJ per forward pass) and its impact, each with a 95 % interval or None.
+
+    ``stands_for_parts``: it is compared in the place of parts that could not be measured, where those of its like
+    in other layers could: it lies a level above them. ``likely_quadrant``, ``stability`` and the ranks (from
+    1 for most) are those of `stability.add_stability`.
+    """
 
     component: str
     kind: str
@@ -35,6 +40,14 @@ class Point:
     impact_ci_low: float | None
     impact_ci_high: float | None
     quadrant: str = UNDECIDED
+    quality: str | None = None
+    stands_for_parts: bool = False
+    likely_quadrant: str | None = None
+    stability: float | None = None
+    energy_rank_low: float | None = None
+    energy_rank_high: float | None = None
+    impact_rank_low: float | None = None
+    impact_rank_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +61,7 @@ class Thresholds:
 
 def high_is_more(metric: str) -> bool:
     """Say whether a larger value means more impact, as with KL, or less, as with agreement and accuracy."""
-    return MORE_IS_WORSE.get(metric, True)
+    return metric not in LESS_IS_WORSE
 
 
 def assign_quadrants(points: Sequence[Point], metric: str) -> Thresholds:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from energyscope.impact.quadrants import UNDECIDED, Point, assign_quadrants, side
+from energyscope.relating.quadrants import UNDECIDED, Point, assign_quadrants, side
 
 
 def point(energy: float, impact: float, half_width: float | None = 0.1) -> Point:

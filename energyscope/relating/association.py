@@ -1,0 +1,132 @@
+"""Correlation of two measured axes: coefficient, interval with both error bars, permutation p-value.
+
+Pure functions over numpy arrays. What cannot be computed is None with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from energyscope.impact.metrics import Floats
+from energyscope.relating.coefficients import (
+    METHODS,
+    Ints,
+    Method,
+    average_ranks,
+    coefficient,
+    statistic,
+)
+from energyscope.relating.resampling import Axis, Resamples, axis, interval_of
+
+__all__ = ["FEWEST_POINTS", "METHODS", "Association", "Method", "associate", "permutation_p", "rank_agreement"]
+
+PERMUTATIONS = 4999
+ALONE = 500  # resamples of the errors only: no more than their median is used
+FEWEST_POINTS = 4
+
+
+@dataclass(frozen=True)
+class Association:
+    """A correlation coefficient of ``n`` points; ``reason`` says why something is None."""
+
+    method: Method
+    n: int
+    value: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    p_value: float | None = None
+    reason: str | None = None
+
+
+def associate(
+    x: Axis | Floats,
+    y: Axis | Floats,
+    method: Method,
+    seed: int = 0,
+    strata: Ints | None = None,
+    permutations: int = PERMUTATIONS,
+) -> Association:
+    """Correlate two axes of n points, all finite; with ``strata`` (n,) only within each stratum.
+
+    The interval is the 95 % percentile bootstrap over points (within strata), in which each point's values are
+    redrawn from their own intervals as well (see `resampling`). The p-value is two-sided, of the hypothesis
+    that the pairing is arbitrary (within strata): (1 + b) / (1 + m), where b of m random permutations have a
+    coefficient at least as large in magnitude (Phipson and Smyth 2010: a p-value from permutations is never
+    0). ``permutations=0`` leaves it out.
+    """
+    x, y = _axis(x), _axis(y)
+    if (reason := why_not(x.values, y.values, strata)) is not None:
+        return Association(method, len(x), reason=reason)
+    if strata is not None:
+        order = np.argsort(strata, kind="stable")
+        x, y, strata = x[order], y[order], np.unique(strata[order], return_inverse=True)[1].astype(np.int64)
+    value = float(coefficient(x.values[None], y.values[None], method, strata)[0])
+    p_value = permutation_p(x.values, y.values, method, seed, permutations, strata) if permutations else None
+    ends = interval_of(value, *draws(x, y, method, Resamples(len(x), seed, strata), strata))
+    if ends is None:
+        reason = "no interval: most resamples have only one value on an axis"
+        return Association(method, len(x), value, p_value=p_value, reason=reason)
+    return Association(method, len(x), value, *ends, p_value)
+
+
+def rank_agreement(x: Axis, y: Axis, seed: int = 0) -> Association:
+    """Return Spearman's coefficient with its interval, without a p-value."""
+    return associate(x, y, "spearman", seed, permutations=0)
+
+
+def why_not(
+    x: Floats, y: Floats, strata: Ints | None = None, names: tuple[str, str] = ("energy", "impact")
+) -> str | None:
+    """Say why two axes have no correlation; None where they have one."""
+    n = len(x)
+    if n < FEWEST_POINTS:
+        number = "1 point is" if n == 1 else f"{n} points are"
+        return f"{number} too few: a correlation needs {FEWEST_POINTS} or more"
+    numbers = np.zeros(n, np.int64) if strata is None else strata
+    for name, values in zip(names, (x, y), strict=True):
+        if all(np.ptp(values[numbers == one]) == 0 for one in np.unique(numbers)):
+            return f"all {n} points {'' if strata is None else 'of a kind '}have the same {name}"
+    return None
+
+
+def draws(
+    x: Axis, y: Axis, method: Method, resamples: Resamples, strata: Ints | None = None
+) -> tuple[Floats, Floats | None]:
+    """Return the coefficient's draws (rows,): with other points and errors, and with other errors only."""
+    both = coefficient(resamples.take(x, 0), resamples.take(y, 1), method, strata)
+    if x.exact and y.exact:
+        return both, None
+    return both, coefficient(resamples.keep(x, 0)[:ALONE], resamples.keep(y, 1)[:ALONE], method, strata)
+
+
+def ranks(values: Floats) -> Floats:
+    """Return ranks from 1, (n,); ties share their mean rank."""
+    result: Floats = average_ranks(values[None])[0]
+    return result
+
+
+def permutation_p(
+    x: Floats,
+    y: Floats,
+    method: Method,
+    seed: int = 0,
+    permutations: int = PERMUTATIONS,
+    strata: Ints | None = None,
+) -> float:
+    """Return the two-sided permutation p-value of a correlation, (1 + b) / (1 + m).
+
+    With ``strata`` (in ascending order) only points of one stratum are exchanged.
+    """
+    if method == "spearman":
+        x, y, method = ranks(x), ranks(y), "pearson"
+    keys = np.random.default_rng([seed, len(x)]).random((permutations, len(x)))
+    order = np.argsort(keys if strata is None else keys + strata, axis=1)  # a stratum's places stay its own
+    drawn, found = np.abs(statistic(x, y[order], method, strata)), abs(statistic(x, y[None], method, strata)[0])
+    slack = 1e-9 * max(found, 1e-3)  # the same pairing may add up differently
+    return float((1 + np.count_nonzero(drawn >= found - slack)) / (1 + permutations))
+
+
+def _axis(values: Axis | Floats) -> Axis:
+    return values if isinstance(values, Axis) else axis(values)

@@ -1,0 +1,68 @@
+"""The energy of attention heads, apportioned: one kernel computes all heads, so none can be measured by itself.
+
+A head gets an equal share of the attention core and of the projections, whose slices are of one size; a group
+that shares keys and values gets the share of its heads. It is no measurement of the head, and the rows say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = ("attention.head", "attention.kv_group")
+SHARED = (
+    "attention.query", "attention.key", "attention.value", "attention.qkv", "attention.core", "attention.output",
+)  # fmt: skip
+CORE = "attention.core"
+COPIED = ("phase", "precision", "execution", "batch_size", "context_length", "device", "meter", "calls")
+NO_CORE = "the attention core was not measured: use --granularity fine"
+GRADES = ("A", "B", "C", "invalid")
+
+
+def apportioned(energy: pd.DataFrame, impact: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows for the energy table of the heads, and groups of heads, that the impact table holds.
+
+    ``energy_mj`` is their share per forward pass; its interval is that of the sum of the parts, which are measured
+    independently. It is None, with the reason, where the attention core has no energy.
+    """
+    heads = impact[impact["kind"].isin(KINDS)].drop_duplicates("component")
+    by_attention: dict[tuple[str, str], list[Any]] = {}
+    for head in heads.itertuples():
+        by_attention.setdefault((str(head.component).rsplit(".", 2)[0], str(head.kind)), []).append(head)
+    return [
+        {**_share(part, energy, len(of_one)), "component": head.component, "kind": kind, "layer": head.layer}
+        for (attention, kind), of_one in by_attention.items()
+        for part in energy[energy["component"] == attention].to_dict("records")
+        for head in of_one
+    ]
+
+
+def _share(attention: Mapping[Any, Any], energy: pd.DataFrame, heads: int) -> dict[str, Any]:
+    """Return one of ``heads`` equal shares of what belongs to the heads of an attention, as a row."""
+    row = {name: attention[name] for name in COPIED} | {
+        "level": "head", "parent": attention["component"], "quality": "invalid", "reused": False,
+        "energy_mj": None, "energy_ci_low_mj": None, "energy_ci_high_mj": None, "reasons": NO_CORE,
+    }  # fmt: skip
+    same = (energy["parent"] == attention["component"]) & energy["kind"].isin(SHARED)
+    for name in COPIED[:5]:
+        same &= energy[name] == attention[name]
+    parts = energy[same & energy["energy_mj"].notna()]
+    if CORE not in set(parts["kind"]):
+        return row
+    total = float(parts["energy_mj"].sum()) / heads
+    half = (
+        math.sqrt((((parts["energy_ci_high_mj"] - parts["energy_ci_low_mj"]) / 2) ** 2).sum(skipna=False)) / heads
+    )
+    known = not math.isnan(half)
+    return row | {
+        "energy_mj": total,
+        "energy_ci_low_mj": total - half if known else None,
+        "energy_ci_high_mj": total + half if known else None,
+        "quality": max(parts["quality"], key=GRADES.index),
+        "reused": bool(parts["reused"].any()),
+        "reasons": f"apportioned, not measured: 1/{heads} of the attention's core and projections",
+    }

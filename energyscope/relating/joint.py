@@ -1,0 +1,88 @@
+"""Removing several components at once, beside removing each of them: redundant, or unimportant? Pure.
+
+Where a joint removal does more than the single ones add up to, the components stand in for each other: each seems
+unimportant only because the others are there. KL divergences do not have to add up (they saturate), so the
+comparison says in which direction they fail to, not by how much they should.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from energyscope.relating.leaves import number, valid_impact
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+METRIC = "kl"
+MORE, LESS, ALIKE = "more than their sum", "less than their sum", "not told from their sum"
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The effect of removing ``parts`` together, and the sum of the effects of removing each by itself.
+
+    The sum's interval adds the single intervals up without letting their errors cancel: they were measured on
+    the same examples. ``verdict`` is `MORE`, `LESS` or `ALIKE` (the intervals meet), None without intervals.
+    """
+
+    component: str
+    method: str
+    parts: list[str]
+    joint: float
+    joint_ci_low: float | None
+    joint_ci_high: float | None
+    single_sum: float | None
+    sum_ci_low: float | None
+    sum_ci_high: float | None
+    verdict: str | None
+    reason: str | None = None
+
+
+def joint_effects(impact: pd.DataFrame) -> list[Joint]:
+    """Compare every joint removal of an impact table with the single removals of the same method, by KL.
+
+    A joint removal is named with ``{layer}`` left open, or with the names of its parts joined by ``+``.
+    """
+    found = []
+    for method in dict.fromkeys(impact["method"].astype(str)):
+        values = valid_impact(impact, f"{method}:{METRIC}")
+        singles = [str(name) for name in values.index if not is_joint(str(name))]
+        found += [
+            _effect(str(name), method, parts_of(str(name), singles), values)
+            for name in values.index
+            if is_joint(str(name))
+        ]
+    return found
+
+
+def is_joint(component: str) -> bool:
+    """Whether a name is that of several components changed together."""
+    return "{layer}" in component or "+" in component
+
+
+def parts_of(component: str, singles: Iterable[str]) -> list[str]:
+    """Return the single components that a joint name stands for; of named ones also those that are missing."""
+    if "+" in component:
+        return component.split("+")
+    pattern = re.compile(re.escape(component).replace(re.escape("{layer}"), r"\d+"))
+    return [name for name in singles if pattern.fullmatch(name)]
+
+
+def _effect(component: str, method: str, parts: list[str], values: pd.DataFrame) -> Joint:
+    value, low, high = values.loc[[component]].to_numpy("float64")[0].tolist()
+    joint = float(value), number(low), number(high)
+    missing = [name for name in parts if name not in values.index]
+    if missing or len(parts) < 2:
+        reason = f"no single effect of {', '.join(missing)}" if missing else "fewer than two single effects"
+        return Joint(component, method, parts, *joint, None, None, None, None, reason)
+    single = values.loc[parts]
+    total = float(single["value"].sum())
+    least, most = (number(single[name].sum(skipna=False)) for name in ("ci_low", "ci_high"))
+    if joint[1] is None or joint[2] is None or least is None or most is None:
+        return Joint(component, method, parts, *joint, total, least, most, None, "not all intervals are known")
+    verdict = MORE if joint[1] > most else LESS if joint[2] < least else ALIKE
+    return Joint(component, method, parts, *joint, total, least, most, verdict)
