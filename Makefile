@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 
 # Each demo is a new run, named by energyscope with the time; offline, to show that nothing is fetched.
 demo: $(READY)  ## Run the main job on a bundled model, offline, and say where the report is
-	HF_HUB_OFFLINE=1 $(BIN)/energyscope run tiny-gpt2
+	HF_HUB_OFFLINE=1 $(BIN)/energyscope run tiny-gpt2 --max-examples 200
 	@echo "Open it in a browser: $(CURDIR)/$$(ls -td runs/*/report.html | head -n 1)"
 
 test: $(READY)  ## Run the whole test suite

@@ -14,7 +14,7 @@ from energyscope.adapters import Adapter
 from energyscope.errors import UsageError
 from energyscope.loading import building
 from energyscope.loading.devices import pick_device
-from energyscope.loading.options import PRECISIONS, LoadOptions, Weights
+from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadOptions, Weights
 from energyscope.loading.random_weights import spare_small_layers
 from energyscope.loading.sources import ModelSource, find_model, model_names
 
@@ -33,7 +33,8 @@ class LoadedModel:
     """A model in evaluation mode on its device, with what is needed to feed and to read it.
 
     ``tokenizer`` is None where there is none, with the reason beside it; ``weights`` says what the numbers
-    in the weights are; ``source`` where they came from; ``seconds`` how long loading took.
+    in the weights are; ``source`` where they came from; ``seconds`` how long loading took; ``notes`` what a
+    reader of its results must know.
     """
 
     name: str
@@ -46,6 +47,7 @@ class LoadedModel:
     weights: Literal["pretrained", "random", "bundled"]
     source: str
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 def load_model(
@@ -62,13 +64,15 @@ def load_model(
 
     ``reference`` is a short name, a bundled name, a local folder or a Hugging Face id; ``precision`` one of
     fp32, fp16, bf16, or int8, nf4, fp4, which quantize all linears but the head; ``device`` auto (the GPU if
-    there is one), cpu, cuda or cuda:N. ``weights="random"`` builds the true shape with random weights from
+    there is one), cpu, cuda or cuda:N. Quantized layers are tried on random inputs, and 4-bit ones that compute
+    wrongly are mended, which is noted. ``weights="random"`` builds the true shape with random weights from
     ``seed``. ``trust_remote_code`` runs the model's own Python code; ``allow_pickle`` accepts ``.bin``
     weights, which can run code when they are read.
 
     Raises:
         UsageError: the model or the precision is unknown.
-        ModelError: the weights are missing, broken or out of reach, or no adapter serves the model.
+        ModelError: the weights are missing, broken or out of reach, no adapter serves the model, or its quantized
+            layers cannot be computed rightly here.
         DeviceError: there is no such device, or not enough memory on it.
 
     """
@@ -83,8 +87,9 @@ def load_model(
         config = building.configuration_of(found, folder, options)
         model = building.build_model(found, folder, adapter, config, options)
         tokenizer, reason = building.tokenizer_of(folder, options)
-    model.eval().requires_grad_(False)
-    spare_small_layers(model)
+        model.eval().requires_grad_(False)
+        spare_small_layers(model)
+        notes = _mended(model, options) if precision in QUANTIZED else ()
     return LoadedModel(
         name=found.name,
         model=model,
@@ -96,7 +101,14 @@ def load_model(
         weights="bundled" if found.kind == "bundled" and weights == "pretrained" else weights,
         source=found.source,
         seconds=time.perf_counter() - started,
+        notes=notes,
     )
+
+
+def _mended(model: nn.Module, options: LoadOptions) -> tuple[str, ...]:
+    from energyscope.loading.kernel_trials import mend_layers
+
+    return mend_layers(model, options)
 
 
 def check_precision(precision: str) -> None:

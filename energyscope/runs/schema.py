@@ -92,9 +92,12 @@ class EnergyRow:
 class ImpactRow:
     """What one change (``method``) of one component did to the predictions, by one ``metric``.
 
-    Methods: ``zero``, ``mean``. Metrics: ``kl`` (nats, mean KL(original || changed) of the outputs),
+    Methods are those of `energyscope.impact.methods`. Metrics: ``kl`` (nats, mean KL(original || changed) of the
+    outputs), ``js`` (nats, Jensen-Shannon divergence), ``loss_difference`` (nats per prediction),
     ``accuracy_difference`` or ``perplexity_difference`` (changed - original), ``top1_agreement`` (share of
-    predictions that stay the same), ``output_change`` (relative change of the component's own output).
+    predictions that stay the same), ``logit_difference`` (of the target's margin), ``output_change`` (relative
+    change of the component's own output). With the method ``predict``, the metric is a predictor's name.
+    ``component`` may name several that are changed together ("h.{layer}.mlp", "h.0+h.1"), or a head.
     """
 
     component: str

@@ -162,7 +162,7 @@ def _open_document(context: _Context, command: str | None) -> None:
         workload=facts.workload_facts(context.workload, context.evaluation),
         environment=environment,
         device=device,
-        warnings=[] if context.evaluation is None else list(context.evaluation.notes),
+        warnings=[*loaded.notes, *(() if context.evaluation is None else context.evaluation.notes)],
     )
     context.store.stage("load", "done", seconds=loaded.seconds)
 
