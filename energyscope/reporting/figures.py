@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from energyscope.reporting import text
-from energyscope.reporting.charts import flow, impact, profile
+from energyscope.reporting.charts import flow, profile
 from energyscope.reporting.correlation_figures import correlation_figures
 from energyscope.reporting.data import ReportData
 from energyscope.reporting.data.energy import Cell, kind_sentence
 from energyscope.reporting.data.flow import FlowNode
-from energyscope.reporting.data.impact import method_title, metric_title, value_text
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.impact_figures import impact_figures
 from energyscope.reporting.trust_figures import trust_figures
 
 HOLLOW = " Hollow bars are values below grade C, which are not to be relied on."
@@ -24,7 +24,7 @@ def figures(data: ReportData) -> list[Figure]:
     """Draw every chart for which the run has data, in the order of the report."""
     return [
         *_energy(data),
-        *_impact(data),
+        *impact_figures(data.impact),
         *correlation_figures(data.correlation, _word(data)),
         *trust_figures(data.trust, _word(data)),
     ]
@@ -182,63 +182,3 @@ def _by_row_and_layer(cells: Iterable[tuple[str, int | None, str]]) -> Table:
     layers = sorted({layer for row in found.values() for layer in row if layer is not None})
     columns = ["component", *(f"layer {layer}" for layer in layers)]
     return Table(columns, [[row, *(of.get(layer, "\u2013") for layer in layers)] for row, of in found.items()])
-
-
-def _impact(data: ReportData) -> list[Figure]:
-    if data.impact is None:
-        return []
-    found = [_impact_by_kind(data, metric) for metric in data.impact.metrics if metric != "top1_agreement"]
-    metric = data.impact.metrics[0] if data.impact.metrics else None
-    for method in data.impact.methods:
-        points = [point for point in data.impact.points if (point.method, point.metric) == (method, metric)]
-        if metric and any(point.layer is not None for point in points):
-            found.append(_impact_heatmap(data, method, metric))
-    return found
-
-
-def _impact_by_kind(data: ReportData, metric: str) -> Figure:
-    entries = data.impact.of_metric(metric) if data.impact else []
-    rows = [
-        [entry.kind, method_title(entry.method), value_text(entry.mean, metric), value_text(entry.low, metric),
-         value_text(entry.high, metric), str(entry.count)]
-        for entry in entries
-    ]  # fmt: skip
-    first = entries[0]
-    summary = (
-        f"{metric_title(metric)} by kind of component; the largest mean is {first.kind}, "
-        f"{method_title(first.method)}: {value_text(first.mean, metric)}"
-    )
-    return Figure(
-        name=f"impact-{metric}".replace("_", "-"),
-        section="impact",
-        title=f"{metric_title(metric)} by kind",
-        caption="Dots are means over the components of a kind, lines reach from its smallest to its largest "
-        "component. Blocks and the parts inside them are both shown, so kinds do not add up.",
-        summary=summary,
-        chart=impact.by_kind(data.impact, metric, summary) if data.impact else None,
-        table=Table(["kind", "method", "mean", "smallest", "largest", "components"], rows),
-    )
-
-
-def _impact_heatmap(data: ReportData, method: str, metric: str) -> Figure:
-    points = data.impact.points if data.impact else []
-    chosen = [point for point in points if (point.method, point.metric) == (method, metric)]
-    table = _by_row_and_layer(
-        (point.row, point.layer, f"{value_text(point.value.value, metric)} {text.limits(point.value, '')}")
-        for point in chosen
-        if point.layer is not None
-    )
-    largest = max((point for point in chosen if point.layer is not None), key=lambda point: point.value.value)
-    summary = (
-        f"{metric_title(metric)} of each component of each layer under {method_title(method)}; the largest is "
-        f"{largest.component} with {value_text(largest.value.value, metric)}"
-    )
-    return Figure(
-        name=f"impact-heatmap-{method}",
-        section="impact",
-        title=f"Impact by layer and component, {method_title(method)}",
-        caption=f"{metric_title(metric)}; colours follow the cube root, so that small impacts can be told apart.",
-        summary=summary,
-        chart=impact.heatmap(chosen, metric, summary),
-        table=table,
-    )

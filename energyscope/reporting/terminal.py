@@ -13,6 +13,7 @@ from rich.text import Text
 from energyscope.reporting import text
 from energyscope.reporting.data import ReportData, report_data
 from energyscope.reporting.data.energy import EnergyData
+from energyscope.reporting.terminal_impact import impact_summary
 from energyscope.runs import schema
 from energyscope.runs.compare import Comparison, Difference, PairComparison
 from energyscope.runs.intervals import Interval
@@ -38,6 +39,8 @@ def run_summary(run: Run) -> RenderableType:
         parts.append(_kinds(data.energy, data))
     if run.energy is not None and not run.energy.empty:
         parts.append(_components(energy_tree(run.energy), data))
+    if data.impact is not None:
+        parts += impact_summary(data.impact)
     parts += [
         Text(sentence, style="dim")
         for stage, sentence in data.missing.items()

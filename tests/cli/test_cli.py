@@ -189,7 +189,18 @@ def test_dry_run_measures_nothing(tmp_path):
 
 def test_dry_run_says_what_is_measured_in_words(tmp_path):
     """GIVEN no --json THEN the plan is sentences: subjects by what they are, windows, time and ablations."""
-    done = command("run", "tiny-gpt2", "--granularity", "fine", "--dry-run", "--device", "cpu", "--heads", "each", cwd=tmp_path)
+    done = command(
+        "run",
+        "tiny-gpt2",
+        "--granularity",
+        "fine",
+        "--dry-run",
+        "--device",
+        "cpu",
+        "--heads",
+        "each",
+        cwd=tmp_path,
+    )
     for words in (
         "25 by themselves", "6 kinds as their mean over layers", "12 times the model without a kind",
         "replay windows, about", "264 changes of the model, each compared on the evaluation data",

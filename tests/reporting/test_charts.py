@@ -17,7 +17,7 @@ from energyscope.reporting.figures import figures
     ("shape", "names"),
     [
         (Shape(), ["energy-by-kind", "energy-flow", "energy-by-layer", "energy-heatmap", "impact-kl",
-                   "impact-perplexity-difference", "impact-heatmap-zero", "impact-heatmap-mean", "energy-impact",
+                   "impact-perplexity-difference", "impact-heatmap-zero", "energy-impact",
                    "simpler-methods", "anchors"]),
         (Shape(granularity="coarse", impact=False), ["energy-by-kind", "energy-flow", "energy-by-layer",
                                                      "simpler-methods", "anchors"]),

@@ -43,7 +43,7 @@ def data(run: Run) -> CorrelationData:
 def test_every_table_is_there_and_square(data: CorrelationData) -> None:
     """GIVEN a full document, THEN each table has its rows, as many cells as columns, and no bare None or NaN."""
     assert data.advice is not None
-    assert [panel.name for panel in data.panels] == ["within-kinds", "null-models", "predictors", "joint-removals"]
+    assert [panel.name for panel in data.panels] == ["within-kinds", "null-models", "predictors"]
     for panel in [data.advice, *data.panels]:
         assert panel.table.rows, panel.name
         for row in panel.table.rows:
@@ -152,7 +152,7 @@ def test_matrix_is_drawn_in_both_themes(data: CorrelationData) -> None:
 def test_the_page_holds_every_table(run: Run, tmp_path: Path) -> None:
     """GIVEN a full document, THEN the page has a heading for each table and escapes what components are called."""
     page = render(run)
-    for name in ("advice", "within-kinds", "null-models", "predictors", "joint-removals", "correlation-matrix"):
+    for name in ("advice", "within-kinds", "null-models", "predictors", "correlation-matrix"):
         assert f'id="{name}"' in page
     hostile = build_run(tmp_path / "run", Shape(rename=lambda name: name.replace("mlp", "<b>x</b>")))
     assert hostile.energy is not None

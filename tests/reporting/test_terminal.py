@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console, RenderableType
 from run_builder import Shape, build_run
 
@@ -97,3 +99,27 @@ def test_a_summary_says_how_far_to_trust_it(tmp_path: Path) -> None:
     for part in ("Eager execution. As most", "The books close", "over-captured", "Replay agrees", "Attribution by",
                  "no drift", "all 30 came that close"):  # fmt: skip
         assert part in said
+
+
+def test_a_summary_says_what_components_are_worth(tmp_path: Path) -> None:
+    """GIVEN removal, INT8 and rows without a value, THEN both families have a column and the reason a line."""
+    run = build_run(tmp_path / "run")
+    assert run.impact is not None
+    quantized = run.impact[run.impact["method"] == "zero"].assign(method="int8")
+    norms = quantized["kind"] == "norm"
+    quantized.loc[norms, "valid"] = False
+    quantized.loc[norms, "value"] = None
+    quantized["reasons"] = quantized["reasons"].astype(object).where(~norms, "it has no weight matrix to quantize")
+    run = replace(run, impact=pd.concat([run.impact, quantized], ignore_index=True))
+    said = _plain(run_summary(run), width=80)
+    for part in (
+        "What it is worth: KL",
+        "criticality",
+        "zero ablation",
+        "sensitivity",
+        "INT8 weights",
+        "no value",
+    ):
+        assert part in said
+    assert "Without a value: 36 rows: it has no weight matrix to quantize (9" in said
+    assert max(map(len, said.splitlines())) <= 80

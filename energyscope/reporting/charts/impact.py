@@ -1,18 +1,28 @@
-"""What the components are worth: impact by kind and method, and the layer x component heatmap."""
+"""What the components are worth: impact by kind and method, heat maps by layer, and own against final change."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from energyscope.reporting.charts import theme
-from energyscope.reporting.charts.profile import grid
-from energyscope.reporting.data.impact import ImpactData, ImpactPoint, method_title, metric_title, value_text
+from energyscope.reporting.data.cascade import Cascade
+from energyscope.reporting.data.impact import HEAD_KINDS, ImpactData, ImpactPoint
+from energyscope.reporting.data.impact_words import limited_text, method_title, short_title, value_text
+
+ROW_PX, LOW_ROW_PX, FEW_ROWS = 25, 14, 24
+MOST_METHODS = len(theme.METHOD_COLOURS)
+_NOISE = 1e-3  # values that are negative by less than this share of the largest are all but zero
 
 
-def by_kind(data: ImpactData, metric: str, description: str) -> Any:
-    """Draw each kind's mean impact as a dot, its components from smallest to largest as a line, by method."""
+def by_kind(data: ImpactData, metric: str, description: str, methods: Sequence[str] | None = None) -> Any:
+    """Draw each kind's mean impact as a dot, its components from smallest to largest as a line, by method.
+
+    ``methods`` are those to draw, at most `MOST_METHODS`, for which there are colours.
+    """
     alt = theme.altair()
-    entries = data.of_metric(metric)
+    chosen = list(data.methods if methods is None else methods)[:MOST_METHODS]
+    entries = [entry for entry in data.of_metric(metric) if entry.method in chosen]
     records = [
         {
             "kind": entry.kind,
@@ -27,7 +37,7 @@ def by_kind(data: ImpactData, metric: str, description: str) -> Any:
         for entry in entries
     ]
     size = theme.magnitude([value for entry in entries for value in (entry.low, entry.mean, entry.high)])
-    methods = [method_title(method) for method in data.methods]
+    titles = [method_title(method) for method in chosen]
     base = alt.Chart(theme.rows(records)).encode(
         y=alt.Y(
             "kind:N",
@@ -35,14 +45,8 @@ def by_kind(data: ImpactData, metric: str, description: str) -> Any:
             title=None,
             axis=alt.Axis(ticks=False, domain=False, grid=True, labelPadding=6),
         ),
-        yOffset=alt.YOffset("method:N", sort=methods, scale=alt.Scale(paddingOuter=0.4)),
-        color=alt.Color(
-            "method:N",
-            sort=methods,
-            title=None,
-            scale=alt.Scale(domain=methods, range=list(theme.METHOD_COLOURS[: len(methods)])),
-            legend=alt.Legend(orient="top", symbolOpacity=1),
-        ),
+        yOffset=alt.YOffset("method:N", sort=titles, scale=alt.Scale(paddingOuter=0.4)),
+        color=_method_colours(titles),
         tooltip=[
             "kind:N",
             "method:N",
@@ -52,34 +56,169 @@ def by_kind(data: ImpactData, metric: str, description: str) -> Any:
         ],
     )
     lines = base.mark_rule(strokeWidth=2, opacity=0.45).encode(
-        x=alt.X("low:Q", scale=size.scale(), axis=size.axis(), title=metric_title(metric)), x2="high:Q"
+        x=alt.X("low:Q", scale=size.scale(), axis=size.axis(), title=short_title(metric)), x2="high:Q"
     )
-    dots = base.mark_point(filled=True, size=70, opacity=1).encode(
-        x="mean:Q", shape=alt.Shape("method:N", sort=methods, legend=None)
+    dots = base.mark_point(filled=True, size=70 if len(titles) < 4 else 50, opacity=1).encode(
+        x="mean:Q", shape=alt.Shape("method:N", sort=titles, legend=None)
     )
     zero = alt.Chart(theme.rows([{"x": 0}])).mark_rule(style=theme.FAINT_LINE).encode(x="x:Q")
     layers = [zero, lines, dots] if min(entry.low for entry in entries) <= 0 else [lines, dots]
-    return theme.finish(alt.layer(*layers), description, 16 * len(entries) + 12)
+    pitch = 16 if len(titles) < 4 else 12
+    return theme.finish(alt.layer(*layers), description, pitch * len(entries) + 12)
+
+
+def _method_colours(titles: list[str]) -> Any:
+    alt = theme.altair()
+    return alt.Color(
+        "method:N",
+        sort=titles,
+        title=None,
+        scale=alt.Scale(domain=titles, range=list(theme.METHOD_COLOURS[: len(titles)])),
+        legend=alt.Legend(orient="top", symbolOpacity=1, columns=1),
+    )
 
 
 def heatmap(points: list[ImpactPoint], metric: str, description: str) -> Any:
-    """Draw the impact of each component of each layer, coloured by the cube root so that small ones show."""
+    """Draw the impact of each component of each layer."""
     inside = [point for point in points if point.layer is not None and point.metric == metric]
     records = [
         {
+            "column": point.layer,
             "row": point.row,
-            "layer": point.layer,
             "component": point.component,
             "value": point.value.value,
-            "said": value_text(point.value.value, metric),
-            "measured": "on this layer",
-            "reused": False,
-            "invalid": False,
+            "said": limited_text(point.value, metric),
         }
         for point in inside
     ]
-    order = list(dict.fromkeys(point.row for point in inside))
-    positive = min(point.value.value for point in inside) >= 0
+    rows = list(dict.fromkeys(point.row for point in inside))
+    return cells(records, rows, ("Layer", None), short_title(metric), description)
+
+
+def heads(points: list[ImpactPoint], metric: str, description: str) -> Any:
+    """Draw the impact of each attention head, or group of heads, of each layer."""
+    records = [
+        {
+            "column": point.layer,
+            "row": head_number(point),
+            "component": point.component,
+            "value": point.value.value,
+            "said": limited_text(point.value, metric),
+        }
+        for point in points
+    ]
+    rows = sorted({head_number(point) for point in points})
+    title = "Head" if points[0].kind == HEAD_KINDS[0] else "Key-value group"
+    return cells(records, rows, ("Layer", title), short_title(metric), description)
+
+
+def head_number(point: ImpactPoint) -> int:
+    """Return which head, or group of heads, of its layer a point is about: its name ends with it."""
+    return int(point.component.rpartition(".")[2])
+
+
+def cells(
+    records: list[dict[str, Any]],
+    rows: Sequence[Any],
+    axes: tuple[str, str | None],
+    title: str,
+    description: str,
+) -> Any:
+    """Draw a heat map; ``axes`` are the titles of its columns and rows, ``title`` that of its colours.
+
+    The records hold ``column``, ``row``, ``component``, ``value`` and ``said``; those with ``mark`` get a dot.
+    Where the values span decades the colours are logarithmic, with zeros at the dark end.
+    """
     alt = theme.altair()
-    scale = alt.Scale(scheme="magma", type="pow", exponent=1 / 3) if positive else alt.Scale(scheme="magma")
-    return grid(records, order, metric_title(metric), scale, description)
+    scale, ticks = colours([record["value"] for record in records])
+    pitch = ROW_PX if len(rows) <= FEW_ROWS else LOW_ROW_PX
+    base = alt.Chart(theme.rows(records)).encode(
+        x=alt.X(
+            "column:O", title=axes[0], axis=alt.Axis(labelAngle=0, labelOverlap=True, domain=False, ticks=False)
+        ),
+        y=alt.Y(
+            "row:O",
+            sort=list(rows),
+            title=axes[1],
+            axis=alt.Axis(domain=False, ticks=False, labelPadding=6, labelOverlap=pitch == LOW_ROW_PX),
+        ),
+        tooltip=["component:N", alt.Tooltip("said:N", title=title)],
+    )
+    legend = alt.Legend(
+        orient="top", gradientLength=170, gradientThickness=10, titleLimit=220, format="~g",
+        **({"values": ticks} if ticks else {}),
+    )  # fmt: skip
+    rects = base.mark_rect(cornerRadius=2).encode(
+        color=alt.Color("value:Q", title=title, scale=scale, legend=legend)
+    )
+    dots = base.transform_filter("datum.mark").mark_point(
+        filled=True, size=40, fill="#ffffff", stroke="#000000", strokeWidth=1, opacity=1
+    )
+    drawn = alt.layer(rects, dots) if any(record.get("mark") for record in records) else alt.layer(rects)
+    return theme.finish(drawn, description, pitch * len(rows))
+
+
+def colours(values: list[float]) -> tuple[Any, list[float] | None]:
+    """Return the colour scale of a heat map and its ticks, None where the scale's own will do.
+
+    Values of both signs get two hues that meet at zero.
+    """
+    alt = theme.altair()
+    size = theme.magnitude(values)
+    options: dict[str, Any] = {} if size.type == "linear" else {"type": size.type}
+    if size.type == "symlog":
+        options["constant"] = size.constant
+    most = max(map(abs, values))
+    if min(values) < -_NOISE * most:
+        return alt.Scale(scheme="purpleorange", domain=[-most, most], **options), _thinned(size.ticks)
+    return alt.Scale(scheme="magma", **options), _thinned(size.ticks)
+
+
+def _thinned(ticks: list[float] | None) -> list[float] | None:
+    """Leave as many ticks as can be read beneath a gradient."""
+    return ticks[:: -(-len(ticks) // 4)] if ticks else None
+
+
+def cascade(found: list[Cascade], description: str) -> Any:
+    """Draw each component's relative change of its own output against its effect at the model's end, by kind."""
+    alt = theme.altair()
+    kinds = sorted({item.kind for item in found})
+    records = [
+        {
+            "component": item.component,
+            "kind": item.kind,
+            "own": item.own,
+            "end": item.end.value,
+            "low": item.end.low,
+            "high": item.end.high,
+            "said": limited_text(item.end, "kl"),
+            "changed": value_text(item.own, "output_change"),
+        }
+        for item in found
+    ]
+    across = theme.magnitude([item.own for item in found])
+    ends = [value for item in found for value in (item.end.value, item.end.low, item.end.high)]
+    up = theme.magnitude([value for value in ends if value is not None])
+    base = alt.Chart(theme.rows(records)).encode(
+        x=alt.X("own:Q", scale=across.scale(), axis=across.axis(), title="Relative change of the own output"),
+        color=alt.Color(
+            "kind:N",
+            title=None,
+            scale=alt.Scale(domain=kinds, range=[theme.colour(kind) for kind in kinds]),
+            legend=alt.Legend(orient="top", symbolOpacity=1, columns=2),
+        ),
+        tooltip=[
+            "component:N",
+            "kind:N",
+            alt.Tooltip("changed:N", title="own output"),
+            alt.Tooltip("said:N", title=short_title("kl")),
+        ],
+    )
+    y = alt.Y("end:Q", scale=up.scale(), axis=up.axis(), title=short_title("kl"))
+    dots = base.mark_point(filled=True, size=45, opacity=0.85).encode(y=y)
+    if not any(item.end.known for item in found):
+        return theme.finish(dots, description, 320)
+    limits = base.mark_rule(strokeWidth=1.5, opacity=0.5).encode(
+        y=alt.Y("low:Q", scale=up.scale(), axis=up.axis(), title=short_title("kl")), y2="high:Q"
+    )
+    return theme.finish(alt.layer(limits, dots), description, 320)

@@ -1,11 +1,20 @@
-"""What the components are worth to the predictions: by kind, and by layer and component."""
+"""What the components are worth to the predictions: by kind, by layer and component, by head, and together."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from energyscope.reporting import text
+from energyscope.impact.methods import PREDICT, is_sensitivity
+from energyscope.relating.joint import is_joint
+from energyscope.reporting.data.cascade import Cascade, cascades
+from energyscope.reporting.data.impact_tables import method_words, predictor_table, side_by_side
+from energyscope.reporting.data.impact_words import method_title, metric_title, value_text
+from energyscope.reporting.data.invalid import invalid_groups
+from energyscope.reporting.data.joint import JointData, joint_data
+from energyscope.reporting.figure import Table
 from energyscope.runs.intervals import Interval, finite, interval
 
 if TYPE_CHECKING:
@@ -13,20 +22,15 @@ if TYPE_CHECKING:
 
     from energyscope.runs.tree import EnergyTree
 
-METRIC_TITLES = {
-    "kl": "KL divergence of the outputs (nats)",
-    "perplexity_difference": "Perplexity difference (changed - original)",
-    "accuracy_difference": "Accuracy difference (changed - original)",
-    "top1_agreement": "Top-1 agreement (share of predictions that stay)",
-    "output_change": "Relative change of the component's own output",
-}
-METHOD_TITLES = {"zero": "zero ablation", "mean": "mean ablation"}
+__all__ = ["ImpactData", "ImpactPoint", "KindImpact", "impact_data", "method_title", "metric_title", "value_text"]
+
+HEAD_KINDS = ("attention.head", "attention.kv_group")
 _CHARTED = ("kl", "perplexity_difference", "accuracy_difference", "top1_agreement")
 
 
 @dataclass(frozen=True)
 class ImpactPoint:
-    """One change of one component, and what it did."""
+    """One change of one component, and what it did; ``row`` names the component within its layer."""
 
     component: str
     kind: str
@@ -52,35 +56,106 @@ class KindImpact:
 
 @dataclass(frozen=True)
 class ImpactData:
-    """What the impact section shows; invalid ablations are counted and not drawn."""
+    """What the impact section shows. Invalid rows are in none of the values; ``invalid`` counts them by reason.
+
+    ``points`` are of components changed by themselves; heads, joint removals and predictors are apart.
+    ``examples`` is the largest number over which a value was taken, ``fewest`` the smallest.
+    """
 
     points: list[ImpactPoint]
     kinds: list[KindImpact]
     metrics: list[str]
     methods: list[str]
+    heads: list[ImpactPoint]
+    predictors: list[ImpactPoint]
+    cascades: list[Cascade]
+    joint: JointData
     invalid: list[str]
+    invalid_rows: int
     examples: int | None
+    fewest: int | None
+
+    @property
+    def removals(self) -> list[str]:
+        """The methods whose impact is criticality."""
+        return [method for method in self.methods if not is_sensitivity(method)]
+
+    @property
+    def quantizations(self) -> list[str]:
+        """The methods whose impact is sensitivity."""
+        return [method for method in self.methods if is_sensitivity(method)]
+
+    @property
+    def removal(self) -> str | None:
+        """The removal that is shown by layer: the first that every component can have, if there is one."""
+        return next((method for method in self.removals if method != "skip"), next(iter(self.removals), None))
+
+    @property
+    def quantization(self) -> str | None:
+        """The quantization that is shown by layer: the first that was measured."""
+        return next(iter(self.quantizations), None)
+
+    @property
+    def removal_words(self) -> list[tuple[str, str]]:
+        """What each removal is called and does."""
+        return method_words(self.removals)
+
+    @property
+    def quantization_words(self) -> list[tuple[str, str]]:
+        """What each quantization is called and does."""
+        return method_words(self.quantizations)
+
+    @property
+    def removal_table(self) -> Table | None:
+        """The removals side by side, by kind."""
+        return side_by_side(self, self.removals)
+
+    @property
+    def quantization_table(self) -> Table | None:
+        """The quantizations side by side, by kind."""
+        return side_by_side(self, self.quantizations)
+
+    @property
+    def predictor_table(self) -> Table | None:
+        """Cheap predictors beside the measured impact."""
+        return predictor_table(self)
 
     def of_metric(self, metric: str) -> list[KindImpact]:
         """Return the kinds' means of one metric."""
         return [entry for entry in self.kinds if entry.metric == metric]
 
+    def chosen(self, method: str, metric: str) -> list[ImpactPoint]:
+        """Return the components' impacts by one method and metric."""
+        return [point for point in self.points if (point.method, point.metric) == (method, metric)]
+
 
 def impact_data(frame: pd.DataFrame, tree: EnergyTree | None) -> ImpactData:
-    """Gather the impact section; ``tree`` names the components as the energy charts do."""
+    """Gather the impact section; ``tree`` names and orders the components as the energy charts do."""
     rows = [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
-    labels = _labels(tree)
-    points = [point for row in rows if (point := _point(row, labels)) is not None]
+    single = [row for row in rows if not is_joint(str(row["component"]))]
+    labels = {**_own_labels(single), **_labels(tree)}
+    found = [point for row in single if (point := _point(row, labels)) is not None]
+    measured = [point for point in found if point.method != PREDICT]
+    points = _in_order([point for point in measured if point.kind not in HEAD_KINDS], tree)
     metrics = [metric for metric in _CHARTED if any(point.metric == metric for point in points)]
-    methods = list(dict.fromkeys(point.method for point in points))
-    examples = [number for row in rows if (number := finite(row["examples"])) is not None]
+    methods = list(dict.fromkeys(point.method for point in measured if point.kind not in HEAD_KINDS))
+    sizes = [
+        int(size) for row in rows if row["method"] != PREDICT and (size := finite(row["examples"])) is not None
+    ]
+    invalid = invalid_groups([row for row in rows if not truth(row["valid"])])
     return ImpactData(
         points=points,
         kinds=_by_kind(points, metrics, methods),
         metrics=metrics,
         methods=methods,
-        invalid=_invalid(rows),
-        examples=int(max(examples)) if examples else None,
+        heads=[point for point in measured if point.kind in HEAD_KINDS],
+        predictors=[point for point in found if point.method == PREDICT],
+        cascades=cascades([(p.component, p.kind, p.method, p.metric, p.value) for p in points]),
+        joint=joint_data(frame, labels),
+        invalid=[group.sentence for group in invalid],
+        invalid_rows=sum(group.count for group in invalid),
+        examples=max(sizes, default=None),
+        fewest=min(sizes, default=None),
     )
 
 
@@ -113,6 +188,26 @@ def _labels(tree: EnergyTree | None) -> dict[str, str]:
     return {node.name: labels[node.group] for node in nodes}
 
 
+def _own_labels(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Name components that the energy table may lack: the kind, with the name where a layer has several of it."""
+    groups: dict[str, tuple[str, str]] = {}
+    for row in rows:
+        layer, name = finite(row["layer"]), str(row["component"])
+        if layer is not None:
+            groups[name] = (re.sub(rf"(?<![^.]){int(layer)}(?![^.])", "{layer}", name, count=1), str(row["kind"]))
+    kinds = Counter(kind for _, kind in set(groups.values()))
+    return {
+        name: kind if kinds[kind] == 1 else f"{kind} ({group.partition('{layer}.')[2] or group})"
+        for name, (group, kind) in groups.items()
+    }
+
+
+def _in_order(points: list[ImpactPoint], tree: EnergyTree | None) -> list[ImpactPoint]:
+    """Sort as the tree does: an adaptive stage finishes the clear cases first."""
+    place = {node.name: index for index, node in enumerate(tree.nodes)} if tree else {}
+    return sorted(points, key=lambda point: place.get(point.component, len(place)))
+
+
 def _by_kind(points: list[ImpactPoint], metrics: list[str], methods: list[str]) -> list[KindImpact]:
     """Average by kind; the kinds in the order of the first method's first metric, largest first."""
     found = []
@@ -130,32 +225,3 @@ def _by_kind(points: list[ImpactPoint], metrics: list[str], methods: list[str]) 
     for entry in found:
         rank.setdefault(entry.kind, entry.mean)
     return sorted(found, key=lambda entry: -rank[entry.kind])
-
-
-def _invalid(rows: list[dict[str, Any]]) -> list[str]:
-    """Say which ablations were invalid, once for each component and method."""
-    found: dict[str, str] = {}
-    for row in rows:
-        if not truth(row["valid"]):
-            reason = f": {row['reasons']}" if row.get("reasons") else ""
-            found.setdefault(f"{row['component']} ({method_title(str(row['method']))})", reason)
-    return [name + reason for name, reason in found.items()]
-
-
-def metric_title(metric: str) -> str:
-    """Return what a metric is called in titles and on axes."""
-    return METRIC_TITLES.get(metric, metric.replace("_", " "))
-
-
-def method_title(method: str) -> str:
-    """Return what a method is called in legends and tables."""
-    return METHOD_TITLES.get(method, method.replace("_", " "))
-
-
-def value_text(value: float | None, metric: str) -> str:
-    """Write a value of a metric: shares as percentages, the rest as numbers."""
-    if value is None:
-        return text.UNKNOWN
-    if metric in {"top1_agreement", "accuracy_difference"}:
-        return text.percent(value)
-    return text.number(value)

@@ -1,4 +1,4 @@
-"""Tables beside the scatter of energy and impact: advice, within kinds, null models, predictors, joint removals.
+"""Tables beside the scatter of energy and impact: advice, within kinds, null models, predictors.
 
 Each is None where correlation.json has nothing of it, as those of older versions do not.
 """
@@ -166,34 +166,6 @@ def predictor_panel(document: Mapping[str, Any]) -> Panel | None:
     )
 
 
-def joint_panel(document: Mapping[str, Any]) -> Panel | None:
-    """Return joint removals beside the sums of the single ones."""
-    entries = list(document.get("joint") or [])
-    if not entries:
-        return None
-    rows = [
-        [
-            str(one["component"]),
-            str(one["method"]),
-            str(len(one["parts"])),
-            text.with_limits(interval(one["joint"], one["joint_ci_low"], one["joint_ci_high"]), ""),
-            text.with_limits(interval(one["single_sum"], one["sum_ci_low"], one["sum_ci_high"]), ""),
-            str(one["verdict"] or one["reason"]),
-        ]
-        for one in entries
-    ]
-    return Panel(
-        name="joint-removals",
-        title="Removed together",
-        table=Table(["components", "method", "parts", "together, KL", "sum of single, KL", "together is"], rows),
-        numbers=frozenset({2, 3, 4}),
-        before="Where removing components together does more than their single removals add up to, they stand in "
-        "for each other: each alone seems less important than it is.",
-        after="KL divergences need not add up (they saturate): read the direction, not the size.",
-        folded=len(rows) > 12,
-    )
-
-
 def coefficient(value: Interval | None, reason: object = None) -> str:
     """Write a coefficient with its interval, or why there is none."""
     if value is None:
@@ -212,7 +184,7 @@ def p_text(p_value: float | None) -> str:
 
 def panels(document: Mapping[str, Any]) -> Sequence[Panel]:
     """Return the tables that a document has something for, in the order of the page."""
-    found = (make(document) for make in (within_panel, null_panel, predictor_panel, joint_panel))
+    found = (make(document) for make in (within_panel, null_panel, predictor_panel))
     return [panel for panel in found if panel is not None]
 
 
