@@ -21,6 +21,8 @@ Statistic = Callable[[Floats], Floats]
 
 RESAMPLES = 2000
 NEEDS_LABELS = frozenset({"accuracy_difference", "loss_difference", "perplexity_difference"})
+COUNTS = frozenset({"accuracy_difference", "top1_agreement"})
+FEWEST_CARRIERS = 10  # with fewer, percentile intervals covered 61 to 85 % on a bundled model, not 95 %
 NO_LABELS = "the data have no labels"
 
 
@@ -167,7 +169,40 @@ def estimate(metric: str, outcomes: Outcomes, seed: int = 0) -> Estimate:
     """
     outcomes = outcomes.subset(outcomes.seen())
     found = statistic(metric, outcomes)
-    return Estimate(None, reason=NO_LABELS) if found is None else bootstrap(found, len(outcomes), seed)
+    if found is None:
+        return Estimate(None, reason=NO_LABELS)
+    result = bootstrap(found, len(outcomes), seed)
+    if metric in COUNTS:
+        return _never_seen(metric, result, len(outcomes))
+    return _carried_by_few(result, by_example(metric, outcomes))
+
+
+def _never_seen(metric: str, found: Estimate, count: int) -> Estimate:
+    """Widen the interval of answers none of which changed: what happens less than once in n was not seen.
+
+    The rule of three: 0 of n leaves up to 3 / n possible, at 95 % (Hanley and Lippman-Hand 1983).
+    """
+    if found.value is None or found.ci_low is None or found.ci_low != found.ci_high:
+        return found
+    rare = min(1.0, 3 / count)
+    low, high = (-rare, rare) if metric == "accuracy_difference" else (max(0.0, found.value - rare), found.value)
+    reason = f"no answer of {count} examples changed: the interval is what so many can exclude"
+    return Estimate(found.value, low, high, reason)
+
+
+def _carried_by_few(found: Estimate, values: Floats) -> Estimate:
+    """Say where a few examples carry a mean: its interval is too narrow, since other few would carry another.
+
+    Their effective number is (sum |x|)^2 / sum x^2 (Kish 1965).
+    """
+    square = float(values @ values)
+    if found.ci_low is None or square == 0:
+        return found
+    carriers = float(np.abs(values).sum()) ** 2 / square
+    if carriers >= FEWEST_CARRIERS:
+        return found
+    reason = f"about {carriers:.0f} of {len(values)} examples carry it: its interval is too narrow"
+    return Estimate(found.value, found.ci_low, found.ci_high, reason)
 
 
 def mean_kl(outcomes: Outcomes, seed: int = 0) -> Estimate:

@@ -13,8 +13,8 @@ calls (`energyscope.functions`), the calls by that module are changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,24 +53,28 @@ class Removal:
         ``mask`` (B, S) says which positions are no padding; ``effect`` records how far the output changed.
         An output without a tensor of floating-point numbers is left alone, and the effect says so.
         """
+        given: list[Tensor | None] = []
 
-        def hook(_module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
-            return self._changed((*args, *kwargs.values()), output, mask, effect)
+        def before(_module: nn.Module, args: Any, kwargs: Any) -> None:
+            tensor = first_tensor((*args, *kwargs.values()))
+            given[:] = [None if tensor is None else tensor.clone()]  # a layer may write to its input
 
-        with routed([self.module]):
-            handle = self.module.register_forward_hook(hook, with_kwargs=True)
-            try:
-                yield
-            finally:
-                handle.remove()
+        def after(_module: nn.Module, _args: Any, output: Any) -> Any:
+            return self._changed(given, output, mask, effect)
 
-    def _changed(self, inputs: Any, output: Any, mask: Tensor, effect: Effect) -> Any:
+        with routed([self.module]), ExitStack() as stack:
+            if self.change is None:
+                stack.callback(self.module.register_forward_pre_hook(before, with_kwargs=True).remove)
+            stack.callback(self.module.register_forward_hook(after).remove)
+            yield
+
+    def _changed(self, given: Sequence[Tensor | None], output: Any, mask: Tensor, effect: Effect) -> Any:
         original = first_tensor(output)
         if original is None or not original.is_floating_point():
             effect.problem = unsuitable(original)
             return output
         features = positions_first(self.module, original)
-        changed = self._by_input(inputs, features) if self.change is None else self._by_change(features, mask)
+        changed = self._by_input(given, features) if self.change is None else self._by_change(features, mask)
         if changed is None:
             effect.problem = "none of its inputs has the shape of its output, so that it cannot be skipped"
             return output
@@ -89,11 +93,9 @@ class Removal:
         return changed
 
     @staticmethod
-    def _by_input(inputs: Any, features: Tensor) -> Tensor | None:
-        given = first_tensor(inputs)
-        if given is None or given.shape != features.shape:
-            return None
-        return given.to(features.dtype).clone()
+    def _by_input(given: Sequence[Tensor | None], features: Tensor) -> Tensor | None:
+        tensor = given[0] if given else None
+        return None if tensor is None or tensor.shape != features.shape else tensor.to(features.dtype)
 
 
 def zero(features: Tensor, _mask: Tensor) -> Tensor:

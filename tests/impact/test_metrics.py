@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from energyscope.errors import UsageError
 from energyscope.impact.metrics import (
+    COUNTS,
     METRICS,
     NEEDS_LABELS,
     Outcomes,
@@ -67,7 +68,7 @@ def test_loss_difference_is_over_tokens() -> None:
 def test_unchanged_predictions_have_no_effect_at_all() -> None:
     """GIVEN predictions that stayed bit by bit the same, THEN every difference is exactly 0."""
     same = outcomes(nll=[2.0, 3.0], correct=[1.0, 1.0], margin=[1.0, 2.0], kl=[0.0, 0.0], js=[0.0, 0.0])
-    for metric in set(METRICS) - {"top1_agreement"}:
+    for metric in set(METRICS) - COUNTS:
         found = estimate(metric, same)
         assert (found.value, found.ci_low, found.ci_high) == (0.0, 0.0, 0.0)
 
@@ -219,3 +220,23 @@ def test_perplexity_interval_resamples_tokens_with_their_texts() -> None:
     estimate = perplexity_difference(found)
     assert estimate.ci_low == pytest.approx(math.exp(2) - math.e)
     assert estimate.ci_high == pytest.approx(math.exp(2) - math.e)
+
+
+def test_what_was_never_seen_may_still_be_rare() -> None:
+    """GIVEN 60 right answers that all stayed right, THEN up to 3 in 60 may change (the rule of three)."""
+    right = {name: [1.0] * 60 for name in ("predictions", "correct", "reference_correct", "agreement")}
+    same = outcomes(nll=[2.0] * 60, reference_nll=[2.0] * 60, **right)
+    accuracy, agreement = estimate("accuracy_difference", same), estimate("top1_agreement", same)
+    assert (accuracy.value, accuracy.ci_low, accuracy.ci_high) == (0.0, -0.05, 0.05)
+    assert (agreement.value, agreement.ci_low, agreement.ci_high) == (1.0, 0.95, 1.0)
+    assert "60 examples" in accuracy.reason
+
+
+@pytest.mark.parametrize(("large", "few"), [(2, True), (40, False)])
+def test_a_mean_that_few_examples_carry_says_so(large: int, few: bool) -> None:
+    """GIVEN 100 examples of which some carry all of the divergence, THEN few of them are pointed out."""
+    kl = [1.0] * large + [1e-6] * (100 - large)
+    found = estimate("kl", outcomes(kl=kl, nll=[2.0] * 100))
+    assert ("examples carry it" in found.reason) == few
+    if few:
+        assert "2 of 100" in found.reason
