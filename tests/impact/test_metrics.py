@@ -225,7 +225,7 @@ def test_perplexity_interval_resamples_tokens_with_their_texts() -> None:
 def test_what_was_never_seen_may_still_be_rare() -> None:
     """GIVEN 60 right answers that all stayed right, THEN up to 3 in 60 may change (the rule of three)."""
     right = {name: [1.0] * 60 for name in ("predictions", "correct", "reference_correct", "agreement")}
-    same = outcomes(nll=[2.0] * 60, reference_nll=[2.0] * 60, **right)
+    same = outcomes(kl=[0.0] * 60, nll=[2.0] * 60, reference_nll=[2.0] * 60, **right)
     accuracy, agreement = estimate("accuracy_difference", same), estimate("top1_agreement", same)
     assert (accuracy.value, accuracy.ci_low, accuracy.ci_high) == (0.0, -0.05, 0.05)
     assert (agreement.value, agreement.ci_low, agreement.ci_high) == (1.0, 0.95, 1.0)
@@ -236,7 +236,7 @@ def test_what_was_never_seen_may_still_be_rare() -> None:
 def test_a_mean_that_few_examples_carry_says_so(large: int, few: bool) -> None:
     """GIVEN 100 examples of which some carry all of the divergence, THEN few of them are pointed out."""
     kl = [1.0] * large + [1e-6] * (100 - large)
-    found = estimate("kl", outcomes(kl=kl, nll=[2.0] * 100))
+    found = estimate("kl", outcomes(kl=kl, **{name: [1.0] * 100 for name in ("nll", "reference_nll", "predictions")}))
     assert ("examples carry it" in found.reason) == few
     if few:
         assert "2 of 100" in found.reason
