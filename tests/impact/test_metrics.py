@@ -236,7 +236,9 @@ def test_what_was_never_seen_may_still_be_rare() -> None:
 def test_a_mean_that_few_examples_carry_says_so(large: int, few: bool) -> None:
     """GIVEN 100 examples of which some carry all of the divergence, THEN few of them are pointed out."""
     kl = [1.0] * large + [1e-6] * (100 - large)
-    found = estimate("kl", outcomes(kl=kl, **{name: [1.0] * 100 for name in ("nll", "reference_nll", "predictions")}))
+    found = estimate(
+        "kl", outcomes(kl=kl, **{name: [1.0] * 100 for name in ("nll", "reference_nll", "predictions")})
+    )
     assert ("examples carry it" in found.reason) == few
     if few:
         assert "2 of 100" in found.reason
