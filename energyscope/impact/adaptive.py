@@ -1,8 +1,9 @@
 """Stop early: a component whose place in the ranking is clear needs no more examples.
 
-All components are looked at after a quarter and after half of the batches, in an order that the seed shuffles
-(in the data's own order, the first ones are the shortest texts). A component is settled when its impact differs
-from that of its neighbours in the ranking of its method, example by example, or is negligible; the others go on.
+All components are looked at after a quarter and after half of the batches: every fourth and every second of them,
+counted from a place that the seed draws, since batches are ordered by the length of their texts. A component is
+settled when its impact differs from that of its neighbours in the ranking of its method, example by example, or
+is negligible; the others go on.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from energyscope.impact.changing import Measurement
 from energyscope.impact.metrics import Floats
 from energyscope.impact.ranks import separated
 
-SHARES = (0.25, 0.5, 1.0)
+EVERY = (4, 2, 1)  # which batches are done after the first look, the second, and in the end
 DIGITS = 12  # of a divergence in nats: what differs by less does so by rounding
-FEWEST_BATCHES = 2  # between two looks: with fewer, looking is not worth its while
+FEWEST_BATCHES = 2  # in the first share: with fewer, looking is not worth its while
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class Looks:
     def __iter__(self) -> Iterator[Share]:
         return iter(self.shares)
 
+    def first_batch(self) -> int:
+        """Return a batch that every change is run on."""
+        return self.shares[0].batches[0] if self.shares[0].batches else 0
+
     def settled(self, measurements: Sequence[Measurement]) -> set[Measurement]:
         """Return the measurements that need no further examples; to be asked once after each share."""
         if not measurements:
@@ -59,17 +64,21 @@ class Looks:
         """Say of each row whether its place is clear; rows that are alike on every example share one place."""
         alike = [row.tobytes() for row in np.round(values, DIGITS)]
         places = list(dict.fromkeys(alike))
-        clear = separated(values[[alike.index(place) for place in places]], self._seed, looks=len(SHARES))
+        clear = separated(values[[alike.index(place) for place in places]], self._seed, looks=len(EVERY))
         return [bool(clear[places.index(row)]) for row in alike]
 
 
 def _shares(batches: int, seed: int) -> list[Share]:
-    order = np.random.default_rng(seed).permutation(batches).tolist()
-    ends = sorted({max(FEWEST_BATCHES, round(share * batches)) for share in SHARES if share < 1} | {batches})
-    ends = [end for end in ends if end <= batches]
-    return [
-        Share(tuple(order[begin:end]), last=end == batches) for begin, end in zip([0, *ends], ends, strict=False)
-    ]
+    if batches < FEWEST_BATCHES * EVERY[0]:
+        return [Share(tuple(range(batches)), last=True)]
+    first = int(np.random.default_rng(seed).integers(EVERY[0]))
+    shares: list[Share] = []
+    taken: set[int] = set()
+    for every in EVERY:
+        chosen = tuple(index for index in range(batches) if (index - first) % every == 0 and index not in taken)
+        taken.update(chosen)
+        shares.append(Share(chosen, last=every == 1))
+    return shares
 
 
 def _by_example(measurements: Sequence[Measurement]) -> Floats:

@@ -20,6 +20,7 @@ from energyscope.impact.proof import Witness
 from energyscope.impact.quantized import Quantization, quantization
 from energyscope.impact.removal import removal
 from energyscope.impact.reuse import LayerStarts
+from energyscope.replay.graphs import first_line, out_of_memory
 
 LONELY = "resampling takes another example's output, and a batch holds only one"
 
@@ -81,12 +82,14 @@ class Changer:
         starts: LayerStarts,
         means: Mapping[str, Mean],
         witness: Witness,
+        proof_batch: int = 0,
     ) -> None:
         self.model = model
         self.reference = reference
         self.starts = starts
         self.means = means
         self.witness = witness
+        self.proof_batch = proof_batch  # the batch of which the witness has noted the unchanged outputs
         self._shared = shared_weights(model)
 
     def begin(self, intervention: Intervention) -> Measurement:
@@ -103,23 +106,34 @@ class Changer:
         return Measurement(intervention, alterations, effects, notes=tuple(notes))
 
     def go_on(self, measurement: Measurement, batches: Sequence[int]) -> None:
-        """Run a change on some more batches."""
+        """Run a change on some more batches; a model that fails with it leaves the reason in the measurement."""
         if measurement.refused is not None:
             return
-        one = measurement.intervention
-        start = min(self.starts.of(target.part.name, target.part.layer) for target in one.targets)
-        for index in batches:
+        try:
+            for index in batches:
+                self._compare(measurement, index)
+        except (RuntimeError, ValueError, IndexError) as error:
+            if out_of_memory(error) or "CUDA error" in str(error):
+                raise
+            measurement.refused = f"the model fails with this change ({type(error).__name__}: {first_line(error)})"
+            measurement.by_batch.clear()
+        finally:
+            for alteration in measurement.alterations:
+                if isinstance(alteration, Quantization):
+                    alteration.release()  # the next change needs the memory
+
+    def _compare(self, measurement: Measurement, index: int) -> None:
+        targets = measurement.intervention.targets
+        start = min(self.starts.of(target.part.name, target.part.layer) for target in targets)
+        with self.starts.beginning(index, len(self.starts.layers)):
             original = self.reference.logits(index)  # before the change: it may have to be computed again
-            with (
-                self.starts.beginning(index, start),
-                self._changed(measurement, index),
-                self._proof(measurement, index),
-            ):
-                changed = self.reference.run(index)
-            measurement.by_batch[index] = self.reference.compare(index, original, changed)
-        for alteration in measurement.alterations:
-            if isinstance(alteration, Quantization):
-                alteration.release()  # the next change needs the memory
+        with (
+            self.starts.beginning(index, start),
+            self._changed(measurement, index),
+            self._proof(measurement, index),
+        ):
+            changed = self.reference.run(index)
+        measurement.by_batch[index] = self.reference.compare(index, original, changed)
 
     def _alteration(self, target: Target, method: str) -> Alteration | str:
         if method in QUANTIZATIONS:
@@ -140,7 +154,7 @@ class Changer:
 
     @contextmanager
     def _proof(self, measurement: Measurement, index: int) -> Iterator[None]:
-        if index:
+        if index != self.proof_batch:
             yield
             return
         targets = measurement.intervention.targets

@@ -54,7 +54,7 @@ def singles(tree: ComponentTree, methods: Sequence[str]) -> list[Intervention]:
         Intervention(part.name, part.kind, part.layer, method, (Target(part),))
         for part in tree
         if part is not tree.root
-        for method in methods
+        for method in dict.fromkeys(methods)
         if method != "skip" or part.kind == "layer"
     ]
 
@@ -81,7 +81,7 @@ def joint_kinds(tree: ComponentTree, methods: Sequence[str]) -> list[Interventio
         Intervention(group, parts[0].kind, None, method, tuple(map(Target, parts)))
         for group, parts in groups.items()
         if len(parts) > 1 and parts[0].kind != "layer"
-        for method in methods
+        for method in dict.fromkeys(methods)
         if method in TOGETHER
     ]
 

@@ -120,6 +120,13 @@ class Reference:
         with torch.no_grad():
             return compared_logits(self.model, batch, self.positions[index], self.evaluation.task)
 
+    def run_other_tokens(self, index: int) -> None:
+        """Run the model on a batch's tokens in another order: what it leaves aside is another pass's then."""
+        batch = dict(self.evaluation.batches[index])
+        batch["input_ids"] = batch["input_ids"].flip(-1)
+        with torch.no_grad():
+            compared_logits(self.model, batch, self.positions[index], self.evaluation.task)
+
     def sums(self) -> list[tuple[int, int]]:
         """Run the model as it is now over all batches; return the checksums of its logits."""
         return [checksum(self.run(index)) for index in range(len(self))]

@@ -14,19 +14,17 @@ from typing import Any
 from torch import nn
 
 from energyscope.components import ComponentTree
-from energyscope.functions import FunctionCall
+from energyscope.functions import FunctionCall, routed
 from energyscope.impact.outputs import checksum, first_tensor
 
-Sums = dict[str, tuple[int, int] | None]
+Sums = dict[str, list[tuple[int, int] | None]]
 
 
 class Witness:
     """What the components put out in the unchanged pass over one batch."""
 
     def __init__(self, tree: ComponentTree) -> None:
-        self._parts = [
-            part for part in tree if part is not tree.root and not isinstance(part.module, FunctionCall)
-        ]
+        self._parts = [part for part in tree if part is not tree.root]
         self._parents = {part.name: part.parent for part in tree}
         self._unchanged: Sums = {}
 
@@ -37,10 +35,15 @@ class Witness:
         Of two such passes, what does not repeat itself bit for bit cannot prove anything and is left out.
         """
         sums: Sums = {}
-        with self._listening(sums, {part.name for part in self._parts}):
+        with (
+            routed(part.module for part in self._parts),
+            self._listening(sums, {part.name for part in self._parts}),
+        ):
             yield
-        before = self._unchanged or sums
-        self._unchanged = {name: bits for name, bits in sums.items() if before.get(name) == bits}
+        # a component of several calls has no one place, and a pass that begins at a layer may leave out the first
+        once = {name: bits for name, bits in sums.items() if len(bits) == 1}
+        before = self._unchanged or once
+        self._unchanged = {name: bits for name, bits in once.items() if before.get(name) == bits}
 
     @contextmanager
     def watching(
@@ -53,7 +56,8 @@ class Witness:
         first = min((place for place, name in enumerate(self._unchanged) if name in targets), default=0)
         before = set(list(self._unchanged)[:first])
         before -= {name for name in before if self._within(name, targets)}
-        names = {part.name for part in self._parts if part.name in before and part.layer in layers}
+        watched = (part for part in self._parts if not isinstance(part.module, FunctionCall))
+        names = {part.name for part in watched if part.name in before and part.layer in layers}
         sums: Sums = {}
         with self._listening(sums, names):
             yield
@@ -74,6 +78,5 @@ class Witness:
 
 
 def _note(sums: Sums, name: str, _module: nn.Module, _args: Any, output: Any) -> None:
-    if name not in sums:  # a component that is called several times counts at its first call
-        tensor = first_tensor(output)
-        sums[name] = None if tensor is None else checksum(tensor)
+    tensor = first_tensor(output)
+    sums.setdefault(name, []).append(None if tensor is None else checksum(tensor))

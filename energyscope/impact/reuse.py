@@ -6,8 +6,9 @@ forward arrives there without computing anything on its way. What is left of the
 masks and rotary tables. The numbers are those of a full pass bit for bit, because the same kernels run on the
 same inputs.
 
-It needs a model whose layers hand their output to the next one as it is; that is looked at in the first
-pass, and where it is not so, passes are full ones and `LayerStarts.reason` says why.
+It needs a model whose layers hand their output to the next one as it is, and nothing else past it; the former is
+looked at in the first pass, the latter by trying (`starts_prove_right`). Where it is not so, passes are full ones
+and `LayerStarts.reason` says why.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class _Pass:
 class LayerStarts:
     """The inputs of a model's layers on every batch, as many of them as a memory budget (bytes) holds."""
 
-    def __init__(self, tree: ComponentTree, batches: int, budget_bytes: int) -> None:
+    def __init__(self, tree: ComponentTree, tokens: Sequence[int], budget_bytes: int) -> None:
+        """Make room for batches of so many ``tokens`` each, padding included."""
         self.layers = [part for part in tree if part.kind == "layer"]
         self.reason: str | None = None if len(self.layers) > 1 else NO_LAYERS
         self._modules: Sequence[nn.Module] = [part.module for part in self.layers]
@@ -51,7 +53,7 @@ class LayerStarts:
         self._after: dict[str, int] = {}
         self._templates: dict[int, Any] = {}
         self._kept: dict[int, dict[int, Tensor]] = {}
-        self._batches = batches
+        self._tokens = tokens
         self._budget = budget_bytes
         self._stride = 1
 
@@ -79,7 +81,7 @@ class LayerStarts:
             yield
         self.reason = _why_not(seen, len(self._modules))
         if self.reason is not None:
-            self._kept.clear()
+            self.give_up(self.reason)
             return
         self._kept[index] = seen.kept
         self._templates = {
@@ -99,6 +101,15 @@ class LayerStarts:
                 stub = partial(_given, self._templates[number], kept[start])
                 stack.enter_context(exchanged_forward(self._modules[number], stub))
             yield
+
+    def give_up(self, reason: str) -> None:
+        """Compute whole passes from now on."""
+        self.reason = reason
+        self._kept.clear()
+
+    def kept_starts(self, index: int) -> list[int]:
+        """Return the layers that a pass over a batch may begin at, and the place after the last."""
+        return sorted(self._kept.get(index, {}))
 
     def kept_bytes(self) -> int:
         """Return the memory that the kept inputs take."""
@@ -131,10 +142,15 @@ class LayerStarts:
     def _thin_out(self, seen: _Pass) -> None:
         """From what the first batch took: keep every layer's input, or every second one's, third one's, ..."""
         per_batch = sum(tensor.nbytes for tensor in seen.kept.values())
-        self._stride = max(1, math.ceil(per_batch * self._batches / max(1, self._budget)))
+        needed = per_batch * sum(self._tokens) / max(1, self._tokens[0])  # the first batch is the shortest
+        self._stride = min(len(self._modules), max(1, math.ceil(needed / max(1, self._budget))))
         for number in [number for number in seen.kept if number % self._stride]:
             del seen.kept[number]
-        self._budget -= sum(tensor.nbytes for tensor in seen.kept.values())
+        taken = sum(tensor.nbytes for tensor in seen.kept.values())
+        if taken > self._budget:
+            seen.kept.clear()
+            taken = 0
+        self._budget -= taken
 
 
 def _after_layer(seen: _Pass, _module: nn.Module, _args: Any, output: Any) -> None:

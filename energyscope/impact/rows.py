@@ -53,5 +53,6 @@ def _own_change(measured: Measurement, reason: str | None) -> Estimate:
     """Return how far the component's own output changed, relative to itself."""
     if len(measured.effects) > 1:
         return Estimate(None, reason=reason or TOGETHER)
-    change = measured.effects[0].relative_change if measured.effects else None
+    ran = bool(measured.effects) and measured.refused is None
+    change = measured.effects[0].relative_change if ran else None
     return Estimate(change, reason=reason or (NO_INTERVAL if change is not None else ""))

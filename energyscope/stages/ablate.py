@@ -24,6 +24,7 @@ from energyscope.impact.changing import Changer, Measurement
 from energyscope.impact.means import MeanGatherer
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS, SIMULATED
 from energyscope.impact.metrics import Outcomes
+from energyscope.impact.outputs import checksum
 from energyscope.impact.plan import Intervention, singles
 from energyscope.impact.predictions import Reference, attention_mask, memory_share
 from energyscope.impact.predictors import predict
@@ -32,6 +33,7 @@ from energyscope.impact.proof import Witness
 from energyscope.impact.reuse import NO_LAYERS, LayerStarts
 from energyscope.impact.rows import impact_rows
 from energyscope.impact.weight_errors import simulated_errors
+from energyscope.replay.graphs import first_line
 from energyscope.runs.schema import ImpactRow
 
 if TYPE_CHECKING:
@@ -91,17 +93,19 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
     wanted = [one for one in (*singles(tree, methods), *more) if one.key not in done]
     try:
         report("the original's predictions", 0, len(wanted))
-        prepared = _prepare(model, tree, evaluation, wanted)
+        looks = Looks(len(evaluation.batches), adaptive=adaptive, seed=seed)
+        prepared = _prepare(model, tree, evaluation, wanted, looks)
         result = AblationResult([], prepared.reference.baseline(), prepared.notes())
-        for measured in _measured(wanted, prepared, report, adaptive=adaptive, seed=seed):
+        for measured in _measured(wanted, prepared, looks, report):
             rows = impact_rows(measured, prepared.reference, seed)
             result.rows.extend(rows)
             if on_finished:
                 on_finished(rows, measured.outcomes(prepared.reference.sizes()))
-        if predictors:
-            result.rows.extend(_predicted(model, tree, evaluation, methods, on_finished, result.notes, seed))
         report("the original's predictions, again", len(wanted), len(wanted))
         result.notes.extend(check_restored(prepared.reference))
+        if predictors:
+            report("predictors", len(wanted), len(wanted))
+            result.rows.extend(_predicted(model, tree, evaluation, methods, on_finished, result.notes, seed))
     except torch.OutOfMemoryError as error:
         raise DeviceError("out of memory while ablating: lower --batch-size or --sequence-length") from error
     return result
@@ -121,10 +125,11 @@ class _Prepared:
 
 
 def _prepare(
-    model: nn.Module, tree: ComponentTree, evaluation: Evaluation, wanted: Sequence[Intervention]
+    model: nn.Module, tree: ComponentTree, evaluation: Evaluation, wanted: Sequence[Intervention], looks: Looks
 ) -> _Prepared:
     gatherer = MeanGatherer({target.part.name: target.part.module for one in wanted for target in one.targets})
-    starts = LayerStarts(tree, len(evaluation.batches), memory_share(evaluation) if evaluation.batches else 0)
+    tokens = [batch["input_ids"].numel() for batch in evaluation.batches]
+    starts = LayerStarts(tree, tokens, memory_share(evaluation) if evaluation.batches else 0)
     witness = Witness(tree)
 
     @contextmanager
@@ -133,24 +138,43 @@ def _prepare(
             yield
 
     reference = Reference(model, evaluation, watching=watching)
+    proof_batch = looks.first_batch()
     for _ in range(2):
         with witness.noting():
-            reference.run(0)
-    return _Prepared(reference, starts, Changer(model, reference, starts, gatherer.means, witness))
+            reference.run(proof_batch)
+    _try_starts(starts, reference, proof_batch)
+    return _Prepared(reference, starts, Changer(model, reference, starts, gatherer.means, witness, proof_batch))
+
+
+def _try_starts(starts: LayerStarts, reference: Reference, index: int) -> None:
+    """Compare passes that begin at a layer with the full one, after a pass over other tokens.
+
+    A layer that reads what an earlier one has left aside (shared keys and values, say) would find what another
+    pass has left there.
+    """
+    places = starts.kept_starts(index)
+    for place in {places[0], places[len(places) // 2], places[-1]} if places else ():
+        reference.run_other_tokens(index)
+        with starts.beginning(index, place):
+            same = checksum(reference.run(index)) == reference.checksums[index]
+        if not same:
+            starts.give_up("a pass that begins at one of its layers does not give what a full pass gives")
+            return
 
 
 def _measured(
-    wanted: Sequence[Intervention], prepared: _Prepared, report: Progress, *, adaptive: bool, seed: int
+    wanted: Sequence[Intervention], prepared: _Prepared, looks: Looks, report: Progress
 ) -> Iterator[Measurement]:
     """Yield every change's measurement once it is finished: after all batches, or when its rank is clear."""
-    looks = Looks(len(prepared.reference), adaptive=adaptive, seed=seed)
-    open_ones = [prepared.changer.begin(one) for one in wanted]
+    open_ones: Sequence[Intervention | Measurement] = wanted
     for share in looks:
         still_open = []
-        for number, measurement in enumerate(open_ones):
-            one = measurement.intervention
+        for number, one in enumerate(open_ones):
             finished = len(wanted) - len(open_ones) + (number if share.last else 0)
-            report(f"{one.component} ({one.method})", finished, len(wanted))
+            component, method = (one.intervention if isinstance(one, Measurement) else one).key
+            report(f"{component} ({method})", finished, len(wanted))
+            # begun one at a time: quantized layers take memory
+            measurement = one if isinstance(one, Measurement) else prepared.changer.begin(one)
             prepared.changer.go_on(measurement, share.batches)
             if share.last or measurement.problem():
                 yield measurement
@@ -176,6 +200,11 @@ def _predicted(
         rows = predictor_rows(predict(model, tree, evaluation, weight_errors=errors, seed=seed), tree)
     except torch.OutOfMemoryError:
         notes.append("impact was not predicted from gradients: there is too little memory for a backward pass")
+        return []
+    except RuntimeError as error:  # a kernel without a backward pass, say
+        if "CUDA error" in str(error):
+            raise
+        notes.append(f"impact was not predicted from gradients: the backward pass fails ({first_line(error)})")
         return []
     if on_finished:
         on_finished(rows, None)

@@ -115,6 +115,8 @@ class RunSettings:
             _one_of("--methods", method, METHODS)
         _one_of("--joint", self.joint, JOINT)
         _one_of("--heads", self.heads, HEADS)
+        if self.joint in {"pairs", "all"} and "skip" not in self.methods:
+            raise UsageError(f"--joint {self.joint} skips layers in pairs: add skip to --methods, to compare with")
         _at_least("--passes", self.passes, 1)
         _at_least("--batch-size", self.batch_size, 1)
         _at_least("--sequence-length", self.sequence_length, 1)

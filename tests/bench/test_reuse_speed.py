@@ -40,7 +40,7 @@ def test_beginning_at_its_layer_saves_a_components_pass_this_much(words, most):
         model = GPT2LMHeadModel(GPT2Config(vocab_size=words, bos_token_id=0, eos_token_id=0)).eval()
         batch = torch.randint(1, words, (4, 128))
     tree = component_tree(model, gpt2.adapter, "medium")
-    starts = LayerStarts(tree, 1, 1 << 32)
+    starts = LayerStarts(tree, [1], 1 << 32)
     with starts.recording(0):
         whole = model(input_ids=batch, use_cache=False).logits
     places = [starts.of(one.targets[0].part.name, one.layer) for one in singles(tree, ("zero",))]

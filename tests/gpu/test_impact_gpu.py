@@ -25,7 +25,7 @@ def test_passes_that_begin_at_a_layer_give_the_same_bits(precision):
     loaded = load_model("tiny-llama", device="cuda", precision=precision)
     tree = component_tree(loaded.model, loaded.adapter, "medium")
     batch = load_evaluation(loaded, max_examples=16).batches[0]
-    starts = LayerStarts(tree, 1, 1 << 30)
+    starts = LayerStarts(tree, [1], 1 << 30)
     with torch.no_grad():
         with starts.recording(0):
             whole = loaded.model(**batch, use_cache=False).logits

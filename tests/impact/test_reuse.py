@@ -26,7 +26,7 @@ def recorded(name: str, budget: int = PLENTY) -> tuple[Any, LayerStarts, list[Te
     layers = {"gpt2": "n_layer", "llama": "num_hidden_layers", "distilbert": "n_layers"}[name]
     torch.manual_seed(0)
     model = tiny_models.model_class(name)(tiny_models.config(name, **{layers: 4})).eval()
-    starts = LayerStarts(component_tree(model, ADAPTERS[name], "fine"), 3, budget)
+    starts = LayerStarts(component_tree(model, ADAPTERS[name], "fine"), [8, 10, 12], budget)
     logits = []
     with torch.no_grad():
         for index, batch in enumerate(batches()):
@@ -139,7 +139,7 @@ def test_models_whose_layers_are_not_handed_on_run_whole_passes(how: str, reason
     """GIVEN layers with something between them, or called twice, THEN it is said, and every pass is full."""
     adapter = Adapter("between", ("x",), "classification", "layers", (Part("layer", "layers.{layer}", "coarse"),))
     model = Between(how)
-    starts = LayerStarts(component_tree(model, adapter, "coarse"), 1, PLENTY)
+    starts = LayerStarts(component_tree(model, adapter, "coarse"), [1], PLENTY)
     x = torch.ones(1, 4)
     with torch.no_grad():
         with starts.recording(0):
@@ -154,4 +154,4 @@ def test_a_model_without_layers_says_so() -> None:
     """GIVEN one layer only THEN there is nothing to save."""
     adapter = Adapter("one", ("x",), "classification", "layers", (Part("layer", "0", "coarse"),))
     model = nn.Sequential(nn.Linear(4, 4))
-    assert LayerStarts(component_tree(model, adapter, "coarse"), 1, PLENTY).reason == NO_LAYERS
+    assert LayerStarts(component_tree(model, adapter, "coarse"), [1], PLENTY).reason == NO_LAYERS

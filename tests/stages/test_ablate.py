@@ -256,7 +256,7 @@ def test_interrupt_leaves_no_hook_and_keeps_what_was_finished() -> None:
     def interrupt(*_: Any) -> None:
         nonlocal passes
         passes += 1
-        if passes == 13:  # 3 batches: 3 passes for the original, 2 for the proof, then 3 for each ablation
+        if passes == 17:  # of 3 batches: 3 for the original, 2 for the proof, 4 to try, then 3 for each change
             raise KeyboardInterrupt
 
     handle = model.get_submodule("lm_head").register_forward_hook(interrupt)

@@ -11,7 +11,9 @@ import torch
 from energyscope_adapters import distilbert, gpt2, llama
 from torch import Tensor, nn
 
+from energyscope.adapters import Adapter, Part
 from energyscope.components import component_tree
+from energyscope.impact.adaptive import Looks
 from energyscope.impact.outputs import Effect
 from energyscope.impact.plan import heads, joint_kinds, layer_pairs
 from energyscope.impact.removal import Removal, zero
@@ -163,3 +165,76 @@ def test_clear_components_are_looked_at_less() -> None:
     for row in early:
         if row.examples == given.examples and row.metric == "kl":
             assert row.value == pytest.approx(kl(whole, row.component, "zero"), rel=1e-12)
+
+
+class Aside(nn.Module):
+    """Wraps a layer's MLP: it adds what the first layer's MLP has put out in the same pass."""
+
+    def __init__(self, own: nn.Module, first: nn.Module) -> None:
+        super().__init__()
+        self.own = own
+        self.left: list[Tensor] = []
+        first.register_forward_hook(lambda _module, _args, output: self.left.append(output))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.own(x) + self.left[-1]
+
+
+def test_what_layers_leave_aside_is_not_missed() -> None:
+    """GIVEN a layer that reads what an earlier one left aside THEN passes are whole ones, and it is said."""
+    model, given = model_of("gpt2", n_layer=3), data(2)
+    model.transformer.h[2].mlp = Aside(model.transformer.h[2].mlp, model.transformer.h[0].mlp)
+    tree = component_tree(model, gpt2.adapter, "coarse")
+    result = ablate(model, tree, given, methods=("zero",))
+    assert any("whole model again" in note for note in result.notes)
+    with torch.no_grad():
+        divergences = []
+        for batch in given.batches:
+            original = model(**batch).logits
+            with Removal(model.transformer.h[1], zero).applied(batch["attention_mask"], Effect()):
+                divergences.append(divergence(original, model(**batch).logits))
+    assert kl(result.rows, "transformer.h.1", "zero") == pytest.approx(sum(divergences) / 2, rel=1e-4)
+
+
+class Fragile(nn.Module):
+    """A linear layer whose user refuses zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.own(x).any():
+            raise ValueError("zeros are not allowed here")
+        return x
+
+
+def test_a_change_that_the_model_refuses_ends_nothing() -> None:
+    """GIVEN a model that fails with one change THEN its row says so and the others are measured."""
+    model = model_of("gpt2")
+    model.transformer.ln_f = nn.Sequential(model.transformer.ln_f, Fragile())
+    adapter = Adapter(
+        "fragile",
+        ("x",),
+        "next-token",
+        "transformer.h",
+        (
+            Part("embedding", "transformer.wte", "coarse"),
+            Part("layer", "transformer.h.{layer}", "coarse"),
+            Part("other", "transformer.ln_f.1.own", "coarse"),
+        ),
+    )
+    rows = ablate(model, component_tree(model, adapter, "coarse"), data(), methods=("zero",)).rows
+    refused = [row for row in rows if row.component.endswith("own")]
+    assert all(row.value is None and "zeros are not allowed" in row.reasons for row in refused)
+    assert kl(rows, "transformer.wte", "zero") is not None
+
+
+def test_early_stopping_takes_texts_of_all_lengths() -> None:
+    """GIVEN batches ordered by length THEN each share is spread over them, and all are done in the end."""
+    shares = Looks(16, adaptive=True, seed=1).shares
+    assert sorted(index for share in shares for index in share.batches) == list(range(16))
+    assert [len(share.batches) for share in shares] == [4, 4, 8]
+    for share in shares:
+        assert max(share.batches) - min(share.batches) >= 12
+    assert len(Looks(5, adaptive=True, seed=1).shares) == 1
