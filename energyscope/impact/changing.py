@@ -9,7 +9,6 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from energyscope.impact.matrices import shared_weights
 from energyscope.impact.means import Mean
 from energyscope.impact.methods import QUANTIZATIONS
 from energyscope.impact.metrics import Outcomes
@@ -17,7 +16,8 @@ from energyscope.impact.outputs import Effect
 from energyscope.impact.plan import Intervention, Target
 from energyscope.impact.predictions import Reference, attention_mask
 from energyscope.impact.proof import Witness
-from energyscope.impact.quantized import Quantization, quantization
+from energyscope.impact.quantizing.matrices import shared_weights
+from energyscope.impact.quantizing.quantized import Quantization, quantization
 from energyscope.impact.removal import removal
 from energyscope.impact.reuse import LayerStarts
 from energyscope.replay.graphs import first_line, out_of_memory

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from energyscope.errors import RunError, UsageError
 from energyscope.impact import metrics
@@ -56,18 +57,25 @@ def unpack(packed: Mapping[str, str]) -> Outcomes:
     return Outcomes(**arrays)
 
 
-def write_examples(path: Path, items: Iterable[tuple[str, str, Outcomes]]) -> None:
+def write_examples(
+    path: Path, items: Iterable[tuple[str, str, Outcomes]], order: Sequence[int] | None = None
+) -> None:
     """Write (component, method, outcomes) as a Parquet table with the columns ``COLUMNS``.
 
     Of a component and method that come more than once, as in a run that was resumed, the last counts.
-    Examples that were not looked at have no row; ``example`` is the place in the data. The file is complete or
-    it is not there.
+    Examples that were not looked at have no row. ``example`` is the index in the source that ``order`` gives for
+    each example (`energyscope.workloads.Evaluation`); without it, the place among the outcomes, which are in
+    the order of the batches. The file is complete or it is not there.
+
+    Raises:
+        UsageError: ``order`` is of another number of examples than the outcomes.
+
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     latest = {(component, method): outcomes for component, method, outcomes in items}
-    places = [np.flatnonzero(outcomes.seen()) for outcomes in latest.values()]
+    places = [_indices(outcomes, order) for outcomes in latest.values()]
     numbers = [_numbers(outcomes.subset(outcomes.seen())) for outcomes in latest.values()]
     lengths = [len(one) for one in places]
     columns: dict[str, Any] = {
@@ -127,6 +135,18 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: str = "kl", see
     if ours is None or theirs is None:
         return Estimate(None, reason=metrics.NO_LABELS)
     return metrics.bootstrap(lambda weights: ours(weights) - theirs(weights), len(first), seed)
+
+
+def _indices(outcomes: Outcomes, order: Sequence[int] | None) -> npt.NDArray[np.int64]:
+    places = np.flatnonzero(outcomes.seen())
+    if order is None:
+        return places
+    if len(order) != len(outcomes):
+        raise UsageError(
+            f"the order of {len(order)} examples does not fit outcomes of {len(outcomes)}: "
+            "give the order of the data that the impact was measured on"
+        )
+    return np.asarray(order, dtype=np.int64)[places]
 
 
 def _alike(ours: Floats, theirs: Floats) -> bool:

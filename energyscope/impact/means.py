@@ -16,9 +16,12 @@ from torch import Tensor, nn
 from energyscope.functions import routed
 from energyscope.impact.outputs import (
     NOT_CALLED,
+    as_rows,
     first_tensor,
+    pieces,
     position_weights,
     positions_first,
+    row_weights,
     unsuitable,
     weighted,
 )
@@ -35,12 +38,15 @@ class Mean:
 
     def add(self, output: Tensor, weights: Tensor) -> None:
         self.calls += 1
-        total = weighted(output.float(), weights).flatten(0, -2).sum(0, dtype=torch.float64)
+        rows, counts = as_rows(output), row_weights(output, weights)
+        total = torch.zeros(output.shape[-1], dtype=torch.float64, device=output.device)
+        for piece in pieces(rows):
+            total += weighted(rows[piece].float(), counts[piece]).sum(0, dtype=torch.float64)
         if self._sum is not None and self._sum.shape != total.shape:
             self.problem = "its output has no fixed number of features, so that a mean is not defined"
             return
         self._sum = total if self._sum is None else self._sum + total
-        self._count = self._count + weights.expand(*output.shape[:-1], 1).sum(dtype=torch.float64)
+        self._count = self._count + counts.sum(dtype=torch.float64)
 
     def vector(self) -> Tensor | None:
         """Return the mean, float64 (features,), or None with ``problem`` saying why."""

@@ -6,7 +6,8 @@ Where a module returns several things, the first tensor counts.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 from energyscope.functions import FunctionCall
 
 PIECE = 2**24  # elements that are widened to int64 at once
+WIDENED = 2**23  # elements that an accelerator widens to float32 or float64 at once: 64 MiB for a temporary
+HOST_WIDENED = 2**18  # on a CPU a piece and its temporaries fit in the cache
 NOT_CALLED = "it was not called in the forward pass"
 
 
@@ -37,10 +40,13 @@ class Effect:
         """Count one call; ``weights`` says how often each position counts (see `position_weights`)."""
         self.calls += 1
         self._resolution = max(self._resolution, torch.finfo(original.dtype).eps)
-        difference = _weighted_square(original.float() - changed.float(), weights)
-        square = _weighted_square(original.float(), weights)
-        self._difference = difference if self._difference is None else self._difference + difference
-        self._original = square if self._original is None else self._original + square
+        before, after, counts = as_rows(original), as_rows(changed), row_weights(original, weights)
+        for piece in pieces(before):
+            wide = before[piece].float()
+            square = _weighted_square(wide, counts[piece])
+            difference = _weighted_square(wide - after[piece].float(), counts[piece])
+            self._difference = difference if self._difference is None else self._difference + difference
+            self._original = square if self._original is None else self._original + square
 
     @property
     def relative_change(self) -> float | None:
@@ -105,6 +111,26 @@ def position_weights(tensor: Tensor, mask: Tensor) -> Tensor:
     else:
         weights = torch.ones(lead[:1], device=tensor.device)
     return weights.reshape(weights.shape + (1,) * (tensor.dim() - weights.dim()))
+
+
+def as_rows(tensor: Tensor) -> Tensor:
+    """Return an output (..., features) as (positions, features), without a copy where its layout allows."""
+    return tensor.reshape(math.prod(tensor.shape[:-1]), tensor.shape[-1])
+
+
+def row_weights(tensor: Tensor, weights: Tensor) -> Tensor:
+    """Return the weights of an output's rows, (positions, 1); ``weights`` as `position_weights` gives them."""
+    return weights.expand(*tensor.shape[:-1], 1).reshape(-1, 1)
+
+
+def pieces(rows: Tensor) -> Iterator[slice]:
+    """Return which rows (positions, features) to widen at once, in order; at least one piece, be it empty.
+
+    The logits of a large vocabulary, widened as a whole, would take several times their own memory.
+    """
+    most = HOST_WIDENED if rows.device.type == "cpu" else WIDENED
+    step = max(1, most // max(1, rows.shape[-1]))
+    return (slice(start, start + step) for start in range(0, max(1, len(rows)), step))
 
 
 def first_tensor(output: Any) -> Tensor | None:

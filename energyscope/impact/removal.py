@@ -2,8 +2,8 @@
 
 - ``zero``: zeros.
 - ``mean``: the component's mean output over the data (see `energyscope.impact.means`).
-- ``resample``: what the component puts out for another example, the next one in the batch; batches hold
-  examples of about the same length.
+- ``resample``: what the component puts out for another example, the one before it in the batch (batches hold
+  examples of about the same length). Where that one is shorter, its positions are taken again from the start.
 - ``skip``: the component's own input, which for a layer is to leave it out (block influence).
 
 It is done by forward hooks that are always removed. Where a module returns several things, the first tensor is
@@ -104,11 +104,26 @@ def zero(features: Tensor, _mask: Tensor) -> Tensor:
 
 
 def resample(features: Tensor, mask: Tensor) -> Tensor:
-    """Put every example's output in the place of the next one's in the batch, positions as they are."""
+    """Put every example's output in the place of the next one's in the batch; the first gets the last one's.
+
+    Position t gets the giver's position t modulo its length, so that padding, which is on the right, reaches no
+    example. What has no positions, such as a pooled (B, features), moves as it is.
+    """
     batch, length = mask.shape
-    if features.shape[0] == batch * length and batch > 1:  # positions of all examples in one dimension
-        return features.reshape(batch, length, *features.shape[1:]).roll(1, 0).flatten(0, 1)
+    if features.shape[:-1][:2] == (batch, length):
+        return _from_the_one_before(features, mask)
+    if features.shape[0] == batch * length:  # positions of all examples in one dimension
+        by_example = features.reshape(batch, length, *features.shape[1:])
+        return _from_the_one_before(by_example, mask).flatten(0, 1)
     return features.roll(1, 0)
+
+
+def _from_the_one_before(features: Tensor, mask: Tensor) -> Tensor:
+    batch, length = mask.shape
+    givers = torch.arange(batch, device=features.device).roll(1)
+    real = mask.to(features.device).bool().sum(1)[givers].clamp_min(1)
+    positions = torch.arange(length, device=features.device) % real.unsqueeze(1)
+    return features[givers.unsqueeze(1), positions]
 
 
 def replace_by(mean: Tensor) -> Change:

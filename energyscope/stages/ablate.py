@@ -26,13 +26,13 @@ from energyscope.impact.methods import DEFAULT_METHODS, METHODS, SIMULATED
 from energyscope.impact.metrics import Outcomes
 from energyscope.impact.outputs import checksum
 from energyscope.impact.plan import Intervention, singles
+from energyscope.impact.predicting.predictors import predict
+from energyscope.impact.predicting.predictors import rows as predictor_rows
+from energyscope.impact.predicting.weight_errors import simulated_errors
 from energyscope.impact.predictions import Reference, attention_mask, memory_share
-from energyscope.impact.predictors import predict
-from energyscope.impact.predictors import rows as predictor_rows
 from energyscope.impact.proof import Witness
 from energyscope.impact.reuse import NO_LAYERS, LayerStarts
 from energyscope.impact.rows import impact_rows
-from energyscope.impact.weight_errors import simulated_errors
 from energyscope.replay.graphs import first_line
 from energyscope.runs.schema import ImpactRow
 
@@ -74,7 +74,7 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
 
     ``more`` are changes beside these: of heads, or of several components together (`energyscope.impact.plan`).
     With ``adaptive`` a component is not looked at any further once its place in the ranking is clear; with
-    ``predictors`` the rows of cheap predictors come last (`energyscope.impact.predictors`).
+    ``predictors`` the rows of cheap predictors come last (`energyscope.impact.predicting.predictors`).
     ``on_finished`` gets the rows of a (component, method), and its numbers by example, as soon as they are
     finished; ``progress`` gets (what comes next, how many are finished, how many there are); pairs in ``done`` are
     left out. Intervals are bootstrapped over examples, with the same resamples for every component. The model

@@ -109,7 +109,7 @@ def correlate(
             for method in METHODS
         ],
         within=within_kinds(kinds, heat, effect, seed),
-        nulls=null_models(_null_values(setting, points), heat, effect, seed),
+        nulls=null_models(_null_values(setting, points), heat, effect, seed, kinds),
         joint=joint_effects(impact),
         predictors=predictor_agreement(impact, setting, seed),
         advice=_advice(setting, impact, basis, closure=closure, modelled=modelled, seed=seed),
@@ -184,8 +184,9 @@ def _correlations(
             measured = leaves.measured_for(column, setting)
             joined = measured.join(leaves.valid_impact(impact, column), on="component", how="inner")
             heat, effect = leaves.energy_axis(joined), leaves.impact_axis(joined)
+            kinds = joined["kind"].astype(str).tolist()
             found += [
-                {"x": "energy_mj", "y": column, **asdict(associate(heat, effect, method, seed))}
+                {"x": "energy_mj", "y": column, **asdict(associate(heat, effect, method, seed, kinds=kinds))}
                 for method in METHODS
             ]
     return found

@@ -129,7 +129,13 @@ def workload_facts(workload: Workload, evaluation: Evaluation | None) -> dict[st
     """Return what the model is fed, and on what its predictions are judged."""
     judged = None
     if evaluation is not None:
-        judged = {"source": evaluation.source, "examples": evaluation.examples, "digest": evaluation.digest}
+        order = None if evaluation.order is None else list(evaluation.order)
+        judged = {
+            "source": evaluation.source,
+            "examples": evaluation.examples,
+            "digest": evaluation.digest,
+            "order": order,  # each example's place in the source: batches are ordered by length
+        }
     return {
         "batch_size": workload.batch_size,
         "sequence_length": workload.sequence_length,

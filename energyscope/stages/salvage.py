@@ -69,7 +69,8 @@ def write_impact(store: RunStore, entries: Entries) -> bool:
     store.write_rows(schema.IMPACT_FILE, rows, schema.IMPACT_COLUMNS)
     examples = [(*key, unpack(entry["examples"])) for key, entry in latest.items() if entry.get("examples")]
     if examples:
-        write_examples(store.path / schema.EXAMPLES_FILE, examples)
+        judged = store.document.get("workload", {}).get("evaluation") or {}
+        write_examples(store.path / schema.EXAMPLES_FILE, examples, judged.get("order"))
     store.update()
     return True
 

@@ -22,7 +22,8 @@ class Evaluation:
     ``labels`` has one tensor (B,) for each batch of a classification task, and is None for next-token
     prediction, where the targets are the tokens themselves. Padding is on the right. ``counted`` has one mask
     (B, S) bool for each batch: which tokens count as targets; None means all. ``notes`` say what a reader should
-    know of the data, such as how many texts were cut.
+    know of the data, such as how many texts were cut. ``order`` has each example's index in the source, from 0,
+    in the order of the batches, which is by length (see `energyscope.workloads.windows.Example`); None: not known.
     """
 
     source: str
@@ -32,6 +33,7 @@ class Evaluation:
     examples: int
     counted: tuple[Tensor, ...] | None = None
     notes: tuple[str, ...] = ()
+    order: tuple[int, ...] | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -65,6 +67,13 @@ def batched(examples: Sequence[Example], size: int) -> list[list[Example]]:
     if size > 1 and len(groups) > 1 and len(groups[-1]) == 1:
         groups[-2:] = [groups[-2] + groups[-1]]
     return groups
+
+
+def source_order(groups: Sequence[Sequence[Example]]) -> tuple[int, ...] | None:
+    """Return the examples' indices in the source, in the order of the batches; None where one is not known."""
+    found = [example.index for group in groups for example in group]
+    known = tuple(index for index in found if index is not None)
+    return known if len(known) == len(found) else None
 
 
 def padded(group: Sequence[Example], padding: int, device: torch.device) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ import torch
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
 from energyscope.workloads import datasets
-from energyscope.workloads.evaluation import Evaluation, batched, counted_targets, padded
+from energyscope.workloads.evaluation import Evaluation, batched, counted_targets, padded, source_order
 from energyscope.workloads.texts import Texts, file_texts
 from energyscope.workloads.tokenized import class_indices, running_examples, separate_examples
 from energyscope.workloads.windows import Example
@@ -188,6 +188,7 @@ def _on_device(
         examples=len(examples),
         counted=counted if overlap else None,
         notes=texts.notes + notes,
+        order=source_order(groups),
     )
 
 

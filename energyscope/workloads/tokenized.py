@@ -31,9 +31,11 @@ def separate_examples(
     """
     found = _token_ids(tokenizer, [row.text for row in texts.rows], length)
     notes = list(_cut(tokenizer, texts.rows, found, length))
+    places = [row.number - 1 for row in texts.rows]
     if labels is not None:
-        return [Example(ids, label) for ids, label in zip(found, labels, strict=True)], tuple(notes)
-    examples = [Example(ids) for ids in found if len(ids) > 1]
+        labelled = zip(found, labels, places, strict=True)
+        return [Example(ids, label, index=place) for ids, label, place in labelled], tuple(notes)
+    examples = [Example(ids, index=place) for ids, place in zip(found, places, strict=True) if len(ids) > 1]
     if short := len(found) - len(examples):
         notes.append(
             f"{short} of {len(found)} texts were left out: fewer than two tokens leave nothing to predict"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Example:
-    """Token ids; the class ``label`` where there is one; tokens before ``counted_from`` are context only."""
+    """Token ids; the class ``label`` where there is one; tokens before ``counted_from`` are context only.
+
+    ``index`` is its place in the source, from 0: of its line or row, or of its window in running text. It says
+    nothing of the content, and two examples are equal without it.
+    """
 
     tokens: Sequence[int]
     label: int | None = None
     counted_from: int = 0
+    index: int | None = field(default=None, compare=False)
 
     @property
     def predictions(self) -> int:
@@ -28,10 +33,12 @@ def strided(tokens: Sequence[int], length: int, stride: int) -> list[Example]:
     perplexities of a model with a fixed context are commonly reported. With ``stride == length`` the windows
     do not overlap, and the first token of each is predicted by none.
     """
-    examples, covered = [], 0
+    examples: list[Example] = []
+    covered = 0
     for start in range(0, len(tokens), stride):
         end = min(start + length, len(tokens))
-        examples.append(Example(tokens[start:end], counted_from=max(0, covered - start)))
+        context = max(0, covered - start)
+        examples.append(Example(tokens[start:end], counted_from=context, index=len(examples)))
         covered = end
         if end == len(tokens):
             break

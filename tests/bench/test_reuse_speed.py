@@ -51,5 +51,4 @@ def test_beginning_at_its_layer_saves_a_components_pass_this_much(words, most):
             taken[place] = seconds_of(model, batch)
     full = seconds_of(model, batch)
     ratio = sum(taken[place] for place in places) / (full * len(places))
-    print(f"{device}, {words} words: {ratio:.3f} of full passes over {len(places)} components")
-    assert ratio <= most
+    assert ratio <= most, f"{device}, {words} words: {ratio:.3f} of full passes over {len(places)} components"

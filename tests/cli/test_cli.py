@@ -14,7 +14,8 @@ import tiny_models
 OPTIONS_OF_RUN = {
     "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--sampling", "--device",
     "--gpu-id", "--whole-gpu", "--meter", "--watts", "--sample-interval", "--passes", "--target-interval",
-    "--component-budget", "--window", "--methods", "--joint", "--heads", "--adaptive", "--predict", "--stride", "--stages", "--batch-size", "--sequence-length", "--data",
+    "--component-budget", "--window", "--methods", "--joint", "--heads", "--adaptive", "--predict", "--stride",
+    "--stages", "--batch-size", "--sequence-length", "--data",
     "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
     "--dry-run", "--quiet", "--json", "--help",
 }  # fmt: skip

@@ -119,6 +119,17 @@ def test_examples_keep_their_place_in_the_data(tmp_path: Path) -> None:
     assert read_examples(tmp_path / "e.parquet")["example"].tolist() == [3, 4]
 
 
+def test_examples_carry_their_index_in_the_source(tmp_path: Path) -> None:
+    """GIVEN the order that batching brought, THEN rows name the data's own index; one of other data is refused."""
+    partial = Outcomes.concatenate([Outcomes.unseen(1), outcomes(3)])
+    write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)], order=(9, 4, 0, 7))
+    table = read_examples(tmp_path / "e.parquet")
+    assert table["example"].tolist() == [4, 0, 7]
+    np.testing.assert_allclose(table["kl"], outcomes(3).kl, rtol=1e-6)
+    with pytest.raises(UsageError, match="order of 3 examples does not fit outcomes of 4"):
+        write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)], order=(0, 1, 2))
+
+
 def test_nothing_measured_is_an_empty_table(tmp_path: Path) -> None:
     """GIVEN no changes, THEN the table has its columns and no rows."""
     write_examples(tmp_path / "e.parquet", [])

@@ -11,7 +11,7 @@ from energyscope.adapters import SDPA
 from energyscope.functions import FunctionCall
 from energyscope.impact.means import Mean, MeanGatherer
 from energyscope.impact.outputs import Effect, first_tensor, position_weights, with_first_tensor
-from energyscope.impact.removal import Removal, removal, replace_by, zero
+from energyscope.impact.removal import Removal, removal, replace_by, resample, zero
 
 MASK = torch.tensor([[1, 1, 1], [1, 0, 0]]).bool()
 VALUES = torch.tensor([[[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [[6.0, 4.0], [99.0, 99.0], [torch.nan, 0.0]]])
@@ -248,3 +248,35 @@ def test_padded_positions_of_a_core_do_not_count() -> None:
     with Removal(FunctionCall(SDPA, attention), change).applied(CORE_MASK, effect):
         attention(core_states())
     assert effect.relative_change == 0.0
+
+
+LENGTHS = torch.tensor([4, 1, 3])
+RAGGED = torch.arange(4) < LENGTHS.unsqueeze(1)
+
+
+def test_resampling_repeats_a_shorter_giver() -> None:
+    """GIVEN examples of 4, 1 and 3 tokens, THEN each gets the one before it, over again where that ends."""
+    features = torch.arange(12.0).reshape(3, 4, 1)
+    expected = [[8.0, 9.0, 10.0, 8.0], [0.0, 1.0, 2.0, 3.0], [4.0, 4.0, 4.0, 4.0]]
+    assert resample(features, RAGGED).squeeze(-1).tolist() == expected
+    assert resample(features.flatten(0, 1), RAGGED).reshape(3, 4).tolist() == expected
+    assert resample(features.flatten(0, 1), RAGGED.long()).reshape(3, 4).tolist() == expected
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_resampling_does_not_see_padding(flat: bool) -> None:
+    """GIVEN other content at padded positions, even NaN, THEN what every position gets is the same."""
+    features = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
+    other = features.masked_fill(~RAGGED.unsqueeze(-1), torch.nan)
+    given = [part.flatten(0, 1) if flat else part for part in (features, other)]
+    first, second = (resample(part, RAGGED) for part in given)
+    assert torch.equal(first, second)
+    assert first.shape == given[0].shape
+
+
+def test_resampling_moves_pooled_outputs_and_leaves_shared_ones() -> None:
+    """GIVEN a pooled (B, F), also with F = S, and an output that serves all, THEN rows move, or there is one."""
+    pooled = torch.arange(12.0).reshape(3, 4)
+    assert torch.equal(resample(pooled, RAGGED), pooled[[2, 0, 1]])
+    shared = torch.randn(1, 4, 2)
+    assert torch.equal(resample(shared, RAGGED), shared)

@@ -153,7 +153,8 @@ def test_correlations_are_those_of_the_points() -> None:
     assert found["n"] == 9
     assert found["value"] == pytest.approx(np.corrcoef(energies, impacts)[0, 1])
     assert found["ci_low"] < found["value"] < found["ci_high"]
-    assert 0 < found["p_value"] < 0.05
+    assert found["p_value"] is None
+    assert "points of one kind are not independent" in found["reason"]
     assert [(one["y"], one["method"]) for one in document["correlations"]] == [
         (column, method)
         for column in ("zero:kl", "zero:top1_agreement")
@@ -424,3 +425,26 @@ def test_default_impact_is_a_removal_and_never_a_predictor() -> None:
     assert default_impact(frames([], rows)[1]) == "int8:kl"
     with pytest.raises(DataError, match="no impact"):
         default_impact(frames([], rows[:1])[1])
+
+
+def test_pooled_kinds_have_no_p_value_and_the_finding_says_why() -> None:
+    """GIVEN three kinds, THEN the pooled coefficient has no p and the adjusted one has; of one kind it has one."""
+    energy, impact = tables()
+    document = correlate(*frames(energy, impact))
+    (said,) = [one for one in document["findings"] if one.startswith("The Spearman correlation of energy")]
+    assert "no p-value: points of one kind are not independent" in said
+    assert "p = " not in said
+    assert all(one["p_value"] is not None for one in document["adjusted"])
+    assert any("permutation within kinds p = " in one for one in document["findings"])
+    mlps = [row for row in energy if row.kind == "mlp"]
+    assert entry(correlate(*frames(mlps, impact)), "zero:kl", "pearson")["p_value"] is not None
+
+
+def test_an_invalid_single_removal_leaves_no_joint_verdict() -> None:
+    """GIVEN all attentions removed together and one of them invalid alone, THEN no sum of the others is taken."""
+    energy, impact = tables()
+    impact.append(impact_row("layers.{layer}.attention", 30.0))
+    change(impact, "layers.2.attention", valid=False, value=None)
+    (joint,) = correlate(*frames(energy, impact))["joint"]
+    assert (joint["single_sum"], joint["verdict"]) == (None, None)
+    assert "layers.2.attention" in joint["reason"]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from energyscope.workloads import Evaluation
-from energyscope.workloads.evaluation import batched, counted_targets, padded
-from energyscope.workloads.windows import Example
+from energyscope.workloads.evaluation import batched, counted_targets, padded, source_order
+from energyscope.workloads.windows import Example, strided
 
 HOST = torch.device("cpu")
 
@@ -75,3 +75,11 @@ def test_padding_and_context_do_not_count() -> None:
     group = [Example([1, 2, 3, 4], counted_from=2), Example([5, 6])]
     mask = counted_targets(group, padded(group, 0, HOST))
     assert mask.tolist() == [[False, False, True, True], [True, True, False, False]]
+
+
+def test_order_names_each_example_of_the_batches() -> None:
+    """GIVEN examples that know their index, THEN the order has it by length; a window's is its number."""
+    examples = [Example([0] * length, index=index) for index, length in ((10, 3), (11, 1), (12, 2), (14, 1))]
+    assert source_order(batched(examples, 2)) == (11, 14, 12, 10)
+    assert source_order(batched([*examples, Example([0])], 2)) is None
+    assert [window.index for window in strided(range(10), 4, 3)] == [0, 1, 2]

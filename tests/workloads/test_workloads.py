@@ -114,6 +114,16 @@ def test_fewer_examples_are_spread_over_the_data(classifier: LoadedModel, tmp_pa
     assert torch.cat(evaluation.labels).bincount().tolist() == [4, 4]
 
 
+def test_order_leads_back_to_the_rows(classifier: LoadedModel, tmp_path: Path) -> None:
+    """GIVEN a blank row, and examples sorted by length, THEN the order says which row each of them was."""
+    rows = [{"text": text, "label": 0} for text in ("", *SENTENCES)]
+    evaluation = load_evaluation(classifier, data=jsonl(tmp_path / "a.jsonl", rows), batch_size=2)
+    assert evaluation.order is not None
+    assert sorted(evaluation.order) == [1, 2, 3, 4]
+    expected = [classifier.tokenizer(rows[index]["text"])["input_ids"] for index in evaluation.order]
+    assert token_rows(evaluation) == expected
+
+
 def test_sequence_length_cuts_examples(classifier: LoadedModel, tmp_path: Path) -> None:
     """WHEN a length is given THEN longer examples are cut to it, special tokens included."""
     evaluation = load_evaluation(classifier, data=labelled(tmp_path / "a.jsonl", [1, 0, 0, 1]), sequence_length=5)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from energyscope.errors import UsageError
 from energyscope.impact.methods import SIMULATED
-from energyscope.impact.quantizers import (
+from energyscope.impact.quantizing.quantizers import (
     ACTIVATION_METHODS,
     FP8_MAXIMUM,
     INT4_GROUP,

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from energyscope.adapters import Adapter, Part
 from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import DataError
-from energyscope.impact.activation_listener import int8_per_token
-from energyscope.impact.gradients import example_losses
+from energyscope.impact.predicting.activation_listener import int8_per_token
+from energyscope.impact.predicting.gradients import example_losses
+from energyscope.impact.predicting.predictors import Predictor, predict, rows
+from energyscope.impact.predicting.weight_errors import simulated_errors
+from energyscope.impact.predicting.weight_statistics import owners
 from energyscope.impact.predictions import Reference, compared_logits, positions_in
-from energyscope.impact.predictors import Predictor, predict, rows
-from energyscope.impact.weight_errors import simulated_errors
-from energyscope.impact.weight_statistics import owners
 from energyscope.loading import LoadedModel, load_model
 from energyscope.relating.association import associate
 from energyscope.workloads import Evaluation, load_evaluation

@@ -8,8 +8,14 @@ import torch
 from torch import nn
 
 from energyscope.functions import FunctionCall
-from energyscope.impact import weight_statistics
-from energyscope.impact.weight_statistics import NO_MATRIX, own_matrices, owners, weight_moments, why_no_matrices
+from energyscope.impact.predicting import weight_statistics
+from energyscope.impact.predicting.weight_statistics import (
+    NO_MATRIX,
+    own_matrices,
+    owners,
+    weight_moments,
+    why_no_matrices,
+)
 
 
 def normal(*shape: int) -> torch.Tensor:

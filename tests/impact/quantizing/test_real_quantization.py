@@ -10,12 +10,12 @@ from tiny_models import VOCABULARY, config, model_class
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from energyscope.impact.matrices import NO_MATRIX, matrices_of, shared_weights
 from energyscope.impact.methods import REAL
 from energyscope.impact.outputs import Effect
-from energyscope.impact.quantized import quantization
-from energyscope.impact.quantizers import quantize_activation, quantize_weight
-from energyscope.impact.real_quantization import NO_LINEAR, _layer, _reason_against_result, _StandIn
+from energyscope.impact.quantizing.matrices import NO_MATRIX, matrices_of, shared_weights
+from energyscope.impact.quantizing.quantized import quantization
+from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
+from energyscope.impact.quantizing.real_quantization import NO_LINEAR, _layer, _reason_against_result, _StandIn
 
 pytest.importorskip("bitsandbytes")
 

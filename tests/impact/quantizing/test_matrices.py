@@ -8,7 +8,7 @@ from torch import nn
 
 from energyscope.adapters import SDPA
 from energyscope.functions import FunctionCall
-from energyscope.impact.matrices import (
+from energyscope.impact.quantizing.matrices import (
     NO_MATRIX,
     listed,
     matrices_of,

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from energyscope.functions import exchanged_forward
-from energyscope.impact.matrices import Matrix, Shared, listed, reason_against
-from energyscope.impact.quantized import Forward, Quantization
-from energyscope.impact.quantizers import NF4_BLOCK, quantize_activation, quantize_weight
+from energyscope.impact.quantizing.matrices import Matrix, Shared, listed, reason_against
+from energyscope.impact.quantizing.quantized import Forward, Quantization
+from energyscope.impact.quantizing.quantizers import NF4_BLOCK, quantize_activation, quantize_weight
 from energyscope.loading.kernel_trials import TOLERANCE, first_checked_row, products_error, random_inputs
 from energyscope.loading.random_weights import is_linear, quantized_linear
 

@@ -6,7 +6,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from energyscope.errors import UsageError
-from energyscope.impact.weight_errors import Errors, simulated_errors
+from energyscope.impact.predicting.weight_errors import Errors, simulated_errors
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

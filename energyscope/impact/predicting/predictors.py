@@ -30,14 +30,14 @@ from torch import Tensor, nn
 
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import DataError
-from energyscope.impact.activation_listener import NO_GRADIENT, ActivationListener
-from energyscope.impact.gradients import Listener, backward_batch, undisturbed
 from energyscope.impact.methods import PREDICT
 from energyscope.impact.metrics import Estimate, Floats, bootstrap
+from energyscope.impact.predicting.activation_listener import NO_GRADIENT, ActivationListener
+from energyscope.impact.predicting.gradients import Listener, backward_batch, undisturbed
+from energyscope.impact.predicting.weight_errors import Errors, WeightErrors
+from energyscope.impact.predicting.weight_gradients import FISHER, WeightListener, one_by_one
+from energyscope.impact.predicting.weight_statistics import own_matrices, owners, weight_moments, why_no_matrices
 from energyscope.impact.predictions import memory_share
-from energyscope.impact.weight_errors import Errors, WeightErrors
-from energyscope.impact.weight_gradients import FISHER, WeightListener, one_by_one
-from energyscope.impact.weight_statistics import own_matrices, owners, weight_moments, why_no_matrices
 from energyscope.runs.schema import ImpactRow
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from energyscope.impact.gradients import (
+from energyscope.impact.metrics import Floats
+from energyscope.impact.predicting.gradients import (
     Call,
     Sums,
     by_example,
@@ -29,10 +30,9 @@ from energyscope.impact.gradients import (
     loss_scale,
     widened,
 )
-from energyscope.impact.metrics import Floats
+from energyscope.impact.predicting.weight_errors import Errors
+from energyscope.impact.predicting.weight_statistics import is_quantized, own_matrices
 from energyscope.impact.predictions import Positions, compared_logits, positions_in
-from energyscope.impact.weight_errors import Errors
-from energyscope.impact.weight_statistics import is_quantized, own_matrices
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
@@ -145,7 +145,7 @@ def one_by_one(
     """Find the same sums by a backward pass for each of at most ``max_examples`` examples, evenly spaced.
 
     It holds the gradients of all these weights at once. A weight that is used in several places counts with
-    all of them. Use it inside `energyscope.impact.gradients.undisturbed`.
+    all of them. Use it inside `energyscope.impact.predicting.gradients.undisturbed`.
     """
     weights = [(listener, name, parameter) for listener in listeners for name, parameter in listener.names.items()]
     places = _places(evaluation)

@@ -8,10 +8,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from energyscope.impact.gradients import widened
-from energyscope.impact.quantized import input_dim
-from energyscope.impact.quantizers import quantize_weight
-from energyscope.impact.weight_statistics import own_matrices
+from energyscope.impact.predicting.gradients import widened
+from energyscope.impact.predicting.weight_statistics import own_matrices
+from energyscope.impact.quantizing.quantized import input_dim
+from energyscope.impact.quantizing.quantizers import quantize_weight
 
 WeightErrors = Callable[[nn.Module], Mapping[str, Tensor]]
 """Maps a module to quantized - original of the matrix weights that it owns itself, by parameter name."""
@@ -40,7 +40,7 @@ class Errors:
 
 
 def simulated_errors(method: str) -> WeightErrors:
-    """Return the errors of one of `energyscope.impact.quantizers`; of ``-wa`` methods those of the weights only.
+    """Return the errors of a simulated quantization; of ``-wa`` methods those of the weights only.
 
     Raises:
         UsageError: when it is used, if there is no such method.

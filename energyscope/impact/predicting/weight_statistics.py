@@ -1,6 +1,6 @@
 """What weight matrices look like: their largest value, their spread, their tails. No data are needed.
 
-A weight matrix is a parameter of two dimensions or more (see `energyscope.impact.matrices`).
+A weight matrix is a parameter of two dimensions or more (see `energyscope.impact.quantizing.matrices`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from energyscope.impact.matrices import matrices_of
+from energyscope.impact.quantizing.matrices import matrices_of
 
 PIECE = 2**24  # elements that are widened to float64 at once: 128 MiB
 NO_MATRIX = "it has no weight matrix"

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from energyscope.impact.gradients import backward_batch, example_losses, undisturbed
-from energyscope.impact.predictions import compared_logits, positions_in
-from energyscope.impact.weight_errors import Errors
-from energyscope.impact.weight_gradients import (
+from energyscope.impact.predicting.gradients import backward_batch, example_losses, undisturbed
+from energyscope.impact.predicting.weight_errors import Errors
+from energyscope.impact.predicting.weight_gradients import (
     FISHER,
     WeightListener,
     one_by_one,
     perturbation,
     squared_norms,
 )
+from energyscope.impact.predictions import compared_logits, positions_in
 from energyscope.workloads import Evaluation
 
 WORDS, WIDTH, LENGTH = 9, 4, 6

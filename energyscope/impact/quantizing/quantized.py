@@ -20,7 +20,9 @@ from torch import Tensor, nn
 
 from energyscope.errors import UsageError
 from energyscope.functions import exchanged_forward
-from energyscope.impact.matrices import (
+from energyscope.impact.methods import QUANTIZATIONS, REAL
+from energyscope.impact.outputs import Effect, first_tensor, position_weights, unsuitable
+from energyscope.impact.quantizing.matrices import (
     Matrix,
     Shared,
     is_conv1d,
@@ -29,9 +31,7 @@ from energyscope.impact.matrices import (
     reason_against,
     sharing_notes,
 )
-from energyscope.impact.methods import QUANTIZATIONS, REAL
-from energyscope.impact.outputs import Effect, first_tensor, position_weights, unsuitable
-from energyscope.impact.quantizers import ACTIVATION_METHODS, quantize_activation, quantize_weight
+from energyscope.impact.quantizing.quantizers import ACTIVATION_METHODS, quantize_activation, quantize_weight
 from energyscope.replay.tensors import cloned
 
 CACHED = "it was called with a cache, which running it twice would fill twice: run the model with use_cache=False"
@@ -159,8 +159,7 @@ class SimulatedQuantization(Quantization):
 def quantization(module: nn.Module, method: str, *, shared: Shared | None = None) -> Quantization | str:
     """Return how a method quantizes a component, or why it cannot.
 
-    ``shared`` comes from `energyscope.impact.matrices.shared_weights`; without it, no notes tell of shared
-    weights.
+    ``shared`` comes from `matrices.shared_weights`; without it, no notes tell of shared weights.
 
     Raises:
         UsageError: there is no such method.
@@ -170,7 +169,7 @@ def quantization(module: nn.Module, method: str, *, shared: Shared | None = None
         raise UsageError(f"no such quantization: {method!r} (known: {', '.join(QUANTIZATIONS)})")
     found: Quantization
     if method in REAL:
-        from energyscope.impact.real_quantization import RealQuantization
+        from energyscope.impact.quantizing.real_quantization import RealQuantization
 
         found = RealQuantization(module, method, shared)
     else:

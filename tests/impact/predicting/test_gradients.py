@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from energyscope.errors import DataError
-from energyscope.impact.gradients import (
+from energyscope.impact.predicting.gradients import (
     Call,
     Sums,
     backward_batch,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from energyscope.impact.gradients import Call, Sums, by_example, widened
 from energyscope.impact.outputs import NOT_CALLED, positions_first, weighted
+from energyscope.impact.predicting.gradients import Call, Sums, by_example, widened
 
 NO_GRADIENT = "no gradient reached it: the loss depends on it by no differentiable path"
 NOT_BY_EXAMPLE = "its output does not lie by example"

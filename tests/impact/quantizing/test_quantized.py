@@ -11,11 +11,11 @@ from transformers.pytorch_utils import Conv1D
 
 from energyscope.components import component_tree
 from energyscope.errors import UsageError
-from energyscope.impact.matrices import NO_MATRIX, shared_weights
 from energyscope.impact.methods import SIMULATED
 from energyscope.impact.outputs import Effect
-from energyscope.impact.quantized import Quantization, input_dim, quantization
-from energyscope.impact.quantizers import quantize_activation, quantize_weight
+from energyscope.impact.quantizing.matrices import NO_MATRIX, shared_weights
+from energyscope.impact.quantizing.quantized import Quantization, input_dim, quantization
+from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
 from energyscope.loading import load_model
 
 MASK = torch.tensor([[1, 1, 1], [1, 0, 0]]).bool()

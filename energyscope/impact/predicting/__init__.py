@@ -1,0 +1,1 @@
+"""Predictors of impact that change nothing: from gradients, activations and weights."""
