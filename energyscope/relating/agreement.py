@@ -20,10 +20,10 @@ FALLING = ("sqnr_int8_db",)  # the more signal there is over the noise, the less
 def predictor_agreement(impact: pd.DataFrame, energy: pd.DataFrame, seed: int = 0) -> list[dict[str, Any]]:
     """Return the rank agreement of each predictor with the measured KL divergence of each method.
 
-    Each entry holds ``predictor, impact, n, value, ci_low, ci_high, reason`` (Spearman, no p-value), ``expected``
-    (the sign that a useful predictor has) and ``within_kinds`` (the coefficient of the ranks centred within each
-    kind: what the predictor knows beyond telling kinds apart). Compared are the deepest components of the energy
-    table's tree that have both values.
+    Each entry holds ``predictor, impact, n, value, ci_low, ci_high, reason`` (Spearman, no p-value; resamples draw
+    kinds before points), ``expected`` (the sign that a useful predictor has) and ``within_kinds`` (the coefficient
+    of the ranks centred within each kind: what the predictor knows beyond telling kinds apart). Compared are the
+    deepest components of the energy table's tree that have both values.
     """
     columns = impact_columns(impact)
     predictors = [name for name in columns if name.startswith(f"{PREDICT}:")]
@@ -53,7 +53,8 @@ def _agreement(
         "reason": reason,
     }
     if reason is None:
-        agreement = asdict(rank_agreement(x, y, seed))
+        kinds = [str(kind) for kind in rows["kind"]]
+        agreement = asdict(rank_agreement(x, y, seed, kinds))
         entry |= {name: agreement[name] for name in ("value", "ci_low", "ci_high", "reason")}
-        entry["within_kinds"] = adjusted_ranks([str(kind) for kind in rows["kind"]], x, y)
+        entry["within_kinds"] = adjusted_ranks(kinds, x, y)
     return entry

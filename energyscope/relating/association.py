@@ -5,6 +5,7 @@ Pure functions over numpy arrays. What cannot be computed is None with the reaso
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +19,14 @@ from energyscope.relating.coefficients import (
     coefficient,
     statistic,
 )
-from energyscope.relating.resampling import Axis, Resamples, axis, interval_of
+from energyscope.relating.resampling import Axis, Resamples, axis, clusters_of, interval_of
 
 __all__ = ["FEWEST_POINTS", "METHODS", "Association", "Method", "associate", "permutation_p", "rank_agreement"]
 
 PERMUTATIONS = 4999
 ALONE = 500  # resamples of the errors only: no more than their median is used
 FEWEST_POINTS = 4
+CLUSTERED = "no p-value: points of one kind are not independent: see the kind-adjusted coefficient"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ def associate(
     seed: int = 0,
     strata: Ints | None = None,
     permutations: int = PERMUTATIONS,
+    kinds: Sequence[str] | None = None,
 ) -> Association:
     """Correlate two axes of n points, all finite; with ``strata`` (n,) only within each stratum.
 
@@ -55,6 +58,11 @@ def associate(
     that the pairing is arbitrary (within strata): (1 + b) / (1 + m), where b of m random permutations have a
     coefficient at least as large in magnitude (Phipson and Smyth 2010: a p-value from permutations is never
     0). ``permutations=0`` leaves it out.
+
+    ``kinds`` names the kind of each point, (n,), where points of several kinds are pooled: those of one kind are
+    not independent, so that kinds are drawn before their points (`resampling.CLUSTER_RULE`), and there is no
+    p-value, since no exchange of points holds. It changes nothing where all points are of one kind, or each is of
+    its own. It does not go with ``strata``.
     """
     x, y = _axis(x), _axis(y)
     if (reason := why_not(x.values, y.values, strata)) is not None:
@@ -63,17 +71,20 @@ def associate(
         order = np.argsort(strata, kind="stable")
         x, y, strata = x[order], y[order], np.unique(strata[order], return_inverse=True)[1].astype(np.int64)
     value = float(coefficient(x.values[None], y.values[None], method, strata)[0])
-    p_value = permutation_p(x.values, y.values, method, seed, permutations, strata) if permutations else None
-    ends = interval_of(value, *draws(x, y, method, Resamples(len(x), seed, strata), strata))
+    clusters = clusters_of(kinds)
+    tested = permutations > 0 and clusters is None
+    p_value = permutation_p(x.values, y.values, method, seed, permutations, strata) if tested else None
+    reasons = [CLUSTERED] if permutations and not tested else []
+    ends = interval_of(value, *draws(x, y, method, Resamples(len(x), seed, strata, clusters=clusters), strata))
     if ends is None:
-        reason = "no interval: most resamples have only one value on an axis"
-        return Association(method, len(x), value, p_value=p_value, reason=reason)
-    return Association(method, len(x), value, *ends, p_value)
+        reasons.insert(0, "no interval: most resamples have only one value on an axis")
+    low, high = ends or (None, None)
+    return Association(method, len(x), value, low, high, p_value, "; ".join(reasons) or None)
 
 
-def rank_agreement(x: Axis, y: Axis, seed: int = 0) -> Association:
+def rank_agreement(x: Axis, y: Axis, seed: int = 0, kinds: Sequence[str] | None = None) -> Association:
     """Return Spearman's coefficient with its interval, without a p-value."""
-    return associate(x, y, "spearman", seed, permutations=0)
+    return associate(x, y, "spearman", seed, permutations=0, kinds=kinds)
 
 
 def why_not(
@@ -95,7 +106,7 @@ def draws(
     x: Axis, y: Axis, method: Method, resamples: Resamples, strata: Ints | None = None
 ) -> tuple[Floats, Floats | None]:
     """Return the coefficient's draws (rows,): with other points and errors, and with other errors only."""
-    both = coefficient(resamples.take(x, 0), resamples.take(y, 1), method, strata)
+    both = resamples.coefficients(x, y, method, strata)
     if x.exact and y.exact:
         return both, None
     return both, coefficient(resamples.keep(x, 0)[:ALONE], resamples.keep(y, 1)[:ALONE], method, strata)

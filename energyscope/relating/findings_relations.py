@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.relating.advice import Advice
+from energyscope.relating.association import CLUSTERED
 from energyscope.relating.coefficients import Method
 from energyscope.relating.joint import Joint
 from energyscope.relating.nulls import Comparison
@@ -59,7 +60,8 @@ def between_kinds(found: Relations, kinds: int, context: Context) -> list[str]:
     """Say whether the pooled correlation is one of kinds: the coefficient within kinds beside the pooled one."""
     text = (
         f"These correlations pool {kinds} kinds of components: they may come from differences between kinds "
-        "alone and may even reverse within a kind (Simpson's paradox)."
+        "alone and may even reverse within a kind (Simpson's paradox). Their intervals draw kinds first, and then "
+        "components within them."
     )
     entry = next((one for one in found.adjusted if one["method"] == PRIMARY), None)
     if entry is None:
@@ -132,9 +134,11 @@ def _primary(found: Relations, context: Context) -> Mapping[str, Any] | None:
 
 def _numbers(entry: Mapping[str, Any], context: Context, where: str = "") -> str:
     low, high = entry["ci_low"], entry["ci_high"]
-    said = limits(low, high) if low is not None else str(entry["reason"])
+    said = limits(low, high) if low is not None else str(entry["reason"]).removesuffix(f"; {CLUSTERED}")
     test = f"permutation{f' {where}' if where else ''}"
-    return f"{entry['value']:+.2f}{context.caution} ({said}; {test} p = {entry['p_value']:.2g})"
+    p_value = entry["p_value"]
+    tested = f"{test} p = {p_value:.2g}" if p_value is not None else CLUSTERED
+    return f"{entry['value']:+.2f}{context.caution} ({said}; {tested})"
 
 
 def _holm(p_value: float | None) -> str:

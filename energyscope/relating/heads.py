@@ -27,7 +27,7 @@ def apportioned(energy: pd.DataFrame, impact: pd.DataFrame) -> list[dict[str, An
     """Return rows for the energy table of the heads, and groups of heads, that the impact table holds.
 
     ``energy_mj`` is their share per forward pass; its interval is that of the sum of the parts, which are measured
-    independently. It is None, with the reason, where the attention core has no energy.
+    independently. It is None, with the reason, where the core or a projection in the table has no energy.
     """
     heads = impact[impact["kind"].isin(KINDS)].drop_duplicates("component")
     by_attention: dict[tuple[str, str], list[Any]] = {}
@@ -50,9 +50,12 @@ def _share(attention: Mapping[Any, Any], energy: pd.DataFrame, heads: int) -> di
     same = (energy["parent"] == attention["component"]) & energy["kind"].isin(SHARED)
     for name in COPIED[:5]:
         same &= energy[name] == attention[name]
-    parts = energy[same & energy["energy_mj"].notna()]
-    if CORE not in set(parts["kind"]):
+    parts = energy[same]
+    unknown = parts[parts["energy_mj"].isna()]
+    if CORE not in set(parts["kind"]) or CORE in set(unknown["kind"]):
         return row
+    if len(unknown):  # the sum of the others would count it as nothing
+        return row | {"reasons": f"not measured: {', '.join(unknown['component'].astype(str))}"}
     total = float(parts["energy_mj"].sum()) / heads
     half = (
         math.sqrt((((parts["energy_ci_high_mj"] - parts["energy_ci_low_mj"]) / 2) ** 2).sum(skipna=False)) / heads

@@ -45,12 +45,15 @@ class Joint:
 def joint_effects(impact: pd.DataFrame) -> list[Joint]:
     """Compare every joint removal of an impact table with the single removals of the same method, by KL.
 
-    A joint removal is named with ``{layer}`` left open, or with the names of its parts joined by ``+``.
+    A joint removal is named with ``{layer}`` left open, or with the names of its parts joined by ``+``. Its parts
+    are those that were tried singly; where one of them has no valid effect the sum is None, with the reason.
     """
     found = []
     for method in dict.fromkeys(impact["method"].astype(str)):
         values = valid_impact(impact, f"{method}:{METRIC}")
-        singles = [str(name) for name in values.index if not is_joint(str(name))]
+        # of all rows, also invalid ones: a part without a valid effect must not be left out of the sum
+        tried = dict.fromkeys(impact.loc[impact["method"].astype(str) == method, "component"].astype(str))
+        singles = [name for name in tried if not is_joint(name)]
         found += [
             _effect(str(name), method, parts_of(str(name), singles), values)
             for name in values.index
@@ -77,7 +80,7 @@ def _effect(component: str, method: str, parts: list[str], values: pd.DataFrame)
     joint = float(value), number(low), number(high)
     missing = [name for name in parts if name not in values.index]
     if missing or len(parts) < 2:
-        reason = f"no single effect of {', '.join(missing)}" if missing else "fewer than two single effects"
+        reason = f"no valid single effect of {', '.join(missing)}" if missing else "fewer than two single effects"
         return Joint(component, method, parts, *joint, None, None, None, None, reason)
     single = values.loc[parts]
     total = float(single["value"].sum())

@@ -6,6 +6,7 @@ as well.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,7 @@ import numpy as np
 from energyscope.impact.metrics import Floats, percentile_interval
 from energyscope.relating.association import rank_agreement, why_not
 from energyscope.relating.coefficients import Ints, coefficient
-from energyscope.relating.resampling import Axis, Resamples, axis
+from energyscope.relating.resampling import Axis, Resamples, axis, clusters_of
 
 PREDICTORS = ("parameters", "flops", "bytes")
 
@@ -28,7 +29,8 @@ class Comparison:
     ``value`` is Spearman's coefficient of ``predictor`` with ``target`` and ``measured`` that of energy with
     impact, each with its interval. ``difference`` is that of their sizes, each counted in the direction that it
     has over all points: positive where the null model ranks the target better. Its interval is that of the
-    same resamples of both (paired). ``better`` names the better one where that interval excludes 0.
+    same resamples of both (paired), kinds first and then points where several kinds are pooled. ``better`` names
+    the better one where that interval excludes 0.
     """
 
     predictor: str
@@ -47,19 +49,36 @@ class Comparison:
     reason: str | None = None
 
 
-def null_models(predictors: dict[str, Floats], energy: Axis, impact: Axis, seed: int = 0) -> list[Comparison]:
-    """Compare each predictor (n,), NaN where unknown, with energy as a predictor of impact, and the reverse."""
+def null_models(
+    predictors: dict[str, Floats],
+    energy: Axis,
+    impact: Axis,
+    seed: int = 0,
+    kinds: Sequence[str] | None = None,
+) -> list[Comparison]:
+    """Compare each predictor (n,), NaN where unknown, with energy as a predictor of impact, and the reverse.
+
+    ``kinds`` names the kind of each point, (n,), which are then drawn before their points
+    (`resampling.CLUSTER_RULE`).
+    """
     found = []
     for name, values in predictors.items():
         known: Ints = np.flatnonzero(np.isfinite(values))
         null, heat, effect = axis(values[known]), energy[known], impact[known]
-        found.append(_compare(name, null, effect, heat, ("impact", "energy"), seed))
-        found.append(_compare(name, null, heat, effect, ("energy", "impact"), seed))
+        own = None if kinds is None else [kinds[place] for place in known]
+        found.append(_compare(name, null, effect, heat, ("impact", "energy"), seed, own))
+        found.append(_compare(name, null, heat, effect, ("energy", "impact"), seed, own))
     return found
 
 
 def _compare(
-    name: str, null: Axis, target: Axis, other: Axis, words: tuple[Target, Target], seed: int
+    name: str,
+    null: Axis,
+    target: Axis,
+    other: Axis,
+    words: tuple[Target, Target],
+    seed: int,
+    kinds: Sequence[str] | None,
 ) -> Comparison:
     n = len(null)
     reason = why_not(null.values, target.values, names=(name, words[0]))
@@ -67,8 +86,8 @@ def _compare(
         reason = why_not(other.values, target.values, names=(words[1], words[0]))
     if reason is not None:
         return Comparison(name, words[0], n, reason=reason)
-    own, measured = rank_agreement(null, target, seed), rank_agreement(other, target, seed)
-    difference, low, high = _difference(null, other, target, seed)
+    own, measured = (rank_agreement(one, target, seed, kinds) for one in (null, other))
+    difference, low, high = _difference(null, other, target, Resamples(n, seed, clusters=clusters_of(kinds)))
     better = None
     if low is not None and high is not None and not low <= 0 <= high:
         better = name if low > 0 else words[1]
@@ -84,14 +103,15 @@ def _compare(
     )
 
 
-def _difference(null: Axis, other: Axis, target: Axis, seed: int) -> tuple[float, float | None, float | None]:
+def _difference(
+    null: Axis, other: Axis, target: Axis, resamples: Resamples
+) -> tuple[float, float | None, float | None]:
     """Return the difference of two coefficients' sizes with its paired interval."""
-    resamples = Resamples(len(target), seed)
 
     def signed(one: Axis, stream: int) -> tuple[float, Floats, Floats]:
         value = float(coefficient(one.values[None], target.values[None], "spearman")[0])
         sign = -1.0 if value < 0 else 1.0
-        both = coefficient(resamples.take(one, stream), resamples.take(target, 0), "spearman")
+        both = resamples.coefficients(one, target, "spearman", streams=(stream, 0))
         alone = coefficient(resamples.keep(one, stream), resamples.keep(target, 0), "spearman")
         return sign * value, sign * both, sign * alone
 

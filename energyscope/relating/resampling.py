@@ -6,6 +6,10 @@ measurement could have said). A value is redrawn from a normal on each side, hal
 intervals (percentile bootstrap) stay asymmetric. Errors are taken as independent between components. Those of
 impacts measured on the same examples mostly are not: they rise and fall together, which changes a rank less
 than independent errors do, so that what is said here of ranks errs on the careful side.
+
+Points come in kinds, and those of one kind are alike: 12 MLPs are not 12 independent witnesses. Where several
+kinds are pooled a resample therefore draws kinds first and then points within them (two-stage cluster bootstrap,
+Davison and Hinkley 1997, section 3.8).
 """
 
 from __future__ import annotations
@@ -17,9 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from energyscope.impact.metrics import RESAMPLES, Floats, percentile_interval
-from energyscope.relating.coefficients import Ints
+from energyscope.relating.coefficients import Ints, Method, coefficient
 
 NORMAL_95 = 1.959963984540054  # half-width of a 95 % interval in standard deviations
+CLUSTER_RULE = (
+    "where points of several kinds are pooled, each resample draws as many kinds as there are, with replacement, "
+    "and then from each kind drawn as many of its points as it has, with replacement"
+)
 
 
 @dataclass(frozen=True)
@@ -61,15 +69,28 @@ def axis(values: npt.ArrayLike, low: npt.ArrayLike | None = None, high: npt.Arra
 
 
 class Resamples:
-    """Draws of ``count`` points, within strata where given; the same seed gives the same draws.
+    """Draws of ``count`` points, within strata or by clusters where given; the same seed gives the same draws.
 
-    ``strata`` numbers the stratum of each point, (n,), in ascending order. ``take`` redraws an axis and takes
-    the points drawn; ``keep`` redraws the same values and takes every point once.
+    ``strata`` numbers the stratum of each point, (n,), in ascending order. ``clusters`` numbers its cluster,
+    (n,), in any order: clusters are drawn first (`CLUSTER_RULE`), so that rows differ in length and only
+    `coefficients` can be had of them. ``take`` redraws an axis and takes the points drawn; ``keep`` redraws the
+    same values and takes every point once.
     """
 
-    def __init__(self, count: int, seed: int = 0, strata: Ints | None = None, rows: int = RESAMPLES) -> None:
+    def __init__(
+        self,
+        count: int,
+        seed: int = 0,
+        strata: Ints | None = None,
+        rows: int = RESAMPLES,
+        clusters: Ints | None = None,
+    ) -> None:
         self.rows = rows
         self._seed = (seed, count)
+        self._groups: list[tuple[Ints, Ints]] | None = None
+        if clusters is not None:
+            self._groups = _drawn_clusters(clusters, rows, self._seed)
+            return
         places = np.random.default_rng(self._seed).random((rows, count))
         numbers = np.zeros(count, np.int64) if strata is None else strata
         start, size = np.searchsorted(numbers, numbers), np.bincount(numbers)[numbers]
@@ -82,6 +103,51 @@ class Resamples:
     def take(self, values: Axis, stream: int) -> Floats:
         """Return the axis redrawn and the points drawn of it, (rows, n)."""
         return np.take_along_axis(self.keep(values, stream), self.chosen, axis=1)
+
+    def coefficients(
+        self,
+        x: Axis,
+        y: Axis,
+        method: Method,
+        strata: Ints | None = None,
+        streams: tuple[int, int] = (0, 1),
+    ) -> Floats:
+        """Return the coefficient of each resample, (rows,); NaN where an axis is constant in it."""
+        if self._groups is None:
+            return coefficient(self.take(x, streams[0]), self.take(y, streams[1]), method, strata)
+        heat, effect = self.keep(x, streams[0]), self.keep(y, streams[1])
+        found = np.empty(self.rows)
+        for rows, chosen in self._groups:
+            one, other = (np.take_along_axis(drawn[rows], chosen, axis=1) for drawn in (heat, effect))
+            found[rows] = coefficient(one, other, method)
+        return found
+
+
+def clusters_of(kinds: Sequence[str] | None) -> Ints | None:
+    """Return the number of each point's kind, (n,); None where points are their own clusters.
+
+    That is so where all are of one kind, or each is of its own.
+    """
+    if kinds is None or len(set(kinds)) in (0, 1, len(kinds)):
+        return None
+    return np.unique(np.asarray(kinds, str), return_inverse=True)[1].astype(np.int64)
+
+
+def _drawn_clusters(clusters: Ints, rows: int, seed: Sequence[int]) -> list[tuple[Ints, Ints]]:
+    """Return the resamples by their length: which rows have it, (m,), and the points drawn, (m, length)."""
+    rng = np.random.default_rng(seed)
+    order, size = np.argsort(clusters, kind="stable"), np.bincount(clusters)
+    drawn = rng.integers(0, len(size), (rows, len(size)))
+    times, first = size[drawn].ravel(), (np.cumsum(size) - size)[drawn].ravel()
+    places = np.floor(rng.random(int(times.sum())) * np.repeat(times, times)).astype(np.int64)
+    points = order[np.repeat(first, times) + places]
+    lengths = size[drawn].sum(1)
+    starts = np.cumsum(lengths) - lengths
+    return [
+        (same, points[starts[same][:, None] + np.arange(length)])
+        for length in np.unique(lengths)
+        for same in [np.flatnonzero(lengths == length)]
+    ]
 
 
 def interval_of(value: float, both: Floats, alone: Floats | None) -> tuple[float, float] | None:

@@ -40,7 +40,8 @@ def test_every_file_of_the_design_is_there(finished):
     run, _ = finished
     names = {path.name for path in run.path.iterdir()}
     expected = {
-        schema.RUN_FILE, schema.JOURNAL_FILE, schema.ENERGY_FILE, schema.IMPACT_FILE, schema.MERGED_FILE,
+        schema.RUN_FILE, schema.JOURNAL_FILE, schema.ENERGY_FILE, schema.IMPACT_FILE, schema.EXAMPLES_FILE,
+            schema.MERGED_FILE,
         schema.CORRELATION_FILE, schema.REPORT_FILE,
     }  # fmt: skip
     assert names == expected

@@ -64,3 +64,10 @@ def test_without_the_cores_energy_there_is_none(parts: dict[str, float | None]) 
 def test_no_heads_no_rows() -> None:
     """GIVEN impact of components only THEN nothing is apportioned."""
     assert apportioned(energy(core=3.0), impact(0)) == []
+
+
+def test_an_unmeasured_projection_is_not_nothing() -> None:
+    """GIVEN a core and one of two projections, THEN the heads have no energy, and the reason names the other."""
+    for row in apportioned(energy(core=3.0, qkv=4.0, output=None), impact(2)):
+        assert (row["energy_mj"], row["energy_ci_low_mj"], row["quality"]) == (None, None, "invalid")
+        assert row["reasons"] == f"not measured: {ATTENTION}.output"

@@ -48,3 +48,12 @@ def test_unknown_intervals_give_no_verdict() -> None:
     assert one.single_sum == 4.0
     assert one.verdict is None
     assert "intervals" in str(one.reason)
+
+
+def test_an_invalid_part_of_a_kind_leaves_the_sum_unknown() -> None:
+    """GIVEN a kind in all layers of which one single removal is invalid, THEN it is a part and no sum is taken."""
+    rows = (*SINGLE, ("h.{layer}.mlp", 5.0, 4.9, 5.1))
+    one = effects(*rows, valid=[True, False, True, True])["h.{layer}.mlp"]
+    assert one.parts == ["h.0.mlp", "h.1.mlp", "h.10.mlp"]
+    assert (one.single_sum, one.verdict) == (None, None)
+    assert one.reason == "no valid single effect of h.1.mlp"

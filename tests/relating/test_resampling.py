@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from energyscope.relating.resampling import Resamples, axis, interval_of
+from energyscope.relating.resampling import Resamples, axis, clusters_of, interval_of
 
 
 def test_redrawn_values_have_the_interval_that_was_given() -> None:
@@ -50,3 +50,30 @@ def test_the_pull_of_redrawing_is_taken_back() -> None:
 def test_no_interval_where_most_draws_have_no_coefficient() -> None:
     """GIVEN more NaN than numbers, THEN there is no interval."""
     assert interval_of(0.5, np.array([np.nan, np.nan, 0.5]), None) is None
+
+
+def test_points_of_a_kind_come_and_go_together() -> None:
+    """GIVEN kinds of 10 and 2 points, each with a value of its own, THEN resamples of one kind alone have no
+    coefficient: half of them, as two kinds are drawn of two. Points by themselves would almost always mix.
+    """
+    values = axis([*[0.0] * 10, *[1.0] * 2])
+    resamples = Resamples(12, clusters=clusters_of(["mlp"] * 10 + ["norm"] * 2))
+    assert np.isnan(resamples.coefficients(values, values, "pearson")).mean() == pytest.approx(0.5, abs=0.04)
+    apart = Resamples(12).coefficients(values, values, "pearson")
+    assert np.isnan(apart).mean() == pytest.approx((10 / 12) ** 12, abs=0.03)
+
+
+def test_points_are_drawn_anew_within_a_kind_drawn() -> None:
+    """GIVEN two kinds whose points differ, THEN the resamples of one kind alone differ among themselves."""
+    x, y = axis(np.arange(12.0)), axis(np.arange(12.0) ** 2)
+    drawn = Resamples(12, clusters=clusters_of(["mlp"] * 6 + ["norm"] * 6)).coefficients(x, y, "pearson")
+    assert len(np.unique(drawn.round(9))) > 1500
+
+
+def test_one_kind_or_one_point_each_are_no_clusters() -> None:
+    """GIVEN points of one kind, of a kind each, or without kinds, THEN points are drawn by themselves."""
+    for kinds in (None, [], ["a"] * 4, ["a", "b", "c", "d"]):
+        assert clusters_of(kinds) is None
+    numbers = clusters_of(["b", "a", "b"])
+    assert numbers is not None
+    assert numbers.tolist() == [1, 0, 1]

@@ -37,7 +37,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Correlation:
-    """One coefficient with its bootstrap interval and permutation p-value; None with ``reason`` where unknown."""
+    """One coefficient with its bootstrap interval and permutation p-value; None with ``reason`` where unknown.
+
+    Where several kinds are pooled there is no p-value: points of one kind are not independent.
+    """
 
     x: str
     y: str

@@ -100,7 +100,9 @@ def within_panel(document: Mapping[str, Any]) -> Panel | None:
         numbers=frozenset({1, 5, 6}),
         bold=frozenset(bold),
         before="A correlation over pooled kinds may come from the kinds alone and may reverse within each of them "
-        "(Simpson's paradox).",
+        "(Simpson's paradox). It has no permutation p, since points of one kind are not independent; "
+        "its interval is that of resamples that draw kinds first, then points within them. Where each kind is "
+        "centred, points are drawn and exchanged within their kind only.",
         after=f"{rule[:1].upper()}{rule[1:]}." if rule else "",
     )
 
@@ -133,7 +135,7 @@ def null_panel(document: Mapping[str, Any]) -> Panel | None:
         before="Null models need no measurement: parameters, matrix work and least traffic of each component, as "
         "predictors of its impact and of its energy, beside what energy and impact say of each other.",
         after="Difference: positive where the null model ranks better; its 95 % interval is of the same resamples "
-        "of both (paired). Bold: it excludes zero.",
+        "of both (paired), which draw kinds first, then points within them. Bold: it excludes zero.",
     )
 
 
@@ -178,7 +180,7 @@ def coefficient(value: Interval | None, reason: object = None) -> str:
 def p_text(p_value: float | None) -> str:
     """Write a p-value; small ones as an upper limit, since a permutation test cannot resolve them."""
     if p_value is None:
-        return text.UNKNOWN
+        return "not tested"
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
