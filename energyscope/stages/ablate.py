@@ -107,7 +107,9 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
             report("predictors", len(wanted), len(wanted))
             result.rows.extend(_predicted(model, tree, evaluation, methods, on_finished, result.notes, seed))
     except torch.OutOfMemoryError as error:
-        raise DeviceError("out of memory while ablating: lower --batch-size or --sequence-length") from error
+        raise DeviceError(
+            "out of memory while ablating: free memory on the device, or give shorter texts with --data"
+        ) from error
     return result
 
 

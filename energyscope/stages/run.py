@@ -201,7 +201,8 @@ def _recorded(context: _Context, name: str) -> Iterator[float]:
         if not _out_of_memory(error):
             _fail(context, name, f"{type(error).__name__}: {error}")
             raise
-        message = f"out of memory in {name}: lower --batch-size or --sequence-length, or use a smaller --precision"
+        lower = "give shorter texts with --data" if name == "ablate" else "lower --batch-size or --sequence-length"
+        message = f"out of memory in {name}: {lower}, or use a smaller --precision"
         _fail(context, name, message)
         raise DeviceError(message) from error
 

@@ -23,6 +23,8 @@ from energyscope.workloads.windows import Example
 
 PROFILE_LENGTH = 128
 EVALUATION_LENGTH = 512
+EVALUATION_BATCH = 16
+LOGITS_BYTES = 2**30
 _UNLIMITED = 1 << 20  # positions of a model whose configuration states no maximum
 
 
@@ -44,7 +46,7 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     *,
     data: str | None = None,
     max_examples: int | None = None,
-    batch_size: int = 16,
+    batch_size: int | None = None,
     sequence_length: int | None = None,
     text_column: str = "text",
     label_column: str = "label",
@@ -54,7 +56,8 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
 
     ``data`` is a JSONL, CSV, TSV or text file; without it, the bundled model's held-out data or the adapter's
     data set. Of more than ``max_examples`` examples, evenly spaced ones are taken. Examples are ordered by length,
-    to need little padding, and cut at ``sequence_length`` tokens (default 512, or the model's maximum).
+    to need little padding, and cut at ``sequence_length`` tokens (default 512, or the model's maximum). Without
+    ``batch_size`` batches have 16 examples, fewer where the logits of so many would take more than 1 GiB.
     Running text, such as a ``.txt`` file, becomes windows of that many tokens, ``stride`` apart (default: half of
     it), of which only the tokens beyond the window before count as predictions.
 
@@ -64,10 +67,11 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
             ``stride`` beyond that.
 
     """
-    _check_batch_size(batch_size)
     _check_most(max_examples)
     default = min(EVALUATION_LENGTH, position_limit(loaded))
     length = _checked_length(loaded, default if sequence_length is None else sequence_length)
+    batch_size = _fitting_batch(loaded, length) if batch_size is None else batch_size
+    _check_batch_size(batch_size)
     stride = _checked_stride(stride, length)
     if loaded.tokenizer is None:
         raise DataError(f"{loaded.name} has no tokenizer ({loaded.tokenizer_reason}), so no text can be fed to it")
@@ -133,6 +137,14 @@ def _checked_length(loaded: LoadedModel, length: int) -> int:
     if length < 1:
         raise UsageError(f"--sequence-length {length} is too short: use 1 or more")
     return length
+
+
+def _fitting_batch(loaded: LoadedModel, length: int) -> int:
+    """Return how many examples' logits fit in what is allowed, two at least: resampling needs another one."""
+    if loaded.adapter.task == "classification":
+        return EVALUATION_BATCH
+    needed = 4 * length * int(_text_config(loaded).vocab_size)  # bytes in fp32, as they are compared
+    return max(2, min(EVALUATION_BATCH, LOGITS_BYTES // needed))
 
 
 def _check_batch_size(size: int) -> None:

@@ -14,7 +14,7 @@ from tiny_models import SPECIAL, VOCABULARY, save_model
 from energyscope import bundled
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel, load_model
-from energyscope.workloads import Evaluation, datasets, load_evaluation, profile_inputs
+from energyscope.workloads import Evaluation, datasets, inputs, load_evaluation, profile_inputs
 
 SENTENCES = [
     "the cat sees a dog .",
@@ -404,3 +404,15 @@ def test_missing_datasets_package_says_how_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
     with pytest.raises(DataError, match=r"pip install 'energyscope-llm\[datasets\]'"):
         datasets.hub_texts("sst2")
+
+
+def test_batches_shrink_with_the_logits_that_they_make(
+    decoder: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN room for the logits of three examples THEN batches have three; for none, two; for many, sixteen."""
+    data = jsonl(tmp_path / "texts.jsonl", [{"text": "the cat sees a dog"}] * 40)
+    one = 4 * 32 * VOCABULARY
+    for room, size in ((3 * one, 3), (1, 2), (1000 * one, 16)):
+        monkeypatch.setattr(inputs, "LOGITS_BYTES", room)
+        batches = load_evaluation(decoder, data=data).batches
+        assert len(batches[0]["input_ids"]) == size
