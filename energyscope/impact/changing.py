@@ -9,6 +9,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
+from energyscope.failures import first_line, out_of_memory
 from energyscope.impact.means import Mean
 from energyscope.impact.methods import QUANTIZATIONS
 from energyscope.impact.metrics import Outcomes
@@ -20,7 +21,6 @@ from energyscope.impact.quantizing.matrices import shared_weights
 from energyscope.impact.quantizing.quantized import Quantization, quantization
 from energyscope.impact.removal import removal
 from energyscope.impact.reuse import LayerStarts
-from energyscope.replay.graphs import first_line, out_of_memory
 
 LONELY = "resampling takes another example's output, and a batch holds only one"
 

@@ -14,6 +14,7 @@ from typing import Any
 from energyscope import bundled
 from energyscope.adapters import Adapter, adapter_for
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
+from energyscope.failures import first_line
 from energyscope.loading import hub, random_weights
 from energyscope.loading.devices import require_room
 from energyscope.loading.options import NATIVE, LoadOptions
@@ -100,7 +101,7 @@ def model_type_of(folder: Path) -> str:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read ({hub.first_line(error)}): fetch it again") from error
+        raise ModelError(f"{path} cannot be read ({first_line(error)}): fetch it again") from error
     kind = document.get("model_type") if isinstance(document, dict) else None
     if not isinstance(kind, str):
         raise ModelError(f"{path} names no model_type: it is not a transformers model")
@@ -228,7 +229,7 @@ def tokenizer_of(folder: Path | None, options: LoadOptions) -> tuple[Any, str | 
             folder, local_files_only=True, trust_remote_code=options.trust_remote_code
         )
     except Exception as error:  # noqa: BLE001  (tokenizers raise bare Exception on a broken file)
-        return None, f"the tokenizer in {folder} cannot be read: {hub.first_line(error)}"
+        return None, f"the tokenizer in {folder} cannot be read: {first_line(error)}"
     if tokenizer.pad_token_id is None:  # decoder tokenizers often have none; masked positions may hold anything
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer, None
@@ -252,7 +253,7 @@ def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise _out_of_memory(name, options) from error
     except Exception as error:
-        line = hub.first_line(error)
+        line = first_line(error)
         if "out of memory" in line or "can't allocate memory" in line:
             raise _out_of_memory(name, options) from error
         raise ModelError(f"{name} cannot be loaded ({line}): check its files, or fetch them again") from error

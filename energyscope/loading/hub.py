@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from energyscope.errors import ModelError
+from energyscope.failures import first_line
 
 CONTACT_SECONDS = 8.0
 _CONFIGURATION = ("*.json", "*.txt", "*.model", "*.jinja")
@@ -95,10 +96,3 @@ def _not_here(hub_id: str, why: str) -> str:
         f"{hub_id} is not in the local cache and {why}. Give a local folder, a bundled model "
         "(`energyscope models`), or --weights random with a short name"
     )
-
-
-def first_line(error: BaseException) -> str:
-    """Return an exception's message cut to one readable line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    line = lines[0] if lines else type(error).__name__
-    return line if len(line) <= 200 else line[:197] + "..."

@@ -12,11 +12,11 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from energyscope.errors import ModelError
+from energyscope.failures import first_line, out_of_memory
 from energyscope.replay.calls import Call
 
 UNROLLED_S = 1e-3  # launches 2-3 us apart (measured on an H200) are below 0.5 % of this
@@ -116,14 +116,3 @@ def _abandon(graph: torch.cuda.CUDAGraph) -> None:
     """End a capture that failed, so that the stream can be used again; it fails a second time in doing so."""
     with contextlib.suppress(Exception):  # the first error is the one to tell
         graph.capture_end()
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether the device had no memory left, by PyTorch's allocator or by CUDA itself (a plain RuntimeError)."""
-    return isinstance(error, torch.OutOfMemoryError) or "CUDA error: out of memory" in str(error)
-
-
-def first_line(error: Any) -> str:
-    """Return an error's first line: CUDA's go on with advice on debugging."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -19,6 +19,7 @@ from torch import nn
 
 from energyscope.components import ComponentTree
 from energyscope.errors import DeviceError, ModelError, UsageError
+from energyscope.failures import first_line
 from energyscope.impact.adaptive import Looks
 from energyscope.impact.changing import Changer, Measurement
 from energyscope.impact.means import MeanGatherer
@@ -33,7 +34,6 @@ from energyscope.impact.predictions import Reference, attention_mask, memory_sha
 from energyscope.impact.proof import Witness
 from energyscope.impact.reuse import NO_LAYERS, LayerStarts
 from energyscope.impact.rows import impact_rows
-from energyscope.replay.graphs import first_line
 from energyscope.runs.schema import ImpactRow
 
 if TYPE_CHECKING:

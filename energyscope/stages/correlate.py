@@ -100,21 +100,7 @@ def correlate(
     setting = leaves.one_setting(energy)
     modelled = modelled or bool((setting["meter"] == "modelled").any())
     points, thresholds = _placed_points(setting, impact, impact_column, seed)
-    kinds, heat, effect = [point.kind for point in points], energies(points), impacts(points)
-    basis = sensitivity_column(columns) or impact_column
-    relations = Relations(
-        correlations=_correlations(setting, impact, columns, seed),
-        adjusted=[
-            {"x": "energy_mj", "y": impact_column, **asdict(adjusted(kinds, heat, effect, method, seed))}
-            for method in METHODS
-        ],
-        within=within_kinds(kinds, heat, effect, seed),
-        nulls=null_models(_null_values(setting, points), heat, effect, seed, kinds),
-        joint=joint_effects(impact),
-        predictors=predictor_agreement(impact, setting, seed),
-        advice=_advice(setting, impact, basis, closure=closure, modelled=modelled, seed=seed),
-        advice_column=basis,
-    )
+    relations = _relations(setting, impact, impact_column, points, closure=closure, modelled=modelled, seed=seed)
     context = Context(
         impact_column=impact_column,
         setting=_first(setting, leaves.SETTING),
@@ -136,12 +122,41 @@ def correlate(
         "adjusted": list(relations.adjusted),
         "within_kinds": {"rule": RULE, "kinds": list(relations.within)},
         "nulls": [asdict(one) for one in relations.nulls],
-        "matrix": _matrix(setting, impact, columns),
+        "matrix": _matrix(setting, impact, leaves.measured_columns(impact)),
         "predictors": list(relations.predictors),
         "joint": [asdict(one) for one in relations.joint],
         "advice": [asdict(one) for one in relations.advice],
-        "advice_column": basis,
+        "advice_column": relations.advice_column,
     }
+
+
+def _relations(
+    setting: pd.DataFrame,
+    impact: pd.DataFrame,
+    impact_column: str,
+    points: Sequence[Point],
+    *,
+    closure: float | None,
+    modelled: bool,
+    seed: int,
+) -> Relations:
+    """Return everything that is computed of the points and the columns of one setting."""
+    columns = leaves.measured_columns(impact)
+    kinds, heat, effect = [point.kind for point in points], energies(points), impacts(points)
+    basis = sensitivity_column(columns) or impact_column
+    return Relations(
+        correlations=_correlations(setting, impact, columns, seed),
+        adjusted=[
+            {"x": "energy_mj", "y": impact_column, **asdict(adjusted(kinds, heat, effect, method, seed))}
+            for method in METHODS
+        ],
+        within=within_kinds(kinds, heat, effect, seed),
+        nulls=null_models(_null_values(setting, points), heat, effect, seed, kinds),
+        joint=joint_effects(impact),
+        predictors=predictor_agreement(impact, setting, seed),
+        advice=_advice(setting, impact, basis, closure=closure, modelled=modelled, seed=seed),
+        advice_column=basis,
+    )
 
 
 def _placed_points(

@@ -19,6 +19,7 @@ import torch
 
 from energyscope.components import component_tree
 from energyscope.errors import DataError, DeviceError, EnergyscopeError, ModelError
+from energyscope.failures import out_of_memory
 from energyscope.impact.examples import pack
 from energyscope.impact.metrics import Outcomes
 from energyscope.impact.plan import beside_singles
@@ -26,7 +27,6 @@ from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.precision import resolve_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
-from energyscope.replay.graphs import out_of_memory
 from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run, read_journal
 from energyscope.stages import facts

@@ -18,13 +18,14 @@ from typing import Any, Protocol
 
 from energyscope.books import records
 from energyscope.books.ledger import ROOT
+from energyscope.failures import out_of_memory
 from energyscope.metering.estimate import Window
 from energyscope.metering.group import MeterGroup, less, together
 from energyscope.metering.interval import windows_wanted
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress
 from energyscope.replay.calls import Call
-from energyscope.replay.graphs import NotCapturableError, out_of_memory
+from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.rig import Rig
 from energyscope.replay.subjects import Subject
 

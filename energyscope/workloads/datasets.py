@@ -9,6 +9,7 @@ from typing import Any
 
 from energyscope import bundled
 from energyscope.errors import DataError
+from energyscope.failures import first_line
 from energyscope.loading import hub
 from energyscope.workloads.texts import Texts, file_texts, numbered, without_blanks
 
@@ -69,7 +70,7 @@ def _load(name: str, chosen: _HubSet) -> Mapping[str, list[Any]]:
     except Exception as error:
         raise DataError(
             f"the data set {name} ({chosen.hub_id}) is neither cached nor reachable "
-            f"({hub.first_line(error)}): give a file with --data"
+            f"({first_line(error)}): give a file with --data"
         ) from error
     wanted = [chosen.text, *([chosen.label] if chosen.label else [])]
     return {column: list(loaded[column]) for column in wanted}

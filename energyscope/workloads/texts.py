@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from energyscope.errors import DataError, UsageError
-from energyscope.loading import hub
+from energyscope.failures import first_line
 
 FORMATS = "a JSONL, JSON, CSV, TSV or text file"
 LONGEST_CELL = 2**31 - 1  # characters
@@ -97,11 +97,9 @@ def _content(path: Path) -> str:
     try:
         content = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({hub.first_line(error)}): check its permissions") from error
+        raise DataError(f"{path} cannot be read ({first_line(error)}): check its permissions") from error
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} cannot be read as UTF-8 text: save it as UTF-8 ({hub.first_line(error)})"
-        ) from error
+        raise DataError(f"{path} cannot be read as UTF-8 text: save it as UTF-8 ({first_line(error)})") from error
     if not content.strip():
         raise DataError(f"{path} is empty, it holds no text: choose other data with --data")
     return content.replace("\r\n", "\n")
@@ -148,7 +146,7 @@ def _parsed(path: Path, text: str, line: int) -> Any:
     except json.JSONDecodeError as error:
         raise DataError(f"{path}, line {line + error.lineno - 1}, is not JSON ({error.msg})") from error
     except (RecursionError, ValueError) as error:
-        raise DataError(f"{path}, line {line}, is JSON that cannot be read ({hub.first_line(error)})") from error
+        raise DataError(f"{path}, line {line}, is JSON that cannot be read ({first_line(error)})") from error
 
 
 def _record(path: Path, record: Any, number: int) -> Mapping[str, Any]:

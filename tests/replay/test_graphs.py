@@ -218,9 +218,3 @@ def test_an_error_of_the_component_itself_is_its_own(cuda):
 
     with pytest.raises(IndexError, match="out of range"):
         GraphRound([fails], DEVICE)
-
-
-def test_an_error_without_words_is_named():
-    """GIVEN an empty message THEN the kind of error is the reason."""
-    assert graphs.first_line(ValueError()) == "ValueError"
-    assert graphs.first_line("  one\ntwo") == "one"
