@@ -18,6 +18,8 @@ EXAMPLES_FILE = "impact_examples.parquet"
 MERGED_FILE = "energy_impact_merged.csv"
 TRACE_FILE = "power_trace.csv"
 CORRELATION_FILE = "correlation.json"
+BENCHMARK_FILE = "benchmark_results.csv"
+BENCHMARK_JSON = "benchmark.json"
 REPORT_FILE = "report.html"
 
 
@@ -113,6 +115,75 @@ class ImpactRow:
     reasons: str = ""
 
 
+@dataclass(kw_only=True)
+class BenchmarkRow:
+    """One trial of the whole model at one precision, batch size and length. The order is that of the columns.
+
+    An inference is one forward pass over ``batch_size`` sequences of ``sequence_length`` tokens. Latencies and
+    their percentiles are in seconds, each pass timed with the device synchronised around it; ``throughput`` is
+    sequences a second. Power statistics are over ``num_power_samples`` mean powers between readings of the energy
+    counter at least the sample interval apart. Energies are from the counter's ticks and the passes completed
+    between them; ``total_energy_j`` is that of all timed ``iterations``. ``accuracy``, ``perplexity`` and the
+    numbers behind them, and sizes and memory (10^9 and 10^6 bytes), are the precision's and repeat in each trial.
+    """
+
+    precision: str
+    batch_size: int
+    sequence_length: int
+    trial: int
+    mean_latency: float
+    std_latency: float | None
+    min_latency: float
+    max_latency: float
+    median_latency: float
+    throughput: float
+    mean_power_w: float | None
+    std_power_w: float | None
+    min_power_w: float | None
+    max_power_w: float | None
+    median_power_w: float | None
+    num_power_samples: int
+    total_energy_j: float | None
+    energy_per_inference_j: float | None
+    energy_per_inference_mj: float | None
+    inferences_per_joule: float | None
+    accuracy: float | None
+    num_correct: int | None
+    num_samples_accuracy: int | None
+    perplexity: float | None
+    allocated_gb: float | None
+    peak_allocated_gb: float | None
+    reserved_gb: float | None
+    num_parameters: int
+    model_size_mb: float
+    dtype: str
+    # ours, after the columns that such harnesses have in common
+    implementation: str
+    device: str
+    meter: str
+    iterations: int
+    warmup_iterations: int
+    stable: bool | None
+    p50_latency: float
+    p95_latency: float
+    p99_latency: float
+    tokens_per_s: float
+    tokens_per_joule: float | None
+    energy_delay_product_js: float | None
+    energy_ci_low_mj: float | None
+    energy_ci_high_mj: float | None
+    idle_w: float | None
+    static_energy_per_inference_mj: float | None
+    dynamic_energy_per_inference_mj: float | None
+    naive_energy_per_inference_mj: float | None
+    ticks: int
+    clock_mhz: float | None
+    temperature_c: float | None
+    reasons: str = ""
+
+
+BENCHMARK_COLUMNS = tuple(field.name for field in fields(BenchmarkRow))
+STABLE_BENCHMARK_COLUMNS = BENCHMARK_COLUMNS[: BENCHMARK_COLUMNS.index("dtype") + 1]
 ENERGY_COLUMNS = tuple(field.name for field in fields(EnergyRow))
 STABLE_ENERGY_COLUMNS = ENERGY_COLUMNS[: ENERGY_COLUMNS.index("reasons") + 1]
 IMPACT_COLUMNS = tuple(field.name for field in fields(ImpactRow))

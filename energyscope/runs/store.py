@@ -112,6 +112,8 @@ class Run:
     merged: pd.DataFrame | None
     trace: pd.DataFrame | None
     correlation: dict[str, Any] | None
+    trials: pd.DataFrame | None = None
+    benchmark: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -139,6 +141,8 @@ def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
         merged=_read_table(path / schema.MERGED_FILE, schema.KEY_COLUMNS),
         trace=_read_table(path / schema.TRACE_FILE, schema.TRACE_COLUMNS),
         correlation=_read_json(path / schema.CORRELATION_FILE),
+        trials=_read_table(path / schema.BENCHMARK_FILE, schema.STABLE_BENCHMARK_COLUMNS),
+        benchmark=_read_json(path / schema.BENCHMARK_JSON),
     )
 
 
