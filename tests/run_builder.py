@@ -6,12 +6,13 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from benchmark_builder import Bench, benchmark
 
 from energyscope.runs import schema
 from energyscope.runs.schema import EnergyRow, ImpactRow
@@ -56,6 +57,8 @@ class Shape:
     old: bool = False  # as a version wrote it that knew neither work nor other methods
     execution: str = "eager"
     rename: Callable[[str], str] = str
+    benchmark: bool | Bench = False  # True is Bench(): four precisions, one shape, perplexity
+    profile: bool = True  # False: a run of which only the benchmark (and what is asked for) has results
     seed: int = 7
 
 
@@ -77,10 +80,15 @@ def build_run(path: Path, shape: Shape | None = None, **sections: Any) -> Run:
     store.document.update(
         _without_news(document(path.name, **sections)) if shape.old else _complete(shape, path.name, sections)
     )
+    if shape.benchmark:
+        _add_benchmark(store, shape)
     rows = energy_rows(shape)
     columns = [column for column in schema.ENERGY_COLUMNS if not shape.old or column not in NEW_COLUMNS]
-    store.write_rows(schema.ENERGY_FILE, rows, columns)
-    if shape.impact:
+    if shape.profile:
+        store.write_rows(schema.ENERGY_FILE, rows, columns)
+    else:
+        _forget_profile(store)
+    if shape.impact and shape.profile:
         impacts = impact_rows(rows, shape)
         store.write_rows(schema.IMPACT_FILE, impacts, schema.IMPACT_COLUMNS)
         store.write_json(schema.CORRELATION_FILE, correlation(rows, impacts))
@@ -90,6 +98,28 @@ def build_run(path: Path, shape: Shape | None = None, **sections: Any) -> Run:
         store.document["stages"]["correlate"] = {"state": "skipped", "reason": "there is no impact", "seconds": 0}
     store.update()
     return load_run(path)
+
+
+def _add_benchmark(store: RunStore, shape: Shape) -> None:
+    """Write what the benchmark stage leaves; without a metric the weights are random."""
+    bench = shape.benchmark if isinstance(shape.benchmark, Bench) else Bench()
+    bench = replace(bench, modelled=bench.modelled or shape.modelled)
+    trials, found = benchmark(bench)
+    store.write_rows(schema.BENCHMARK_FILE, trials, schema.BENCHMARK_COLUMNS)
+    store.write_json(schema.BENCHMARK_JSON, {**found, "trials": [asdict(row) for row in trials]})
+    stages = store.document["stages"]
+    store.document["stages"] = {
+        "load": stages["load"],
+        "benchmark": {**stages["profile"], "seconds": 60.0},
+        **stages,
+    }
+    if bench.metric is None:
+        store.document["model"]["weights"] = "random"
+
+
+def _forget_profile(store: RunStore) -> None:
+    store.document["stages"]["profile"] = {"state": "skipped", "reason": "not asked for", "seconds": 0}
+    store.document.update(closure={}, differential={}, drift=None, passes=[])
 
 
 def _complete(shape: Shape, name: str, sections: dict[str, Any]) -> dict[str, Any]:

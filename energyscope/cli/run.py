@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.cli.guard import guarded
+from energyscope.cli.words import words
 from energyscope.impact.methods import DEFAULT_METHODS
 
 if TYPE_CHECKING:
@@ -102,7 +104,17 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     predict: Annotated[
         bool, Option("--predict/--no-predict", help="Predict impact from gradients and weights as well.")
     ] = True,
-    stages: Annotated[str, Option(help="Stages to do.")] = "profile,ablate,correlate,report",
+    stages: Annotated[str, Option(help="Stages to do.")] = "benchmark,profile,ablate,correlate,report",
+    benchmark_precision: Annotated[
+        str,
+        Option(
+            metavar="P[,P...]",
+            help="Precisions of the whole model to compare; auto: the usual ones that this device can do.",
+        ),
+    ] = "auto",
+    trials: Annotated[
+        int, Option(help="Trials of each, about a second long; `energyscope benchmark` has more options.")
+    ] = 3,
     batch_size: Annotated[int, Option(help="Sequences in a forward pass.")] = 1,
     sequence_length: Annotated[
         int | None,
@@ -128,24 +140,21 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     """Measure a model's energy and impact, and write a report."""
     options: dict[str, Any] = {
         "granularity": granularity, "layers": layers, "precision": precision, "weights": weights, "phase": phase,
-        "execution": execution, "sampling": sampling, "device": device, "gpu_id": _words(gpu_id),
+        "execution": execution, "sampling": sampling, "device": device, "gpu_id": words(gpu_id),
         "whole_gpu": whole_gpu, "meter": meter, "watts": watts, "sample_interval_s": sample_interval,
         "passes": passes, "target_interval": target_interval, "component_budget_s": component_budget,
         "window_s": window,
-        "methods": _words(methods), "joint": joint, "heads": heads, "adaptive": adaptive, "predict": predict,
-        "stride": stride, "stages": _words(stages), "batch_size": batch_size,
+        "methods": words(methods), "joint": joint, "heads": heads, "adaptive": adaptive, "predict": predict,
+        "stride": stride, "stages": words(stages), "batch_size": batch_size,
         "sequence_length": sequence_length, "data": data, "text_column": text_column,
         "label_column": label_column, "max_examples": max_examples, "seed": seed,
         "trust_remote_code": trust_remote_code, "name": name, "root": root,
+        "benchmark": BenchmarkSettings(precisions=words(benchmark_precision), trials=trials),
     }  # fmt: skip
     if dry_run:
         _show_plan(model, options, as_json=as_json)
     else:
         _run(model, options, quiet=quiet, as_json=as_json)
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _run(model: str, options: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
@@ -184,6 +193,7 @@ def _described(plan: Preview) -> str:
         f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters, {tokens}",
         *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),
         f"{plan.components} components ({kinds})",
+        *([] if "benchmark" in plan.skipped else [_benchmark_line(plan)]),
         *([] if "profile" in plan.skipped else _profile_lines(plan)),
         *([] if "ablate" in plan.skipped else [_ablate_line(plan)]),
         *(f"{stage}: skipped ({reason})" for stage, reason in plan.skipped.items()),
@@ -211,6 +221,11 @@ def _profile_lines(plan: Preview) -> list[str]:
         f"profile: {', '.join(counted)}",
         f"profile: {plan.windows} replay windows, about {_duration(plan.profile_seconds)} ({longest})",
     ]
+
+
+def _benchmark_line(plan: Preview) -> str:
+    each = "" if plan.trial_seconds is None else f" of {plan.trial_seconds:g} s at most, and their warm-ups"
+    return f"benchmark: {', '.join(plan.precisions)}; {plan.trials} trials{each}"
 
 
 def _ablate_line(plan: Preview) -> str:

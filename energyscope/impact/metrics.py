@@ -299,3 +299,21 @@ def _mean_of(values: Floats) -> Statistic:
 def _check(metric: str) -> None:
     if metric not in METRICS:
         raise UsageError(f"no such impact metric: {metric!r} (known: {', '.join(METRICS)})")
+
+
+def perplexity_estimate(nll: Floats, tokens: Floats, seed: int = 0) -> Estimate:
+    """Return exp(mean nll per token) with its interval over examples; see `perplexity`."""
+    return bootstrap(lambda weights: _perplexities(weights, nll, tokens), len(nll), seed)
+
+
+def proportion(successes: float, count: int) -> Estimate:
+    """Return a share of ``count`` answers with Wilson's score interval (E. B. Wilson, JASA 22, 1927).
+
+    It has a width where all answers were right, which resampling would not give it.
+    """
+    if count < 1:
+        return Estimate(None, reason="no answers")
+    share, z = successes / count, 1.959964
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z / (1 + z**2 / count) * float(np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)))
+    return Estimate(share, min(max(0.0, centre - half), share), max(min(1.0, centre + half), share))

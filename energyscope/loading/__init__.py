@@ -14,15 +14,21 @@ from energyscope.loading.model import (
     weight_bytes,
 )
 from energyscope.loading.sources import ModelSource, find_model, model_names
+from energyscope.loading.variants import VARIANTS, Variant, estimated_bytes, load_variant, unsupported
 
 __all__ = [
     "PRECISIONS",
+    "VARIANTS",
     "LoadedModel",
     "ModelSource",
+    "Variant",
     "check_precision",
+    "estimated_bytes",
     "find_model",
     "load_model",
+    "load_variant",
     "model_names",
     "parameter_count",
+    "unsupported",
     "weight_bytes",
 ]

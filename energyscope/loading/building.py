@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +17,12 @@ from energyscope.failures import first_line
 from energyscope.loading import hub, random_weights
 from energyscope.loading.devices import require_room
 from energyscope.loading.options import NATIVE, LoadOptions
+from energyscope.loading.quiet import quieten
+from energyscope.loading.sizes import planned_bytes
 from energyscope.loading.sources import ModelSource
 
 # Predictions suffer most when a head is quantized, and a head that is tied to the embedding cannot be.
 _HEADS = {"lm_head", "classifier", "pooler"}
-# Bits of a weight in a quantized linear, with its scales (int8: one a row; 4-bit: one float32 for 64 weights).
-_BITS = {"int8": 8.0, "nf4": 4.5, "fp4": 4.5}
 
 
 def files_of(found: ModelSource, options: LoadOptions) -> Path | None:
@@ -157,24 +156,18 @@ def _refuse_stored_quantization(found: ModelSource, config: Any) -> None:
 
 
 def _require_memory(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> None:
-    """Count the weights on the meta device, which takes no memory, and compare with what is free."""
+    needed = planned_bytes(meta_model(adapter, config, options), options.precision, heads(adapter))
+    require_room(needed, options.device, f"{found.name} in {options.precision}")
+
+
+def meta_model(adapter: Adapter, config: Any, options: LoadOptions) -> Any:
+    """Return the unquantized model on the meta device, which takes no memory, to count its weights."""
     import torch
 
     with torch.device("meta"):
-        model = auto_class(adapter).from_config(
+        return auto_class(adapter).from_config(
             copy.deepcopy(config), dtype=options.dtype, trust_remote_code=options.trust_remote_code
         )
-    width = options.dtype.itemsize
-    kept = heads(adapter)
-    needed, seen = 0.0, set()
-    for name, module in model.named_modules():
-        small = options.precision in _BITS and random_weights.is_linear(module)
-        small = small and not random_weights.is_kept(name, kept)
-        for parameter in module.parameters(recurse=False):
-            if id(parameter) not in seen:
-                seen.add(id(parameter))
-                needed += parameter.numel() * (_BITS[options.precision] / 8 if small else width)
-    require_room(int(needed), options.device, f"{found.name} in {options.precision}")
 
 
 def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, options: LoadOptions) -> Any:
@@ -274,7 +267,6 @@ def silence_libraries() -> None:
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     disable_progress_bars()
-    for library in ("huggingface_hub", "bitsandbytes"):
-        logging.getLogger(library).setLevel(logging.ERROR)
+    quieten()
     for library in ("transformers", "bitsandbytes", "huggingface_hub"):
         warnings.filterwarnings("ignore", module=library)

@@ -3,6 +3,10 @@
 Nothing passes through host memory, so that the shape of a 70 B model can be measured on a machine whose
 memory is smaller than the GPU's. Quantized models are filled one module at a time: the unquantized model
 never exists as a whole.
+
+All precisions of a seed are roundings of the same numbers. PyTorch does not draw the same in every data type
+(the end of a tensor whose size is no multiple of 16 differs on a CPU), so a module's weights are drawn in
+float32, in the same order whatever the precision, and then rounded or quantized.
 """
 
 from __future__ import annotations
@@ -21,32 +25,94 @@ def build(make: Callable[[], nn.Module], options: LoadOptions, keep: list[str]) 
     """Build a model with seeded random weights on a device.
 
     ``make`` builds the (transformers) model in whatever device context it is called in; ``keep`` names the
-    modules that stay unquantized. The global random state is left as it was.
+    modules that stay unquantized. The same seed gives the same float32 numbers in every precision. The global
+    random state is left as it was.
     """
     import torch
 
     device = options.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
         torch.manual_seed(options.seed)
-        if options.precision in QUANTIZED:
-            return _build_quantized(make, options, keep)
-        with device:
-            return make()
-
-
-def _build_quantized(make: Callable[[], nn.Module], options: LoadOptions, keep: list[str]) -> nn.Module:
-    import torch
-
-    with torch.device("meta"):
-        model: Any = make()
-    for name, module in list(model.named_modules()):
-        module.to_empty(device=options.device, recurse=False)
-        model._init_weights(module)  # noqa: SLF001  (every transformers model defines it: weights and buffers)
-        if is_linear(module) and not is_kept(name, keep):
-            model.set_submodule(name, quantized_linear(module, options.precision, options.dtype))
-    model.tie_weights()
+        with torch.device("meta") if options.precision in QUANTIZED else device:
+            model: Any = make()
+        torch.manual_seed(options.seed)  # making it has drawn numbers, more or fewer
+        _Filling(model, options, keep).fill(model, "")
+        model.tie_weights()
     result: nn.Module = model
     return result
+
+
+class _Filling:
+    """Draws a model's weights, module by module, children first as transformers does it.
+
+    A module stays in float32 until its parent has been initialised too, which may draw its weights again
+    (GPT-2 scales those before a residual that way); then it is rounded, and quantized where that is asked for.
+    So what exists in float32 beside the model is a few modules, never a second copy of it.
+    """
+
+    def __init__(self, model: Any, options: LoadOptions, keep: list[str]) -> None:
+        self.model = model
+        self.options = options
+        self.keep = keep
+        self.dtypes: dict[nn.Module, dict[str, torch.dtype]] = {}
+        self.tied = _tied(model)
+
+    def fill(self, module: nn.Module, path: str) -> None:
+        children = [(f"{path}.{name}".lstrip("."), one) for name, one in module.named_children()]
+        for below, child in children:
+            if child not in self.dtypes:
+                self.fill(child, below)
+        self._open(module, path)
+        self.model._init_weights(module)  # noqa: SLF001  (every transformers model defines it: weights and buffers)
+        for below, child in children:
+            self._settle(child, below)
+        if module is self.model:
+            self._settle(module, "")
+
+    def _open(self, module: nn.Module, path: str) -> None:
+        """Give a module float32 weights of its own: as they are, but empty where nothing is stored or all is tied.
+
+        A tied weight is stored once, by its first owner; the others are tied to it again in the end.
+        """
+        import torch
+        from torch import nn
+
+        self.dtypes[module] = {}
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            if not parameter.is_floating_point():
+                continue
+            self.dtypes[module][name] = parameter.dtype
+            if parameter.is_meta or f"{path}.{name}".lstrip(".") in self.tied:
+                data = torch.empty_like(parameter, dtype=torch.float32, device=self.options.device)
+            else:
+                data = parameter.data.float()
+            setattr(module, name, nn.Parameter(data, requires_grad=False))
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            if buffer.is_meta:
+                setattr(module, name, torch.empty_like(buffer, device=self.options.device))
+
+    def _settle(self, module: nn.Module, path: str) -> None:
+        """Round a module's own weights to the data type that it was made in, and quantize it if it is to be."""
+        from torch import nn
+
+        dtypes = self.dtypes[module]
+        for name in list(dtypes):
+            parameter = module.get_parameter(name)
+            setattr(module, name, nn.Parameter(parameter.data.to(dtypes.pop(name)), requires_grad=False))
+        options = self.options
+        if options.precision in QUANTIZED and is_linear(module) and not is_kept(path, self.keep):
+            self.model.set_submodule(path, quantized_linear(module, options.precision, options.dtype))
+
+
+def _tied(model: nn.Module) -> set[str]:
+    """Return the paths of the parameters that an earlier path names already."""
+    seen: set[int] = set()
+    tied: set[str] = set()
+    for path, parameter in model.named_parameters(remove_duplicate=False):
+        if id(parameter) in seen:
+            tied.add(path)
+        seen.add(id(parameter))
+    return tied
 
 
 def is_linear(module: nn.Module) -> bool:

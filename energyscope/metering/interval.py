@@ -155,11 +155,13 @@ def spread(values: Sequence[float | None]) -> float | None:
     return float(known.std(ddof=1) / abs(known.mean()))
 
 
-def grade(relative_half_width: float | None, windows: int, guard: Sequence[str] = ()) -> tuple[str, list[str]]:
+def grade(
+    relative_half_width: float | None, windows: int, guard: Sequence[str] = (), unit: str = "windows"
+) -> tuple[str, list[str]]:
     """Grade a number: A (half-width <= 1 %, five windows), B (<= 3 %), C (<= 10 %), else invalid.
 
     A raised guard, or several, lowers A and B to C: it names a disturbance and not how much it did, which the
-    half-width shows.
+    half-width shows. ``unit`` is what the windows are called in the reasons.
 
     Returns:
         The grade and the reasons that kept it from being better.
@@ -167,9 +169,9 @@ def grade(relative_half_width: float | None, windows: int, guard: Sequence[str] 
     """
     reasons = list(guard)
     if relative_half_width is None:
-        return "invalid", [*reasons, f"{windows} usable windows: no interval"]
+        return "invalid", [*reasons, f"{windows} usable {unit}: no interval"]
     if windows < 5:
-        reasons.append(f"{windows} windows (A needs 5)")
+        reasons.append(f"{windows} {unit} (A needs 5)")
     if relative_half_width > 0.01:
         reasons.append(f"95 % half-width {relative_half_width:.1%}")
     for name, limit in (("A", 0.01), ("B", 0.03), ("C", 0.10)):

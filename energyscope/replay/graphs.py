@@ -113,6 +113,14 @@ def _end(graph: torch.cuda.CUDAGraph) -> None:
 
 
 def _abandon(graph: torch.cuda.CUDAGraph) -> None:
-    """End a capture that failed, so that the stream can be used again; it fails a second time in doing so."""
+    """End a capture that failed, so that the stream can be used again; it fails a second time in doing so.
+
+    The random generator then still takes itself for captured, and would refuse to draw numbers; a capture of nothing
+    that succeeds frees it.
+    """
     with contextlib.suppress(Exception):  # the first error is the one to tell
         graph.capture_end()
+    with contextlib.suppress(Exception):
+        spare = torch.cuda.CUDAGraph()
+        spare.capture_begin(capture_error_mode="thread_local")
+        spare.capture_end()

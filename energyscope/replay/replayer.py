@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +16,7 @@ from energyscope.metering.ticks import Calls
 from energyscope.replay.calls import Call
 from energyscope.replay.graphs import GraphRound
 from energyscope.replay.marks import CudaMarks, HostMarks, Marks
+from energyscope.replay.quiet import no_garbage_collection
 from energyscope.replay.rest import resting
 
 Execution = Literal["eager", "cuda-graph"]
@@ -64,7 +63,7 @@ class Replayer:
             NotCapturableError: the round cannot be held in a CUDA graph.
 
         """
-        with _no_garbage_collection():
+        with no_garbage_collection():
             turn = self._turn(round_ if rest_s is None else resting(round_, rest_s))
             if turn is None:
                 return None
@@ -115,18 +114,3 @@ class Replayer:
 
     def _marks(self) -> Marks:
         return CudaMarks(self.device) if self.device.type == "cuda" else HostMarks()
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Keep Python's collector out of a window: where launching is the bottleneck, its pauses show as joules.
-
-    In a capture, it could free a tensor on the device, which would spoil the graph.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

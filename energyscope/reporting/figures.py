@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from energyscope.reporting import text
+from energyscope.reporting.benchmark_figures import benchmark_figures
 from energyscope.reporting.charts import flow, profile
 from energyscope.reporting.correlation_figures import correlation_figures
 from energyscope.reporting.data import ReportData
@@ -23,6 +24,7 @@ HOLLOW = " Hollow bars are values below grade C, which are not to be relied on."
 def figures(data: ReportData) -> list[Figure]:
     """Draw every chart for which the run has data, in the order of the report."""
     return [
+        *benchmark_figures(data.benchmark),
         *_energy(data),
         *impact_figures(data.impact),
         *correlation_figures(data.correlation, _word(data)),

@@ -13,6 +13,7 @@ from rich.text import Text
 from energyscope.reporting import text
 from energyscope.reporting.data import ReportData, report_data
 from energyscope.reporting.data.energy import EnergyData
+from energyscope.reporting.terminal_benchmark import benchmark_summary
 from energyscope.reporting.terminal_impact import impact_summary
 from energyscope.runs import schema
 from energyscope.runs.compare import Comparison, Difference, PairComparison
@@ -34,7 +35,10 @@ def run_summary(run: Run) -> RenderableType:
         Text.assemble((f" {banner.title} ", "bold black on yellow"), " ", banner.text) for banner in data.banners
     ]
     parts.append(Text.assemble((f"{data.execution.title}. ", "bold"), (data.execution.text, "dim")))
-    parts.append(_headline(data))
+    if data.headline:
+        parts.append(_headline(data))
+    if run.benchmark is not None:
+        parts.append(benchmark_summary(run))
     if data.energy is not None:
         parts.append(_kinds(data.energy, data))
     if run.energy is not None and not run.energy.empty:
@@ -44,7 +48,8 @@ def run_summary(run: Run) -> RenderableType:
     parts += [
         Text(sentence, style="dim")
         for stage, sentence in data.missing.items()
-        if {"profile": data.energy, "ablate": data.impact, "correlate": data.correlation}[stage] is None
+        if not {"profile": data.energy, "ablate": data.impact, "correlate": data.correlation}.get(stage, True)
+        and "not asked for" not in sentence
     ]
     parts += _trust(data)
     parts += [Text(f"{index}. {sentence}") for index, sentence in enumerate(data.findings, 1)]

@@ -159,6 +159,7 @@ class BenchmarkRow:
     dtype: str
     # ours, after the columns that such harnesses have in common
     implementation: str
+    execution: str = "eager"
     device: str
     meter: str
     iterations: int

@@ -15,6 +15,7 @@ from energyscope.loading.options import LoadOptions
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.sources import find_model
 from energyscope.replay.subjects import subjects
+from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.run import profile_settings
 from energyscope.stages.session import IDLE_S, SETTLE_S, expected_seconds
 from energyscope.stages.settings import RunSettings
@@ -44,6 +45,8 @@ class Profiling:
 class Preview(Profiling):
     """A plan. ``gpus`` are the UUIDs of those that would be measured, ``kinds`` counts components by kind.
 
+    ``precisions`` are those of the benchmark, with ``trials`` loops in all of ``trial_seconds`` (s) at most (None:
+    no limit); warming up takes as long again at most.
     ``ablations`` is how many changes of the model are compared with it on the evaluation data;
     ``skipped`` says which stages will not run, and why.
     """
@@ -58,6 +61,9 @@ class Preview(Profiling):
     sequence_length: int
     components: int
     kinds: dict[str, int]
+    precisions: tuple[str, ...]
+    trials: int
+    trial_seconds: float | None
     ablations: int
     skipped: dict[str, str]
 
@@ -78,6 +84,8 @@ def preview(settings: RunSettings) -> Preview:
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     tree = component_tree(shape.model, shape.adapter, settings.granularity)
     skipped = _skipped(settings)
+    measured = "benchmark" not in skipped
+    precisions = tuple(chosen_precisions(settings.benchmark.precisions, targets.device)[0]) if measured else ()
     return Preview(
         **vars(_profiling(tree, settings, targets)),
         model=settings.model,
@@ -90,9 +98,17 @@ def preview(settings: RunSettings) -> Preview:
         sequence_length=workload.sequence_length,
         components=len(tree),
         kinds=dict(Counter(component.kind for component in tree)),
+        precisions=precisions,
+        trials=len(precisions) * _cells(settings) * settings.benchmark.trials,
+        trial_seconds=settings.benchmark.trial_seconds,
         ablations=0 if "ablate" in skipped else _ablations(shape, tree, settings),
         skipped=skipped,
     )
+
+
+def _cells(settings: RunSettings) -> int:
+    """Return at how many batch sizes and lengths each precision is timed."""
+    return max(1, len(settings.benchmark.batch_sizes)) * max(1, len(settings.benchmark.sequence_lengths))
 
 
 def _ablations(shape: LoadedModel, tree: ComponentTree, settings: RunSettings) -> int:
@@ -104,7 +120,9 @@ def _ablations(shape: LoadedModel, tree: ComponentTree, settings: RunSettings) -
 
 def _skipped(settings: RunSettings) -> dict[str, str]:
     skipped = {
-        stage: "not asked for" for stage in ("profile", "ablate", "correlate") if stage not in settings.stages
+        stage: "not asked for"
+        for stage in ("benchmark", "profile", "ablate", "correlate")
+        if stage not in settings.stages
     }
     if settings.weights == "random":
         skipped |= dict.fromkeys(("ablate", "correlate"), "random weights: impact on them means nothing")

@@ -1,4 +1,4 @@
-"""Run: load, profile, ablate, correlate and report, into one run directory.
+"""Run: load, benchmark, profile, ablate, correlate and report, into one run directory.
 
 Every stage keeps what it finished before the next begins, so that a run that is interrupted or fails can
 still be reported.
@@ -7,6 +7,7 @@ still be reported.
 from __future__ import annotations
 
 import importlib.util
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,14 +32,17 @@ from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run, read_journal
 from energyscope.stages import facts
 from energyscope.stages.ablate import ablate
+from energyscope.stages.benchmark import Source, benchmark, chosen_precisions, with_shapes
 from energyscope.stages.profile import ProfileSettings, profile
-from energyscope.stages.salvage import salvage, write_correlation, write_impact, write_profile
+from energyscope.stages.salvage import salvage, write_benchmark, write_correlation, write_impact, write_profile
 from energyscope.stages.session import Effort
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import find_targets, open_meters
 from energyscope.stages.triggered import triggered
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
+from energyscope.workloads.limits import checked_length
 
+METERED = ("benchmark", "profile")
 DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
 
 
@@ -51,7 +55,7 @@ class _Context:
     evaluation: Evaluation | None
     no_evaluation: str | None
     workload: Workload
-    meter: MeterGroup
+    meters: dict[str, MeterGroup]  # of each stage that measures: a meter's records begin with its stage
     store: RunStore
     progress: Progress
 
@@ -76,7 +80,10 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     targets = find_targets(settings)
     name = settings.name or default_name(model, settings.root)
     settings = replace(settings, name=name, device=str(targets.device))
-    meter = open_meters(settings, targets.gpus)  # before the model takes memory: others' is told by its growth
+    if "benchmark" in settings.stages:
+        chosen_precisions(settings.benchmark.precisions, targets.device)  # refuses what cannot be done here
+    # before the model takes memory: others' is told by its growth
+    meters = {stage: open_meters(settings, targets.gpus) for stage in METERED}
     progress("load", settings.model, 0, 1)
     loaded = load(settings)
     try:
@@ -85,13 +92,15 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
     store = RunStore.create(name, settings.root)
-    context = _Context(settings, loaded, evaluation, reason, workload, meter, store, progress)
+    context = _Context(settings, loaded, evaluation, reason, workload, meters, store, progress)
     _open_document(context, command)
     _run_stages(context)
     return load_run(store.path)
 
 
 def _workload(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunSettings) -> Workload:
+    for length in settings.benchmark.sequence_lengths:
+        checked_length(loaded, length)
     return profile_inputs(
         loaded,
         batch_size=settings.batch_size,
@@ -124,7 +133,7 @@ def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation 
     """Return the evaluation data, or why there is none; data that the user named must be there."""
     if settings.weights == "random":
         return None, "random weights: what a component is worth to meaningless predictions means nothing"
-    if "ablate" not in settings.stages:
+    if not {"ablate", "benchmark"} & set(settings.stages):
         return None, "not asked for"
     try:
         evaluation = load_evaluation(
@@ -144,7 +153,7 @@ def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation 
 
 def _open_document(context: _Context, command: str | None) -> None:
     settings, loaded = context.settings, context.loaded
-    device = {**facts.device_facts(loaded.device), "measured": facts.measured_gpus(context.meter)}
+    device = {**facts.device_facts(loaded.device), "measured": facts.measured_gpus(context.meters["profile"])}
     environment = facts.environment()
     context.store.update(
         name=settings.name,
@@ -159,7 +168,10 @@ def _open_document(context: _Context, command: str | None) -> None:
         ),
         settings={**settings.document(), "precision": loaded.precision, "device": str(loaded.device)},
         model=facts.model_facts(loaded),
-        workload=facts.workload_facts(context.workload, context.evaluation),
+        workload={
+            **facts.workload_facts(context.workload, context.evaluation),
+            "evaluation_reason": context.no_evaluation,
+        },
         environment=environment,
         device=device,
         warnings=[*loaded.notes, *(() if context.evaluation is None else context.evaluation.notes)],
@@ -169,6 +181,7 @@ def _open_document(context: _Context, command: str | None) -> None:
 
 def _run_stages(context: _Context) -> None:
     steps: dict[str, Callable[[_Context], str | None]] = {
+        "benchmark": _benchmark,
         "profile": _profile,
         "ablate": _ablate,
         "correlate": _correlate,
@@ -219,32 +232,50 @@ def _fail(context: _Context, name: str, message: str) -> None:
         salvage(context.store)
 
 
+def _benchmark(context: _Context) -> None:
+    settings, workload = context.settings, context.workload
+    with _metered(context, "benchmark") as meter:
+        benchmark(
+            context.loaded,
+            context.evaluation,
+            meter,
+            with_shapes(settings.benchmark, workload.batch_size, workload.sequence_length, settings.execution),
+            Source(settings.model, settings.weights, settings.seed, settings.trust_remote_code),
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+    write_benchmark(context.store, read_journal(context.store.path))
+
+
 def _profile(context: _Context) -> None:
     settings = context.settings
     measure = triggered if settings.sampling == "triggered" else profile
-    with context.meter as meter:
-        context.store.update(sensor=meter.describe())
-        try:
-            _watch_idle_sensor(context)
-            measure(
-                context.loaded,
-                context.workload,
-                meter,
-                profile_settings(settings),
-                journal=context.store.journal,
-                progress=context.progress,
-            )
-        finally:
-            sensor = facts.known_of_sensor(context.store.document["sensor"], meter.describe())
-            context.store.update(sensor=sensor)
-            _write_trace(context.store, meter)
+    with _metered(context, "profile") as meter:
+        measure(
+            context.loaded,
+            context.workload,
+            meter,
+            profile_settings(settings),
+            journal=context.store.journal,
+            progress=context.progress,
+        )
     write_profile(context.store, read_journal(context.store.path))
 
 
-def _watch_idle_sensor(context: _Context) -> None:
-    if not context.meter.modelled:
-        context.progress("sensor", "idle", 0, 1)
-        context.store.update(sensor=facts.idle_sensor(context.meter))
+@contextmanager
+def _metered(context: _Context, stage: str) -> Iterator[MeterGroup]:
+    """Start a stage's meters; whatever happens, what they are and what they saw is kept."""
+    store = context.store
+    with context.meters[stage] as meter:
+        store.update(sensor=meter.describe())
+        try:
+            if not meter.modelled:
+                context.progress("sensor", "idle", 0, 1)
+                store.update(sensor=facts.idle_sensor(meter))
+            yield meter
+        finally:
+            store.update(sensor=facts.known_of_sensor(store.document["sensor"], meter.describe()))
+            _write_trace(context)
 
 
 def profile_settings(settings: RunSettings) -> ProfileSettings:
@@ -254,14 +285,19 @@ def profile_settings(settings: RunSettings) -> ProfileSettings:
     return ProfileSettings(**{name: getattr(settings, name) for name in names}, effort=effort)
 
 
-def _write_trace(store: RunStore, meter: MeterGroup) -> None:
-    """Keep the board's state at every tick of the profile; the modelled meter has none."""
-    states = meter.states(0.0, time.monotonic())
-    if states:
-        origin = states[0]["after_s"]
+def _write_trace(context: _Context) -> None:
+    """Keep the boards' state at every tick of the stages so far; the modelled meter has none."""
+    seen = [(stage, state) for stage, meter in context.meters.items() for state in meter.states(0.0, math.inf)]
+    if seen:
+        origin = seen[0][1]["after_s"]
         keep = ("device", "energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
-        rows = [{"time_s": state["after_s"] - origin, **{key: state[key] for key in keep}} for state in states]
-        store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
+        phases = {"profile": context.settings.phase}
+        rows = [
+            {"time_s": state["after_s"] - origin, "phase": phases.get(stage, stage)}
+            | {key: state[key] for key in keep}
+            for stage, state in seen
+        ]
+        context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
 
 
 def _ablate(context: _Context) -> str | None:

@@ -20,6 +20,8 @@ def salvage(store: RunStore) -> list[str]:
     """Make the tables of stages that did not finish from the journal; return the names of those written."""
     entries = read_journal(store.path)
     written = []
+    if not _done(store, "benchmark") and write_benchmark(store, entries):
+        written.append(schema.BENCHMARK_FILE)
     if not _done(store, "profile") and write_profile(store, entries):
         written.append(schema.ENERGY_FILE)
     if not _done(store, "ablate") and write_impact(store, entries):
@@ -33,6 +35,22 @@ def salvage(store: RunStore) -> list[str]:
 
 def _done(store: RunStore, stage: str) -> bool:
     return store.document.get("stages", {}).get(stage, {}).get("state") in {"done", "skipped"}
+
+
+def write_benchmark(store: RunStore, entries: Entries) -> bool:
+    """Write the table of trials and what follows from them; False if no trial was finished."""
+    from energyscope.stages.benchmark import recover
+
+    rows, document = recover(entries)
+    if not rows:
+        return False
+    reason = (store.document.get("workload") or {}).get("evaluation_reason")
+    store.write_rows(schema.BENCHMARK_FILE, rows, schema.BENCHMARK_COLUMNS)
+    store.write_json(
+        schema.BENCHMARK_JSON, {**document, "predictions_reason": None if document["predictions"] else reason}
+    )
+    store.update()
+    return True
 
 
 def write_profile(store: RunStore, entries: Entries) -> bool:

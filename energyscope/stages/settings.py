@@ -6,11 +6,12 @@ import hashlib
 import json
 import math
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
+from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.errors import UsageError
 from energyscope.impact.methods import DEFAULT_METHODS, HEADS, JOINT, METHODS
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
@@ -22,7 +23,7 @@ SAMPLING = ("replay", "triggered")
 RUN_METERS = tuple(name for name in METERS if name != "recorded")
 WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
-RUN_STAGES = ("profile", "ablate", "correlate", "report")
+RUN_STAGES = ("benchmark", "profile", "ablate", "correlate", "report")
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class RunSettings:
     seed: int = 0
     stages: tuple[str, ...] = RUN_STAGES
     trust_remote_code: bool = False
+    benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
 
     @classmethod
     def of(cls, model: str, **options: Any) -> Self:
@@ -80,7 +82,7 @@ class RunSettings:
             UsageError: there is no such option.
 
         """
-        known = [field.name for field in fields(cls)]
+        known = [one.name for one in fields(cls)]
         for name in options:
             if name not in known:
                 raise UsageError(f"no option is called {name!r}{did_you_mean(name, known)}")
@@ -117,6 +119,7 @@ class RunSettings:
         _one_of("--heads", self.heads, HEADS)
         if self.joint in {"pairs", "all"} and "skip" not in self.methods:
             raise UsageError(f"--joint {self.joint} skips layers in pairs: add skip to --methods, to compare with")
+        self.benchmark.check()
         _at_least("--passes", self.passes, 1)
         _at_least("--batch-size", self.batch_size, 1)
         _at_least("--sequence-length", self.sequence_length, 1)
@@ -154,11 +157,16 @@ class RunSettings:
         """Refuse files and folders that cannot be used, before anything is loaded.
 
         Raises:
-            UsageError: ``data`` is no file, ``name`` is taken or not plain, or ``root`` cannot be written.
+            UsageError: ``data`` is no file and no folder with data, ``name`` is taken or not plain, or ``root``
+                cannot be written.
 
         """
-        if self.data is not None and not Path(self.data).is_file():
-            raise UsageError(f"there is no file {self.data}: give --data a JSONL, CSV or text file")
+        if self.data is not None and Path(self.data).is_dir():
+            from energyscope.workloads.inputs import check_folder  # imports torch, which no check before it needs
+
+            check_folder(Path(self.data))
+        elif self.data is not None and not Path(self.data).is_file():
+            raise UsageError(f"there is no file {self.data}: give --data a JSONL, CSV or text file, or a folder")
         _writable(self.root)
         if self.name is not None:
             RunStore.check_free(self.name, self.root)

@@ -11,11 +11,13 @@ from energyscope import bundled
 from energyscope.errors import DataError
 from energyscope.failures import first_line
 from energyscope.loading import hub
-from energyscope.workloads.texts import Texts, file_texts, numbered, without_blanks
+from energyscope.workloads.texts import Texts, file_texts, numbered, running_text, without_blanks
 
 
 @dataclass(frozen=True)
-class _HubSet:
+class HubSet:
+    """Where a data set is on the hub, its held-out split, and its columns; no ``label`` for running text."""
+
     hub_id: str
     configuration: str | None
     split: str
@@ -23,9 +25,9 @@ class _HubSet:
     label: str | None
 
 
-_HUB_SETS = {
-    "sst2": _HubSet("stanfordnlp/sst2", None, "validation", "sentence", "label"),
-    "wikitext2": _HubSet("Salesforce/wikitext", "wikitext-2-raw-v1", "test", "text", None),
+HUB_SETS = {
+    "sst2": HubSet("stanfordnlp/sst2", None, "validation", "sentence", "label"),
+    "wikitext2": HubSet("Salesforce/wikitext", "wikitext-2-raw-v1", "test", "text", None),
 }
 
 
@@ -42,20 +44,19 @@ def hub_texts(name: str) -> Texts:
         DataError: the name is unknown, `datasets` is not installed, or the set is neither cached nor reachable.
 
     """
-    if name not in _HUB_SETS:
-        raise DataError(f"no data set is called {name!r} (known: {', '.join(_HUB_SETS)}): give a file with --data")
-    chosen = _HUB_SETS[name]
+    if name not in HUB_SETS:
+        raise DataError(f"no data set is called {name!r} (known: {', '.join(HUB_SETS)}): give a file with --data")
+    chosen = HUB_SETS[name]
     columns = _load(name, chosen)
     labels = columns[chosen.label] if chosen.label else [None] * len(columns[chosen.text])
     rows = numbered(zip(columns[chosen.text], labels, strict=True))
-    # blank lines too: published perplexities are of all lines joined in this way
-    running = "\n\n".join(columns[chosen.text]) if chosen.label is None else None
+    running = running_text(columns[chosen.text]) if chosen.label is None else None
     return without_blanks(
         Texts(f"{name} ({chosen.split})", rows, tuple(columns), running, label_column=chosen.label or "label")
     )
 
 
-def _load(name: str, chosen: _HubSet) -> Mapping[str, list[Any]]:
+def _load(name: str, chosen: HubSet) -> Mapping[str, list[Any]]:
     try:
         import datasets
     except ImportError as error:

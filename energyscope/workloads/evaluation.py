@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,8 @@ class Evaluation:
     (B, S) bool for each batch: which tokens count as targets; None means all. ``notes`` say what a reader should
     know of the data, such as how many texts were cut. ``order`` has each example's index in the source, from 0,
     in the order of the batches, which is by length (see `energyscope.workloads.windows.Example`); None: not known.
+    ``sequence_length`` is the most tokens that an example was allowed, and ``stride`` those from one window of
+    running text to the next; None: not known, or no running text.
     """
 
     source: str
@@ -34,6 +36,8 @@ class Evaluation:
     counted: tuple[Tensor, ...] | None = None
     notes: tuple[str, ...] = ()
     order: tuple[int, ...] | None = None
+    sequence_length: int | None = None
+    stride: int | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -54,6 +58,69 @@ class Evaluation:
                 found.update(counted[row][kept].tobytes())
                 found.update(b"" if labels is None else labels[row].tobytes())
         return found.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """Examples in the order of their source, as they were cut, and what `Evaluation` says of them."""
+
+    source: str
+    task: Task
+    examples: Sequence[Example]
+    notes: tuple[str, ...]
+    sequence_length: int | None
+    stride: int | None = None
+
+
+def on_device(tokenized: Tokenized, size: int, padding: int, device: torch.device) -> Evaluation:
+    """Return examples in batches of ``size`` on the device, padded with the token ``padding``."""
+    groups = batched(tokenized.examples, size)
+    batches = tuple(padded(group, padding, device) for group in groups)
+    labels = None
+    if tokenized.task == "classification":
+        labels = tuple(torch.tensor([example.label for example in group], device=device) for group in groups)
+    counted = tuple(counted_targets(group, batch) for group, batch in zip(groups, batches, strict=True))
+    overlap = any(example.counted_from for example in tokenized.examples)
+    return Evaluation(
+        source=tokenized.source,
+        task=tokenized.task,
+        batches=batches,
+        labels=labels,
+        examples=len(tokenized.examples),
+        counted=counted if overlap else None,
+        notes=tokenized.notes,
+        order=source_order(groups),
+        sequence_length=tokenized.sequence_length,
+        stride=tokenized.stride,
+    )
+
+
+def examples_of(evaluation: Evaluation) -> list[Example]:
+    """Return the examples of evaluation data on the host, in the order of their source where it is known."""
+    found = [
+        Example(
+            ids[kept].tolist(),
+            label=None if label is None else int(label),
+            counted_from=0 if counts is None else int(counts[kept].int().argmax()),
+        )
+        for ids, kept, label, counts in _rows(evaluation)
+    ]
+    if evaluation.order is None:
+        return found
+    placed = [replace(one, index=index) for one, index in zip(found, evaluation.order, strict=True)]
+    return sorted(placed, key=lambda one: one.index or 0)
+
+
+def _rows(evaluation: Evaluation) -> Iterator[tuple[Tensor, Tensor, Tensor | None, Tensor | None]]:
+    """Yield each example's ids, mask, label and counted tokens, on the host."""
+    for index, batch in enumerate(evaluation.batches):
+        ids = batch["input_ids"].cpu()
+        masks = torch.from_numpy(_host(batch.get("attention_mask"), tuple(ids.shape)))
+        labels = None if evaluation.labels is None else evaluation.labels[index].cpu()
+        counted = None if evaluation.counted is None else evaluation.counted[index].cpu()
+        for row in range(len(ids)):
+            label = None if labels is None else labels[row]
+            yield ids[row], masks[row], label, None if counted is None else counted[row]
 
 
 def batched(examples: Sequence[Example], size: int) -> list[list[Example]]:

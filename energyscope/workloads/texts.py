@@ -1,20 +1,20 @@
-"""Texts with their labels as they were written: read from JSONL, JSON, CSV, TSV or plain text."""
+"""Texts with their labels as they were written: read from JSONL, JSON, CSV, TSV, Parquet, Arrow or plain text."""
 
 from __future__ import annotations
 
-import csv
 import io
-import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from energyscope.errors import DataError, UsageError
-from energyscope.failures import first_line
+from energyscope.workloads.readers import Records, has_records, read_records, read_text
 
-FORMATS = "a JSONL, JSON, CSV, TSV or text file"
-LONGEST_CELL = 2**31 - 1  # characters
+DEFAULT_TEXT_COLUMN = "text"
+SST2_COLUMNS = ("sentence", "label")
+_WIKITEXT = re.compile(r"wiki\.(train|valid|test)\.(raw|tokens)")
 
 
 @dataclass(frozen=True)
@@ -52,26 +52,41 @@ def file_texts(path: Path, text_column: str, label_column: str) -> Texts:
         DataError: the file is empty, not UTF-8, or broken; the message names the line or row.
 
     """
-    content = _content(path)
-    if path.suffix.lower() not in _READERS:
-        lines = content.splitlines()
-        rows = (Row(line, None, number) for number, line in enumerate(lines, start=1))
-        return without_blanks(
-            Texts(str(path), tuple(rows), running=content, label_column=label_column, unit="line")
-        )
-    numbered = list(_READERS[path.suffix.lower()](path, content))
-    columns = tuple(dict.fromkeys(str(name) for _, record in numbered for name in record))
-    if numbered and text_column not in columns:
-        raise UsageError(
-            f"{path} has no column {text_column!r} (it has: {', '.join(columns) or 'none'}): "
-            "name the column of the texts with --text-column"
-        )
-    unit = "line" if path.suffix.lower() in {".jsonl", ".ndjson"} else "row"
-    rows = (
-        Row(_text(f"{path}, {unit} {number},", record, text_column), record.get(label_column), number)
-        for number, record in numbered
+    return files_texts([path], str(path), text_column, label_column)
+
+
+def files_texts(
+    paths: Sequence[Path], source: str, text_column: str, label_column: str, *, lines: bool = False
+) -> Texts:
+    """Read one file, or several of one kind as one; ``lines`` says that rows without a label are a text's lines.
+
+    SST-2's columns are known. Rows of one column are lines of a running text also where each of them ends in
+    a line break, as those of WikiText do in Parquet and Arrow files.
+
+    Raises:
+        UsageError, DataError: as `file_texts`.
+
+    """
+    if not has_records(paths[0]):
+        return without_blanks(replace(_plain_texts(paths, source), label_column=label_column))
+    wanted = {text_column, label_column, DEFAULT_TEXT_COLUMN, *SST2_COLUMNS}
+    parts = [read_records(path, wanted) for path in paths]
+    records = parts[0] if len(parts) == 1 else _joined(parts)
+    column = _text_column(source, records, text_column)
+    rows = tuple(
+        Row(_text(f"{source}, {records.unit} {number},", record, column), record.get(label_column), number)
+        for number, record in records.rows
     )
-    return without_blanks(Texts(str(path), tuple(rows), columns, label_column=label_column, unit=unit))
+    texts = Texts(source, rows, records.columns, label_column=label_column, unit=records.unit)
+    columnar = paths[0].suffix.lower() in {".parquet", ".arrow"}
+    if records.columns == (column,) and (lines or (columnar and _are_lines(rows))):
+        texts = replace(texts, running=running_text(row.text for row in rows))
+    return without_blanks(texts)
+
+
+def running_text(lines: Iterable[str]) -> str:
+    """Return lines as one text, blank ones too, joined as for the perplexities that are published of WikiText."""
+    return "\n\n".join(lines)
 
 
 def without_blanks(texts: Texts) -> Texts:
@@ -89,84 +104,59 @@ def without_blanks(texts: Texts) -> Texts:
     return replace(texts, rows=rows, notes=texts.notes + notes)
 
 
-def _content(path: Path) -> str:
-    if path.is_dir():
-        raise UsageError(f"{path} is a directory: give --data {FORMATS}")
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}: give --data {FORMATS}")
-    try:
-        content = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({first_line(error)}): check its permissions") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} cannot be read as UTF-8 text: save it as UTF-8 ({first_line(error)})") from error
-    if not content.strip():
-        raise DataError(f"{path} is empty, it holds no text: choose other data with --data")
-    return content.replace("\r\n", "\n")
+def numbered(pairs: Iterable[tuple[str, Any]]) -> tuple[Row, ...]:
+    """Return (text, label) pairs as rows, numbered from 1."""
+    return tuple(Row(text, label, number) for number, (text, label) in enumerate(pairs, start=1))
 
 
-def _json_lines(path: Path, content: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    if content.lstrip().startswith("["):
-        yield from _json(path, content)
-        return
-    for number, line in enumerate(content.split("\n"), start=1):  # a text may hold other ends of line, raw
-        if line.strip():
-            yield number, _record(path, _parsed(path, line, number), number)
-
-
-def _json(path: Path, content: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    if not content.lstrip().startswith("["):
-        yield from _json_lines(path, content)
-        return
-    for number, record in enumerate(_parsed(path, content, 1), start=1):
-        yield number, _record(path, record, number)
-
-
-def _csv(path: Path, content: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    reader = csv.DictReader(
-        io.StringIO(content, newline=""), delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True
+def _plain_texts(paths: Sequence[Path], source: str) -> Texts:
+    content = "".join(read_text(path) for path in paths)
+    if not _WIKITEXT.fullmatch(paths[0].name):
+        return Texts(source, numbered((line, None) for line in content.splitlines()), running=content, unit="line")
+    lines = _wikitext_lines(content)
+    reduced = paths[0].suffix == ".tokens"
+    note = "rare words are <unk> in this file; published perplexities are commonly of wiki.test.raw"
+    return Texts(
+        source,
+        numbered((line, None) for line in lines),
+        running=running_text(lines),
+        unit="line",
+        notes=(note,) if reduced else (),
     )
-    before = csv.field_size_limit(LONGEST_CELL)  # the module's own limit would refuse a long document
-    try:
-        for number, record in enumerate(reader, start=1):
-            if None in record:
-                raise DataError(
-                    f"{path}, row {number}, has more cells than the header: quote texts with separators"
-                )
-            yield number, record
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.reader.line_num}, is no valid CSV ({error})") from error
-    finally:
-        csv.field_size_limit(before)
 
 
-def _parsed(path: Path, text: str, line: int) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}, line {line + error.lineno - 1}, is not JSON ({error.msg})") from error
-    except (RecursionError, ValueError) as error:
-        raise DataError(f"{path}, line {line}, is JSON that cannot be read ({first_line(error)})") from error
+def _wikitext_lines(content: str) -> list[str]:
+    """Return the rows that the hub's data set has for this file: lines with their end, blank ones empty."""
+    return [line if line.strip() else "" for line in io.StringIO(content, newline=None)]
 
 
-def _record(path: Path, record: Any, number: int) -> Mapping[str, Any]:
-    if not isinstance(record, Mapping):
-        raise DataError(f'{path} must hold one JSON object a line, as {{"text": "..."}}: number {number} is none')
-    return record
+def _joined(parts: Sequence[Records]) -> Records:
+    """Return the rows of a split's files as one, numbered through."""
+    rows = [record for part in parts for _, record in part.rows]
+    columns = tuple(dict.fromkeys(name for part in parts for name in part.columns))
+    return Records(tuple(enumerate(rows, start=1)), columns)
+
+
+def _text_column(source: str, records: Records, asked: str) -> str:
+    columns = records.columns
+    if asked in columns or not records.rows:
+        return asked
+    if asked == DEFAULT_TEXT_COLUMN and set(SST2_COLUMNS) <= set(columns):
+        return SST2_COLUMNS[0]
+    raise UsageError(
+        f"{source} has no column {asked!r} (it has: {', '.join(columns) or 'none'}): "
+        "name the column of the texts with --text-column"
+    )
+
+
+def _are_lines(rows: Sequence[Row]) -> bool:
+    return any(row.text for row in rows) and all(row.text.endswith("\n") for row in rows if row.text)
 
 
 def _text(where: str, record: Mapping[str, Any], column: str) -> str:
     if column not in record:
         raise DataError(f"{where} has no {column!r}, which other rows have: mend it or leave it out")
     value = record[column]
-    if isinstance(value, (list, dict)):
+    if isinstance(value, (list, dict, bytes)):
         raise DataError(f"{where} has a {type(value).__name__} in {column!r}: a text is needed")
     return "" if value is None else str(value)
-
-
-_READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv, ".tsv": _csv}
-
-
-def numbered(pairs: Iterable[tuple[str, Any]]) -> tuple[Row, ...]:
-    """Return (text, label) pairs as rows, numbered from 1."""
-    return tuple(Row(text, label, number) for number, (text, label) in enumerate(pairs, start=1))

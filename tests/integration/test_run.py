@@ -16,7 +16,11 @@ from energyscope.runs import schema
 from energyscope.runs.store import list_runs, load_run, read_journal
 
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-QUICK = ["--passes", "2", "--target-interval", "0.9", "--max-examples", "32", "--sequence-length", "32"]
+QUICK = ["--passes", "2", "--target-interval", "0.9", "--max-examples", "32", "--sequence-length", "32",
+         "--trials", "1", "--benchmark-precision", "fp32,bf16"]  # fmt: skip
+
+
+UNTIMED = ["--stages", "profile,ablate,correlate,report"]
 
 
 def command(*arguments, cwd):
@@ -41,8 +45,8 @@ def test_every_file_of_the_design_is_there(finished):
     names = {path.name for path in run.path.iterdir()}
     expected = {
         schema.RUN_FILE, schema.JOURNAL_FILE, schema.ENERGY_FILE, schema.IMPACT_FILE, schema.EXAMPLES_FILE,
-            schema.MERGED_FILE,
-        schema.CORRELATION_FILE, schema.REPORT_FILE,
+        schema.MERGED_FILE, schema.CORRELATION_FILE, schema.REPORT_FILE, schema.BENCHMARK_FILE,
+        schema.BENCHMARK_JSON,
     }  # fmt: skip
     assert names == expected
 
@@ -129,7 +133,7 @@ def test_a_name_that_exists_is_refused_and_nothing_is_lost(finished):
 def test_an_interrupted_run_keeps_what_it_finished(number, code, tmp_path):
     """WHEN a run is stopped in its profile THEN the code is right, and the run can be reported."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "energyscope", "run", "tiny-gpt2", "--name", "cut", "--passes", "500"],
+        [sys.executable, "-m", "energyscope", "run", "tiny-gpt2", "--name", "cut", "--passes", "500", *UNTIMED],
         cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     _wait_for_windows(tmp_path / "runs" / "cut", 5, process)
@@ -149,7 +153,7 @@ def test_an_interrupted_triggered_run_keeps_its_passes(tmp_path):
     """WHEN triggered sampling is stopped THEN the passes that it finished make the table, and a report."""
     process = subprocess.Popen(
         [sys.executable, "-m", "energyscope", "run", "tiny-gpt2", "--name", "cut", "--passes", "100000",
-         "--sampling", "triggered"],
+         "--sampling", "triggered", *UNTIMED],
         cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     _wait_for(tmp_path / "runs" / "cut", "reads", 12, process)
@@ -169,7 +173,7 @@ def test_an_interrupted_triggered_run_keeps_its_passes(tmp_path):
 def test_a_killed_run_is_recovered_from_its_journal(tmp_path):
     """WHEN a run is killed without notice THEN `report` makes the table from the journal and the page of it."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "energyscope", "run", "tiny-gpt2", "--name", "cut", "--passes", "500"],
+        [sys.executable, "-m", "energyscope", "run", "tiny-gpt2", "--name", "cut", "--passes", "500", *UNTIMED],
         cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     _wait_for_windows(tmp_path / "runs" / "cut", 5, process)
@@ -208,7 +212,14 @@ def test_the_python_api_returns_data_frames(tmp_path):
 
 def test_random_weights_have_no_impact_and_say_why(tmp_path):
     """Impact on random weights means nothing: the stage is skipped with that reason, and leaves no file."""
-    run = energyscope.run("tiny-gpt2", weights="random", passes=2, granularity="coarse", root=tmp_path)
+    run = energyscope.run(
+        "tiny-gpt2",
+        weights="random",
+        passes=2,
+        granularity="coarse",
+        root=tmp_path,
+        stages=("profile", "ablate", "correlate"),
+    )
     assert run.impact is None
     assert "random weights" in run.document["stages"]["ablate"]["reason"]
     assert not (run.path / schema.IMPACT_FILE).exists()

@@ -91,11 +91,14 @@ def test_run_measures_the_family(installed: Path, model: Path, tmp_path: Path) -
     """WHEN a model of the package's family is run THEN its components are measured and reported."""
     done = python(
         MAIN, "run", str(model), "--granularity", "fine", "--device", "cpu", "--name", "qwen",
+        "--trials", "1", "--benchmark-precision", "fp32,int8",
         path=installed, folder=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     table = (tmp_path / "runs" / "qwen" / "per_layer_energy.csv").read_text(encoding="utf-8")
     assert "model.layers.1.mlp.gate_proj,mlp.gate,1," in table
+    trials = (tmp_path / "runs" / "qwen" / "benchmark_results.csv").read_text(encoding="utf-8")
+    assert len(trials.splitlines()) == 1 + 2
     assert (tmp_path / "runs" / "qwen" / "report.html").stat().st_size > 10_000
 
 

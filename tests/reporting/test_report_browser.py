@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from benchmark_builder import PRECISIONS, Bench
 from run_builder import Shape, build_run
 
 from energyscope.reporting.html import write_report
@@ -39,7 +40,9 @@ def browser() -> Iterator[Browser]:
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("reports")
     hostile = Shape(rename=lambda name: name.replace("mlp", "</script><script>window.hacked=1</script>"))
+    precisions = Bench(precisions=tuple(PRECISIONS), metric="accuracy", batch_sizes=(1, 8), no_energy=("nf4",))
     runs = {
+        "benchmark": build_run(folder / "benchmark", Shape(layers=1, impact=False, benchmark=precisions)),
         "fine": build_run(folder / "fine"),
         "modelled": build_run(
             folder / "modelled", Shape(modelled=True, granularity="medium", unexplained_share=-0.05)
@@ -68,7 +71,9 @@ def _open(browser: Browser, report: Path, **context: Any) -> tuple[Page, list[st
     return page, wrong
 
 
-@pytest.mark.parametrize("name", ["fine", "modelled", "large", "one-layer", "hostile", "old", "graph"])
+@pytest.mark.parametrize(
+    "name", ["fine", "modelled", "large", "one-layer", "hostile", "old", "graph", "benchmark"]
+)
 def test_every_chart_draws_without_an_error_or_a_request(
     browser: Browser, reports: dict[str, Path], name: str
 ) -> None:
@@ -87,11 +92,26 @@ def test_every_chart_draws_without_an_error_or_a_request(
 @pytest.mark.parametrize("width", [360, 1280])
 def test_pages_fit_the_window(browser: Browser, reports: dict[str, Path], scheme: str, width: int) -> None:
     """GIVEN a phone or a desktop, THEN the page itself never scrolls sideways; wide charts and tables do."""
-    for name in ("fine", "large", "hostile"):
+    for name in ("fine", "large", "hostile", "benchmark"):
         page, _ = _open(browser, reports[name], viewport={"width": width, "height": 800}, color_scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.get_attribute("[data-chart]", "data-drawn") == scheme
         page.close()
+
+
+@pytest.mark.parametrize(("width", "columns"), [(390, 1), (800, 2), (1280, 3)])
+def test_the_panels_of_the_benchmark_fit_the_window(
+    browser: Browser, reports: dict[str, Path], width: int, columns: int
+) -> None:
+    """GIVEN a phone, a tablet or a desktop, THEN the six panels stand in as many columns as there is room for."""
+    page, _ = _open(browser, reports["benchmark"], viewport={"width": width, "height": 800})
+    lefts = page.evaluate(
+        "[...document.querySelectorAll('#benchmark .panels')[0].children]"
+        ".map(one => Math.round(one.getBoundingClientRect().left))"
+    )
+    assert len(lefts) == 6
+    assert len(set(lefts)) == columns
+    page.close()
 
 
 def test_charts_follow_the_colour_scheme(browser: Browser, reports: dict[str, Path]) -> None:

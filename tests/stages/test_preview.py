@@ -6,6 +6,7 @@ import pytest
 import tiny_models
 import torch
 
+from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.errors import UsageError
 from energyscope.stages import preview as stage
 from energyscope.stages.preview import preview
@@ -50,11 +51,19 @@ def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):
     modelled = plan(model, tmp_path, execution="eager")
     monkeypatch.setattr(stage, "find_targets", lambda settings: found)
     monkeypatch.setattr(stage, "resolve_precision", lambda *words: "fp32")
-    measured = plan(model, tmp_path)
+    measured = plan(model, tmp_path, stages=("profile",))
     assert measured.gpus == ("GPU-aaaa",)
     assert measured.profile_seconds > 2 * modelled.profile_seconds
-    triggered = plan(model, tmp_path, sampling="triggered", passes=2)
+    triggered = plan(model, tmp_path, sampling="triggered", passes=2, stages=("profile",))
     assert triggered.profile_seconds > 3
+
+
+def test_the_benchmark_is_planned(model, tmp_path):
+    """Trials are precisions times batch sizes times lengths times trials; without the stage there are none."""
+    asked = BenchmarkSettings(("fp32", "bf16"), batch_sizes=(1, 2, 4), trials=5)
+    found = plan(model, tmp_path, benchmark=asked)
+    assert (found.precisions, found.trials) == (("fp32", "bf16"), 30)
+    assert plan(model, tmp_path, stages=("profile",)).trials == 0
 
 
 def test_triggered_sampling_reads_each_component(model, tmp_path):

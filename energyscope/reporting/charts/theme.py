@@ -1,7 +1,8 @@
 """Colours, and what all charts have in common. The colours stay apart for colour-blind readers.
 
 The hues are Okabe and Ito's (Color Universal Design, 2008), one for each family of components; the members of
-a family differ in lightness, and every chart names them as well. The two themes differ only in ink and paper.
+a family differ in lightness, and every chart names them as well. The themes differ only in ink and paper; the
+one named ``paper`` is for print, with the font that vl-convert carries, which has Arial's widths.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Literal
 
 from energyscope.errors import RunError
 
-Theme = Literal["light", "dark"]
+Theme = Literal["light", "dark", "paper"]
 
 KIND_COLOURS = {
     "model": "#7b8794",
@@ -42,12 +43,26 @@ KIND_COLOURS = {
     "unexplained": "#b9b9b9",
     "not attributed": "#a79f8b",
 }
+PRECISION_COLOURS = {
+    "fp32": "#6b7885",
+    "fp16": "#0a7abf",
+    "bf16": "#56b4e9",
+    "fp16-autocast": "#009e73",
+    "fp8": "#8b6bb5",
+    "int8": "#e69f00",
+    "int8-static": "#b07400",
+    "nf4": "#d55e00",
+    "fp4": "#cc79a7",
+}
 EXCESS_COLOUR = "#c8102e"
 METHOD_COLOURS = ("#0a7abf", "#e69f00", "#009e73", "#cc79a7", "#d55e00")
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-_INK = {"light": "#1d2733", "dark": "#e6ebf0"}
-_FAINT = {"light": "#5a6775", "dark": "#a3afbb"}
-_GRID = {"light": "#e3e8ed", "dark": "#313b46"}
+PRINT_FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
+_INK = {"light": "#1d2733", "dark": "#e6ebf0", "paper": "#000000"}
+_FAINT = {"light": "#5a6775", "dark": "#a3afbb", "paper": "#262626"}
+_GRID = {"light": "#e3e8ed", "dark": "#313b46", "paper": "#dddddd"}
+_AXIS = {"light": _GRID["light"], "dark": _GRID["dark"], "paper": "#8c8c8c"}  # print loses pale hairlines
+_BACKGROUND = {"light": "#ffffff", "dark": "#14181d", "paper": "#ffffff"}
 
 # Marks name one of these styles instead of a colour where they must follow the theme.
 INK_TEXT, INK_LINE, FAINT_LINE, FAINT_TEXT = "ink-text", "ink-line", "faint-line", "faint-text"
@@ -72,6 +87,11 @@ def colour(kind: str) -> str:
     return KIND_COLOURS.get(kind) or KIND_COLOURS.get(kind.partition(".")[0]) or KIND_COLOURS["other"]
 
 
+def precision_colour(name: str) -> str:
+    """Return a precision's colour; one that we do not know is grey."""
+    return PRECISION_COLOURS.get(name, KIND_COLOURS["other"])
+
+
 def config(theme: Theme) -> dict[str, Any]:
     """Return the Vega-Lite configuration of a theme; the page's own background shows through."""
     ink, faint, grid = _INK[theme], _FAINT[theme], _GRID[theme]
@@ -83,8 +103,8 @@ def config(theme: Theme) -> dict[str, Any]:
             "labelColor": faint,
             "titleColor": faint,
             "gridColor": grid,
-            "domainColor": grid,
-            "tickColor": grid,
+            "domainColor": _AXIS[theme],
+            "tickColor": _AXIS[theme],
             "labelFontSize": 12,
             "titleFontSize": 12,
             "titleFontWeight": "normal",
@@ -107,6 +127,23 @@ def config(theme: Theme) -> dict[str, Any]:
             FAINT_LINE: {"color": faint, "strokeWidth": 1, "strokeDash": [5, 4]},
         },
     }
+
+
+def print_config(theme: Theme) -> dict[str, Any]:
+    """Return a theme's configuration for files: a font that is there, and one size of text, the axes'."""
+    found = {**config(theme), "font": PRINT_FONT}
+    found["style"] = {**found["style"], FAINT_TEXT: {"color": _FAINT[theme], "fontSize": 12}}
+    return found
+
+
+def ink(theme: Theme) -> str:
+    """Return the colour of text."""
+    return _INK[theme]
+
+
+def background(theme: Theme) -> str:
+    """Return the colour of the paper, which a file needs and a page has."""
+    return _BACKGROUND[theme]
 
 
 def rows(values: list[dict[str, Any]]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from energyscope.reporting.data.benchmark import BenchmarkData, benchmark_data
+from energyscope.reporting.data.benchmark_tables import BenchmarkPage, benchmark_page
 from energyscope.reporting.data.closure import ClosureRow, closure_sentences, closures
 from energyscope.reporting.data.correlate import CorrelationData, correlation_data
 from energyscope.reporting.data.devices import DeviceRow, device_rows
@@ -55,6 +57,9 @@ class ReportData:
     banners: list[Banner]
     headline: list[Metric]
     findings: list[str]
+    benchmark: BenchmarkData | None
+    benchmark_page: BenchmarkPage | None
+    benchmark_missing: str
     energy: EnergyData | None
     flow: FlowNode | None
     efficiency: list[EfficiencyRow]
@@ -77,6 +82,7 @@ def report_data(run: Run) -> ReportData:
     findings = energy_findings(tree, run) if tree else []
     findings += correlation.findings if correlation else []
     efficient = efficiency_rows(tree) if tree else []
+    benchmark = benchmark_data(run)
     return ReportData(
         name=run.name,
         modelled=run.modelled,
@@ -84,6 +90,9 @@ def report_data(run: Run) -> ReportData:
         banners=banners(run),
         headline=headline(run, tree),
         findings=findings[:MOST_FINDINGS],
+        benchmark=benchmark,
+        benchmark_page=benchmark_page(benchmark) if benchmark else None,
+        benchmark_missing=why_missing(run.document, "benchmark"),
         energy=energy,
         flow=energy_flow(tree) if tree and tree.root and tree.model_energy else None,
         efficiency=efficient,

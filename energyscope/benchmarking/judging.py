@@ -1,0 +1,102 @@
+"""What a precision does to the predictions: accuracy or perplexity, and how they differ from the baseline's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from energyscope.errors import ModelError
+from energyscope.impact.metrics import (
+    Estimate,
+    Outcomes,
+    estimate,
+    perplexity_estimate,
+    proportion,
+)
+from energyscope.impact.predictions import Reference, compared_logits
+
+if TYPE_CHECKING:
+    from energyscope.workloads import Evaluation
+
+METRICS = {"classification": "accuracy", "next-token": "perplexity"}
+DIFFERENCES = {"accuracy": "accuracy_difference", "perplexity": "perplexity_difference"}
+
+
+class Judge:
+    """Compares models on held-out data with the first one that it is given, the baseline.
+
+    ``beside`` says that the baseline stays on the device, so that its logits can be compared; without it, only
+    likelihoods and right answers are.
+    """
+
+    def __init__(self, evaluation: Evaluation, *, beside: bool = True, seed: int = 0) -> None:
+        self.evaluation = evaluation
+        self.metric = METRICS[evaluation.task]
+        self.beside = beside
+        self.seed = seed
+        self._reference: Reference | None = None
+        self._baseline: Outcomes | None = None
+
+    def judge(self, precision: str, model: nn.Module) -> dict[str, Any]:
+        """Return a precision's entry of ``predictions`` in benchmark.json.
+
+        Raises:
+            ModelError: the model's outputs are not finite.
+            DataError: the data hold nothing to predict.
+
+        """
+        if self._baseline is None:
+            reference = Reference(model, self.evaluation, budget_bytes=None if self.beside else 0)
+            self._baseline = reference.outcomes
+            self._reference = reference if self.beside else None
+            return self._entry(precision, self._baseline, is_baseline=True)
+        if self._reference is not None:
+            return self._entry(precision, self._compared(self._reference, model))
+        own = Reference(model, self.evaluation, budget_bytes=0).outcomes
+        base = self._baseline
+        beside = replace(own, reference_nll=base.reference_nll, reference_correct=base.reference_correct)
+        return self._entry(precision, beside)
+
+    def _compared(self, reference: Reference, model: nn.Module) -> Outcomes:
+        parts = []
+        for index, batch in enumerate(self.evaluation.batches):
+            with torch.no_grad():
+                changed = compared_logits(model, batch, reference.positions[index], self.evaluation.task)
+            parts.append(reference.compare(index, reference.logits(index), changed))
+        found = Outcomes.concatenate(parts)
+        if bad := found.non_finite():
+            raise ModelError(f"its outputs are not finite for {bad} of {len(found)} examples")
+        return found
+
+    def _entry(self, precision: str, found: Outcomes, *, is_baseline: bool = False) -> dict[str, Any]:
+        compared: dict[str, Any] = {"difference": None, "kl": None, "agreement": None}
+        if not is_baseline:
+            compared["difference"] = _limited(estimate(DIFFERENCES[self.metric], found, self.seed))
+        if not is_baseline and self.beside:
+            compared["kl"] = _limited(estimate("kl", found, self.seed))
+            compared["agreement"] = _limited(estimate("top1_agreement", found, self.seed))
+        counted = self.metric == "accuracy" and found.labelled()
+        return {
+            "precision": precision,
+            "metric": self.metric,
+            "value": _limited(self._value(found)),
+            "examples": len(found),
+            "correct": int(found.correct.sum()) if counted else None,
+            **compared,
+        }
+
+    def _value(self, found: Outcomes) -> Estimate:
+        if not found.labelled():
+            return Estimate(None, reason="the data have no labels")
+        if self.metric == "perplexity":
+            return perplexity_estimate(found.nll, found.predictions, self.seed)
+        return proportion(float(found.correct.sum()), len(found))
+
+
+def _limited(found: Estimate) -> dict[str, float | None] | None:
+    if found.value is None:
+        return None
+    return {"value": found.value, "low": found.ci_low, "high": found.ci_high}

@@ -1,0 +1,63 @@
+"""The models of a benchmark, each precision's: all kept on the device where they fit beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+
+from energyscope.benchmarking.memory import release
+
+if TYPE_CHECKING:
+    from energyscope.loading.variants import Variant
+
+SHARE_OF_FREE = 0.6  # the rest is for activations
+
+
+class Shelf:
+    """Hands out models by precision. Where they do not all fit, one at a time is loaded, again and again.
+
+    ``given`` are loaded already and stay.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[str], Variant],
+        device: torch.device,
+        *,
+        together: bool,
+        given: Mapping[str, Variant] | None = None,
+    ) -> None:
+        self.together = together
+        self.device = device
+        self._load = load
+        self._given = dict(given or {})
+        self._held: dict[str, Variant] = {}
+
+    def take(self, precision: str) -> Variant:
+        """Return a precision's model; what errors loading raises, this raises."""
+        found = self._given.get(precision) or self._held.get(precision)
+        if found is not None:
+            return found
+        if not self.together:
+            self.clear()
+        self._held[precision] = self._load(precision)
+        return self._held[precision]
+
+    def drop(self, precision: str) -> None:
+        """Let go of a model that cannot be used after all."""
+        self._held.pop(precision, None)
+        release(self.device)
+
+    def clear(self) -> None:
+        """Let go of every model that was loaded here."""
+        self._held.clear()
+        release(self.device)
+
+
+def fit_together(sizes: list[int | None], free: int | None) -> bool:
+    """Return whether models of some sizes (bytes) fit beside each other in what is ``free``; unknown: no."""
+    if free is None or None in sizes:
+        return False
+    return sum(size for size in sizes if size is not None) <= SHARE_OF_FREE * free

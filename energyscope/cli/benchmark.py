@@ -1,0 +1,176 @@
+"""`energyscope benchmark MODEL`: the whole model at several precisions, batch sizes and lengths."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from energyscope.benchmarking.settings import AUTO, BenchmarkSettings
+from energyscope.cli.guard import guarded
+from energyscope.cli.words import numbers, words
+from energyscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from energyscope.runs.store import Run
+
+NAME = "benchmark"
+Option = typer.Option
+
+
+@guarded
+def command(  # noqa: PLR0917 - Typer passes options by name
+    model: Annotated[str, typer.Argument(help="Short name, bundled model, local folder or Hugging Face id.")],
+    precision: Annotated[
+        str,
+        Option(
+            metavar="P[,P...]",
+            help="fp32, fp16, bf16, fp16-autocast, int8, int8-static, nf4, fp4; auto: the usual ones that this "
+            "device can do.",
+        ),
+    ] = "auto",
+    batch_size: Annotated[str, Option(metavar="N[,N...]", help="Sequences in a forward pass.")] = "1",
+    sequence_length: Annotated[
+        str,
+        Option(metavar="N[,N...]", help="Tokens of a sequence [default: 128, or the model's maximum]."),
+    ] = "",
+    num_iters: Annotated[int, Option(help="Timed forward passes of a trial.")] = 1000,
+    warmup_steps: Annotated[
+        int, Option(help="Passes before them at least; more until the latency is stable.")
+    ] = 100,
+    no_warmup: Annotated[bool, Option("--no-warmup", help="Time from the first pass on.")] = False,
+    trials: Annotated[int, Option("--trials", "--trial", help="Trials of each, in shuffled blocks.")] = 5,
+    trial_seconds: Annotated[
+        float | None, Option(help="Seconds of a trial at most, with fewer passes then [default: no limit].")
+    ] = None,
+    power_sample_interval: Annotated[
+        float, Option(metavar="MS", help="Milliseconds between samples of power; no less than the board's own.")
+    ] = 100.0,
+    weights: Annotated[
+        str, Option(help="pretrained, or random: the true shape without a download.")
+    ] = "pretrained",
+    execution: Annotated[
+        str, Option(help="eager, as most people run it; cuda-graph: without the host's launches.")
+    ] = "eager",
+    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    gpu_id: Annotated[
+        str,
+        Option(metavar="ID[,ID...]", help="GPUs to measure, as in `energyscope run`."),
+    ] = "",
+    whole_gpu: Annotated[
+        bool, Option("--whole-gpu", help="Under MIG, measure the whole GPU with all of its slices.")
+    ] = False,
+    meter: Annotated[str, Option(help="auto, nvml, nvml-power, nvidia-smi or modelled.")] = "auto",
+    watts: Annotated[float, Option(help="The modelled meter's watts.")] = 65.0,
+    data: Annotated[
+        str | None, Option(help="File or folder to judge predictions on, or a set of `energyscope prepare`.")
+    ] = None,
+    text_column: Annotated[str, Option(help="Its column of texts.")] = "text",
+    label_column: Annotated[str, Option(help="Its column of labels.")] = "label",
+    max_examples: Annotated[int | None, Option(help="Examples to judge on [default: all].")] = None,
+    stride: Annotated[
+        int | None, Option(help="Tokens from one window of running text to the next [default: half a window].")
+    ] = None,
+    seed: Annotated[int, Option(help="Of random weights, tokens and the order of trials.")] = 0,
+    trust_remote_code: Annotated[
+        bool, Option("--trust-remote-code", help="Run the model's own Python code.")
+    ] = False,
+    name: Annotated[str | None, Option(help="Name of the run [default: model and time].")] = None,
+    root: Annotated[Path, Option(help="Where run directories go.")] = Path("runs"),
+    output: Annotated[
+        Path | None, Option(help="Also write the table to this CSV file, and everything to a JSON file beside it.")
+    ] = None,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Also print every trial.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only errors.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the benchmark as JSON.")] = False,
+) -> None:
+    """Compare precisions of the whole model: latency, power, energy, accuracy and memory."""
+    precisions = words(precision)
+    settings = BenchmarkSettings(
+        precisions=precisions,
+        batch_sizes=numbers("--batch-size", batch_size),
+        sequence_lengths=numbers("--sequence-length", sequence_length),
+        num_iters=num_iters,
+        warmup_steps=0 if no_warmup else warmup_steps,
+        trials=trials,
+        trial_seconds=trial_seconds,
+        power_sample_interval_s=power_sample_interval / 1e3,
+    )
+    settings.check()
+    if not settings.batch_sizes:
+        raise UsageError("--batch-size names nothing: leave it out, or name one")
+    if output is not None:
+        check_output(output)
+    options: dict[str, Any] = {
+        "stages": ("benchmark", "report"), "benchmark": settings, "precision": _loaded_as(precisions),
+        "batch_size": settings.batch_sizes[0], "sequence_length": next(iter(settings.sequence_lengths), None),
+        "sample_interval_s": power_sample_interval / 1e3, "weights": weights, "device": device,
+        "execution": execution, "gpu_id": words(gpu_id), "whole_gpu": whole_gpu, "meter": meter,
+        "watts": watts, "data": data,
+        "text_column": text_column, "label_column": label_column, "max_examples": max_examples, "stride": stride,
+        "seed": seed, "trust_remote_code": trust_remote_code, "name": name, "root": root,
+    }  # fmt: skip
+    _benchmark(model, options, output, verbose=verbose, quiet=quiet, as_json=as_json)
+
+
+def _loaded_as(precisions: tuple[str, ...]) -> str:
+    """Return the precision in which the model is loaded first: the one that the others are compared with."""
+    from energyscope.benchmarking.summary import baseline_of
+    from energyscope.loading.options import PRECISIONS
+
+    base = "fp32" if precisions == AUTO else baseline_of(precisions)
+    return base if base in PRECISIONS else "fp32"
+
+
+def check_output(output: Path) -> None:
+    """Refuse a file that cannot be written, before hours are spent on it.
+
+    Raises:
+        UsageError: it is a directory, exists already, or its directory cannot be written.
+
+    """
+    for path in (output, output.with_suffix(".json")):
+        if path.exists():
+            raise UsageError(f"--output {path} exists: give another file, or remove it")
+    if output.suffix.lower() != ".csv":
+        raise UsageError(f"--output {output} must end in .csv (its JSON is written beside it)")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.touch()
+    except OSError as error:
+        raise UsageError(
+            f"--output {output} cannot be written ({error.strerror or error}): give another"
+        ) from error
+    output.unlink()
+
+
+def _benchmark(
+    model: str, options: dict[str, Any], output: Path | None, *, verbose: bool, quiet: bool, as_json: bool
+) -> None:
+    from rich.console import Console
+
+    from energyscope.cli.progress import progress
+    from energyscope.reporting.terminal import run_summary
+    from energyscope.runs import schema
+    from energyscope.stages.run import run
+
+    console = Console(stderr=as_json)
+    command = shlex.join(["energyscope", *sys.argv[1:]])
+    with progress(console, quiet=quiet) as report:
+        done: Run = run(model, progress=report, command=command, **options)
+    if output is not None:
+        shutil.copyfile(done.path / schema.BENCHMARK_FILE, output)
+        shutil.copyfile(done.path / schema.BENCHMARK_JSON, output.with_suffix(".json"))
+    if as_json:
+        typer.echo(json.dumps(done.benchmark, indent=1))
+    elif not quiet:
+        if verbose:
+            from energyscope.reporting.terminal_trials import trials_table
+
+            console.print(trials_table(done))
+        console.print(run_summary(done))

@@ -1,0 +1,66 @@
+"""`energyscope figures RUN [RUN2]`: publication figures of a run, and of two side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from energyscope.cli.guard import guarded
+
+if TYPE_CHECKING:
+    from energyscope.reporting.publication.files import Made
+
+NAME = "figures"
+
+
+@guarded
+def command(
+    run: Annotated[str, typer.Argument(help="A run: its path, its name, or the beginning of its name.")],
+    other: Annotated[
+        str | None, typer.Argument(metavar="[RUN2]", help="A second run, with which the first is compared.")
+    ] = None,
+    *,
+    formats: Annotated[
+        str, typer.Option("--format", help="png, svg or pdf; several with commas between them.")
+    ] = "png",
+    dpi: Annotated[int, typer.Option(help="Resolution of PNG files, 72 to 1200.")] = 300,
+    theme: Annotated[str, typer.Option(help="paper, light or dark.")] = "paper",
+    output: Annotated[
+        Path | None, typer.Option(help="Directory to write to; figures/ in the first run by default.")
+    ] = None,
+    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write the figures of a run for a paper, and one that compares it with a second."""
+    from energyscope.errors import RunError
+    from energyscope.reporting.publication import files
+    from energyscope.runs.store import load_run
+
+    names = tuple(dict.fromkeys(name.strip().lower() for name in formats.split(",") if name.strip()))
+    options = files.Options(names, dpi, cast("Any", theme))
+    runs = [load_run(one, root) for one in (run, other) if one is not None]
+    made = []
+    for one in files.write_figures(runs, output or runs[0].path / files.DIRECTORY, options):
+        made.append(one)
+        if not as_json:
+            _say(one, first=one.format in {None, names[0]})
+    if as_json:
+        typer.echo(json.dumps([_record(one) for one in made], indent=1))
+    if not any(one.path for one in made):
+        raise RunError(f"no figure can be drawn of {runs[0].name}: the lines above say why")
+
+
+def _say(one: Made, *, first: bool) -> None:
+    """Print a file's path; what is missing goes to the other stream, once for each figure."""
+    if one.path is not None:
+        typer.echo(str(one.path))
+    if one.reason is not None and first:
+        typer.echo(f"{one.figure}{': left out' if one.path is None else ''}: {one.reason}", err=True)
+
+
+def _record(one: Made) -> dict[str, str | None]:
+    path = None if one.path is None else str(one.path)
+    return {"figure": one.figure, "path": path, "format": one.format, "reason": one.reason}

@@ -1,0 +1,76 @@
+"""`energyscope prepare MODEL`: tokenize evaluation data once, for later runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from energyscope.cli.guard import guarded
+
+if TYPE_CHECKING:
+    from energyscope.workloads.preparing import PreparedSet
+
+NAME = "prepare"
+Option = typer.Option
+
+
+@guarded
+def command(  # noqa: PLR0917 - Typer passes options by name
+    model: Annotated[str, typer.Argument(help="Short name, bundled model, local folder or Hugging Face id.")],
+    output: Annotated[Path, Option(help="Folder of the prepared set; it must not exist.")],
+    size: Annotated[
+        str, Option(help="small: 50 examples, evenly spaced over the data; standard: 500; large: all.")
+    ] = "standard",
+    data: Annotated[
+        str | None,
+        Option(help="JSONL, CSV, Parquet or text file, or a data set's folder [default: the model's own data]."),
+    ] = None,
+    sequence_length: Annotated[
+        int | None, Option(help="Tokens at which examples are cut [default: 512, or the model's maximum].")
+    ] = None,
+    stride: Annotated[
+        int | None, Option(help="Tokens from one window of running text to the next [default: half a window].")
+    ] = None,
+    text_column: Annotated[str, Option(help="The data's column of texts.")] = "text",
+    label_column: Annotated[str, Option(help="The data's column of labels.")] = "label",
+    trust_remote_code: Annotated[
+        bool, Option("--trust-remote-code", help="Run the model's own Python code.")
+    ] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tokenize evaluation data once, and save them for `--data`."""
+    from dataclasses import asdict
+
+    from energyscope.workloads.preparing import prepare
+
+    done = prepare(
+        model,
+        output,
+        size=size,
+        data=data,
+        sequence_length=sequence_length,
+        stride=stride,
+        text_column=text_column,
+        label_column=label_column,
+        trust_remote_code=trust_remote_code,
+    )
+    typer.echo(json.dumps(asdict(done), indent=1) if as_json else _described(done, model))
+
+
+def _described(done: PreparedSet, model: str) -> str:
+    length = f", cut at {done.sequence_length}" if done.sequence_length else ""
+    held = f"{done.examples:,} examples of {done.source}, {done.tokens:,} tokens{length}"
+    lines = [
+        f"{done.path}: {held}, {_bytes(done.bytes_on_disk)} on disk",
+        *(f"note: {note}" for note in done.notes),
+        f"use it with: energyscope run {shlex.quote(model)} --data {shlex.quote(done.path)}",
+    ]
+    return "\n".join(lines)
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

@@ -1,0 +1,87 @@
+"""Which of the benchmark's precisions a device can compute, and why not the others. Imports no torch by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from energyscope.adapters import did_you_mean
+from energyscope.errors import UsageError
+from energyscope.failures import first_line
+from energyscope.loading.quiet import quieten
+
+if TYPE_CHECKING:
+    import torch
+
+VARIANTS: tuple[str, ...] = ("fp32", "fp16", "bf16", "fp16-autocast", "int8", "int8-static", "nf4", "fp4")
+
+# The first GPUs with BF16 arithmetic (Ampere) and with the INT8 tensor cores that LLM.int8() takes (Turing).
+_BF16_CAPABILITY = (8, 0)
+_INT8_CAPABILITY = (7, 5)
+
+
+def unsupported(precision: str, device: torch.device) -> str | None:
+    """Return why a precision cannot be computed on a device, in one line; None if it can.
+
+    Raises:
+        UsageError: there is no such precision.
+
+    """
+    if precision not in VARIANTS:
+        raise UsageError(f"there is no precision {precision!r}{did_you_mean(precision, list(VARIANTS))}")
+    if precision == "bf16":
+        return _too_old(device, _BF16_CAPABILITY, "BF16")
+    if precision == "fp16-autocast":
+        from energyscope.loading import autocast
+
+        return autocast.reason_against(device)
+    if precision == "int8-static":
+        from energyscope.loading import torchao_int8
+
+        return torchao_int8.reason_against(device)
+    if precision == "int8":
+        return _reason_against_int8(device)
+    if precision in {"nf4", "fp4"}:
+        return _bitsandbytes_missing() or _too_old(device, _BF16_CAPABILITY, "BF16, in which 4-bit layers compute")
+    return None
+
+
+def has_own_int8() -> bool:
+    """Tell whether this PyTorch has dynamic INT8 of its own for CPUs; where not, torchao's takes its place."""
+    from energyscope.loading import dynamic_int8
+
+    return dynamic_int8.reason_against() is None
+
+
+def _reason_against_int8(device: torch.device) -> str | None:
+    from energyscope.loading import dynamic_int8, torchao_int8
+
+    if device.type != "cpu":
+        return _bitsandbytes_missing() or _too_old(device, _INT8_CAPABILITY, "INT8 products")
+    own = dynamic_int8.reason_against()
+    other = None if own is None else torchao_int8.reason_against(device)
+    return None if other is None else f"{own}, and {other}"
+
+
+def _too_old(device: torch.device, needed: tuple[int, int], what: str) -> str | None:
+    import torch
+
+    if device.type != "cuda":
+        return None
+    found = torch.cuda.get_device_capability(device)
+    if found >= needed:
+        return None
+    return (
+        f"{torch.cuda.get_device_name(device)} is too old for {what} "
+        f"(compute capability {found[0]}.{found[1]}, needed {needed[0]}.{needed[1]})"
+    )
+
+
+def _bitsandbytes_missing() -> str | None:
+    quieten()
+    try:
+        import bitsandbytes  # noqa: F401
+    except ModuleNotFoundError:
+        return "bitsandbytes is not installed: pip install bitsandbytes"
+    except Exception as error:  # noqa: BLE001  its libraries fail to load in many ways
+        return f"bitsandbytes cannot be imported ({first_line(error)}): pip install -U bitsandbytes"
+    return None

@@ -1,0 +1,183 @@
+"""The precisions that a benchmark compares: one model, loaded in each of them.
+
+    fp32, fp16, bf16   all weights in that data type
+    fp16-autocast      FP32 weights, products in FP16 (torch.autocast)
+    int8               on a GPU bitsandbytes' LLM.int8(), on a CPU PyTorch's dynamic INT8, else torchao's
+    int8-static        activation scales calibrated beforehand (torchao)
+    nf4, fp4           4-bit weights (bitsandbytes)
+
+All start from the same weights, random ones too, and leave the heads unquantized.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from energyscope.errors import DeviceError, ModelError
+from energyscope.loading import building
+from energyscope.loading.devices import pick_device
+from energyscope.loading.model import LoadedModel, load_model, parameter_count
+from energyscope.loading.options import NATIVE, LoadOptions, Weights
+from energyscope.loading.sizes import planned_bytes, stored_bytes
+from energyscope.loading.sources import find_model
+from energyscope.loading.support import VARIANTS, has_own_int8, unsupported
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+__all__ = ["VARIANTS", "Variant", "estimated_bytes", "load_variant", "unsupported"]
+
+_BITSANDBYTES = {"int8": "LLM.int8()", "nf4": "NF4", "fp4": "FP4"}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model in one of the benchmark's precisions.
+
+    ``implementation`` says whose layers compute it; ``dtype`` what the (linear) weights are stored in;
+    ``parameters`` counts weights as what they stand for, however they are packed, tied ones once; ``size_bytes``
+    is what they take, with their scales (see `sizes.stored_bytes`); ``notes`` say what readers of its results must
+    know.
+    """
+
+    loaded: LoadedModel
+    precision: str
+    implementation: str
+    dtype: str
+    parameters: int
+    size_bytes: int
+    notes: tuple[str, ...]
+
+
+def load_variant(  # noqa: PLR0913  what `load_model` takes
+    reference: str,
+    precision: str,
+    *,
+    device: str,
+    weights: Weights = "pretrained",
+    seed: int = 0,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+    calibration: Sequence[Mapping[str, Tensor]] = (),
+) -> Variant:
+    """Load a model in one of ``VARIANTS``, ready for inference; the other arguments are those of `load_model`.
+
+    ``calibration`` are batches of the model's inputs on the device, by which ``int8-static`` sets its scales;
+    other precisions leave them alone. What is made from FP32 weights needs room for these while it is made.
+
+    Raises:
+        UsageError: the model or the precision is unknown, or ``int8-static`` has nothing to calibrate on.
+        ModelError: as for `load_model`, and where the quantized layers compute wrongly.
+        DataError: a batch to calibrate on does not fit the model.
+        DeviceError: the precision cannot be had on the device (see `unsupported`), or there is no room.
+
+    """
+    started = time.perf_counter()
+    target = pick_device(device)
+    if reason := unsupported(precision, target):
+        raise DeviceError(
+            f"{precision} cannot be computed on {target}: {reason}; otherwise leave this precision out"
+        )
+    base = base_precision(precision, target)
+    loaded = load_model(
+        reference,
+        precision=base,
+        device=str(target),
+        weights=weights,
+        seed=seed,
+        trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
+    )
+    parameters = parameter_count(loaded.model)
+    if base == precision:
+        implementation, notes = _as_loaded(precision), loaded.notes
+    else:
+        with building.one_line_errors(loaded.name, LoadOptions(precision, target)):
+            implementation, notes = _converted(loaded, precision, calibration)
+    loaded = replace(loaded, precision=precision, notes=notes, seconds=time.perf_counter() - started)
+    return Variant(
+        loaded=loaded,
+        precision=precision,
+        implementation=implementation,
+        dtype=NATIVE.get(base, base) if precision in {base, "fp16-autocast"} else "int8",
+        parameters=parameters,
+        size_bytes=stored_bytes(loaded.model),
+        notes=notes,
+    )
+
+
+def as_variant(loaded: LoadedModel) -> Variant | None:
+    """Return a loaded model as the variant of its precision; None where that variant is made in another way."""
+    if base_precision(loaded.precision, loaded.device) != loaded.precision:
+        return None
+    return Variant(
+        loaded=loaded,
+        precision=loaded.precision,
+        implementation=_as_loaded(loaded.precision),
+        dtype=NATIVE.get(loaded.precision, loaded.precision),
+        parameters=parameter_count(loaded.model),
+        size_bytes=stored_bytes(loaded.model),
+        notes=loaded.notes,
+    )
+
+
+def base_precision(precision: str, device: torch.device) -> str:
+    """Return the precision of `load_model` that one of ``VARIANTS`` is made from, or itself."""
+    made = {"fp16-autocast", "int8-static", *(("int8",) if device.type == "cpu" else ())}
+    return "fp32" if precision in made else precision
+
+
+def _as_loaded(precision: str) -> str:
+    return f"bitsandbytes {_BITSANDBYTES[precision]}" if precision in _BITSANDBYTES else "torch"
+
+
+def _converted(
+    loaded: LoadedModel, precision: str, calibration: Sequence[Mapping[str, Tensor]]
+) -> tuple[str, tuple[str, ...]]:
+    """Convert a float32 model in place; return whose layers it has now, and what its readers must know."""
+    from energyscope.loading import autocast, dynamic_int8, torchao_int8
+
+    model, keep = loaded.model, building.heads(loaded.adapter)
+    if precision == "fp16-autocast":
+        autocast.put_in_autocast(model, loaded.device)
+        return "torch autocast", ("weights are kept in FP32 and cast to FP16 anew in every pass",)
+    if precision == "int8-static":
+        return torchao_int8.STATIC, torchao_int8.quantize_static(model, keep, calibration)
+    if has_own_int8():
+        return dynamic_int8.NAME, dynamic_int8.quantize(model, keep)
+    return torchao_int8.DYNAMIC, torchao_int8.quantize_dynamic(model, keep)
+
+
+def estimated_bytes(
+    reference: str, precision: str, *, device: str = "auto", trust_remote_code: bool = False
+) -> int | None:
+    """Return the bytes that a model's weights will take in a precision, without loading them.
+
+    Scales are taken as float32; some layers keep them shorter, or keep more beside them (a few per cent). None
+    where the model's configuration cannot be had or read, which loading says in words.
+
+    Raises:
+        UsageError: the model or the precision is unknown.
+        DeviceError: there is no such device.
+
+    """
+    target = pick_device(device)
+    unsupported(precision, target)
+    found = find_model(reference)
+    base = base_precision(precision, target)
+    # random weights: the configuration suffices
+    options = LoadOptions(base, target, "random", trust_remote_code=trust_remote_code)
+    building.silence_libraries()
+    try:
+        with building.one_line_errors(found.name, options):
+            folder = building.files_of(found, options)
+            adapter = building.adapter_of(found, folder)
+            model = building.meta_model(adapter, building.configuration_of(found, folder, options), options)
+    except ModelError:
+        return None
+    stored = precision if precision in {base, "fp16-autocast"} else "int8"
+    return planned_bytes(model, base if stored == "fp16-autocast" else stored, building.heads(adapter))

@@ -1,0 +1,211 @@
+"""Benchmark: the whole model at each precision, batch size and length, in shuffled blocks of trials.
+
+Over the host's clock::
+
+    load, try and judge every precision | idle | block 1: each cell once, shuffled | idle | block 2: ...
+
+A cell is one precision at one batch size and length; a trial of it is a warm-up and a timed loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from energyscope.benchmarking.bench import Bench
+from energyscope.benchmarking.settings import AUTO, USUAL, BenchmarkSettings
+from energyscope.benchmarking.shelf import Shelf, fit_together
+from energyscope.benchmarking.summary import baseline_of, cells
+from energyscope.errors import DeviceError, ModelError
+from energyscope.loading import LoadedModel, variants
+from energyscope.loading.devices import free_bytes
+from energyscope.loading.options import Weights
+from energyscope.loading.variants import Variant
+from energyscope.metering.group import MeterGroup
+from energyscope.progress import Progress, silent
+from energyscope.replay.replayer import Execution
+from energyscope.stages.candidates import STAGE, Candidates
+from energyscope.stages.session import Journal
+from energyscope.stages.trials import Trials
+
+if TYPE_CHECKING:
+    from energyscope.workloads import Evaluation
+
+CALIBRATION_BATCHES = 4
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the models come from, in the words of `energyscope.loading.variants.load_variant`."""
+
+    reference: str
+    weights: Weights = "pretrained"
+    seed: int = 0
+    trust_remote_code: bool = False
+
+
+def benchmark(
+    loaded: LoadedModel,
+    evaluation: Evaluation | None,
+    meter: MeterGroup,
+    settings: BenchmarkSettings,
+    source: Source,
+    *,
+    journal: Journal,
+    progress: Progress = silent,
+) -> None:
+    """Measure a model at every precision on started meters; what is finished goes to ``journal`` at once.
+
+    ``loaded`` is the model as the run has it: it serves as its own precision, and its tokenizer read the data.
+    Without ``evaluation`` no predictions are judged. ``settings`` names the batch sizes and lengths.
+    `recover` makes the tables of the entries.
+
+    Raises:
+        UsageError: a precision is unknown.
+        DeviceError: a precision that was asked for by name cannot be done on this device.
+        ModelError: no precision could be measured.
+        MeterError: the meter was lost.
+
+    """
+    names, skipped = chosen_precisions(settings.precisions, loaded.device)
+
+    def keep(entry: Mapping[str, Any]) -> None:
+        journal({"stage": STAGE, **entry})
+
+    keep({"header": {"settings": {**asdict(settings), "seed": source.seed}}})
+    for one in skipped:
+        keep({"skipped": one})
+    given = _given(loaded, names)
+    sizes = [_bytes_of(source, name, loaded.device) for name in names if name not in given]
+    shelf = Shelf(
+        partial(_load, source=source, device=loaded.device, evaluation=evaluation),
+        loaded.device,
+        together=fit_together(sizes, free_bytes(loaded.device)),
+        given=given,
+    )
+    bench = Bench(settings, loaded, evaluation, meter, shelf, keep, progress, source.seed)
+    base = baseline_of(names)
+    candidates = Candidates(bench)
+    found = candidates.cells(sorted(names, key=lambda name: name != base))
+    if not found:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in candidates.failures.items())
+        raise ModelError(f"no precision could be benchmarked ({reasons})")
+    Trials(bench, sorted(found, key=lambda cell: names.index(cell.precision))).run()
+    shelf.clear()
+
+
+def chosen_precisions(asked: Sequence[str], device: torch.device) -> tuple[list[str], list[dict[str, str]]]:
+    """Return the precisions to measure, and with their reasons those that ``auto`` leaves out.
+
+    Raises:
+        UsageError: a name is unknown.
+        DeviceError: one that was asked for by name cannot be done on this device.
+
+    """
+    automatic = tuple(asked) == AUTO
+    names, skipped = list[str](), list[dict[str, str]]()
+    for name in dict.fromkeys(USUAL[device.type] if automatic else asked):
+        reason = variants.unsupported(name, device)
+        if reason is None:
+            names.append(name)
+        elif automatic:
+            skipped.append({"precision": name, "reason": reason})
+        else:
+            raise DeviceError(f"{name} cannot be measured here: {reason}")
+    return names, skipped
+
+
+def with_shapes(
+    settings: BenchmarkSettings, batch_size: int, sequence_length: int, execution: Execution
+) -> BenchmarkSettings:
+    """Return the settings with the run's execution, and its batch size and length where none were named."""
+    return replace(
+        settings,
+        execution=execution,
+        batch_sizes=settings.batch_sizes or (batch_size,),
+        sequence_lengths=settings.sequence_lengths or (sequence_length,),
+    )
+
+
+def _given(loaded: LoadedModel, names: Sequence[str]) -> dict[str, Variant]:
+    """Return the run's own model as the variant of its precision, where it is that."""
+    own = variants.as_variant(loaded)
+    return {loaded.precision: own} if own is not None and loaded.precision in names else {}
+
+
+def _bytes_of(source: Source, precision: str, device: torch.device) -> int | None:
+    return variants.estimated_bytes(
+        source.reference, precision, device=str(device), trust_remote_code=source.trust_remote_code
+    )
+
+
+def _load(precision: str, *, source: Source, device: torch.device, evaluation: Evaluation | None) -> Variant:
+    return variants.load_variant(
+        source.reference,
+        precision,
+        device=str(device),
+        weights=source.weights,
+        seed=source.seed,
+        trust_remote_code=source.trust_remote_code,
+        calibration=() if evaluation is None else evaluation.batches[:CALIBRATION_BATCHES],
+    )
+
+
+def recover(entries: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Make the rows of benchmark_results.csv and benchmark.json of journalled entries, however many there are."""
+    ours = [entry for entry in entries if entry.get("stage") == STAGE]
+
+    def told(key: str) -> list[Any]:
+        return [entry[key] for entry in ours if key in entry]
+
+    header: Mapping[str, Any] = next(iter(told("header")), {})
+    predictions = {one["precision"]: one for one in told("prediction")}
+    rows = [_with_predictions(row, predictions.get(row["precision"])) for row in told("row")]
+    measured = list(dict.fromkeys(row["precision"] for row in rows))
+    baseline = baseline_of([model["precision"] for model in told("model") if model["precision"] in measured])
+    others = sorted({one for found in told("bystanders") for one in found})
+    idle_w = [value for value in told("idle_w") if value is not None]
+    document = {
+        "settings": header.get("settings", {}),
+        "baseline": baseline,
+        "models": told("model"),
+        "skipped": told("skipped"),
+        "cells": cells(_in_order(rows), baseline, others),
+        "predictions": list(predictions.values()),
+        "idle_w": sum(idle_w) / len(idle_w) if idle_w else None,
+        "notes": [*told("note"), *others],
+        "trials": rows,
+    }
+    return rows, document
+
+
+def _in_order(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows as a reader expects them, whatever order they were shuffled into."""
+    known = {name: number for number, name in enumerate(variants.VARIANTS)}
+    return sorted(
+        rows,
+        key=lambda row: (
+            row["sequence_length"],
+            row["batch_size"],
+            known.get(row["precision"], len(known)),
+            row["trial"],
+        ),
+    )
+
+
+def _with_predictions(row: Mapping[str, Any], judged: Mapping[str, Any] | None) -> dict[str, Any]:
+    if judged is None or judged["value"] is None:
+        return dict(row)
+    value = judged["value"]["value"]
+    if judged["metric"] == "perplexity":
+        return {**row, "perplexity": value}
+    return {
+        **row,
+        "accuracy": value,
+        "num_correct": judged["correct"],
+        "num_samples_accuracy": judged["examples"],
+    }

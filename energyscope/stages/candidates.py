@@ -1,0 +1,139 @@
+"""Before the trials: each precision is loaded, judged on the data, and tried at every batch size and length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from energyscope.benchmarking.bench import Bench, Cell
+from energyscope.benchmarking.judging import Judge
+from energyscope.benchmarking.loop import synchronize
+from energyscope.benchmarking.memory import MemoryWatch, release
+from energyscope.errors import DeviceError, EnergyscopeError, MeterError
+from energyscope.failures import first_line, out_of_memory
+from energyscope.loading.variants import Variant
+
+STAGE = "benchmark"
+TRIED_PASSES = 2
+
+
+class Candidates:
+    """Finds out what can be measured; what cannot is kept as skipped, or as a note, with the reason."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.failures: dict[str, str] = {}
+        evaluation = bench.evaluation
+        self._judge = (
+            None if evaluation is None else Judge(evaluation, beside=bench.shelf.together, seed=bench.seed)
+        )
+
+    def cells(self, precisions: Sequence[str]) -> list[Cell]:
+        """Try precisions, the baseline first; return what fits."""
+        found: list[Cell] = []
+        for number, precision in enumerate(precisions):
+            self.bench.progress(STAGE, f"{precision}: loading and trying", number, len(precisions))
+            found += self._of(precision)
+        self._judge = None  # it keeps logits on the device
+        release(self.bench.device)
+        return found
+
+    def _of(self, precision: str) -> list[Cell]:
+        watch = MemoryWatch(self.bench.device)
+        try:
+            variant = self.bench.shelf.take(precision)
+            given = variant.loaded is self.bench.loaded
+            cells = self._fitting(variant, watch, given=given)
+        except MeterError:
+            raise
+        except EnergyscopeError as error:
+            return self._skip(precision, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a kernel raises is why it cannot be measured
+            return self._skip(precision, f"{type(error).__name__}: {first_line(error)}")
+        if not cells:
+            return self._skip(precision, "not even a batch of one fits in memory")
+        self.bench.keep({"model": described(variant)})
+        self._judged(variant)
+        return cells
+
+    def _skip(self, precision: str, reason: str) -> list[Cell]:
+        self.failures[precision] = reason
+        self.bench.keep({"skipped": {"precision": precision, "reason": reason}})
+        self.bench.shelf.drop(precision)
+        return []
+
+    def _fitting(self, variant: Variant, watch: MemoryWatch, *, given: bool) -> list[Cell]:
+        settings = self.bench.settings
+        found: dict[tuple[int, int], Cell] = {}
+        for length in settings.sequence_lengths:
+            for batch_size in settings.batch_sizes:
+                cell = self._halved(variant, Cell(variant.precision, batch_size, length), watch)
+                if cell is not None:
+                    own = variant.size_bytes if given else 0  # it was there before the watch began
+                    memory = None if cell.memory is None else cell.memory.plus(own)
+                    found.setdefault((cell.batch_size, length), replace(cell, memory=memory))
+        return list(found.values())
+
+    def _halved(self, variant: Variant, asked: Cell, watch: MemoryWatch) -> Cell | None:
+        """Try a cell, with half the batch for as long as it does not fit; None where not even one does."""
+        cell = asked
+        while True:
+            try:
+                tried = self._tried(variant, cell, watch)
+            except Exception as error:
+                if not _no_memory(error):
+                    raise
+            else:
+                if cell is not asked:
+                    self.bench.keep({"note": f"{asked} does not fit in memory: {cell} was measured instead"})
+                return tried
+            self.bench.inputs.pop((cell.batch_size, cell.sequence_length), None)
+            release(self.bench.device)
+            if cell.batch_size == 1:
+                self.bench.keep({"note": f"{asked} does not fit in memory, nor does any smaller batch"})
+                return None
+            cell = replace(cell, batch_size=cell.batch_size // 2)
+
+    @torch.inference_mode()
+    def _tried(self, variant: Variant, cell: Cell, watch: MemoryWatch) -> Cell:
+        watch.restart()
+        calls = self.bench.calls(variant.loaded.model, cell)
+        for _ in range(TRIED_PASSES):
+            calls[0]()
+        synchronize(self.bench.device)
+        return replace(cell, memory=watch.read())
+
+    def _judged(self, variant: Variant) -> None:
+        if self._judge is None:
+            return
+        self.bench.progress(STAGE, f"{variant.precision}: predictions", 0, 1)
+        try:
+            entry = self._judge.judge(variant.precision, variant.loaded.model)
+        except EnergyscopeError as error:
+            self.bench.keep({"note": f"{variant.precision}: predictions are not judged: {error}"})
+        except Exception as error:
+            if not _no_memory(error):
+                raise
+            self.bench.keep({"note": f"{variant.precision}: predictions are not judged: no memory is left for it"})
+        else:
+            self.bench.keep({"prediction": entry})
+
+
+def described(variant: Variant) -> dict[str, Any]:
+    """Return a precision's entry of ``models`` in benchmark.json."""
+    return {
+        "precision": variant.precision,
+        "implementation": variant.implementation,
+        "num_parameters": variant.parameters,
+        "model_size_mb": variant.size_bytes / 1e6,
+        "dtype": variant.dtype,
+        "load_seconds": variant.loaded.seconds,
+        "notes": list(variant.notes),
+    }
+
+
+def _no_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError | DeviceError) or out_of_memory(error) or "can't allocate" in str(error)

@@ -1,0 +1,157 @@
+"""The trials of a benchmark: blocks, each with every cell once in random order, and idle power around them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from energyscope.benchmarking import trial
+from energyscope.benchmarking.bench import Bench, Cell
+from energyscope.benchmarking.loop import LONGEST_WARM_UP_S, Timing, WarmUp, timed, warm_up
+from energyscope.benchmarking.memory import GB
+from energyscope.books import records
+from energyscope.failures import out_of_memory
+from energyscope.loading.variants import Variant
+from energyscope.metering.group import LOOK_BACK_S, together
+from energyscope.runs.schema import BenchmarkRow
+from energyscope.stages.session import IDLE_S, LAST_TICK_S, SETTLE_S
+
+STAGE = "benchmark"
+PREHEAT_S = 3.0
+SPARE = 1.15  # a loop that should fill the meter's window is a little longer
+
+
+class Trials:
+    """Runs the blocks; every finished trial is kept at once, as a row of the table."""
+
+    def __init__(self, bench: Bench, cells: Sequence[Cell]) -> None:
+        self.bench = bench
+        self.cells = list(cells)
+        self.idle_w: float | None = None
+        self._shuffle = random.Random(bench.seed)
+        self._before: list[dict[str, Any]] = []
+
+    def run(self) -> None:
+        """Measure every cell in every block."""
+        settings = self.bench.settings
+        total = settings.trials * len(self.cells)
+        self._preheat(total)
+        done = 0
+        for number in range(1, settings.trials + 1):
+            self._idle()
+            for cell in self._order():
+                self.bench.progress(STAGE, f"{cell}, trial {number}", done, total)
+                self._trial(cell, number)
+                done += 1
+        self._idle()
+
+    def _order(self) -> list[Cell]:
+        """Return all cells shuffled; where models are loaded one at a time, each precision's together."""
+        shuffled = self._shuffle.sample(self.cells, len(self.cells))
+        if self.bench.shelf.together:
+            return shuffled
+        first = list(dict.fromkeys(cell.precision for cell in shuffled))
+        return sorted(shuffled, key=lambda cell: first.index(cell.precision))
+
+    def _preheat(self, total: int) -> None:
+        """Bring the board to its working temperature before the first block."""
+        if self.bench.meter.modelled or not self.cells:
+            return
+        self.bench.progress(STAGE, "preheating", 0, total)
+        model = self.bench.shelf.take(self.cells[0].precision).loaded.model
+        calls = self.bench.calls(model, self.cells[0])
+        timed(calls, self.bench.device, iterations=1, batch_size=1, least_s=PREHEAT_S)
+
+    def _idle(self) -> None:
+        """Measure the idle power, and look for others on the device while nothing of ours runs."""
+        meter = self.bench.meter
+        if meter.modelled:
+            return
+        time.sleep(SETTLE_S)
+        begin = time.monotonic()
+        time.sleep(IDLE_S)
+        self.idle_w = meter.idle_w(begin, time.monotonic())
+        self.bench.keep({"idle_w": self.idle_w, "bystanders": meter.bystanders(self._own_bytes())})
+
+    def _own_bytes(self) -> int | None:
+        import torch
+
+        device = self.bench.device
+        return int(torch.cuda.memory_reserved(device)) if device.type == "cuda" else None
+
+    def _trial(self, cell: Cell, number: int) -> None:
+        try:
+            variant = self.bench.shelf.take(cell.precision)
+            warmed, timing = self._loop(variant, cell)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            self.bench.keep({"note": f"{cell}, trial {number}: no memory was left, so it has no row"})
+            return
+        self.bench.keep({"row": asdict(self._row(variant, cell, number, warmed, timing))})
+
+    def _loop(self, variant: Variant, cell: Cell) -> tuple[WarmUp, Timing]:
+        settings, meter = self.bench.settings, self.bench.meter
+        calls = self.bench.calls(variant.loaded.model, cell)
+        limit = settings.trial_seconds
+        warmed = warm_up(
+            calls,
+            self.bench.device,
+            steps=settings.warmup_steps,
+            most_s=min(limit or LONGEST_WARM_UP_S, LONGEST_WARM_UP_S),
+        )
+        timing = timed(
+            calls,
+            self.bench.device,
+            iterations=settings.num_iters,
+            batch_size=cell.batch_size,
+            least_s=meter.window_s * SPARE,
+            most_s=limit,
+        )
+        return warmed, timing
+
+    def _row(self, variant: Variant, cell: Cell, number: int, warmed: WarmUp, timing: Timing) -> BenchmarkRow:
+        meter = self.bench.meter
+        begin, end = float(timing.calls.time_s[0]), float(timing.calls.time_s[-1])
+        if not meter.modelled:
+            time.sleep(max(0.0, end + LAST_TICK_S - time.monotonic()))
+        window = together(meter.windows(timing.calls))
+        ticks = [one.ticks(begin - LOOK_BACK_S, end) for one in meter.meters]
+        powers = trial.power_samples(ticks, begin, end, self.bench.settings.power_sample_interval_s)
+        metered = trial.Metered(window, powers, self.idle_w, meter.modelled)
+        tokens = cell.batch_size * cell.sequence_length
+        board = records.board(meter.states((begin + end) / 2, end))
+        spoilt = records.contamination({**board, "window": asdict(window)}, self._before)
+        self._before.append(board)
+        memory = cell.memory
+        return BenchmarkRow(
+            precision=cell.precision,
+            batch_size=cell.batch_size,
+            sequence_length=cell.sequence_length,
+            trial=number,
+            **trial.latency_figures(timing, tokens),
+            **trial.power_figures(metered),
+            **trial.energy_figures(metered, timing, tokens),
+            accuracy=None,
+            num_correct=None,
+            num_samples_accuracy=None,
+            perplexity=None,
+            allocated_gb=None if memory is None else memory.allocated / GB,
+            peak_allocated_gb=None if memory is None else memory.peak / GB,
+            reserved_gb=None if memory is None else memory.reserved / GB,
+            num_parameters=variant.parameters,
+            model_size_mb=variant.size_bytes / 1e6,
+            dtype=variant.dtype,
+            implementation=variant.implementation,
+            execution=self.bench.settings.execution,
+            device=str(self.bench.device),
+            meter=meter.name,
+            warmup_iterations=warmed.iterations,
+            stable=warmed.stable,
+            clock_mhz=board["clock_mhz"],
+            temperature_c=board["temperature_c"],
+            reasons="; ".join(spoilt),
+        )

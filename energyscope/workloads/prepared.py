@@ -1,0 +1,223 @@
+"""Prepared sets: evaluation data that was tokenized once, saved in a folder, and is read without a tokenizer.
+
+A folder holds ``examples.safetensors`` (all tokens in a row, and for each example its length, from where its
+tokens count, its label and its place in the source) and ``prepared.json``, which says of what and for which model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from energyscope.errors import DataError, UsageError
+from energyscope.failures import first_line
+from energyscope.loading import LoadedModel
+from energyscope.workloads.evaluation import Evaluation, Tokenized, examples_of
+from energyscope.workloads.identity import check_identity, identity
+from energyscope.workloads.windows import Example
+
+FORMAT = 1
+DOCUMENT = "prepared.json"
+TENSORS = "examples.safetensors"
+SIZES: dict[str, int | None] = {"small": 50, "standard": 500, "large": None}  # examples; None: all of the data
+
+
+def is_prepared(folder: Path) -> bool:
+    """Tell whether a folder is a prepared set, whole or damaged."""
+    return (folder / DOCUMENT).is_file() or (folder / TENSORS).is_file()
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a place where no prepared set can be saved, before anything is loaded.
+
+    Raises:
+        UsageError: something is there already, or the place cannot be written.
+
+    """
+    if folder.exists() or folder.is_symlink():
+        raise UsageError(f"{folder} exists: choose another --output, or remove it")
+    there = next(path for path in folder.absolute().parents if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def save_prepared(loaded: LoadedModel, evaluation: Evaluation, folder: Path, *, size: str | None = None) -> Path:
+    """Save evaluation data as a prepared set, whole or not at all, and return its folder.
+
+    ``size`` is the name of a size, for the record; `load_evaluation` with ``data=folder`` reads the set.
+
+    Raises:
+        UsageError: the folder exists or cannot be written.
+        DataError: the model has no tokenizer, which the set would be known by.
+
+    """
+    check_free(folder)
+    if loaded.tokenizer is None:
+        raise DataError(f"{loaded.name} has no tokenizer ({loaded.tokenizer_reason}), by which a set is known")
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        written = _write_tensors(examples_of(evaluation), partial / TENSORS)
+        document = {**_document(loaded, evaluation), "size": size, "sha256": written}
+        (partial / DOCUMENT).write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+        partial.rename(folder)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _unwritable(folder: Path, error: OSError) -> UsageError:
+    return UsageError(f"--output {folder} cannot be written ({error.strerror or error}): give another folder")
+
+
+def read_prepared(
+    loaded: LoadedModel, folder: Path, *, sequence_length: int | None = None, stride: int | None = None
+) -> Tokenized:
+    """Return the examples of a prepared set in the order of their source, where they fit the model.
+
+    Raises:
+        UsageError: the set was cut otherwise than asked for, or is longer than the model's positions.
+        DataError: the set is damaged, from a newer version, or was prepared for a model of another tokenizer,
+            vocabulary, task or classes.
+
+    """
+    document = _read_document(folder)
+    try:
+        found = Tokenized(
+            source=str(document["source"]),
+            task=document["task"],
+            examples=_read_examples(folder, document),
+            notes=tuple(map(str, document["notes"])),
+            sequence_length=_whole(document["sequence_length"]),
+            stride=_whole(document["stride"]),
+        )
+        _check_cut(found, folder, sequence_length, stride)
+        notes = check_identity(loaded, found, document["model"], folder)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(folder, f"{DOCUMENT}: {first_line(error)}") from error
+    read = f"read from the prepared set {folder}, tokenized for {document['model']['name']}"
+    return replace(found, notes=(*found.notes, read, *notes))
+
+
+def _check_cut(found: Tokenized, folder: Path, sequence_length: int | None, stride: int | None) -> None:
+    """Refuse to read a set at another length or stride than it was cut at: its texts are gone.
+
+    Raises:
+        UsageError: with what it was cut at.
+
+    """
+    options = {
+        "--sequence-length": (sequence_length, found.sequence_length),
+        "--stride": (stride, found.stride),
+    }
+    for option, (asked, stored) in options.items():
+        if asked is not None and stored is not None and asked != stored:
+            raise UsageError(
+                f"{folder} was prepared with {option} {stored}, not {asked}: leave it out, or prepare another set"
+            )
+
+
+def _document(loaded: LoadedModel, evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "energyscope": importlib.metadata.version("energyscope-llm"),
+        "source": evaluation.source,
+        "task": evaluation.task,
+        "digest": evaluation.digest,
+        "examples": evaluation.examples,
+        "tokens": token_count(evaluation),
+        "sequence_length": evaluation.sequence_length,
+        "stride": evaluation.stride,
+        "notes": list(evaluation.notes),
+        "model": identity(loaded),
+    }
+
+
+def token_count(evaluation: Evaluation) -> int:
+    """Return how many tokens the examples have together, context of overlapping windows included."""
+    return sum(int(batch["attention_mask"].sum()) for batch in evaluation.batches)
+
+
+def _write_tensors(examples: list[Example], path: Path) -> str:
+    """Write examples and return the SHA-256 of the file."""
+    from safetensors.torch import save
+
+    tensors = {
+        "ids": torch.tensor([token for one in examples for token in one.tokens], dtype=torch.int32),
+        "lengths": torch.tensor([len(one.tokens) for one in examples], dtype=torch.int32),
+        "counted_from": torch.tensor([one.counted_from for one in examples], dtype=torch.int32),
+    }
+    for name, values in (("labels", [one.label for one in examples]), ("index", [one.index for one in examples])):
+        known = [value for value in values if value is not None]
+        if len(known) == len(examples):
+            tensors[name] = torch.tensor(known, dtype=torch.int64)
+    path.write_bytes(save(tensors))  # its own writer keeps the file from everyone else on the machine
+    return _digest(path)
+
+
+def _read_document(folder: Path) -> dict[str, Any]:
+    try:
+        document = json.loads((folder / DOCUMENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, f"{DOCUMENT} cannot be read: {first_line(error)}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+        raise _damaged(folder, f"{DOCUMENT} states no format")
+    if document["format"] > FORMAT:
+        by = document.get("energyscope", "a newer version")
+        raise DataError(f"{folder} was prepared by energyscope {by}: update energyscope, or prepare it again")
+    return document
+
+
+def _read_examples(folder: Path, document: dict[str, Any]) -> list[Example]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = folder / TENSORS
+    try:
+        if _digest(path) != document["sha256"]:
+            raise _damaged(folder, f"{TENSORS} is not the file that was saved")
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise _damaged(folder, f"{TENSORS} cannot be read: {first_line(error)}") from error
+    rows = tensors["ids"].split(tensors["lengths"].tolist())
+    size = len(rows)
+    labels, places = (_column(tensors.get(name), size) for name in ("labels", "index"))
+    starts = tensors["counted_from"].tolist()
+    if size != document["examples"]:
+        raise _damaged(folder, f"{DOCUMENT} speaks of {document['examples']} examples, and there are {size}")
+    return [
+        Example(ids.tolist(), label, start, place)
+        for ids, label, start, place in zip(rows, labels, starts, places, strict=True)
+    ]
+
+
+def _whole(value: Any) -> int | None:
+    if value is None or (isinstance(value, int) and value > 0):
+        return value
+    raise ValueError(f"{value!r} is no number of tokens")
+
+
+def _column(values: torch.Tensor | None, size: int) -> list[int | None]:
+    return [None] * size if values is None else values.tolist()
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _damaged(folder: Path, why: str) -> DataError:
+    return DataError(f"the prepared set {folder} is damaged ({why}): prepare it again, or copy it again")

@@ -1,0 +1,121 @@
+"""Tokenize a model's evaluation data once and save them: `energyscope prepare`. No weights are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from energyscope.adapters import did_you_mean
+from energyscope.errors import UsageError
+from energyscope.loading import LoadedModel, building, find_model
+from energyscope.loading.options import LoadOptions
+from energyscope.workloads.inputs import load_evaluation
+from energyscope.workloads.prepared import SIZES, check_free, save_prepared, token_count
+
+
+@dataclass(frozen=True)
+class PreparedSet:
+    """A set that was saved: where, how large on disk (bytes), and what is in it."""
+
+    path: str
+    model: str
+    size: str
+    examples: int
+    tokens: int
+    bytes_on_disk: int
+    source: str
+    task: str
+    digest: str
+    sequence_length: int | None
+    stride: int | None
+    notes: tuple[str, ...]
+
+
+def prepare(  # noqa: PLR0913  each is an option of the command line
+    model: str,
+    output: Path,
+    *,
+    size: str = "standard",
+    data: str | None = None,
+    sequence_length: int | None = None,
+    stride: int | None = None,
+    text_column: str = "text",
+    label_column: str = "label",
+    trust_remote_code: bool = False,
+) -> PreparedSet:
+    """Tokenize evaluation data as `load_evaluation` does, and save them in the folder ``output``.
+
+    ``size`` is small (50 examples, evenly spaced over the data), standard (500) or large (all).
+
+    Raises:
+        UsageError: an unknown size, ``output`` exists or cannot be written, or as `load_evaluation`.
+        ModelError: the model's configuration cannot be read.
+        DataError: as `load_evaluation`.
+
+    """
+    if size not in SIZES:
+        raise UsageError(f"--size {size!r} is not known{did_you_mean(size, list(SIZES))}")
+    check_free(output)
+    loaded = tokenizing_model(model, trust_remote_code=trust_remote_code)
+    evaluation = load_evaluation(
+        loaded,
+        data=data,
+        max_examples=SIZES[size],
+        sequence_length=sequence_length,
+        stride=stride,
+        text_column=text_column,
+        label_column=label_column,
+    )
+    save_prepared(loaded, evaluation, output, size=size)
+    wanted = SIZES[size] or 0
+    fewer = f"{size} is {wanted} examples, and the data hold {evaluation.examples}: all of them are in the set"
+    return PreparedSet(
+        path=str(output),
+        model=loaded.name,
+        size=size,
+        examples=evaluation.examples,
+        tokens=token_count(evaluation),
+        bytes_on_disk=sum(path.stat().st_size for path in output.iterdir()),
+        source=evaluation.source,
+        task=evaluation.task,
+        digest=evaluation.digest,
+        sequence_length=evaluation.sequence_length,
+        stride=evaluation.stride,
+        notes=(*evaluation.notes, *([fewer] if evaluation.examples < wanted else [])),
+    )
+
+
+def tokenizing_model(reference: str, *, trust_remote_code: bool = False) -> LoadedModel:
+    """Return a model with its tokenizer and configuration, its modules on the meta device, for tokenizing alone.
+
+    Raises:
+        UsageError: there is no such model.
+        ModelError: its files are out of reach, or no adapter serves it.
+
+    """
+    found = find_model(reference)
+    options = LoadOptions("fp32", torch.device("cpu"), "random", trust_remote_code=trust_remote_code)
+    building.silence_libraries()
+    with building.one_line_errors(found.name, options):
+        # a short name alone would be built without files, and has its tokenizer among those of its hub id
+        folder = building.files_of(replace(found, kind="hub") if found.kind == "checkpoint" else found, options)
+        adapter = building.adapter_of(found, folder)
+        config: Any = building.configuration_of(found, folder, options)
+        tokenizer, reason = building.tokenizer_of(folder, options)
+        with torch.device("meta"):
+            model = building.auto_class(adapter).from_config(config, trust_remote_code=trust_remote_code)
+    return LoadedModel(
+        name=found.name,
+        model=model,
+        adapter=adapter,
+        tokenizer=tokenizer,
+        tokenizer_reason=reason,
+        precision="fp32",
+        device=options.device,
+        weights="bundled" if found.kind == "bundled" else "pretrained",
+        source=found.source,
+        seconds=0.0,
+    )

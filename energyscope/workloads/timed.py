@@ -1,0 +1,118 @@
+"""The inputs that are timed: batches of tokens without padding, on the device before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from energyscope.errors import UsageError
+from energyscope.loading import LoadedModel
+from energyscope.workloads.evaluation import Evaluation
+from energyscope.workloads.limits import check_batch_size, checked_length, position_limit, text_config
+
+PROFILE_LENGTH = 128
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The input that is profiled: ``batch_size`` x ``sequence_length`` tokens, none of them padding.
+
+    ``tokens`` says whether they are text or random ids.
+    """
+
+    inputs: Mapping[str, torch.Tensor]
+    tokens: Literal["data", "synthetic"]
+    batch_size: int
+    sequence_length: int
+
+
+def profile_inputs(
+    loaded: LoadedModel,
+    *,
+    batch_size: int = 1,
+    sequence_length: int | None = None,
+    evaluation: Evaluation | None = None,
+    seed: int = 0,
+) -> Workload:
+    """Return exactly ``batch_size`` x ``sequence_length`` tokens on the model's device.
+
+    They are the tokens of the evaluation data in a row (from the start again where there are too few), else
+    random ids from ``seed``, special ids left out. The default length is 128, or the model's maximum.
+
+    Raises:
+        UsageError: the length is beyond the model's positions, or a size is not positive.
+
+    """
+    return benchmark_inputs(
+        loaded,
+        batch_size=batch_size,
+        sequence_length=sequence_length,
+        evaluation=evaluation,
+        seed=seed,
+        count=1,
+    )[0]
+
+
+def benchmark_inputs(
+    loaded: LoadedModel,
+    *,
+    batch_size: int,
+    sequence_length: int | None = None,
+    evaluation: Evaluation | None = None,
+    seed: int = 0,
+    count: int = 8,
+) -> tuple[Workload, ...]:
+    """Return up to ``count`` batches of exactly ``batch_size`` x ``sequence_length`` tokens on the model's device.
+
+    They follow each other in the evaluation data's tokens, each token once: where these are enough for fewer
+    batches, there are fewer, and one that starts again where they are too few even for that. Without data, the ids
+    are random. The first is that of `profile_inputs`.
+
+    Raises:
+        UsageError: the length is beyond the model's positions, or a size is not positive.
+
+    """
+    default = min(PROFILE_LENGTH, position_limit(loaded))
+    length = checked_length(loaded, default if sequence_length is None else sequence_length)
+    check_batch_size(batch_size)
+    if count < 1:
+        raise UsageError(f"{count} batches are too few: use 1 or more")
+    size = batch_size * length
+    rows = _synthetic_ids(loaded, count, size, seed) if evaluation is None else _data_ids(evaluation, count, size)
+    tokens: Literal["data", "synthetic"] = "synthetic" if evaluation is None else "data"
+    return tuple(_workload(ids.reshape(batch_size, length).to(loaded.device), tokens) for ids in rows)
+
+
+def _workload(ids: torch.Tensor, tokens: Literal["data", "synthetic"]) -> Workload:
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    return Workload(inputs, tokens, batch_size=ids.shape[0], sequence_length=ids.shape[1])
+
+
+def _data_ids(evaluation: Evaluation, count: int, size: int) -> list[torch.Tensor]:
+    """Return the data's tokens in a row, those of overlapping windows once, cut into ids of a batch each."""
+    masks = evaluation.counted or [batch["attention_mask"].bool() for batch in evaluation.batches]
+    stream = torch.cat([batch["input_ids"][mask] for batch, mask in zip(evaluation.batches, masks, strict=True)])
+    whole = min(count, len(stream) // size)
+    if not whole:
+        return [stream.repeat(-(-size // len(stream)))[:size]]
+    return list(stream[: whole * size].reshape(whole, size))
+
+
+def _synthetic_ids(loaded: LoadedModel, count: int, size: int, seed: int) -> list[torch.Tensor]:
+    """Return random ids of each batch, drawn on the host so that they are the same on every device."""
+    vocabulary = torch.arange(text_config(loaded).vocab_size)
+    allowed = vocabulary[~torch.isin(vocabulary, torch.tensor(sorted(_special_ids(loaded)), dtype=torch.long))]
+    generator = torch.Generator().manual_seed(seed)
+    return [allowed[torch.randint(len(allowed), (size,), generator=generator)] for _ in range(count)]
+
+
+def _special_ids(loaded: LoadedModel) -> set[int]:
+    special = set(loaded.tokenizer.all_special_ids) if loaded.tokenizer is not None else set()
+    config = text_config(loaded)
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+        value = getattr(config, name, None)
+        special.update(value if isinstance(value, list) else [value] if isinstance(value, int) else [])
+    return special

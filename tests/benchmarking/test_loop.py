@@ -1,0 +1,106 @@
+"""Warm-up and timed loops, on the CPU."""
+
+import gc
+import time
+
+import pytest
+import torch
+
+from energyscope.benchmarking.loop import is_stable, timed, warm_up
+
+CPU = torch.device("cpu")
+
+
+def counting(seconds=0.0):
+    """A call that counts how often it ran, and takes some seconds."""
+
+    def call():
+        call.times += 1
+        time.sleep(seconds)
+
+    call.times = 0
+    return call
+
+
+def test_every_pass_is_timed_and_counted():
+    """GIVEN 7 passes of 2 ms THEN 7 latencies, each no shorter, and 7 calls at the end of the loop."""
+    call = counting(0.002)
+    timing = timed([call], CPU, iterations=7, batch_size=3)
+    assert call.times == 7
+    assert timing.latencies_s.shape == (7,)
+    assert timing.latencies_s.min() >= 0.002
+    assert timing.calls.count[-1] == 7
+    assert timing.calls.seconds == pytest.approx(timing.latencies_s.sum())
+    assert timing.throughput == pytest.approx(3 * 7 / timing.calls.seconds)
+
+
+def test_inputs_take_turns():
+    """GIVEN two inputs THEN five passes feed them in turn."""
+    first, second = counting(), counting()
+    timed([first, second], CPU, iterations=5, batch_size=1)
+    assert (first.times, second.times) == (3, 2)
+
+
+def test_a_loop_fills_the_meters_window_whatever_was_asked():
+    """GIVEN fewer passes than the meter's window holds THEN the loop goes on until it is filled."""
+    timing = timed([counting(0.002)], CPU, iterations=2, batch_size=1, least_s=0.05)
+    assert timing.calls.seconds >= 0.05
+    assert len(timing.latencies_s) > 2
+
+
+def test_a_time_limit_ends_a_loop_but_not_before_the_window_is_filled():
+    """GIVEN a limit THEN fewer passes; GIVEN a window beyond the limit THEN the window decides."""
+    short = timed([counting(0.002)], CPU, iterations=10_000, batch_size=1, most_s=0.04)
+    assert 1 <= len(short.latencies_s) <= 20
+    longer = timed([counting(0.002)], CPU, iterations=10_000, batch_size=1, least_s=0.06, most_s=0.02)
+    assert longer.calls.seconds >= 0.06
+
+
+def test_at_least_one_pass_is_timed():
+    """GIVEN a pass that is longer than the limit THEN it is timed all the same."""
+    assert len(timed([counting(0.01)], CPU, iterations=5, batch_size=1, most_s=1e-6).latencies_s) == 1
+
+
+def test_no_collection_happens_inside_of_a_loop_and_the_setting_comes_back():
+    """Python's collector is off while passes are timed."""
+    seen = []
+    timed([lambda: seen.append(gc.isenabled())], CPU, iterations=3, batch_size=1)
+    assert seen == [False] * 3
+    assert gc.isenabled()
+
+
+def test_a_warm_up_has_at_least_its_steps_and_ends_stable():
+    """GIVEN passes of equal length THEN the warm-up ends soon after its steps, and says that it is stable."""
+    call = counting(0.001)
+    found = warm_up([call], CPU, steps=20)
+    assert found.iterations == call.times >= 20
+    assert found.stable is True or found.iterations > 20  # a busy host may need more
+
+
+def test_a_warm_up_goes_on_while_the_latency_changes():
+    """GIVEN passes that become faster and faster THEN the time limit ends the warm-up, which is not stable."""
+    state = {"seconds": 0.02}
+
+    def faster():
+        time.sleep(state["seconds"])
+        state["seconds"] *= 0.985
+
+    found = warm_up([faster], CPU, steps=5, most_s=0.4)
+    assert found.iterations > 5
+    assert found.stable is False
+
+
+def test_no_warm_up_is_none():
+    """GIVEN zero steps THEN nothing runs, and nothing is said of stability."""
+    call = counting()
+    found = warm_up([call], CPU, steps=0)
+    assert (found.iterations, found.stable, call.times) == (0, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("medians", "stable"),
+    [([1.0, 1.0], False), ([2.0, 1.0, 1.01, 1.0], True), ([1.0, 1.03, 1.0], False)],
+)
+def test_stable_means_three_alike_in_a_row(medians, stable):
+    """Two chunks are too few, and 3 % is too much; what came before does not matter."""
+    assert is_stable(medians) is stable

@@ -1,0 +1,66 @@
+"""Models that are kept beside each other, or loaded one at a time."""
+
+import torch
+
+from energyscope.benchmarking.shelf import Shelf, fit_together
+
+CPU = torch.device("cpu")
+
+
+def counting(loads):
+    """A loader that remembers what it loaded."""
+
+    def load(precision):
+        loads.append(precision)
+        return f"model in {precision} number {len(loads)}"
+
+    return load
+
+
+def take(shelf, *precisions):
+    return [shelf.take(precision) for precision in precisions]
+
+
+def test_models_that_fit_are_loaded_once():
+    """GIVEN room THEN a second visit gives the same model."""
+    loads = []
+    shelf = Shelf(counting(loads), CPU, together=True)
+    first = take(shelf, "fp32", "fp16")
+    assert take(shelf, "fp32", "fp16") == first
+    assert loads == ["fp32", "fp16"]
+
+
+def test_models_that_do_not_fit_are_loaded_anew_each_time():
+    """GIVEN no room THEN only the last one is held."""
+    loads = []
+    shelf = Shelf(counting(loads), CPU, together=False)
+    take(shelf, "fp32", "fp32", "fp16", "fp32")
+    assert loads == ["fp32", "fp16", "fp32"]
+
+
+def test_what_was_given_is_never_loaded():
+    """The run's own model stays, and is not loaded a second time."""
+    loads = []
+    shelf = Shelf(counting(loads), CPU, together=False, given={"fp32": "the run's own"})
+    assert take(shelf, "fp32", "fp16", "fp32") == ["the run's own", "model in fp16 number 1", "the run's own"]
+    shelf.clear()
+    assert shelf.take("fp32") == "the run's own"
+
+
+def test_a_dropped_model_is_loaded_again():
+    """What could not be used does not stay on the device."""
+    loads = []
+    shelf = Shelf(counting(loads), CPU, together=True)
+    shelf.take("fp32")
+    shelf.drop("fp32")
+    shelf.take("fp32")
+    assert loads == ["fp32", "fp32"]
+
+
+def test_fitting_leaves_room_for_activations_and_the_unknown_does_not_fit():
+    """60 % of what is free; a size or a memory that is not known is taken as too much."""
+    assert fit_together([30, 30], 100)
+    assert not fit_together([30, 31], 100)
+    assert not fit_together([30, None], 100)
+    assert not fit_together([1], None)
+    assert fit_together([], 100)

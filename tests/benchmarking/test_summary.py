@@ -1,0 +1,116 @@
+"""From rows of trials to cells: averages, ratios paired by trial, grades."""
+
+import math
+
+import numpy as np
+import pytest
+
+from energyscope.benchmarking.summary import baseline_of, cells, limited, ratio_by_trial
+
+COLUMNS = ("mean_latency", "median_latency", "p95_latency", "p99_latency", "throughput", "tokens_per_s",
+           "mean_power_w", "energy_per_inference_mj", "dynamic_energy_per_inference_mj", "inferences_per_joule",
+           "tokens_per_joule", "energy_delay_product_js")  # fmt: skip
+
+
+def row(precision, trial, latency, energy, **more):
+    """A row with what cells are made of."""
+    return {
+        **dict.fromkeys(COLUMNS), "precision": precision, "batch_size": 1, "sequence_length": 128, "trial": trial,
+        "mean_latency": latency, "energy_per_inference_mj": energy, "energy_ci_low_mj": None,
+        "energy_ci_high_mj": None, "peak_allocated_gb": None, "stable": True, "reasons": "", **more,
+    }  # fmt: skip
+
+
+def drifting(ratio, blocks=5):
+    """Two precisions of a fixed ratio on a board that drifts by 10 % from block to block."""
+    drift = 1.1 ** np.arange(blocks)
+    base = [row("fp32", n + 1, 0.02 * d, 100 * d) for n, d in enumerate(drift)]
+    return base, [row("fp16", n + 1, 0.02 * d / ratio, 100 * d / ratio) for n, d in enumerate(drift)]
+
+
+def test_a_ratio_is_paired_by_trial():
+    """GIVEN a drift that both share THEN the speed-up is exact, and the latencies' own intervals are wide."""
+    base, other = drifting(4.0)
+    found = {cell["precision"]: cell for cell in cells(base + other, "fp32")}
+    assert found["fp16"]["speedup"] == pytest.approx({"value": 4.0, "low": 4.0, "high": 4.0})
+    assert found["fp16"]["energy_ratio"]["value"] == pytest.approx(0.25)
+    latency = found["fp16"]["latency_s"]
+    assert latency["high"] - latency["low"] > 0.1 * latency["value"]
+
+
+def test_the_baseline_is_one_without_limits():
+    """The baseline compared with itself is 1, and there is nothing to be uncertain of."""
+    base, other = drifting(2.0)
+    assert cells(base + other, "fp32")[0]["speedup"] == {"value": 1.0, "low": None, "high": None}
+
+
+def test_another_batch_size_has_no_baseline():
+    """GIVEN a batch size at which the baseline was not measured THEN there is no ratio."""
+    base, other = drifting(2.0)
+    moved = [{**one, "batch_size": 8} for one in other]
+    found = cells(base + moved, "fp32")[1]
+    assert found["speedup"] is None
+    assert found["energy_ratio"] is None
+
+
+def test_trials_that_the_baseline_lacks_do_not_count():
+    """GIVEN a baseline that lost a trial THEN only the common ones are compared."""
+    base, other = drifting(3.0)
+    found = ratio_by_trial(base[1:], other, "mean_latency")
+    assert found["value"] == pytest.approx(3.0)
+    assert ratio_by_trial(base[:0], other, "mean_latency") is None
+
+
+@pytest.mark.parametrize(("spread", "quality"), [(0.001, "A"), (0.01, "B"), (0.03, "C"), (0.2, "invalid")])
+def test_cells_are_graded_by_their_energy(spread, quality):
+    """A needs 1 %, B 3 %, C 10 %: half-widths of five trials that spread by so much."""
+    signs = np.array([-1.0, 1.0, 0.0, 1.0, -1.0])
+    rows = [row("fp32", n, 0.01, 100 * (1 + spread * s)) for n, s in enumerate(signs)]
+    assert cells(rows, "fp32")[0]["quality"] == quality
+
+
+def test_unknown_energy_stays_unknown():
+    """GIVEN no trial with an energy THEN the cell has none, is invalid, and says why."""
+    found = cells([row("fp32", n, 0.01, None, reasons="only 1 usable ticks") for n in range(3)], "fp32")[0]
+    assert found["energy_mj"] is None
+    assert found["quality"] == "invalid"
+    assert "usable ticks" in found["reasons"]
+
+
+def test_an_unstable_warm_up_and_a_neighbour_are_said():
+    """What disturbed a cell stands in its reasons; another program on the GPU costs the grade."""
+    rows = [row("fp32", n, 0.01, 100.0, stable=n > 0) for n in range(5)]
+    found = cells(rows, "fp32", ["another process uses the GPU"])[0]
+    assert found["quality"] == "C"
+    assert "another process" in found["reasons"]
+    assert "not stable after the warm-up of 1 of 5 trials" in found["reasons"]
+
+
+def test_ticks_keep_intervals_honest():
+    """GIVEN trials that agree by luck THEN the interval is no narrower than their ticks allow."""
+    loose = [row("fp32", n, 0.01, 100.0, energy_ci_low_mj=98.0, energy_ci_high_mj=102.0) for n in range(5)]
+    energy = cells(loose, "fp32")[0]["energy_mj"]
+    assert energy["high"] - energy["low"] > 1.0
+
+
+def test_one_trial_has_no_interval():
+    """A single trial has a value and no limits."""
+    assert limited([3.0]) == {"value": 3.0, "low": None, "high": None}
+    assert limited([None]) is None
+
+
+def test_the_baseline_is_the_widest_that_was_measured():
+    """FP32 before BF16 before FP16, and whatever there is where none of them was."""
+    assert baseline_of(["int8", "fp16", "fp32"]) == "fp32"
+    assert baseline_of(["int8", "fp16", "bf16"]) == "bf16"
+    assert baseline_of(["nf4", "int8"]) == "nf4"
+    assert baseline_of([]) is None
+
+
+def test_the_interval_of_a_ratio_is_of_logarithms():
+    """GIVEN ratios 2 and 8 THEN their geometric mean is 4."""
+    base = [row("fp32", 0, 2.0, 1.0), row("fp32", 1, 8.0, 1.0)]
+    other = [row("fp16", 0, 1.0, 1.0), row("fp16", 1, 1.0, 1.0)]
+    found = ratio_by_trial(base, other, "mean_latency")
+    assert found["value"] == pytest.approx(4.0)
+    assert math.sqrt(found["low"] * found["high"]) == pytest.approx(4.0)

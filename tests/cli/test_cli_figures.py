@@ -1,0 +1,105 @@
+"""`energyscope figures`: files, reasons, and one line for every bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from run_builder import Shape, build_run
+from typer.testing import CliRunner
+
+from energyscope.cli import figures
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    return build_run(tmp_path / "runs" / "first", Shape(layers=2, impact=False, benchmark=True)).path
+
+
+def call(*arguments):
+    app = typer.Typer()
+    app.command(figures.NAME)(figures.command)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_paths_on_one_stream_and_reasons_on_the_other(run):
+    """Each file's path is a line of output; each figure left out is one line of the other stream."""
+    done = call(run, "--format", "svg,PNG", "--dpi", "72")
+    assert done.exit_code == 0, done.output
+    paths = [Path(line) for line in done.stdout.splitlines()]
+    assert [path.name for path in paths[:2]] == ["benchmark_overview.svg", "benchmark_overview.png"]
+    assert all(path.is_file() and path.parent == run / "figures" for path in paths)
+    left_out = [line for line in done.stderr.splitlines() if "left out: " in line]
+    assert len(left_out) == 3
+
+
+def test_json_says_the_same(run, tmp_path):
+    """With --json, a list of figures with their paths and reasons, of two runs with their comparison."""
+    other = build_run(tmp_path / "runs" / "second", Shape(layers=3, impact=False))
+    done = call(
+        "first", other.path.name, "--root", run.parent, "--dpi", "72", "--output", tmp_path / "o", "--json"
+    )
+    assert done.exit_code == 0, done.output
+    found = {entry["figure"]: entry for entry in json.loads(done.stdout)}
+    assert found["comparative_analysis"]["path"] == str(tmp_path / "o" / "comparative_analysis.png")
+    assert "without" in found["comparative_analysis"]["reason"]
+    scatter = found["energy_vs_impact_scatter"]
+    assert (scatter["path"], scatter["format"]) == (None, None)
+    assert scatter["reason"]
+
+
+def test_nothing_to_draw(tmp_path):
+    """GIVEN a run whose stages left nothing, THEN the exit code is 1 and every figure has its reason."""
+    path = build_run(tmp_path / "bare", Shape(profile=False, impact=False)).path
+    done = call(path)
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert sum("left out" in line for line in done.stderr.splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (["--format", "gif"], 2, "png, svg, pdf"),
+        (["--format", ","], 2, "png, svg, pdf"),
+        (["--dpi", "9"], 2, "72 to 1200"),
+        (["--theme", "pink"], 2, "paper, light, dark"),
+    ],
+)
+def test_bad_options(run, arguments, code, word):
+    """A bad option is one line that names the choices, and nothing is written."""
+    done = call(run, *arguments)
+    assert done.exit_code == code
+    assert done.stderr.count("\n") == 1
+    assert word in done.stderr
+    assert not (run / "figures").exists()
+
+
+def test_a_place_that_cannot_be_written(run, tmp_path):
+    """GIVEN a file where the directory should be, THEN one line says to choose another."""
+    (tmp_path / "taken").write_text("x")
+    done = call(run, "--output", tmp_path / "taken")
+    assert done.exit_code == 2
+    assert "--output" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_run(tmp_path):
+    """An unknown run is refused as everywhere else."""
+    done = call("nothing-like-it", "--root", tmp_path)
+    assert done.exit_code == 1
+    assert "energyscope runs" in done.stderr
+
+
+def test_the_module_is_light():
+    """Importing the command imports no drawing or measuring library."""
+    heavy = "{'torch', 'transformers', 'altair', 'pandas', 'numpy', 'vl_convert'} & set(sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import energyscope.cli.figures, sys; print({heavy} or '')"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == ""

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmark_builder import NO_ENERGY, PRECISIONS, Bench
+from rich.console import Console
+from run_builder import Shape, build_run
+
+from energyscope.reporting.data.benchmark import BenchmarkData, benchmark_data, precision_title
+from energyscope.reporting.data.benchmark_tables import benchmark_page, cells_table
+from energyscope.reporting.data.benchmark_words import said
+from energyscope.reporting.terminal_benchmark import benchmark_summary, benchmark_table
+from energyscope.runs.store import Run
+
+
+def _run(path: Path, bench: Bench | None = None, **shape: object) -> Run:
+    return build_run(path / "run", Shape(layers=1, impact=False, benchmark=bench or Bench(), **shape))  # type: ignore[arg-type]
+
+
+def _data(path: Path, bench: Bench | None = None, **shape: object) -> BenchmarkData:
+    found = benchmark_data(_run(path, bench, **shape))
+    assert found is not None
+    return found
+
+
+def test_a_run_without_a_benchmark_has_no_data(tmp_path: Path) -> None:
+    """GIVEN a run that measured no precision, THEN there is nothing to show."""
+    assert benchmark_data(build_run(tmp_path / "run", Shape(layers=1, impact=False))) is None
+
+
+def test_cells_stand_by_shape_and_then_in_the_order_of_the_precisions(tmp_path: Path) -> None:
+    """GIVEN precisions in no usual order and two sweeps, THEN the smallest shape is first, theirs is kept."""
+    data = _data(tmp_path, Bench(precisions=("int8", "fp32", "fp16"), batch_sizes=(8, 1), lengths=(128, 64)))
+    assert data.shapes == [(1, 64), (1, 128), (8, 64), (8, 128)]
+    assert data.order == ["int8", "fp32", "fp16"]
+    assert [cell.precision for cell in data.first] == ["int8", "fp32", "fp16"]
+
+
+def test_static_and_dynamic_energy_add_up(tmp_path: Path) -> None:
+    """The static part is what the dynamic one leaves; modelled, neither is known."""
+    cell = _data(tmp_path).first[0]
+    assert cell.energy_mj is not None
+    assert cell.dynamic_energy_mj is not None
+    assert cell.static_energy_mj == pytest.approx(cell.energy_mj.value - cell.dynamic_energy_mj.value)
+    modelled = _data(tmp_path / "modelled", modelled=True).first[0]
+    assert modelled.energy_mj is not None
+    assert modelled.static_energy_mj is None
+
+
+def test_the_sentences_say_how_fast_how_dear_and_how_good(tmp_path: Path) -> None:
+    """GIVEN a faster FP16 and a slower INT8, THEN both are said as plainly, with intervals."""
+    base, fp16, _, int8, choice = said(_data(tmp_path, Bench(metric="accuracy")))
+    assert base.startswith("At batch 1, 128 tokens, FP32 takes 2.94 ms [")
+    assert "accuracy 90.6 % [88.7, 92.5] over 872 examples" in base
+    assert fp16.startswith("FP16 is 3.11 [3.081, 3.131] times as fast as FP32 and takes 0.279 [")
+    assert fp16.endswith("accuracy changes by +0.00 [-0.30, 0.30] percentage points: no difference shown.")
+    assert int8.startswith("INT8 is slower than FP32, at 0.619 [")
+    assert choice == "Of the precisions without a shown loss of accuracy, FP16 takes the least energy."
+
+
+def test_more_energy_than_the_baseline_is_said_as_more(tmp_path: Path) -> None:
+    """GIVEN an INT8 that is slower at the same watts, THEN it takes times as much, and joules are MODELLED."""
+    sentences = said(_data(tmp_path, modelled=True))
+    assert "(MODELLED) per inference" in sentences[0]
+    assert "times as much MODELLED energy" in sentences[3]
+    assert sentences[4] == "Of the precisions without a shown rise of perplexity, FP16 is the fastest."
+
+
+def test_equal_speed_is_no_speed_up(tmp_path: Path) -> None:
+    """GIVEN a ratio whose interval has 1 in it, THEN no difference is claimed, of speed or of energy."""
+    data = _run(tmp_path)
+    assert data.benchmark is not None
+    data.benchmark["cells"][1] |= {
+        "speedup": {"value": 1.01, "low": 0.98, "high": 1.04},
+        "energy_ratio": {"value": 0.99, "low": 0.97, "high": 1.02},
+    }
+    found = benchmark_data(data)
+    assert found is not None
+    assert (
+        "FP16 is not shown to be faster or slower than FP32 (1.01 [0.980, 1.040] times as fast)" in said(found)[1]
+    )
+    assert "its energy is not shown to differ (0.990 [0.970, 1.020] of the baseline's)" in said(found)[1]
+
+
+def test_one_trial_has_no_interval_and_says_so(tmp_path: Path) -> None:
+    """GIVEN a single trial, THEN the sentence claims a ratio without limits."""
+    assert "times as fast as FP32 (interval unknown)" in said(_data(tmp_path, Bench(trials=1)))[1]
+
+
+def test_without_a_baseline_each_stands_alone(tmp_path: Path) -> None:
+    """GIVEN no baseline, THEN every precision has its own sentence and nothing is compared."""
+    sentences = said(_data(tmp_path, Bench(precisions=("fp16", "int8"), baseline=None)))
+    assert [sentence.startswith("At batch") for sentence in sentences] == [True, False]
+    assert not any("as fast" in sentence or "Of the" in sentence for sentence in sentences)
+
+
+def test_a_missing_energy_has_its_reason_and_is_not_chosen(tmp_path: Path) -> None:
+    """GIVEN the best precision without energy, THEN the reason is said, and another takes the least energy."""
+    data = _data(tmp_path, Bench(no_energy=("fp16",)))
+    sentences = said(data)
+    assert f"its energy was not measured ({NO_ENERGY})" in sentences[1]
+    assert "FP16" not in sentences[-1]
+    assert benchmark_page(data).reasons == [f"FP16 is invalid: {NO_ENERGY}."]
+
+
+def test_precisions_whose_intervals_overlap_are_chosen_together(tmp_path: Path) -> None:
+    """GIVEN two that differ by less than their intervals, THEN neither is called the one with least energy."""
+    data = _data(tmp_path, Bench(precisions=("fp32", "fp16", "bf16"), metric="accuracy", spread=0.05))
+    assert said(data)[-1].endswith("FP16 and BF16 take the least energy; their intervals overlap.")
+
+
+def test_nothing_is_chosen_among_equals(tmp_path: Path) -> None:
+    """GIVEN that all intervals overlap, THEN none is called the best."""
+    data = _data(tmp_path, Bench(precisions=("fp16", "bf16"), baseline="fp16", metric="accuracy", spread=0.05))
+    assert said(data)[-1].endswith(
+        "without a shown loss of accuracy, none is shown to be more frugal than all others."
+    )
+
+
+def test_reasons_name_their_place(tmp_path: Path) -> None:
+    """GIVEN several batch sizes, THEN a reason of one stands with it, and one of all with their number."""
+    run = _run(tmp_path, Bench(batch_sizes=(1, 8), no_energy=("fp16",)))
+    assert run.benchmark is not None
+    run.benchmark["cells"][-1] |= {"quality": "C", "reasons": "throttled"}
+    data = benchmark_data(run)
+    assert data is not None
+    assert benchmark_page(data).reasons == [
+        f"FP16 is invalid at 2 of 2 shapes: {NO_ENERGY}.",
+        "INT8 is C at batch 8, 128 tokens: throttled.",
+    ]
+
+
+def test_nothing_is_chosen_where_all_lose(tmp_path: Path) -> None:
+    """GIVEN that all but the baseline are shown to lose accuracy, THEN that is said, and nobody is praised."""
+    data = _data(tmp_path, Bench(precisions=("fp32", "nf4", "fp4"), metric="accuracy"))
+    assert said(data)[-1] == "Every other precision shows a loss of accuracy."
+
+
+def test_what_depends_on_the_shape_is_said(tmp_path: Path) -> None:
+    """GIVEN an INT8 that is slower on little work and faster on much, THEN a sentence names both shapes."""
+    data = _data(tmp_path, Bench(batch_sizes=(1, 32)))
+    assert said(data)[-1].startswith("For INT8 it depends: 0.619 times as fast at batch 1, 128 tokens, 1.1")
+    page = benchmark_page(data)
+    assert page.speeds is not None
+    assert [row[0] for row in page.speeds.rows] == ["batch 1, 128 tokens", "batch 32, 128 tokens"]
+    assert len(page.tables) == 2
+
+
+def test_random_weights_say_why_there_is_no_accuracy(tmp_path: Path) -> None:
+    """GIVEN random weights, THEN the page says so with the reason, and no row is about predictions."""
+    data = _data(tmp_path, Bench(metric=None))
+    assert benchmark_page(data).unpredicted == (
+        "RANDOM WEIGHTS: no accuracy or perplexity: the weights are random, so predictions mean nothing."
+    )
+    names = [row[0] for row in cells_table(data, data.shapes[0]).rows]
+    assert not any("baseline (nats)" in name or "ccuracy" in name for name in names)
+
+
+@pytest.mark.parametrize("modelled", [True, False])
+def test_the_table_has_every_metric_of_every_precision(tmp_path: Path, modelled: bool) -> None:
+    """A row for each metric, a column for each precision, with intervals; modelled joules are called so."""
+    bench = Bench(metric="accuracy", precisions=tuple(PRECISIONS), no_energy=("nf4",))
+    data = _data(tmp_path, bench, modelled=modelled)
+    table = cells_table(data, data.shapes[0])
+    assert table.columns[1:] == [precision_title(name) for name in PRECISIONS]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    rows = {row[0]: row[1:] for row in table.rows}
+    energy = rows["Modelled energy per inference" if modelled else "Energy per inference"]
+    assert energy[0].endswith("]")
+    assert energy[list(PRECISIONS).index("nf4")] == "\u2013"
+    assert rows["Speed-up"][0] == "1.00"
+    joules = [name for name in rows if "joule" in name or ("nergy" in name and "Spread" not in name)]
+    assert all("odelled" in name for name in joules) == modelled
+    assert rows["Examples"][0] == "872 (790 correct)"
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_terminal_table_fits(tmp_path: Path, width: int) -> None:
+    """GIVEN 80 columns, all precisions and a modelled meter, THEN no cell is cut and no number is missing."""
+    bench = Bench(metric="accuracy", precisions=tuple(PRECISIONS), no_energy=("nf4",), batch_sizes=(1, 8, 32))
+    run = _run(tmp_path, bench, modelled=True)
+    console = Console(width=width, record=True)
+    console.print(benchmark_table(run))
+    written = console.export_text()
+    assert "\u2026" not in written
+    assert max(map(len, written.splitlines())) <= width
+    assert "MODELLED energy" in written
+    assert "LLM.int8()" in written
+    assert "1 more batch sizes and lengths in the report" in written
+
+
+def test_the_terminal_says_what_was_skipped_or_never_ran(tmp_path: Path) -> None:
+    """A skipped precision stands with its reason; a run without the stage has a sentence instead of a table."""
+    console = Console(width=100, record=True)
+    console.print(benchmark_summary(_run(tmp_path)))
+    console.print(benchmark_summary(build_run(tmp_path / "none", Shape(layers=1, impact=False))))
+    written = console.export_text()
+    assert "Not measured: NF4 (bitsandbytes is not installed)." in written
+    assert "The benchmark stage did not run." in written
