@@ -18,36 +18,18 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 import torch
 
+from energyscope.benchmarking import loop
+from energyscope.benchmarking.loop import Timing, WarmUp
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, open_meter
 from energyscope.metering.estimate import estimate_window
-from energyscope.metering.ticks import Array, Calls, Ticks
+from energyscope.metering.ticks import Ticks
 from energyscope.replay.capture import forward_inputs
-from energyscope.replay.replayer import Replayer
 from energyscope.stages.facts import gpu_uuid
 from energyscope.workloads import Workload
-
-
-@dataclass(frozen=True)
-class Timing:
-    """A timed loop of forward passes; ``latencies_s`` has shape (iterations,), each synchronised."""
-
-    latencies_s: Array
-    calls: Calls
-    batch_size: int
-
-    @property
-    def mean_latency_s(self) -> float:
-        return float(self.latencies_s.mean())
-
-    @property
-    def throughput(self) -> float:
-        """Sequences a second."""
-        return self.batch_size * len(self.latencies_s) / self.calls.seconds
 
 
 @dataclass(frozen=True)
@@ -61,13 +43,9 @@ class Energy:
     reason: str | None
 
 
-def warm_up(loaded: LoadedModel, workload: Workload, steps: int = 10) -> None:
-    """Run some forward passes and wait for the device: kernels are loaded and clocks settle."""
-    call = _forward(loaded, workload)
-    with torch.inference_mode():
-        for _ in range(steps):
-            call()
-    Replayer(loaded.device).synchronize()
+def warm_up(loaded: LoadedModel, workload: Workload, steps: int = 10) -> WarmUp:
+    """Run some forward passes, and more until their latency is stable; return how many, and whether it is."""
+    return loop.warm_up([_forward(loaded, workload)], loaded.device, steps=steps)
 
 
 def run_inference(loaded: LoadedModel, workload: Workload, iterations: int = 100) -> Timing:
@@ -79,16 +57,8 @@ def run_inference(loaded: LoadedModel, workload: Workload, iterations: int = 100
     """
     if iterations < 1:
         raise UsageError(f"iterations must be 1 or more, not {iterations}")
-    call, replayer = _forward(loaded, workload), Replayer(loaded.device)
-    replayer.synchronize()
-    times = [time.monotonic()]
-    with torch.inference_mode():
-        for _ in range(iterations):
-            call()
-            replayer.synchronize()
-            times.append(time.monotonic())
-    marks = np.array(times)
-    return Timing(np.diff(marks), Calls(marks, np.arange(len(marks), dtype=float)), workload.batch_size)
+    call = _forward(loaded, workload)
+    return loop.timed([call], loaded.device, iterations=iterations, batch_size=workload.batch_size)
 
 
 def _forward(loaded: LoadedModel, workload: Workload) -> Any:

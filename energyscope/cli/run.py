@@ -120,7 +120,9 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         int | None,
         Option(help="Tokens of a sequence [default: 128, or the model's maximum]."),
     ] = None,
-    data: Annotated[str | None, Option(help="JSONL, CSV or text file to judge predictions on.")] = None,
+    data: Annotated[
+        str | None, Option(help="File or folder to judge predictions on, or a set of `energyscope prepare`.")
+    ] = None,
     text_column: Annotated[str, Option(help="Its column of texts.")] = "text",
     label_column: Annotated[str, Option(help="Its column of labels.")] = "label",
     max_examples: Annotated[int | None, Option(help="Examples to judge on [default: all].")] = None,

@@ -38,14 +38,14 @@ def run(request, tmp_path_factory):
 
 
 def test_energy_spreads_by_about_one_percent_over_trials_where_the_gpu_sets_the_pace(run):
-    """Shuffled trials agree within 1.5 % (coefficient of variation); FP16 in eager execution waits for the host."""
+    """Shuffled trials agree within 1.5 % (deviation over mean); FP16 in eager execution waits for the host."""
     spreads = {cell["precision"]: cell["energy_spread"] for cell in run.benchmark["cells"]}
     bound = {"eager": ["fp32"], "cuda-graph": ["fp32", "fp16"]}[run.document["settings"]["execution"]]
     assert max(spreads[name] for name in bound) <= 0.015, spreads
 
 
 def test_what_cannot_be_captured_is_skipped_with_its_reason_and_spoils_nothing_after_it(run):
-    """LLM.int8() looks at values on the host: no CUDA graph holds it. NF4, which is loaded after it, is measured."""
+    """LLM.int8() looks at values on the host: no CUDA graph holds it. NF4, loaded after it, is measured."""
     skipped = {one["precision"]: one["reason"] for one in run.benchmark["skipped"]}
     captured = run.document["settings"]["execution"] == "cuda-graph"
     assert set(skipped) == ({"int8"} if captured else set())
