@@ -115,8 +115,8 @@ def _end(graph: torch.cuda.CUDAGraph) -> None:
 def _abandon(graph: torch.cuda.CUDAGraph) -> None:
     """End a capture that failed, so that the stream can be used again; it fails a second time in doing so.
 
-    The random generator then still takes itself for captured, and would refuse to draw numbers; a capture of nothing
-    that succeeds frees it.
+    The random generator then still takes itself for captured, and would refuse to draw numbers; a capture of
+    nothing that succeeds frees it.
     """
     with contextlib.suppress(Exception):  # the first error is the one to tell
         graph.capture_end()
