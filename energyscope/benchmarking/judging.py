@@ -39,6 +39,7 @@ class Judge:
         self.seed = seed
         self._reference: Reference | None = None
         self._baseline: Outcomes | None = None
+        self._against: str | None = None
 
     def judge(self, precision: str, model: nn.Module) -> dict[str, Any]:
         """Return a precision's entry of ``predictions`` in benchmark.json.
@@ -52,6 +53,7 @@ class Judge:
             reference = Reference(model, self.evaluation, budget_bytes=None if self.beside else 0)
             self._baseline = reference.outcomes
             self._reference = reference if self.beside else None
+            self._against = precision
             return self._entry(precision, self._baseline, is_baseline=True)
         if self._reference is not None:
             return self._entry(precision, self._compared(self._reference, model))
@@ -85,6 +87,7 @@ class Judge:
             "value": _limited(self._value(found)),
             "examples": len(found),
             "correct": int(found.correct.sum()) if counted else None,
+            "against": None if is_baseline else self._against,
             **compared,
         }
 

@@ -59,12 +59,11 @@ def synchronize(device: torch.device) -> None:
 
 
 @torch.inference_mode()
-def warm_up(
-    calls: Sequence[Call], device: torch.device, *, steps: int, most_s: float = LONGEST_WARM_UP_S
-) -> WarmUp:
-    """Run at least ``steps`` passes, and go on until their latency is stable or ``most_s`` (s) are over.
+def warm_up(calls: Sequence[Call], device: torch.device, *, steps: int, most_s: float | None = None) -> WarmUp:
+    """Run ``steps`` passes, and go on until their latency is stable, for ten seconds at most.
 
-    Stable: the medians of three chunks in a row differ by at most 2 %. Zero steps are no warm-up.
+    ``most_s`` (s) ends even the steps (None: it does not). Stable: the medians of three chunks in a row differ by at
+    most 2 %. Zero steps are no warm-up.
     """
     if steps < 1:
         return WarmUp(0, None)
@@ -78,7 +77,8 @@ def warm_up(
         size = max(SMALLEST_CHUNK, int(CHUNK_S / max(medians[-1], 1e-7)))
         if done >= steps and is_stable(medians):
             return WarmUp(done, True)
-        if time.monotonic() - begin >= most_s:
+        elapsed = time.monotonic() - begin
+        if (done >= steps and elapsed >= LONGEST_WARM_UP_S) or (most_s is not None and elapsed >= most_s):
             return WarmUp(done, is_stable(medians))
 
 

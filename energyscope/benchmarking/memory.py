@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import gc
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from energyscope.loading.devices import free_bytes
+
+if TYPE_CHECKING:
+    from energyscope.benchmarking.bench import Cell
+    from energyscope.loading import LoadedModel
+
 GB = 1e9
+HOST_MARGIN = 3
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,35 @@ class MemoryWatch:
             peak=torch.cuda.max_memory_allocated(self.device) - self._others,
             reserved=torch.cuda.memory_reserved(self.device) - self._others,
         )
+
+
+def prepare_kernels(device: torch.device) -> None:
+    """Let the libraries allocate what they keep for all models: else the first one's memory would hold it."""
+    if device.type == "cuda":
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            square = torch.ones(512, 512, dtype=dtype, device=device)
+            torch.addmm(square[0], square, square)
+
+
+def require_host_room(loaded: LoadedModel, cell: Cell) -> None:
+    """Refuse a pass that cannot fit in the host's memory: the kernel would kill the process and raise nothing.
+
+    Counted are the outputs and the widest activations of a layer, in float32; a pass takes up to three times that.
+
+    Raises:
+        MemoryError: not even these fit.
+
+    """
+    if loaded.device.type != "cpu":
+        return
+    config: Any = loaded.model.config
+    config = config.get_text_config()
+    hidden = int(getattr(config, "hidden_size", 0) or 0)
+    outputs = int(config.vocab_size) if loaded.adapter.task == "next-token" else 0
+    needed = 4 * cell.batch_size * cell.sequence_length * (2 * outputs + 8 * hidden)
+    free = free_bytes(loaded.device)
+    if free is not None and HOST_MARGIN * needed > free:
+        raise MemoryError(f"{cell} needs at least {needed / GB:.1f} GB, and {free / GB:.1f} GB are free")
 
 
 def release(device: torch.device) -> None:

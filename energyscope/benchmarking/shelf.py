@@ -40,10 +40,14 @@ class Shelf:
         found = self._given.get(precision) or self._held.get(precision)
         if found is not None:
             return found
-        if not self.together:
-            self.clear()
+        self.make_room(precision)
         self._held[precision] = self._load(precision)
         return self._held[precision]
+
+    def make_room(self, precision: str) -> None:
+        """Let go of what `take` would let go of, so that what it loads can be counted by itself."""
+        if not self.together and precision not in self._held and precision not in self._given:
+            self.clear()
 
     def drop(self, precision: str) -> None:
         """Let go of a model that cannot be used after all."""
@@ -57,7 +61,10 @@ class Shelf:
 
 
 def fit_together(sizes: list[int | None], free: int | None) -> bool:
-    """Return whether models of some sizes (bytes) fit beside each other in what is ``free``; unknown: no."""
+    """Return whether models of some sizes (bytes) fit beside each other in what is ``free``; unknown: no.
+
+    One that does not even fit alone does not count: it will not be loaded.
+    """
     if free is None or None in sizes:
         return False
-    return sum(size for size in sizes if size is not None) <= SHARE_OF_FREE * free
+    return sum(size for size in sizes if size is not None and size <= free) <= SHARE_OF_FREE * free

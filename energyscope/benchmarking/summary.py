@@ -15,7 +15,11 @@ from energyscope.metering.interval import FLOOR_QUANTILE, NORMAL_QUANTILE, combi
 Row = Mapping[str, Any]
 Limited = dict[str, float | None]
 
-BASELINES = ("fp32", "bf16", "fp16")  # the first of these that was measured is what the others are compared with
+BASELINES = (
+    "fp32",
+    "bf16",
+    "fp16",
+)  # the first of these that can be measured is what the others are compared with
 AVERAGED = {
     "latency_s": "mean_latency",
     "median_latency_s": "median_latency",
@@ -25,16 +29,17 @@ AVERAGED = {
     "tokens_per_s": "tokens_per_s",
     "power_w": "mean_power_w",
     "energy_mj": "energy_per_inference_mj",
-    "dynamic_energy_mj": "dynamic_energy_per_inference_mj",
     "inferences_per_joule": "inferences_per_joule",
     "tokens_per_joule": "tokens_per_joule",
     "energy_delay_product_js": "energy_delay_product_js",
 }
+MADE_OF_ENERGY = {"energy_mj", "inferences_per_joule", "tokens_per_joule", "energy_delay_product_js"}
 
 
-def baseline_of(precisions: Sequence[str]) -> str | None:
-    """Return the precision that the others are compared with; None where there is none at all."""
-    return next((name for name in BASELINES if name in precisions), precisions[0] if precisions else None)
+def by_preference(precisions: Sequence[str]) -> list[str]:
+    """Return the precisions with those first that others are best compared with."""
+    known = {name: number for number, name in enumerate(BASELINES)}
+    return sorted(precisions, key=lambda name: known.get(name, len(known)))
 
 
 def cells(rows: Sequence[Row], baseline: str | None, guards: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -58,9 +63,12 @@ def _cell(group: Sequence[Row], base: Sequence[Row], guard: Sequence[str]) -> di
     energies = [row["energy_per_inference_mj"] for row in group]
     floor = _timing_floor(group)
     energy = limited(energies, floor)
-    found = {name: limited([row[column] for row in group]) for name, column in AVERAGED.items()}
-    quality, reasons = grade(_relative(energy), sum(value is not None for value in energies), guard, "trials")
-    reasons += sorted({row["reasons"] for row in group if row["reasons"]})
+    found = {
+        name: limited([row[column] for row in group], floor if name in MADE_OF_ENERGY else 0.0)
+        for name, column in AVERAGED.items()
+    }
+    guards = [*guard, *sorted({row["reasons"] for row in group if row["reasons"]})]
+    quality, reasons = grade(_relative(energy), sum(value is not None for value in energies), guards, "trials")
     unstable = sum(row["stable"] is False for row in group)
     if unstable:
         reasons.append(f"the latency was not stable after the warm-up of {unstable} of {len(group)} trials")
@@ -71,14 +79,24 @@ def _cell(group: Sequence[Row], base: Sequence[Row], guard: Sequence[str]) -> di
         "sequence_length": first["sequence_length"],
         "trials": len(group),
         **found,
-        "energy_mj": energy,
+        "dynamic_energy_mj": _dynamic(group, floor),
         "peak_allocated_gb": first["peak_allocated_gb"],
         "energy_spread": spread(energies),
         "quality": quality,
         "reasons": "; ".join(reasons),
         "speedup": _one() if is_base else ratio_by_trial(base, group, "mean_latency"),
-        "energy_ratio": _one() if is_base else ratio_by_trial(group, base, "energy_per_inference_mj"),
+        "energy_ratio": _one()
+        if is_base
+        else ratio_by_trial(group, base, "energy_per_inference_mj", math.hypot(floor, _timing_floor(base))),
     }
+
+
+def _dynamic(group: Sequence[Row], floor: float) -> Limited | None:
+    """Return the dynamic energy: what the ticks leave open of the whole is a larger share of this part."""
+    pairs = [(row["energy_per_inference_mj"], row["dynamic_energy_per_inference_mj"]) for row in group]
+    shares = [whole / part for whole, part in pairs if whole and part and part > 0]
+    larger = sum(shares) / len(shares) if shares else 1.0
+    return limited([part for _, part in pairs], floor * larger)
 
 
 def _one() -> Limited:
@@ -106,14 +124,14 @@ def limited(values: Sequence[float | None], floor: float = 0.0) -> Limited | Non
     return {"value": math.exp(centre), "low": math.exp(centre - half), "high": math.exp(centre + half)}
 
 
-def ratio_by_trial(upper: Sequence[Row], lower: Sequence[Row], column: str) -> Limited | None:
+def ratio_by_trial(upper: Sequence[Row], lower: Sequence[Row], column: str, floor: float = 0.0) -> Limited | None:
     """Return the mean over trials of ``upper / lower``, paired by trial, with its interval (see `limited`).
 
     None where no trial has both.
     """
     below = {row["trial"]: row[column] for row in lower}
     pairs = [(row[column], below.get(row["trial"])) for row in upper]
-    return limited([one / other for one, other in pairs if one and other])
+    return limited([one / other for one, other in pairs if one and other], floor)
 
 
 def _timing_floor(group: Sequence[Row]) -> float:

@@ -14,6 +14,7 @@ from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array, Ticks, fit_grid, unwrap
 from energyscope.unknown import minus, quotient, times
 
+FEWEST_FOR_P95, FEWEST_FOR_P99 = 20, 100  # passes: with fewer, they would be the largest one
 JITTER = 0.9  # a tick that comes a little early still ends its sample
 
 
@@ -65,8 +66,8 @@ def latency_figures(timing: Timing, tokens: int) -> dict[str, Any]:
         "max_latency": float(found.max()),
         "median_latency": float(np.median(found)),
         "p50_latency": p50,
-        "p95_latency": p95,
-        "p99_latency": p99,
+        "p95_latency": p95 if len(found) >= FEWEST_FOR_P95 else None,
+        "p99_latency": p99 if len(found) >= FEWEST_FOR_P99 else None,
         "throughput": timing.throughput,
         "tokens_per_s": tokens * len(found) / timing.calls.seconds,
         "iterations": len(found),
@@ -98,6 +99,8 @@ def energy_figures(metered: Metered, timing: Timing, tokens: int) -> dict[str, A
     """
     window = metered.window
     energy_mj = window.energy_mj
+    if metered.modelled and window.power_w is not None:  # stated watts: nothing was seen between ticks
+        energy_mj = window.power_w * timing.mean_latency_s * 1e3
     energy_j = times(energy_mj, 1e-3)
     share = None if metered.modelled else window.timing_share
     half_mj = None if share is None or energy_mj is None else NORMAL_QUANTILE * share * energy_mj

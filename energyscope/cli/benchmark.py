@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from energyscope.benchmarking.settings import AUTO, BenchmarkSettings
+from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.cli.guard import guarded
 from energyscope.cli.words import numbers, words
 from energyscope.errors import UsageError
@@ -90,9 +90,8 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     as_json: Annotated[bool, Option("--json", help="Print the benchmark as JSON.")] = False,
 ) -> None:
     """Compare precisions of the whole model: latency, power, energy, accuracy and memory."""
-    precisions = words(precision)
     settings = BenchmarkSettings(
-        precisions=precisions,
+        precisions=words(precision),
         batch_sizes=numbers("--batch-size", batch_size),
         sequence_lengths=numbers("--sequence-length", sequence_length),
         num_iters=num_iters,
@@ -107,7 +106,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     if output is not None:
         check_output(output)
     options: dict[str, Any] = {
-        "stages": ("benchmark", "report"), "benchmark": settings, "precision": _loaded_as(precisions),
+        "stages": ("benchmark", "report"), "benchmark": settings,
         "batch_size": settings.batch_sizes[0], "sequence_length": next(iter(settings.sequence_lengths), None),
         "sample_interval_s": power_sample_interval / 1e3, "weights": weights, "device": device,
         "execution": execution, "gpu_id": words(gpu_id), "whole_gpu": whole_gpu, "meter": meter,
@@ -116,15 +115,6 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         "seed": seed, "trust_remote_code": trust_remote_code, "name": name, "root": root,
     }  # fmt: skip
     _benchmark(model, options, output, verbose=verbose, quiet=quiet, as_json=as_json)
-
-
-def _loaded_as(precisions: tuple[str, ...]) -> str:
-    """Return the precision in which the model is loaded first: the one that the others are compared with."""
-    from energyscope.benchmarking.summary import baseline_of
-    from energyscope.loading.options import PRECISIONS
-
-    base = "fp32" if precisions == AUTO else baseline_of(precisions)
-    return base if base in PRECISIONS else "fp32"
 
 
 def check_output(output: Path) -> None:
@@ -156,16 +146,17 @@ def _benchmark(
 
     from energyscope.cli.progress import progress
     from energyscope.reporting.terminal import run_summary
-    from energyscope.runs import schema
-    from energyscope.stages.run import run
+    from energyscope.stages.run import default_name, run
 
     console = Console(stderr=as_json)
     command = shlex.join(["energyscope", *sys.argv[1:]])
-    with progress(console, quiet=quiet) as report:
-        done: Run = run(model, progress=report, command=command, **options)
-    if output is not None:
-        shutil.copyfile(done.path / schema.BENCHMARK_FILE, output)
-        shutil.copyfile(done.path / schema.BENCHMARK_JSON, output.with_suffix(".json"))
+    name = options["name"] or default_name(model, options["root"])
+    try:
+        with progress(console, quiet=quiet) as report:
+            done: Run = run(model, progress=report, command=command, **{**options, "name": name})
+    finally:  # what was finished before an interruption, too
+        if output is not None:
+            _copy(options["root"] / name, output)
     if as_json:
         typer.echo(json.dumps(done.benchmark, indent=1))
     elif not quiet:
@@ -174,3 +165,11 @@ def _benchmark(
 
             console.print(trials_table(done))
         console.print(run_summary(done))
+
+
+def _copy(path: Path, output: Path) -> None:
+    from energyscope.runs import schema
+
+    if (path / schema.BENCHMARK_FILE).is_file():
+        shutil.copyfile(path / schema.BENCHMARK_FILE, output)
+        shutil.copyfile(path / schema.BENCHMARK_JSON, output.with_suffix(".json"))

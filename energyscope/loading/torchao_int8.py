@@ -77,7 +77,8 @@ def quantize_static(model: nn.Module, keep: list[str], batches: Sequence[Mapping
     exchange(model, linears, quantized)
     note = (
         f"{count} linear layers compute in {_bits(spared)}: weights by row, activations with one scale a layer, "
-        f"calibrated on {len(batches)} batch{'es' * (len(batches) > 1)}; the rest is in FP32"
+        f"calibrated on {len(batches)} batch{'es' * (len(batches) > 1)} of the evaluation data itself; "
+        "the rest is in FP32"
     )
     return (note,)
 

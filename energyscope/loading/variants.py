@@ -94,7 +94,7 @@ def load_variant(  # noqa: PLR0913  what `load_model` takes
     )
     parameters = parameter_count(loaded.model)
     if base == precision:
-        implementation, notes = _as_loaded(precision), loaded.notes
+        implementation, notes = _as_loaded(precision), loaded.notes + _rest_of(precision, target)
     else:
         with building.one_line_errors(loaded.name, LoadOptions(precision, target)):
             implementation, notes = _converted(loaded, precision, calibration)
@@ -121,8 +121,16 @@ def as_variant(loaded: LoadedModel) -> Variant | None:
         dtype=NATIVE.get(loaded.precision, loaded.precision),
         parameters=parameter_count(loaded.model),
         size_bytes=stored_bytes(loaded.model),
-        notes=loaded.notes,
+        notes=loaded.notes + _rest_of(loaded.precision, loaded.device),
     )
+
+
+def _rest_of(precision: str, device: torch.device) -> tuple[str, ...]:
+    """Say what is computed around quantized layers: a comparison with FP32 is one of that, too."""
+    if precision not in _BITSANDBYTES:
+        return ()
+    dtype = str(LoadOptions(precision, device).dtype).removeprefix("torch.")
+    return (f"what is not quantized is kept and computed in {dtype}",)
 
 
 def base_precision(precision: str, device: torch.device) -> str:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from energyscope.reporting import text
 from energyscope.runs.intervals import finite
+from energyscope.unknown import times
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -20,7 +21,8 @@ def trials_table(run: Run) -> Table:
     energy = "MODELLED energy" if run.modelled else "energy"
     table = Table(title=Text(f"Trials of {run.name}"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("precision", "shape", "trial", "passes", "latency", "p99", energy, "power"):
-        table.add_column(name, justify="left" if name == "precision" else "right")
+        first = name == "precision"
+        table.add_column(name, justify="left" if first else "right", no_wrap=first)
     for row in [] if run.trials is None else run.trials.to_dict("records"):
         table.add_row(
             Text(str(row["precision"])),
@@ -28,7 +30,7 @@ def trials_table(run: Run) -> Table:
             str(row["trial"]),
             str(row["iterations"]),
             text.quantity(row["mean_latency"] * 1e6, "us"),
-            text.quantity(row["p99_latency"] * 1e6, "us"),
+            text.quantity(times(finite(row["p99_latency"]), 1e6), "us"),
             text.quantity(finite(row["energy_per_inference_mj"]), "mJ"),
             text.quantity(finite(row["mean_power_w"]), "W"),
         )

@@ -166,8 +166,8 @@ class BenchmarkRow:
     warmup_iterations: int
     stable: bool | None
     p50_latency: float
-    p95_latency: float
-    p99_latency: float
+    p95_latency: float | None
+    p99_latency: float | None
     tokens_per_s: float
     tokens_per_joule: float | None
     energy_delay_product_js: float | None

@@ -19,7 +19,7 @@ import torch
 from energyscope.benchmarking.bench import Bench
 from energyscope.benchmarking.settings import AUTO, USUAL, BenchmarkSettings
 from energyscope.benchmarking.shelf import Shelf, fit_together
-from energyscope.benchmarking.summary import baseline_of, cells
+from energyscope.benchmarking.summary import by_preference, cells
 from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import LoadedModel, variants
 from energyscope.loading.devices import free_bytes
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 CALIBRATION_BATCHES = 4
+ALONE = (
+    "the models are not known to fit in memory beside each other, so each is loaded again for each of its turns: "
+    "a block takes one precision after the other, and KL divergence and agreement with the baseline are not known"
+)
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,10 @@ def benchmark(
         given=given,
     )
     bench = Bench(settings, loaded, evaluation, meter, shelf, keep, progress, source.seed)
-    base = baseline_of(names)
+    if not shelf.together:
+        keep({"note": ALONE})
     candidates = Candidates(bench)
-    found = candidates.cells(sorted(names, key=lambda name: name != base))
+    found = candidates.cells(by_preference(names))
     if not found:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in candidates.failures.items())
         raise ModelError(f"no precision could be benchmarked ({reasons})")
@@ -151,8 +156,15 @@ def _load(precision: str, *, source: Source, device: torch.device, evaluation: E
         weights=source.weights,
         seed=source.seed,
         trust_remote_code=source.trust_remote_code,
-        calibration=() if evaluation is None else evaluation.batches[:CALIBRATION_BATCHES],
+        calibration=_calibration(evaluation),
     )
+
+
+def _calibration(evaluation: Evaluation | None) -> tuple[Mapping[str, Any], ...]:
+    """Return a few batches, evenly over the lengths by which they are ordered."""
+    batches = () if evaluation is None else evaluation.batches
+    number = min(CALIBRATION_BATCHES, len(batches))
+    return tuple(batches[(2 * index + 1) * len(batches) // (2 * number)] for index in range(number))
 
 
 def recover(entries: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -163,10 +175,9 @@ def recover(entries: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]],
         return [entry[key] for entry in ours if key in entry]
 
     header: Mapping[str, Any] = next(iter(told("header")), {})
-    predictions = {one["precision"]: one for one in told("prediction")}
+    baseline = next(iter(told("baseline")), None)
+    predictions = {one["precision"]: _against(one, baseline) for one in told("prediction")}
     rows = [_with_predictions(row, predictions.get(row["precision"])) for row in told("row")]
-    measured = list(dict.fromkeys(row["precision"] for row in rows))
-    baseline = baseline_of([model["precision"] for model in told("model") if model["precision"] in measured])
     others = sorted({one for found in told("bystanders") for one in found})
     idle_w = [value for value in told("idle_w") if value is not None]
     document = {
@@ -181,6 +192,13 @@ def recover(entries: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]],
         "trials": rows,
     }
     return rows, document
+
+
+def _against(entry: Mapping[str, Any], baseline: str | None) -> dict[str, Any]:
+    """Return a prediction without its comparison, where that is with another precision than the rest's."""
+    if entry.get("against") in {None, baseline}:
+        return dict(entry)
+    return {**entry, "difference": None, "kl": None, "agreement": None}
 
 
 def _in_order(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ import torch
 from energyscope.benchmarking.bench import Bench, Cell
 from energyscope.benchmarking.judging import Judge
 from energyscope.benchmarking.loop import synchronize
-from energyscope.benchmarking.memory import MemoryWatch, release
+from energyscope.benchmarking.memory import MemoryWatch, prepare_kernels, release, require_host_room
 from energyscope.errors import DeviceError, EnergyscopeError, MeterError
 from energyscope.failures import first_line, out_of_memory
 from energyscope.loading.variants import Variant
@@ -26,14 +26,17 @@ class Candidates:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.failures: dict[str, str] = {}
+        self.baseline: str | None = None
+        self._batch_sizes = list(bench.settings.batch_sizes)
         evaluation = bench.evaluation
         self._judge = (
             None if evaluation is None else Judge(evaluation, beside=bench.shelf.together, seed=bench.seed)
         )
 
     def cells(self, precisions: Sequence[str]) -> list[Cell]:
-        """Try precisions, the baseline first; return what fits."""
+        """Return what fits; the first precision that can be measured is what the others are compared with."""
         found: list[Cell] = []
+        prepare_kernels(self.bench.device)
         for number, precision in enumerate(precisions):
             self.bench.progress(STAGE, f"{precision}: loading and trying", number, len(precisions))
             found += self._of(precision)
@@ -42,6 +45,7 @@ class Candidates:
         return found
 
     def _of(self, precision: str) -> list[Cell]:
+        self.bench.shelf.make_room(precision)
         watch = MemoryWatch(self.bench.device)
         try:
             variant = self.bench.shelf.take(precision)
@@ -55,7 +59,11 @@ class Candidates:
             return self._skip(precision, f"{type(error).__name__}: {first_line(error)}")
         if not cells:
             return self._skip(precision, "not even a batch of one fits in memory")
-        self.bench.keep({"model": described(variant)})
+        if self.baseline is None:
+            self.baseline = precision
+            self.bench.keep({"baseline": precision})
+            self._batch_sizes = sorted({*self._batch_sizes, *(cell.batch_size for cell in cells)})
+        self.bench.keep({"model": described(variant, given=given)})
         self._judged(variant)
         return cells
 
@@ -69,7 +77,7 @@ class Candidates:
         settings = self.bench.settings
         found: dict[tuple[int, int], Cell] = {}
         for length in settings.sequence_lengths:
-            for batch_size in settings.batch_sizes:
+            for batch_size in self._batch_sizes:  # a baseline's halved batch is everybody's, to be compared
                 cell = self._halved(variant, Cell(variant.precision, batch_size, length), watch)
                 if cell is not None:
                     own = variant.size_bytes if given else 0  # it was there before the watch began
@@ -99,6 +107,7 @@ class Candidates:
 
     @torch.inference_mode()
     def _tried(self, variant: Variant, cell: Cell, watch: MemoryWatch) -> Cell:
+        require_host_room(self.bench.loaded, cell)
         watch.restart()
         calls = self.bench.calls(variant.loaded.model, cell)
         for _ in range(TRIED_PASSES):
@@ -122,15 +131,18 @@ class Candidates:
             self.bench.keep({"prediction": entry})
 
 
-def described(variant: Variant) -> dict[str, Any]:
-    """Return a precision's entry of ``models`` in benchmark.json."""
+def described(variant: Variant, *, given: bool) -> dict[str, Any]:
+    """Return a precision's entry of ``models`` in benchmark.json.
+
+    The model that was ``given`` has no time of loading: libraries were imported in it, and files were cold.
+    """
     return {
         "precision": variant.precision,
         "implementation": variant.implementation,
         "num_parameters": variant.parameters,
         "model_size_mb": variant.size_bytes / 1e6,
         "dtype": variant.dtype,
-        "load_seconds": variant.loaded.seconds,
+        "load_seconds": None if given else variant.loaded.seconds,
         "notes": list(variant.notes),
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from energyscope.benchmarking.summary import by_preference
 from energyscope.components import component_tree
 from energyscope.errors import DataError, DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import out_of_memory
@@ -25,7 +26,9 @@ from energyscope.impact.examples import pack
 from energyscope.impact.metrics import Outcomes
 from energyscope.impact.plan import beside_singles
 from energyscope.loading import LoadedModel, load_model
+from energyscope.loading.devices import pick_device
 from energyscope.loading.precision import resolve_precision
+from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
 from energyscope.runs import schema
@@ -80,12 +83,14 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     targets = find_targets(settings)
     name = settings.name or default_name(model, settings.root)
     settings = replace(settings, name=name, device=str(targets.device))
+    names: list[str] = []
     if "benchmark" in settings.stages:
-        chosen_precisions(settings.benchmark.precisions, targets.device)  # refuses what cannot be done here
+        names, _ = chosen_precisions(settings.benchmark.precisions, targets.device)  # refuses what cannot be done
     # before the model takes memory: others' is told by its growth
     meters = {stage: open_meters(settings, targets.gpus) for stage in METERED}
     progress("load", settings.model, 0, 1)
-    loaded = load(settings)
+    only = names and not {"profile", "ablate"} & set(settings.stages)
+    loaded = load_for_benchmark(settings, names) if only else load(settings)
     try:
         evaluation, reason = _evaluation(loaded, settings)
         workload = _workload(loaded, evaluation, settings)
@@ -127,6 +132,22 @@ def load(settings: RunSettings) -> LoadedModel:
         seed=settings.seed,
         trust_remote_code=settings.trust_remote_code,
     )
+
+
+def load_for_benchmark(settings: RunSettings, names: Sequence[str]) -> LoadedModel:
+    """Load the model in the first of the precisions that fits, those first that others are best compared with.
+
+    Raises:
+        DeviceError: none of them fits.
+
+    """
+    failure = DeviceError("no precision was named")
+    for name in by_preference(names):
+        try:
+            return load(replace(settings, precision=base_precision(name, pick_device(settings.device))))
+        except DeviceError as error:  # the benchmark says so of this precision, and goes on to the next
+            failure = error
+    raise failure
 
 
 def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation | None, str | None]:

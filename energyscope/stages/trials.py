@@ -10,10 +10,11 @@ from typing import Any
 
 from energyscope.benchmarking import trial
 from energyscope.benchmarking.bench import Bench, Cell
-from energyscope.benchmarking.loop import LONGEST_WARM_UP_S, Timing, WarmUp, timed, warm_up
+from energyscope.benchmarking.loop import Timing, WarmUp, timed, warm_up
 from energyscope.benchmarking.memory import GB
 from energyscope.books import records
-from energyscope.failures import out_of_memory
+from energyscope.errors import MeterError
+from energyscope.failures import first_line, out_of_memory
 from energyscope.loading.variants import Variant
 from energyscope.metering.group import LOOK_BACK_S, together
 from energyscope.runs.schema import BenchmarkRow
@@ -33,6 +34,7 @@ class Trials:
         self.idle_w: float | None = None
         self._shuffle = random.Random(bench.seed)
         self._before: list[dict[str, Any]] = []
+        self._short: set[Cell] = set()
 
     def run(self) -> None:
         """Measure every cell in every block."""
@@ -73,8 +75,11 @@ class Trials:
         time.sleep(SETTLE_S)
         begin = time.monotonic()
         time.sleep(IDLE_S)
-        self.idle_w = meter.idle_w(begin, time.monotonic())
-        self.bench.keep({"idle_w": self.idle_w, "bystanders": meter.bystanders(self._own_bytes())})
+        found = meter.idle_w(begin, time.monotonic())
+        others = meter.bystanders(self._own_bytes())
+        if not others or self.idle_w is None:  # beside others it is not the board's idle power
+            self.idle_w = found
+        self.bench.keep({"idle_w": self.idle_w, "bystanders": others})
 
     def _own_bytes(self) -> int | None:
         import torch
@@ -86,23 +91,27 @@ class Trials:
         try:
             variant = self.bench.shelf.take(cell.precision)
             warmed, timing = self._loop(variant, cell)
-        except Exception as error:
-            if not out_of_memory(error):
-                raise
-            self.bench.keep({"note": f"{cell}, trial {number}: no memory was left, so it has no row"})
+        except MeterError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one trial that fails must not cost the others
+            why = "no memory was left" if out_of_memory(error) else first_line(error)
+            self.bench.keep({"note": f"{cell}, trial {number} failed and has no row: {why}"})
             return
+        self._say_if_short(cell, warmed)
         self.bench.keep({"row": asdict(self._row(variant, cell, number, warmed, timing))})
+
+    def _say_if_short(self, cell: Cell, warmed: WarmUp) -> None:
+        asked = self.bench.settings.warmup_steps
+        if warmed.iterations < asked and cell not in self._short:
+            self._short.add(cell)
+            note = f"{cell}: {warmed.iterations} of {asked} warm-up passes fitted into the time of a trial"
+            self.bench.keep({"note": note})
 
     def _loop(self, variant: Variant, cell: Cell) -> tuple[WarmUp, Timing]:
         settings, meter = self.bench.settings, self.bench.meter
         calls = self.bench.calls(variant.loaded.model, cell)
         limit = settings.trial_seconds
-        warmed = warm_up(
-            calls,
-            self.bench.device,
-            steps=settings.warmup_steps,
-            most_s=min(limit or LONGEST_WARM_UP_S, LONGEST_WARM_UP_S),
-        )
+        warmed = warm_up(calls, self.bench.device, steps=settings.warmup_steps, most_s=limit)
         timing = timed(
             calls,
             self.bench.device,

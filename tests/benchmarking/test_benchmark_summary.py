@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from energyscope.benchmarking.summary import baseline_of, cells, limited, ratio_by_trial
+from energyscope.benchmarking.summary import by_preference, cells, limited, ratio_by_trial
 
 COLUMNS = ("mean_latency", "median_latency", "p95_latency", "p99_latency", "throughput", "tokens_per_s",
            "mean_power_w", "energy_per_inference_mj", "dynamic_energy_per_inference_mj", "inferences_per_joule",
@@ -99,12 +99,43 @@ def test_one_trial_has_no_interval():
     assert limited([None]) is None
 
 
-def test_the_baseline_is_the_widest_that_was_measured():
-    """FP32 before BF16 before FP16, and whatever there is where none of them was."""
-    assert baseline_of(["int8", "fp16", "fp32"]) == "fp32"
-    assert baseline_of(["int8", "fp16", "bf16"]) == "bf16"
-    assert baseline_of(["nf4", "int8"]) == "nf4"
-    assert baseline_of([]) is None
+def test_the_widest_precision_comes_first():
+    """FP32 before BF16 before FP16 before what is quantized, whose order stays."""
+    assert by_preference(["int8", "fp16", "fp32", "nf4"]) == ["fp32", "fp16", "int8", "nf4"]
+    assert by_preference(["int8", "fp16", "bf16"]) == ["bf16", "fp16", "int8"]
+    assert by_preference(["nf4", "int8"]) == ["nf4", "int8"]
+
+
+def test_a_baseline_without_a_trial_gives_no_ratio():
+    """GIVEN an interruption before the baseline's first trial THEN nothing stands in for it."""
+    (found,) = cells([row("int8", 1, 0.01, 100.0)], "fp32")
+    assert found["speedup"] is None
+    assert found["energy_ratio"] is None
+
+
+def test_a_trial_that_was_disturbed_costs_the_grade():
+    """GIVEN a trial that the board slowed down for heat THEN the cell is C at best, and says so."""
+    rows = [row("fp32", n, 0.01, 100.0, reasons="the GPU slowed down" if n == 2 else "") for n in range(5)]
+    found = cells(rows, "fp32")[0]
+    assert found["quality"] == "C"
+    assert "the GPU slowed down" in found["reasons"]
+
+
+def test_what_is_made_of_energy_is_no_sharper_than_energy():
+    """GIVEN ticks of 2 % and trials that agree by luck THEN reciprocals, ratios and parts say so as well."""
+    more = {"energy_ci_low_mj": 96.0, "energy_ci_high_mj": 104.0, "inferences_per_joule": 10.0,
+            "dynamic_energy_per_inference_mj": 25.0}  # fmt: skip
+    both = [row(name, n, 0.01, 100.0, **more) for name in ("fp32", "fp16") for n in range(5)]
+    found = cells(both, "fp32")[1]
+
+    def width(item):
+        return math.log(item["high"] / item["low"])
+
+    whole = width(found["energy_mj"])
+    assert whole > 0.02
+    assert width(found["inferences_per_joule"]) == pytest.approx(whole)
+    assert width(found["energy_ratio"]) == pytest.approx(math.sqrt(2) * whole)
+    assert width(found["dynamic_energy_mj"]) == pytest.approx(4 * whole)
 
 
 def test_the_interval_of_a_ratio_is_of_logarithms():

@@ -90,6 +90,12 @@ def test_a_warm_up_goes_on_while_the_latency_changes():
     assert found.stable is False
 
 
+def test_the_steps_asked_for_are_done_unless_a_trial_has_no_time():
+    """GIVEN 40 steps of 5 ms THEN all are done; a limit of 0.05 s ends them earlier."""
+    assert warm_up([counting(0.005)], CPU, steps=40).iterations >= 40
+    assert warm_up([counting(0.005)], CPU, steps=40, most_s=0.05).iterations < 40
+
+
 def test_no_warm_up_is_none():
     """GIVEN zero steps THEN nothing runs, and nothing is said of stability."""
     call = counting()

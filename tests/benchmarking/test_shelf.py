@@ -64,3 +64,4 @@ def test_fitting_leaves_room_for_activations_and_the_unknown_does_not_fit():
     assert not fit_together([30, None], 100)
     assert not fit_together([1], None)
     assert fit_together([], 100)
+    assert fit_together([30, 30, 400], 100)  # the last one cannot be loaded at all

@@ -49,6 +49,13 @@ def test_latency_figures_are_those_of_the_passes():
     assert found["iterations"] == 101
 
 
+def test_percentiles_need_passes():
+    """GIVEN 50 passes THEN there is a p95 and no p99; GIVEN 10 THEN neither: they would be the largest."""
+    found = latency_figures(loop(np.full(50, 0.01)), 1)
+    assert (found["p95_latency"], found["p99_latency"]) == (pytest.approx(0.01), None)
+    assert latency_figures(loop(np.full(10, 0.01)), 1)["p95_latency"] is None
+
+
 def test_one_pass_has_no_deviation():
     """A deviation of one value is unknown, not 0."""
     assert latency_figures(loop([0.01]), 1)["std_latency"] is None

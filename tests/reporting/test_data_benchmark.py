@@ -52,7 +52,7 @@ def test_the_sentences_say_how_fast_how_dear_and_how_good(tmp_path: Path) -> Non
     """GIVEN a faster FP16 and a slower INT8, THEN both are said as plainly, with intervals."""
     base, fp16, _, int8, choice = said(_data(tmp_path, Bench(metric="accuracy")))
     assert base.startswith("At batch 1, 128 tokens, FP32 takes 2.94 ms [")
-    assert "accuracy 90.6 % [88.7, 92.5] over 872 examples" in base
+    assert "accuracy is 90.6 % [88.7, 92.5] over 872 examples" in base
     assert fp16.startswith("FP16 is 3.11 [3.081, 3.131] times as fast as FP32 and takes 0.279 [")
     assert fp16.endswith("accuracy changes by +0.00 [-0.30, 0.30] percentage points: no difference shown.")
     assert int8.startswith("INT8 is slower than FP32, at 0.619 [")

@@ -31,7 +31,11 @@ def settings(*precisions, **options):
 
 def quick(model, *precisions, root, **options):
     """A run of nothing but a short benchmark."""
-    more = {name: options.pop(name) for name in ("batch_sizes", "sequence_lengths", "trials") if name in options}
+    more = {
+        name: options.pop(name)
+        for name in ("num_iters", "batch_sizes", "sequence_lengths", "trials")
+        if name in options
+    }
     return energyscope.run(
         model, stages=("benchmark",), benchmark=settings(*precisions, **more), root=root, name="one",
         **{"max_examples": 24, "sequence_length": 16, **options},
@@ -78,7 +82,8 @@ def test_columns_fit_together(swept):
     )
     assert (rows["inferences_per_joule"] * rows["energy_per_inference_j"]).to_numpy() == pytest.approx(1.0)
     assert (rows["min_latency"] <= rows["p50_latency"]).all()
-    assert (rows["p95_latency"] <= rows["p99_latency"]).all()
+    assert (rows["p95_latency"].isna() == (rows["iterations"] < 20)).all()
+    assert (rows["p99_latency"].isna() == (rows["iterations"] < 100)).all()
     assert (rows["total_energy_j"] / rows["energy_per_inference_j"]).to_numpy() == pytest.approx(
         rows["iterations"].to_numpy()
     )
@@ -183,6 +188,60 @@ def test_a_precision_that_fails_is_skipped_and_the_others_go_on(tmp_path, monkey
         {"precision": "bf16", "reason": 'NotImplementedError: "addmm" not implemented for this type'}
     ]
     assert [one["precision"] for one in run.benchmark["models"]] == ["fp32"]
+
+
+def test_the_baseline_is_one_and_the_same_for_speed_and_predictions(tmp_path, monkeypatch):
+    """GIVEN an FP32 that does not fit THEN all is compared with BF16, though FP16 was named before it."""
+    real = candidates.Candidates._tried
+
+    def too_large(self, variant, cell, watch):
+        if cell.precision == "fp32":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(self, variant, cell, watch)
+
+    monkeypatch.setattr(candidates.Candidates, "_tried", too_large)
+    run = quick("tiny-gpt2", "fp32", "fp16", "bf16", root=tmp_path)
+    assert run.benchmark["baseline"] == "bf16"
+    found = {one["precision"]: one for one in run.benchmark["predictions"]}
+    assert found["bf16"]["kl"] is None
+    assert found["fp16"]["against"] == "bf16"
+    speeds = {cell["precision"]: cell["speedup"]["low"] for cell in run.benchmark["cells"]}
+    assert speeds["bf16"] is None
+    assert speeds["fp16"] is not None
+
+
+def test_an_interruption_before_the_baselines_first_trial_leaves_no_other_in_its_place(swept):
+    """GIVEN a journal whose only trial is not FP32's THEN FP32 is the baseline, and there is no speed-up."""
+    entries = read_journal(swept.path)
+    rows = [entry for entry in entries if "row" in entry and entry["row"]["precision"] != "fp32"][:1]
+    _, document = recover([entry for entry in entries if "row" not in entry] + rows)
+    assert document["baseline"] == "fp32"
+    assert [cell["speedup"] for cell in document["cells"]] == [None]
+
+
+def test_a_trial_that_fails_costs_one_row(tmp_path, monkeypatch):
+    """WHEN the second loop raises THEN the other rows are there, and the note says what happened."""
+    real = trials.timed
+    calls = []
+
+    def fails(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("CUDA error: device-side assert")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(trials, "timed", fails)
+    run = quick("tiny-gpt2", "fp32", "bf16", root=tmp_path)
+    assert len(run.trials) == 3
+    assert "failed and has no row: CUDA error: device-side assert" in run.benchmark["notes"][0]
+
+
+def test_a_batch_beyond_the_hosts_memory_is_never_tried(tmp_path, monkeypatch):
+    """GIVEN 50 MB that are free and a batch with larger outputs THEN a smaller one is measured, and said."""
+    monkeypatch.setattr("energyscope.benchmarking.memory.free_bytes", lambda device: 50_000_000)
+    run = quick("tiny-gpt2", "fp32", root=tmp_path, trials=1, batch_sizes=(4096,), num_iters=1)
+    assert run.trials["batch_size"].max() < 4096
+    assert "does not fit in memory" in run.benchmark["notes"][0]
 
 
 def test_nothing_at_all_is_an_error_with_its_reasons(monkeypatch):

@@ -111,7 +111,9 @@ class Prediction:
 
     @property
     def no_worse(self) -> bool:
-        """Whether it is the baseline, or no loss against the baseline is shown."""
+        """Whether it is the baseline, or its interval shows no loss against the baseline."""
+        if self.difference is not None and not self.difference.known:
+            return False
         if self.difference is None or not self.difference.excludes(0.0):
             return True
         return (self.difference.value < 0) == (self.metric == "perplexity")

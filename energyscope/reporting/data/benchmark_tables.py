@@ -205,8 +205,10 @@ def settings_sentence(data: BenchmarkData) -> str:
     seconds = known.get("trial_seconds")
     parts = []
     if trials:
-        each = f"{seconds} s" if seconds else f"{iterations:,} inferences" if iterations else "many inferences"
+        each = f"{iterations:,} inferences" if iterations else "many inferences"
+        each += f" or about {seconds:g} s, whichever is less" if seconds else ""
         parts.append(f"{text.count(trials, 'trial')} of {each} for each precision, batch size and length")
     if warm is not None:
-        parts.append(f"after {text.count(warm, 'warm-up step')} or more" if warm else "without a warm-up")
+        until = f"after {text.count(warm, 'warm-up step')} and until the latency was stable"
+        parts.append(until if warm else "without a warm-up")
     return " ".join(parts) + "." if parts else ""

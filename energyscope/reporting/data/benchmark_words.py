@@ -67,8 +67,8 @@ def _each_alone(cells: Sequence[BenchmarkCell], data: BenchmarkData) -> list[str
 def _alone(cell: BenchmarkCell, data: BenchmarkData, start: str) -> str:
     latency = "latency not measured" if cell.latency_s is None else _latency(cell)
     prediction = data.prediction(cell.precision)
-    quality = f", with {prediction.metric} {_quality(prediction)}" if prediction else ""
-    return f"{start}{cell.title} takes {latency} and {_energy_alone(cell, data)} per inference{quality}."
+    quality = f" On the evaluation data, its {prediction.metric} is {_quality(prediction)}." if prediction else ""
+    return f"{start}{cell.title} takes {latency} and {_energy_alone(cell, data)} per inference.{quality}"
 
 
 def _latency(cell: BenchmarkCell) -> str:
@@ -144,23 +144,32 @@ def _choice(data: BenchmarkData) -> list[str]:
     passed = {item.precision for item in data.predictions if item.no_worse}
     if passed == {data.baseline}:
         return [f"Every other precision shows a {loss}."]
+    value = _known_latency if data.modelled else _usable_energy
     cells = [cell for cell in data.first if cell.precision in passed]
-    least = _least(cells, (lambda cell: cell.latency_s) if data.modelled else _usable_energy)
+    left_out = [cell.title for cell in cells if value(cell) is None]
+    cells = [cell for cell in cells if value(cell) is not None]
+    least = _least(cells, value)
     if len(cells) < 2 or not least:
         return []
+    aside = f" ({text.listed(left_out, 6)} left out: no valid interval)" if left_out else ""
     if len(least) == len(cells):
         what = "faster" if data.modelled else "more frugal"
-        return [f"Of the precisions without a shown {loss}, none is shown to be {what} than all others."]
+        return [f"Of the precisions without a shown {loss}, none is shown to be {what} than all others{aside}."]
     names = text.listed([cell.title for cell in least], 6)
     one = len(least) == 1
     verb = ("is" if one else "are") if data.modelled else ("takes" if one else "take")
     what = "fastest" if data.modelled else "least energy"
     apart = "" if one else "; their intervals overlap"
-    return [f"Of the precisions without a shown {loss}, {names} {verb} the {what}{apart}."]
+    return [f"Of the precisions without a shown {loss}, {names} {verb} the {what}{apart}{aside}."]
 
 
 def _usable_energy(cell: BenchmarkCell) -> Interval | None:
-    return None if cell.invalid else cell.energy_mj
+    known = cell.energy_mj is not None and cell.energy_mj.known
+    return cell.energy_mj if known and not cell.invalid else None
+
+
+def _known_latency(cell: BenchmarkCell) -> Interval | None:
+    return cell.latency_s if cell.latency_s is not None and cell.latency_s.known else None
 
 
 def _least(
