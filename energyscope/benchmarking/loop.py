@@ -62,8 +62,8 @@ def synchronize(device: torch.device) -> None:
 def warm_up(calls: Sequence[Call], device: torch.device, *, steps: int, most_s: float | None = None) -> WarmUp:
     """Run ``steps`` passes, and go on until their latency is stable, for ten seconds at most.
 
-    ``most_s`` (s) ends even the steps (None: it does not). Stable: the medians of three chunks in a row differ by at
-    most 2 %. Zero steps are no warm-up.
+    ``most_s`` (s) ends even the steps (None: it does not). Stable: the medians of three chunks in a row differ by
+    at most 2 %. Zero steps are no warm-up.
     """
     if steps < 1:
         return WarmUp(0, None)

@@ -151,7 +151,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         "sequence_length": sequence_length, "data": data, "text_column": text_column,
         "label_column": label_column, "max_examples": max_examples, "seed": seed,
         "trust_remote_code": trust_remote_code, "name": name, "root": root,
-        "benchmark": BenchmarkSettings(precisions=words(benchmark_precision), trials=trials),
+        "benchmark": BenchmarkSettings(precisions=words(benchmark_precision.lower()), trials=trials),
     }  # fmt: skip
     if dry_run:
         _show_plan(model, options, as_json=as_json)

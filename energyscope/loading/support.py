@@ -19,6 +19,21 @@ _BF16_CAPABILITY = (8, 0)
 _INT8_CAPABILITY = (7, 5)
 
 
+_OTHER_NAMES = {
+    "4bit": "nf4 or fp4",
+    "int4": "nf4 or fp4",
+    "8bit": "int8",
+    "half": "fp16 or bf16",
+    "amp": "fp16-autocast",
+}
+
+
+def _hint(precision: str) -> str:
+    """Return what to name instead, where others call it so; else the nearest name."""
+    other = _OTHER_NAMES.get(precision.lower().replace("-", ""))
+    return f": use {other}" if other else did_you_mean(precision, list(VARIANTS))
+
+
 def unsupported(precision: str, device: torch.device) -> str | None:
     """Return why a precision cannot be computed on a device, in one line; None if it can.
 
@@ -27,7 +42,7 @@ def unsupported(precision: str, device: torch.device) -> str | None:
 
     """
     if precision not in VARIANTS:
-        raise UsageError(f"there is no precision {precision!r}{did_you_mean(precision, list(VARIANTS))}")
+        raise UsageError(f"there is no precision {precision!r}{_hint(precision)}")
     if precision == "bf16":
         return _too_old(device, _BF16_CAPABILITY, "BF16")
     if precision == "fp16-autocast":
