@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from energyscope.benchmarking.settings import BenchmarkSettings
+from energyscope.cli import options as shared
 from energyscope.cli.guard import guarded
+from energyscope.cli.options import Option
 from energyscope.cli.words import numbers, words
 from energyscope.errors import UsageError
 
@@ -20,12 +22,11 @@ if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
 NAME = "benchmark"
-Option = typer.Option
 
 
 @guarded
 def command(  # noqa: PLR0917 - Typer passes options by name
-    model: Annotated[str, typer.Argument(help="Short name, bundled model, local folder or Hugging Face id.")],
+    model: shared.Model,
     precision: Annotated[
         str,
         Option(
@@ -53,42 +54,27 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     power_sample_interval: Annotated[
         float, Option(metavar="MS", help="Milliseconds between samples of power; no less than the board's own.")
     ] = 100.0,
-    weights: Annotated[
-        str, Option(help="pretrained, or random: the true shape without a download.")
-    ] = "pretrained",
-    execution: Annotated[
-        str, Option(help="eager, as most people run it; cuda-graph: without the host's launches.")
-    ] = "eager",
-    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    gpu_id: Annotated[
-        str,
-        Option(metavar="ID[,ID...]", help="GPUs to measure, as in `energyscope run`."),
-    ] = "",
-    whole_gpu: Annotated[
-        bool, Option("--whole-gpu", help="Under MIG, measure the whole GPU with all of its slices.")
-    ] = False,
-    meter: Annotated[str, Option(help="auto, nvml, nvml-power, nvidia-smi or modelled.")] = "auto",
-    watts: Annotated[float, Option(help="The modelled meter's watts.")] = 65.0,
-    data: Annotated[
-        str | None, Option(help="File or folder to judge predictions on, or a set of `energyscope prepare`.")
-    ] = None,
-    text_column: Annotated[str, Option(help="Its column of texts.")] = "text",
-    label_column: Annotated[str, Option(help="Its column of labels.")] = "label",
-    max_examples: Annotated[int | None, Option(help="Examples to judge on [default: all].")] = None,
-    stride: Annotated[
-        int | None, Option(help="Tokens from one window of running text to the next [default: half a window].")
-    ] = None,
+    weights: shared.Weights = "pretrained",
+    execution: shared.Execution = "eager",
+    device: shared.Device = "auto",
+    gpu_id: shared.GpuId = "",
+    whole_gpu: shared.WholeGpu = False,
+    meter: shared.Meter = "auto",
+    watts: shared.Watts = 65.0,
+    data: shared.Data = None,
+    text_column: shared.TextColumn = "text",
+    label_column: shared.LabelColumn = "label",
+    max_examples: shared.MaxExamples = None,
+    stride: shared.Stride = None,
     seed: Annotated[int, Option(help="Of random weights, tokens and the order of trials.")] = 0,
-    trust_remote_code: Annotated[
-        bool, Option("--trust-remote-code", help="Run the model's own Python code.")
-    ] = False,
-    name: Annotated[str | None, Option(help="Name of the run [default: model and time].")] = None,
-    root: Annotated[Path, Option(help="Where run directories go.")] = Path("runs"),
+    trust_remote_code: shared.TrustRemoteCode = False,
+    name: shared.Name = None,
+    root: shared.Root = Path("runs"),
     output: Annotated[
         Path | None, Option(help="Also write the table to this CSV file, and everything to a JSON file beside it.")
     ] = None,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Also print every trial.")] = False,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only errors.")] = False,
+    quiet: shared.Quiet = False,
     as_json: Annotated[bool, Option("--json", help="Print the benchmark as JSON.")] = False,
 ) -> None:
     """Compare precisions of the whole model: latency, power, energy, accuracy and memory."""

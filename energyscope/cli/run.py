@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from energyscope.benchmarking.settings import BenchmarkSettings
+from energyscope.cli import options as shared
 from energyscope.cli.guard import guarded
+from energyscope.cli.options import Option
 from energyscope.cli.words import words
 from energyscope.impact.methods import DEFAULT_METHODS
 
@@ -21,12 +23,11 @@ if TYPE_CHECKING:
     from energyscope.stages.preview import Preview
 
 NAME = "run"
-Option = typer.Option
 
 
 @guarded
 def command(  # noqa: PLR0917 - Typer passes options by name
-    model: Annotated[str, typer.Argument(help="Short name, bundled model, local folder or Hugging Face id.")],
+    model: shared.Model,
     granularity: Annotated[str, Option(help="coarse, medium or fine.")] = "medium",
     layers: Annotated[
         str,
@@ -39,13 +40,9 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         str,
         Option(help="fp32, fp16, bf16, int8, nf4, fp4; auto: as stored, fp32 on a CPU."),
     ] = "auto",
-    weights: Annotated[
-        str, Option(help="pretrained, or random: the true shape without a download.")
-    ] = "pretrained",
+    weights: shared.Weights = "pretrained",
     phase: Annotated[str, Option(help="prefill: one forward pass without a KV cache.")] = "prefill",
-    execution: Annotated[
-        str, Option(help="eager, as most people run it; cuda-graph: without the host's launches.")
-    ] = "eager",
+    execution: shared.Execution = "eager",
     sampling: Annotated[
         str,
         Option(
@@ -53,26 +50,11 @@ def command(  # noqa: PLR0917 - Typer passes options by name
             "ordinary passes (no energy for what is shorter than its tick)."
         ),
     ] = "replay",
-    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    gpu_id: Annotated[
-        str,
-        Option(
-            metavar="ID[,ID...]",
-            help="GPUs to measure, by nvidia-smi's index, UUID (or its beginning) or MIG id; the model runs on "
-            "the first, and several are summed and listed [default: the GPU of --device].",
-        ),
-    ] = "",
-    whole_gpu: Annotated[
-        bool, Option("--whole-gpu", help="Under MIG, measure the whole GPU with all of its slices.")
-    ] = False,
-    meter: Annotated[
-        str,
-        Option(
-            help="auto: the best that answers; nvml (energy counter), nvml-power (integrated power), nvidia-smi, "
-            "or modelled (time x stated watts)."
-        ),
-    ] = "auto",
-    watts: Annotated[float, Option(help="The modelled meter's watts.")] = 65.0,
+    device: shared.Device = "auto",
+    gpu_id: shared.GpuId = "",
+    whole_gpu: shared.WholeGpu = False,
+    meter: shared.Meter = "auto",
+    watts: shared.Watts = 65.0,
     sample_interval: Annotated[float, Option(help="Seconds between the nvidia-smi meter's samples.")] = 0.1,
     passes: Annotated[
         int, Option(help="Windows taken of each component before it may stop (triggered: readings of each).")
@@ -120,23 +102,17 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         int | None,
         Option(help="Tokens of a sequence [default: 128, or the model's maximum]."),
     ] = None,
-    data: Annotated[
-        str | None, Option(help="File or folder to judge predictions on, or a set of `energyscope prepare`.")
-    ] = None,
-    text_column: Annotated[str, Option(help="Its column of texts.")] = "text",
-    label_column: Annotated[str, Option(help="Its column of labels.")] = "label",
-    max_examples: Annotated[int | None, Option(help="Examples to judge on [default: all].")] = None,
-    stride: Annotated[
-        int | None, Option(help="Tokens from one window of running text to the next [default: half a window].")
-    ] = None,
+    data: shared.Data = None,
+    text_column: shared.TextColumn = "text",
+    label_column: shared.LabelColumn = "label",
+    max_examples: shared.MaxExamples = None,
+    stride: shared.Stride = None,
     seed: Annotated[int, Option(help="Of random weights, tokens, order and resampling.")] = 0,
-    trust_remote_code: Annotated[
-        bool, Option("--trust-remote-code", help="Run the model's own Python code.")
-    ] = False,
-    name: Annotated[str | None, Option(help="Name of the run [default: model and time].")] = None,
-    root: Annotated[Path, Option(help="Where run directories go.")] = Path("runs"),
+    trust_remote_code: shared.TrustRemoteCode = False,
+    name: shared.Name = None,
+    root: shared.Root = Path("runs"),
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be measured, and about how long.")] = False,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only errors.")] = False,
+    quiet: shared.Quiet = False,
     as_json: Annotated[bool, Option("--json", help="Print the summary (or the plan) as JSON.")] = False,
 ) -> None:
     """Measure a model's energy and impact, and write a report."""

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from energyscope.errors import ModelError
 from energyscope.loading.options import LoadOptions
+from energyscope.runs.notes import NOT_ITS_KERNELS
 
 TOLERANCE = 0.03  # of `products_error`: right kernels came within 0.01 on the CPUs that were tried
 _CHECKED_ROWS = 256
@@ -172,6 +173,5 @@ def _note(mended: list[Any], total: int, worst: float, options: LoadOptions) -> 
     return (
         f"bitsandbytes computes {options.precision} layers of {widths} inputs wrongly on {where} (relative error "
         f"up to {worst:.2g} on random inputs): {len(mended)} of {total} quantized layers restore their weights "
-        "without its kernels and multiply with PyTorch's, so their results are right, but their time and energy "
-        "are not those of its kernels"
+        f"without its kernels and multiply with PyTorch's, so their results are right, but {NOT_ITS_KERNELS}"
     )
