@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
 from energyscope.components import ComponentTree, component_tree
 from energyscope.impact.plan import beside_singles, singles
-from energyscope.loading import LoadedModel, building, check_precision, parameter_count
-from energyscope.loading.options import LoadOptions
+from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.precision import resolve_precision
-from energyscope.loading.sources import find_model
+from energyscope.loading.skeleton import load_skeleton
 from energyscope.replay.subjects import subjects
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.run import profile_settings
@@ -80,7 +78,9 @@ def preview(settings: RunSettings) -> Preview:
     targets = find_targets(settings)
     precision = resolve_precision(settings.model, settings.precision, str(targets.device))
     check_precision(precision)
-    shape = _shape(settings, targets.device)
+    shape = load_skeleton(
+        settings.model, torch.device("meta"), tokenizer=False, trust_remote_code=settings.trust_remote_code
+    )
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     tree = component_tree(shape.model, shape.adapter, settings.granularity)
     skipped = _skipped(settings)
@@ -145,28 +145,3 @@ def _profiling(tree: ComponentTree, settings: RunSettings, targets: Targets) -> 
     )
     windows = len(plan) * effort.passes + 1
     return Profiling(dict(Counter(subject.what for subject in plan)), windows, least, most)
-
-
-def _shape(settings: RunSettings, device: torch.device) -> LoadedModel:
-    """Build the model on the meta device: all of its modules, none of its weights."""
-    found = find_model(settings.model)
-    options = LoadOptions("fp32", device, "random", settings.seed, settings.trust_remote_code)
-    building.silence_libraries()
-    with building.one_line_errors(found.name, options):
-        folder = building.files_of(found, options)
-        adapter = building.adapter_of(found, folder)
-        config: Any = building.configuration_of(found, folder, options)
-        with torch.device("meta"):
-            model = building.auto_class(adapter).from_config(config)
-    return LoadedModel(
-        name=found.name,
-        model=model,
-        adapter=adapter,
-        tokenizer=None,
-        tokenizer_reason="a plan needs none",
-        precision="fp32",
-        device=torch.device("meta"),
-        weights="random",
-        source=found.source,
-        seconds=0.0,
-    )

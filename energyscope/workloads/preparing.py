@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from energyscope.adapters import did_you_mean
 from energyscope.errors import UsageError
-from energyscope.loading import LoadedModel, building, find_model
-from energyscope.loading.options import LoadOptions
+from energyscope.loading.skeleton import load_skeleton
 from energyscope.workloads.inputs import load_evaluation
 from energyscope.workloads.prepared import SIZES, check_free, save_prepared, token_count
 
@@ -59,7 +57,7 @@ def prepare(  # noqa: PLR0913  each is an option of the command line
     if size not in SIZES:
         raise UsageError(f"--size {size!r} is not known{did_you_mean(size, list(SIZES))}")
     check_free(output)
-    loaded = tokenizing_model(model, trust_remote_code=trust_remote_code)
+    loaded = load_skeleton(model, torch.device("cpu"), tokenizer=True, trust_remote_code=trust_remote_code)
     evaluation = load_evaluation(
         loaded,
         data=data,
@@ -85,37 +83,4 @@ def prepare(  # noqa: PLR0913  each is an option of the command line
         sequence_length=evaluation.sequence_length,
         stride=evaluation.stride,
         notes=(*evaluation.notes, *([fewer] if evaluation.examples < wanted else [])),
-    )
-
-
-def tokenizing_model(reference: str, *, trust_remote_code: bool = False) -> LoadedModel:
-    """Return a model with its tokenizer and configuration, its modules on the meta device, for tokenizing alone.
-
-    Raises:
-        UsageError: there is no such model.
-        ModelError: its files are out of reach, or no adapter serves it.
-
-    """
-    found = find_model(reference)
-    options = LoadOptions("fp32", torch.device("cpu"), "random", trust_remote_code=trust_remote_code)
-    building.silence_libraries()
-    with building.one_line_errors(found.name, options):
-        # a short name alone would be built without files, and has its tokenizer among those of its hub id
-        folder = building.files_of(replace(found, kind="hub") if found.kind == "checkpoint" else found, options)
-        adapter = building.adapter_of(found, folder)
-        config: Any = building.configuration_of(found, folder, options)
-        tokenizer, reason = building.tokenizer_of(folder, options)
-        with torch.device("meta"):
-            model = building.auto_class(adapter).from_config(config, trust_remote_code=trust_remote_code)
-    return LoadedModel(
-        name=found.name,
-        model=model,
-        adapter=adapter,
-        tokenizer=tokenizer,
-        tokenizer_reason=reason,
-        precision="fp32",
-        device=options.device,
-        weights="bundled" if found.kind == "bundled" else "pretrained",
-        source=found.source,
-        seconds=0.0,
     )

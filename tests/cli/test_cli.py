@@ -12,7 +12,8 @@ import pytest
 import tiny_models
 
 OPTIONS_OF_RUN = {
-    "--benchmark-precision", "--trials", "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--sampling", "--device",
+    "--benchmark-precision", "--trials",
+    "--granularity", "--layers", "--precision", "--weights", "--phase", "--execution", "--sampling", "--device",
     "--gpu-id", "--whole-gpu", "--meter", "--watts", "--sample-interval", "--passes", "--target-interval",
     "--component-budget", "--window", "--methods", "--joint", "--heads", "--adaptive", "--predict", "--stride",
     "--stages", "--batch-size", "--sequence-length", "--data",

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import dataset_fixtures as made
 import pytest
+import torch
 from tiny_models import WORDS, save_model
 
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import load_model
+from energyscope.loading.skeleton import load_skeleton
 from energyscope.workloads import load_evaluation
-from energyscope.workloads.preparing import prepare, tokenizing_model
+from energyscope.workloads.preparing import prepare
 
 
 @pytest.mark.parametrize(("size", "most"), [("small", 50), ("standard", 500), ("large", None)])
@@ -39,7 +41,7 @@ def test_no_weights_are_read(tmp_path: Path) -> None:
     data.write_text(" ".join(WORDS))
     done = prepare(str(folder), tmp_path / "set", data=str(data), sequence_length=8, stride=2, size="large")
     assert (done.sequence_length, done.stride, done.task) == (8, 2, "next-token")
-    assert next(tokenizing_model(str(folder)).model.parameters()).is_meta
+    assert next(load_skeleton(str(folder), torch.device("cpu"), tokenizer=True).model.parameters()).is_meta
 
 
 def test_fewer_examples_than_the_size_are_said(tmp_path: Path) -> None:
