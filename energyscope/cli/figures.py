@@ -31,17 +31,20 @@ def command(
     output: Annotated[
         Path | None, typer.Option(help="Directory to write to; figures/ in the first run by default.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace figures that are in --output already.")] = False,
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Write the figures of a run for a paper, and one that compares it with a second."""
-    from energyscope.errors import RunError
+    from energyscope.errors import RunError, UsageError
     from energyscope.reporting.publication import files
     from energyscope.runs.store import load_run
 
     names = tuple(dict.fromkeys(name.strip().lower() for name in formats.split(",") if name.strip()))
-    options = files.Options(names, dpi, cast("Any", theme))
+    options = files.Options(names, dpi, cast("Any", theme), replace=force or output is None)
     runs = [load_run(one, root) for one in (run, other) if one is not None]
+    if len({one.path.resolve() for one in runs}) < len(runs):
+        raise UsageError(f"{runs[0].name} is given twice: name another run to compare it with, or one alone")
     made = []
     for one in files.write_figures(runs, output or runs[0].path / files.DIRECTORY, options):
         made.append(one)

@@ -161,17 +161,18 @@ def grade(
     """Grade a number: A (half-width <= 1 %, five windows), B (<= 3 %), C (<= 10 %), else invalid.
 
     A raised guard, or several, lowers A and B to C: it names a disturbance and not how much it did, which the
-    half-width shows. ``unit`` is what the windows are called in the reasons.
+    half-width shows. ``unit`` is what the windows are called in the reasons, in the plural.
 
     Returns:
         The grade and the reasons that kept it from being better.
 
     """
     reasons = list(guard)
+    counted = unit.removesuffix("s") if windows == 1 else unit
     if relative_half_width is None:
-        return "invalid", [*reasons, f"{windows} usable {unit}: no interval"]
+        return "invalid", [*reasons, f"{windows} usable {counted}: no interval"]
     if windows < 5:
-        reasons.append(f"{windows} {unit} (A needs 5)")
+        reasons.append(f"{windows} {counted} (A needs 5)")
     if relative_half_width > 0.01:
         reasons.append(f"95 % half-width {relative_half_width:.1%}")
     for name, limit in (("A", 0.01), ("B", 0.03), ("C", 0.10)):

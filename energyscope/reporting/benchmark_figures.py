@@ -13,14 +13,15 @@ from energyscope.reporting.data.benchmark import (
     BenchmarkData,
     precision_title,
 )
-from energyscope.reporting.data.benchmark_words import energy_word, place_text
+from energyscope.reporting.data.benchmark_words import FOREIGN, energy_word, place_text
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.plane_figures import plane_figures
 from energyscope.reporting.quality_figures import quality_figure, size_figure
 from energyscope.runs.intervals import Interval
 
 SECTION = "benchmark"
-WEAK = " Hollow with \u2020: below grade C, not to be relied on."
+WEAK = " Hollow with \u2020: the energy is below grade C, not to be relied on."
+_GRADED = " Grades are of the energy; how sure a latency is, its own whiskers say."
 
 
 def benchmark_figures(data: BenchmarkData | None) -> list[Figure]:
@@ -63,8 +64,8 @@ def _bars(data: BenchmarkData, measure: _Measure) -> tuple[list[Bar], str]:
     divisor, unit = text.scale_of(max((item.value for _, item in known), default=1.0), measure.scaled)
     return [
         Bar(
-            precision=cell.precision, title=cell.title, value=item.value / divisor,
-            low=None if item.low is None else item.low / divisor,
+            precision=cell.precision, title=cell.marked_title, value=item.value / divisor,
+            low=None if item.low is None else max(item.low, 0.0) / divisor,  # nothing here can be below
             high=None if item.high is None else item.high / divisor,
             label=charts.values_label(item.value / divisor), said=text.with_limits(item, measure.scaled),
             pale=_pale(cell, divisor) if measure is _ENERGY else None,
@@ -72,6 +73,11 @@ def _bars(data: BenchmarkData, measure: _Measure) -> tuple[list[Bar], str]:
         )
         for cell, item in known
     ], unit  # fmt: skip
+
+
+def _titles(data: BenchmarkData, *lines: str) -> list[str]:
+    """Return the title of an axis, with a line that explains marked names where there are any."""
+    return [*lines, *([FOREIGN] if any(cell.foreign for cell in data.first) else [])]
 
 
 def _pale(cell: BenchmarkCell, divisor: float) -> float | None:
@@ -98,9 +104,10 @@ def _latency(data: BenchmarkData) -> Figure | None:
         name="benchmark-latency",
         section=SECTION,
         title="Latency",
-        caption=f"{place_text(data)}Mean time of one inference.",
+        caption=f"{place_text(data)}Mean time of one inference."
+        + (_GRADED if any(cell.invalid for cell in data.first) else ""),
         summary=summary,
-        chart=charts.bars(bars, f"Latency per inference ({unit})", summary),
+        chart=charts.bars(bars, _titles(data, f"Latency per inference ({unit})"), summary),
         table=Table(["precision", "mean", "median", "p95", "p99"], _rows(data, _LATENCY, *percentiles)),
     )
 
@@ -117,7 +124,7 @@ def _speedup(data: BenchmarkData) -> Figure | None:
         title="Speed-up",
         caption=f"{place_text(data)}{base}'s latency divided by this one's: below 1 is slower.",
         summary=summary,
-        chart=charts.bars(bars, f"Speed-up over {base} (\u00d7)", summary, mark=1.0),
+        chart=charts.bars(bars, _titles(data, f"Speed-up over {base} (\u00d7)"), summary, mark=1.0),
         table=Table(["precision", f"speed-up over {base}"], _rows(data, _SPEEDUP)),
     )
 
@@ -129,7 +136,7 @@ def _energy(data: BenchmarkData) -> Figure | None:
     word = energy_word(data)
     summary = charts.described(bars, f"{word} per inference", unit)
     split = any(bar.pale is not None for bar in bars)
-    title = [f"{word} per inference ({unit})", *(["pale static, solid dynamic"] if split else [])]
+    title = _titles(data, f"{word} per inference ({unit})", *(["pale static, solid dynamic"] if split else []))
     parts = "Static energy is the idle power times the time. " if split else ""
     return Figure(
         name="benchmark-energy",
@@ -172,6 +179,6 @@ def _throughput(data: BenchmarkData) -> Figure | None:
         title="Throughput",
         caption=place_text(data).rstrip(),
         summary=summary,
-        chart=charts.bars(bars, "Throughput (sequences/s)", summary),
+        chart=charts.bars(bars, _titles(data, "Throughput (sequences/s)"), summary),
         table=Table(["precision", "sequences/s", "tokens/s"], _rows(data, _THROUGHPUT, tokens)),
     )

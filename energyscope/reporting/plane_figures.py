@@ -8,12 +8,13 @@ from energyscope.reporting import text
 from energyscope.reporting.charts import benchmark_plane as charts
 from energyscope.reporting.charts.benchmark_plane import Spot, Step
 from energyscope.reporting.data.benchmark import BenchmarkCell, BenchmarkData
-from energyscope.reporting.data.benchmark_words import energy_word, quality_text, shape_text
+from energyscope.reporting.data.benchmark_words import FOREIGN, energy_word, quality_text, shape_text
 from energyscope.reporting.figure import Figure, Table
-from energyscope.reporting.quality_figures import INNER, paired_limits
+from energyscope.reporting.quality_figures import INNER, drawn_quality
 from energyscope.runs.intervals import Interval
 
 TRADEOFF, SWEEP = "benchmark-tradeoff", "benchmark-sweep"
+HOLLOW = " Hollow points: the energy is below grade C, which says nothing of the latency."
 
 
 def plane_figures(data: BenchmarkData) -> list[Figure]:
@@ -33,7 +34,6 @@ def _latencies(data: BenchmarkData) -> tuple[float, str]:
 def _quality_tradeoff(data: BenchmarkData) -> Figure | None:
     divisor, unit = _latencies(data)
     metric = data.metric or ""
-    factor = 100.0 if metric == "accuracy" else 1.0
     pairs = [
         (cell, cell.latency_s, item)
         for cell in data.first
@@ -42,10 +42,10 @@ def _quality_tradeoff(data: BenchmarkData) -> Figure | None:
     if len(pairs) < 2:
         return None
     spots = [
-        Spot(cell.precision, cell.title, latency.scaled(1 / divisor), item.value.scaled(factor),
-             f"{_latency(latency)}; {quality_text(item.value, metric)}",
-             inner=paired_limits(item, item.value.scaled(factor)))
+        Spot(cell.precision, cell.marked_title, _drawn(latency, divisor), shown,
+             f"{_latency(latency)}; {quality_text(item.value, metric)}", inner=inner)
         for cell, latency, item in pairs
+        for shown, inner in [drawn_quality(item)]
     ]  # fmt: skip
     name = metric.capitalize()
     corner = "Upper left is better" if metric == "accuracy" else "Lower left is better"
@@ -58,11 +58,22 @@ def _quality_tradeoff(data: BenchmarkData) -> Figure | None:
         caption=f"{corner}. At {shape_text(data.shapes[0])}. Thin: each value's 95 % interval. "
         f"{INNER if any(spot.inner for spot in spots) else ''}".rstrip(),
         summary=summary,
-        chart=charts.plane(spots, (f"Latency per inference ({unit})", title), summary),
+        chart=charts.plane(spots, (_marked(f"Latency per inference ({unit})", data), title), summary),
         table=Table(["precision", "latency", metric],
                     [[cell.title, _latency(latency), quality_text(item.value, metric)]
                      for cell, latency, item in pairs]),
     )  # fmt: skip
+
+
+def _drawn(item: Interval, divisor: float) -> Interval:
+    """Return a time or an energy in the unit of its axis, its lower limit no less than zero."""
+    shown = item.scaled(1 / divisor)
+    return Interval(shown.value, None if shown.low is None else max(shown.low, 0.0), shown.high)
+
+
+def _marked(title: str, data: BenchmarkData) -> str | list[str]:
+    """Return the title of an axis, with a second line that explains marked names where there are any."""
+    return [title, FOREIGN] if data.foreign else title
 
 
 def _latency(item: Interval) -> str:
@@ -80,13 +91,13 @@ def _energy_tradeoff(data: BenchmarkData) -> Figure | None:
     divisor, unit = _latencies(data)
     joules, joule_unit = text.scale_of(max(energy.value for _, _, energy in pairs), "mJ")
     spots = [
-        Spot(cell.precision, cell.title, latency.scaled(1 / divisor), energy.scaled(1 / joules),
+        Spot(cell.precision, cell.marked_title, _drawn(latency, divisor), _drawn(energy, joules),
              f"{_latency(latency)}; {text.with_limits(energy, 'mJ')}", cell.invalid)
         for cell, latency, energy in pairs
     ]  # fmt: skip
     word = energy_word(data)
     summary = f"{word} against latency: " + "; ".join(f"{spot.title} {spot.said}" for spot in spots)
-    hollow = " Hollow points are below grade C." if any(spot.weak for spot in spots) else ""
+    hollow = HOLLOW if any(spot.weak for spot in spots) else ""
     return Figure(
         name=TRADEOFF,
         section=TRADEOFF,
@@ -94,7 +105,9 @@ def _energy_tradeoff(data: BenchmarkData) -> Figure | None:
         caption=f"Lower left is better. At {shape_text(data.shapes[0])}; 95 % intervals.{hollow}",
         summary=summary,
         chart=charts.plane(
-            spots, (f"Latency per inference ({unit})", f"{word} per inference ({joule_unit})"), summary
+            spots,
+            (_marked(f"Latency per inference ({unit})", data), f"{word} per inference ({joule_unit})"),
+            summary,
         ),
         table=Table(["precision", "latency", "energy"],
                     [[cell.title, _latency(latency), text.with_limits(energy, "mJ")]
@@ -136,7 +149,13 @@ def _sweep(data: BenchmarkData, along: int, what: str, value: _Value, unit: str)
         return None
     divisor, name = text.scale_of(max(item.value for _, item in found), unit)
     steps = [
-        Step(cell.precision, cell.title, cell.shape[along], item.scaled(1 / divisor), text.with_limits(item, unit))
+        Step(
+            cell.precision,
+            cell.marked_title,
+            cell.shape[along],
+            item.scaled(1 / divisor),
+            text.with_limits(item, unit),
+        )
         for cell, item in found
     ]
     axis, over = (("Batch size", "batch size"), ("Length (tokens)", "length"))[along]
@@ -150,7 +169,7 @@ def _sweep(data: BenchmarkData, along: int, what: str, value: _Value, unit: str)
         title=f"{'Latency' if latency else 'Tokens per joule'} by {over}",
         caption=f"At {held}; 95 % intervals. {'Less' if latency else 'More'} is better.",
         summary=summary,
-        chart=charts.sweep(steps, (axis, title), summary),
+        chart=charts.sweep(steps, (_marked(axis, data), title), summary),
         table=_by_step(steps, over),
     )
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 from energyscope.reporting import text
 from energyscope.reporting.charts import benchmark as charts
 from energyscope.reporting.charts.benchmark import Bar
 from energyscope.reporting.data.benchmark import BenchmarkData, Precision, Prediction
-from energyscope.reporting.data.benchmark_words import POINTS, change_of, change_text, place_text, quality_text
+from energyscope.reporting.data.benchmark_words import (
+    POINTS,
+    change_of,
+    change_text,
+    judged_on,
+    place_text,
+    quality_text,
+)
 from energyscope.reporting.data.impact_words import limited_text
 from energyscope.reporting.figure import Figure, Table
 from energyscope.runs.intervals import Interval
@@ -22,13 +31,12 @@ def quality_figure(data: BenchmarkData) -> Figure | None:
     bars = [_quality_bar(item, data) for item in data.predictions]
     name, better = data.metric.capitalize(), "more" if accurate else "less"
     summary = charts.described(bars, name, "%" if accurate else "")
-    over = {text.count(item.examples, "example") for item in data.predictions if item.examples}
     unit = f" ({POINTS})" if accurate else ""
     return Figure(
         name="benchmark-quality",
         section="benchmark",
         title=name,
-        caption=f"{('Over ' + text.listed(sorted(over)) + '; ') if over else ''}{better} is better. Thin: each "
+        caption=f"{judged_on(data)}{better.capitalize()} is better. Thin: each "
         f"value's 95 % interval. {INNER if any(bar.inner for bar in bars) else ''}".rstrip(),
         summary=summary,
         chart=charts.dots(bars, f"{name} (%)" if accurate else name, summary),
@@ -45,13 +53,30 @@ def paired_limits(item: Prediction, shown: Interval) -> tuple[float, float] | No
     return shown.value - change.below, shown.value + change.above
 
 
+def drawn_quality(item: Prediction) -> tuple[Interval, tuple[float, float] | None]:
+    """Return the quality with its limits, and the paired limits around it, as they are drawn.
+
+    None of them leaves what can be: 0 to 100 % for an accuracy, at least 1 for a perplexity.
+    """
+    accurate = item.metric == "accuracy"
+    least, most = (0.0, 100.0) if accurate else (1.0, math.inf)
+    shown = item.value.scaled(100.0 if accurate else 1.0)
+
+    def within(value: float) -> float:
+        return min(max(value, least), most)
+
+    drawn = Interval(shown.value, *(None if end is None else within(end) for end in (shown.low, shown.high)))
+    inner = paired_limits(item, shown)
+    return drawn, inner and (within(inner[0]), within(inner[1]))
+
+
 def _quality_bar(item: Prediction, data: BenchmarkData) -> Bar:
-    shown = item.value.scaled(100.0 if item.metric == "accuracy" else 1.0)
+    shown, inner = drawn_quality(item)
     places = 1 if item.metric == "accuracy" else min(text.places(shown) + 1, 3)
     return Bar(
         precision=item.precision, title=item.title, value=shown.value, low=shown.low, high=shown.high,
         label=f"{shown.value:,.{places}f}", said=quality_text(item.value, item.metric),
-        inner=paired_limits(item, shown), baseline=item.precision == data.baseline,
+        inner=inner, baseline=item.precision == data.baseline,
     )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ def benchmark_summary(run: Run) -> RenderableType:
         return Text(why_missing(run.document, "benchmark"), style="dim")
     page = benchmark_page(data)
     parts: list[RenderableType] = [benchmark_table(run)]
+    parts += [Text(note.strip(), style="dim") for note in (page.foreign, page.judged) if note]
     parts += [Text(f"- {sentence}") for sentence in page.said]
     parts += [Text(f"- {page.unpredicted}", style="yellow")] if page.unpredicted else []
     parts += [Text(f"- Not measured: {name} ({reason}).", style="yellow") for name, reason in page.skipped]
@@ -54,7 +55,7 @@ def benchmark_table(run: Run) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     power, energy = ("stated power", "MODELLED energy") if run.modelled else ("power", "energy")
     quality = (data.metric if data else None) or "quality"
-    table.add_column("precision\nimplementation\nsize, grade\n ", overflow="fold")
+    table.add_column("precision\nimplementation\nsize, grade\n(of the energy)", overflow="fold")
     table.add_column("latency\nsequences/s\nspeed-up\n[95 %]", justify="right", no_wrap=True)
     table.add_column(f"{energy}\n{power}\nratio\n[95 %]", justify="right", no_wrap=True)
     table.add_column(f"{quality}\n\nchange\n[95 %]", justify="right", no_wrap=True)
@@ -72,7 +73,7 @@ def _fill(table: Table, data: BenchmarkData) -> None:
         for cell in cells:
             table.add_row(*_row(cell, data), end_section=cell is cells[-1])
     if len(shapes) < len(data.shapes):
-        table.caption = f"{len(data.shapes) - len(shapes)} more batch sizes and lengths in the report"
+        table.caption = f"{text.count(len(data.shapes) - len(shapes), 'more shape')} in the report"
 
 
 def _row(cell: BenchmarkCell, data: BenchmarkData) -> list[RenderableType]:
@@ -89,7 +90,7 @@ def _name(cell: BenchmarkCell, data: BenchmarkData) -> Text:
     size = DASH if loaded is None or loaded.size_mb is None else f"{text.number(loaded.size_mb)} MB"
     grade = "yellow" if cell.quality == INVALID else ""
     return Text.assemble(
-        (cell.title, "bold"), "\n", (f"{loaded.implementation}\n" if loaded else "", "dim"), f"{size}, ",
+        (cell.marked_title, "bold"), "\n", (f"{loaded.implementation}\n" if loaded else "", "dim"), f"{size}, ",
         (cell.quality, grade),
     )  # fmt: skip
 

@@ -88,6 +88,26 @@ def test_a_place_that_cannot_be_written(run, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+def test_another_runs_figures_are_replaced_with_force_only(run, tmp_path):
+    """GIVEN a directory with a figure, THEN one line names it and --force; RUN/figures is the run's own."""
+    again = [run, "--dpi", "72", "--output", tmp_path / "o"]
+    assert call(*again).exit_code == 0
+    done = call(*again)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "benchmark_overview.png" in done.stderr
+    assert "--force" in done.stderr
+    assert call(*again, "--force").exit_code == 0
+    assert [call(run, "--dpi", "72").exit_code for _ in range(2)] == [0, 0]
+
+
+def test_a_run_is_not_compared_with_itself(run):
+    """GIVEN one run twice, by path and by name, THEN one line refuses it and nothing is written."""
+    done = call(run, run.name, "--root", run.parent)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "twice" in done.stderr
+    assert not (run / "figures").exists()
+
+
 def test_an_unknown_run(tmp_path):
     """An unknown run is refused as everywhere else."""
     done = call("nothing-like-it", "--root", tmp_path)

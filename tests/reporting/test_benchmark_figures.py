@@ -1,21 +1,27 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmark_builder import PRECISIONS, Bench
+from hypothesis import given
+from hypothesis import strategies as st
 from run_builder import Shape, build_run
 
 from energyscope.reporting.benchmark_figures import benchmark_figures
 from energyscope.reporting.charts import theme
-from energyscope.reporting.charts.benchmark_plane import Spot, plane
-from energyscope.reporting.data.benchmark import benchmark_data
+from energyscope.reporting.charts.benchmark_plane import Spot, _box, _placed, plane
+from energyscope.reporting.data.benchmark import Prediction, benchmark_data
 from energyscope.reporting.figure import Figure
 from energyscope.reporting.html import render
+from energyscope.reporting.quality_figures import drawn_quality
 from energyscope.runs.intervals import Interval
+from energyscope.runs.notes import NOT_ITS_KERNELS
 
 SMALL = ["latency", "speedup", "energy", "throughput", "quality", "size"]
 COLUMN_PT = 165
@@ -148,14 +154,95 @@ def test_paired_limits_lie_around_the_value(tmp_path: Path) -> None:
 
 
 def test_names_in_the_plane_do_not_meet() -> None:
-    """GIVEN two points at nearly one place, THEN their names stand on different sides."""
+    """GIVEN two points at nearly one place, THEN only the legend names them; the others have their names."""
     spots = [
         Spot(name, name.upper(), Interval(x), Interval(y), "")
         for name, x, y in (("fp16", 1.0, 6.40), ("bf16", 1.01, 6.41), ("fp32", 3.0, 6.4), ("int8", 5.0, 7.0))
     ]
     places = {record["title"]: record["place"] for record in _spec_records(plane(spots, ("x", "y"), "points"))}
-    assert places["FP16"] != places["BF16"]
+    assert (places["FP16"], places["BF16"]) == (None, None)
+    assert places["FP32"]
     assert places["INT8"].endswith("left")
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8, unique=True))
+def test_a_name_is_nearest_to_its_own_point(points: list[tuple[float, float]]) -> None:
+    """GIVEN any points, THEN no other one lies in a name's room or nearer to its middle."""
+    names = [f"name {index}" for index in range(len(points))]
+    for index, place in enumerate(_placed(points, names)):
+        if place is None:
+            continue
+        left, bottom, right, top = _box(*points[index], len(names[index]), place)
+        middle = ((left + right) / 2, (bottom + top) / 2)
+        for other in (*points[:index], *points[index + 1 :]):
+            assert not (left < other[0] < right and bottom < other[1] < top)
+            assert math.dist(middle, other) > math.dist(middle, points[index])
+
+
+def test_the_plane_has_a_legend_of_colours_and_shapes(tmp_path: Path) -> None:
+    """GIVEN a trade-off, THEN every precision is in a legend with a colour and a shape of its own."""
+    layers = theme.spec(_figures(tmp_path)["benchmark-tradeoff"].chart)["layer"]
+    scales = [layer["encoding"][key]["scale"] for layer in layers for key in ("color", "shape")
+              if key in layer["encoding"]]  # fmt: skip
+    assert all(scale["domain"] == ["FP32", "FP16", "BF16", "INT8"] for scale in scales)
+    assert all(len(set(scale["range"])) == 4 for scale in scales)
+    assert sum("shape" in layer["encoding"] for layer in layers) >= 1
+
+
+def test_what_is_drawn_of_a_quality_stays_possible() -> None:
+    """GIVEN limits beyond 100 % or below a perplexity of 1, THEN the drawing ends there."""
+    sure = Prediction(
+        "int8", "accuracy", Interval(0.99, 0.97, 1.02), 50, 49, Interval(-0.01, -0.05, 0.03), None, None
+    )
+    shown, inner = drawn_quality(sure)
+    assert (shown.low, shown.high) == (97.0, 100.0)
+    assert inner == (95.0, 100.0)
+    low = Prediction("int8", "perplexity", Interval(1.2, 0.8, 1.6), 50, None, Interval(0.1, -0.4, 0.5), None, None)
+    shown, inner = drawn_quality(low)
+    assert (shown.low, shown.high) == (1.0, 1.6)
+    assert inner is not None
+    assert inner[0] == 1.0
+
+
+def test_marked_names_are_explained_on_their_axis(tmp_path: Path) -> None:
+    """GIVEN an INT8 that does not run in its kernels, THEN charts of time and energy mark it."""
+    run = build_run(tmp_path / "run", Shape(layers=1, impact=False, benchmark=True))
+    assert run.benchmark is not None
+    run.benchmark["models"][-1]["notes"] = [f"but {NOT_ITS_KERNELS}"]
+    for figure in benchmark_figures(benchmark_data(run)):
+        written = json.dumps(theme.spec(figure.chart))
+        marked = figure.name not in {"benchmark-quality", "benchmark-size"}
+        assert ("INT8 *" in written) == marked, figure.name
+        assert ("* not bitsandbytes' kernels" in written) == marked, figure.name
+
+
+def test_a_benchmark_alone_has_no_empty_sections(tmp_path: Path) -> None:
+    """GIVEN that no other stage was asked for, THEN nothing of components stands there."""
+    run = replace(
+        build_run(tmp_path / "run", Shape(layers=1, impact=False, benchmark=Bench(batch_sizes=(1, 8)))),
+        energy=None,
+    )
+    for stage in ("profile", "ablate", "correlate"):
+        run.document["stages"][stage] = {"state": "skipped", "reason": "not asked for", "seconds": None}
+    page = re.sub(r"<script.*?</script>", "", render(run), flags=re.DOTALL)
+    for anchor in ("profile", "efficiency", "impact", "correlate", "components", "trust"):
+        assert f'id="{anchor}"' not in page
+        assert f'href="#{anchor}"' not in page
+    assert 'id="benchmark"' in page
+    assert "4 precisions \u00b7 2 shapes: batch 1 and 8, 128 tokens" in page
+    method = page.partition('<section id="method"')[2].partition("</section>")[0]
+    assert "taken in shuffled blocks" in method
+    assert "Each component was run" not in method
+    assert "Granularity" not in method
+
+
+def test_a_stage_that_failed_keeps_its_section(tmp_path: Path) -> None:
+    """GIVEN a stage that was skipped for a reason of its own, THEN its section stands there and says it."""
+    run = build_run(tmp_path / "run", Shape(layers=1, impact=False, benchmark=True))
+    run.document["stages"]["ablate"] = {"state": "skipped", "reason": "the weights are random", "seconds": 0}
+    page = render(run)
+    assert 'href="#impact"' in page
+    assert "The ablate stage was skipped: the weights are random." in page
 
 
 def _spec_records(chart: Any) -> list[dict[str, Any]]:

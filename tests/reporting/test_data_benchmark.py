@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ from rich.console import Console
 from run_builder import Shape, build_run
 
 from energyscope.reporting.data.benchmark import BenchmarkData, benchmark_data, precision_title
-from energyscope.reporting.data.benchmark_tables import benchmark_page, cells_table
+from energyscope.reporting.data.benchmark_tables import REMEDY, benchmark_page, cells_table
 from energyscope.reporting.data.benchmark_words import said
 from energyscope.reporting.terminal_benchmark import benchmark_summary, benchmark_table
+from energyscope.runs.notes import NOT_ITS_KERNELS
 from energyscope.runs.store import Run
 
 
@@ -84,8 +86,14 @@ def test_equal_speed_is_no_speed_up(tmp_path: Path) -> None:
 
 
 def test_one_trial_has_no_interval_and_says_so(tmp_path: Path) -> None:
-    """GIVEN a single trial, THEN the sentence claims a ratio without limits."""
-    assert "times as fast as FP32 (interval unknown)" in said(_data(tmp_path, Bench(trials=1)))[1]
+    """GIVEN a single trial, THEN its ratios are those of one trial, and no sentence states them as a fact."""
+    base, fp16, *others = said(_data(tmp_path, Bench(trials=1)))
+    assert "per inference, from one trial without an interval." in base
+    assert re.match(
+        r"From one trial, FP16 ran at 3\.\d+ times FP32's speed and took 0\.\d+ of FP32's energy", fp16
+    )
+    assert "(no interval: nothing is shown)" in fp16
+    assert not any("faster" in one or "slower" in one or "as fast" in one for one in (fp16, *others))
 
 
 def test_without_a_baseline_each_stands_alone(tmp_path: Path) -> None:
@@ -187,7 +195,81 @@ def test_the_terminal_table_fits(tmp_path: Path, width: int) -> None:
     assert max(map(len, written.splitlines())) <= width
     assert "MODELLED energy" in written
     assert "LLM.int8()" in written
-    assert "1 more batch sizes and lengths in the report" in written
+    assert "1 more shape in the report" in written
+
+
+def _mended(run: Run, precision: str) -> BenchmarkData:
+    """Give a precision the note of layers that do not run in bitsandbytes' kernels."""
+    assert run.benchmark is not None
+    model = next(entry for entry in run.benchmark["models"] if entry["precision"] == precision)
+    model["notes"] = [f"12 of 16 layers restore their weights, but {NOT_ITS_KERNELS}"]
+    found = benchmark_data(run)
+    assert found is not None
+    return found
+
+
+def test_what_does_not_run_in_its_kernels_is_marked(tmp_path: Path) -> None:
+    """GIVEN INT8 whose notes say that its kernels did not run, THEN its sentence, column and row say so alone."""
+    run = _run(tmp_path)
+    data = _mended(run, "int8")
+    told = [one for one in said(data) if "its time and energy are not those of bitsandbytes' kernels" in one]
+    assert [one.split()[0] for one in told] == ["INT8"]
+    assert cells_table(data, data.shapes[0]).columns == ["", "FP32", "FP16", "BF16", "INT8 *"]
+    console = Console(width=80, record=True)
+    console.print(benchmark_summary(run))
+    written = console.export_text()
+    assert "INT8 *" in written
+    assert "* Its time and energy are not those of bitsandbytes' kernels." in written
+
+
+def test_the_iterations_that_were_taken_stand_beside_what_was_asked_for(tmp_path: Path) -> None:
+    """GIVEN trials that had to go on for the meter, THEN the settings say how many inferences each really had."""
+    run = _run(tmp_path)
+    assert run.trials is not None
+    assert "inferences for each precision" in benchmark_page(_again(run)).how
+    run.trials.loc[0, "iterations"] = 1250
+    assert (
+        "5 trials of 1,000 inferences (1,000 to 1,250 each: a trial lasts at least as long as the meter needs)"
+        in benchmark_page(_again(run)).how
+    )
+
+
+def _again(run: Run) -> BenchmarkData:
+    found = benchmark_data(run)
+    assert found is not None
+    return found
+
+
+def test_the_predictions_name_their_data(tmp_path: Path) -> None:
+    """GIVEN predictions, THEN the page says on what they were judged; without any it says nothing."""
+    page = benchmark_page(_data(tmp_path))
+    assert page.judged.startswith("Judged on tiny-gpt2 held-out, ")
+    assert page.judged.endswith(" examples, texts up to their own length. ")
+    assert benchmark_page(_data(tmp_path / "random", Bench(metric=None))).judged == ""
+
+
+def test_stated_watts_have_no_limits(tmp_path: Path) -> None:
+    """GIVEN a modelled run, THEN its power is stated and not measured with an interval."""
+    data = _data(tmp_path, modelled=True)
+    rows = {row[0]: row[1:] for row in cells_table(data, data.shapes[0]).rows}
+    assert set(rows["Stated power"]) == {"65.0 W (stated)"}
+
+
+def test_invalid_cells_have_a_remedy(tmp_path: Path) -> None:
+    """GIVEN an energy below grade C, THEN one sentence says what would help; without one it is not said."""
+    run = _run(tmp_path)
+    assert REMEDY not in benchmark_page(_again(run)).reasons
+    assert run.benchmark is not None
+    run.benchmark["cells"][-1] |= {"quality": "invalid", "reasons": "95 % half-width 12.0%"}
+    assert benchmark_page(_again(run)).reasons[-1] == REMEDY
+
+
+def test_a_benchmark_alone_is_described_by_its_shapes(tmp_path: Path) -> None:
+    """GIVEN several batch sizes, THEN the subtitle counts precisions and shapes."""
+    page = benchmark_page(_data(tmp_path, Bench(batch_sizes=(1, 8, 32), lengths=(64, 128))))
+    assert page.subtitle == ["4 precisions", "6 shapes: batch 1, 8 and 32, 64 and 128 tokens"]
+    one = benchmark_page(_data(tmp_path / "one", Bench(precisions=("fp32",), baseline=None)))
+    assert one.subtitle == ["1 precision", "batch 1, 128 tokens"]
 
 
 def test_the_terminal_says_what_was_skipped_or_never_ran(tmp_path: Path) -> None:

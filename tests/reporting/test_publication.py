@@ -19,6 +19,7 @@ from run_builder import Shape, build_run
 
 from energyscope.errors import UsageError
 from energyscope.reporting.charts.comparison import Compared, side_by_side
+from energyscope.reporting.data.benchmark_words import FOREIGN
 from energyscope.reporting.publication import labels, lettering, pairs
 from energyscope.reporting.publication.by_type import mean_interval
 from energyscope.reporting.publication.comparative import comparative
@@ -26,10 +27,12 @@ from energyscope.reporting.publication.costliest import costliest
 from energyscope.reporting.publication.drawing import draw
 from energyscope.reporting.publication.files import Options, encoded, write_figures
 from energyscope.reporting.publication.sheet import DOUBLE, SINGLE, Missing, Sheet
-from energyscope.reporting.publication.sheets import sheets, source
+from energyscope.reporting.publication.sheets import sheets
+from energyscope.reporting.publication.source import source
 from energyscope.reporting.publication.specs import specification
 from energyscope.runs import schema
 from energyscope.runs.intervals import Interval
+from energyscope.runs.notes import NOT_ITS_KERNELS
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.runs.tree import energy_tree
 from energyscope.stages.correlate import correlate
@@ -123,11 +126,11 @@ def test_files_have_their_physical_size(tmp_path):
 
 
 def test_modelled_energy_says_so_in_every_figure_that_shows_it(tmp_path):
-    """GIVEN modelled joules, THEN every figure but that of impact says MODELLED; else none does."""
+    """GIVEN modelled joules, THEN every figure that shows some says MODELLED; else none does."""
     modelled = drawn(complete(tmp_path / "modelled", Shape(layers=2, modelled=True, benchmark=True)))
     measured = drawn(complete(tmp_path / "measured"))
     said = {stem: any("MODELLED" in text for text in texts(svg)) for stem, svg in modelled.items()}
-    assert said == {stem: stem != "prediction_impact_by_type" for stem in SIX}
+    assert said == {stem: stem not in {"prediction_impact_by_type", "speed_accuracy_tradeoff"} for stem in SIX}
     assert not any("MODELLED" in text for svg in measured.values() for text in texts(svg))
 
 
@@ -191,14 +194,119 @@ def test_components_that_share_a_measurement_are_one_entry(tmp_path):
 
 
 def test_two_models_side_by_side(tmp_path):
-    """GIVEN two complete runs, THEN all five panels are drawn, and each model has its key and its own baseline."""
+    """GIVEN two complete runs, THEN seven panels are drawn, and each model has its key and its own baseline."""
     one, other = complete(tmp_path / "one"), complete(tmp_path / "other", model={"name": "distilbert"})
     sheet = comparative(source(one), source(other))
     assert isinstance(sheet, Sheet)
     assert [key.name for key in sheet.keys] == ["tiny-gpt2", "distilbert"]
-    assert (len(sheet.panels), sheet.left_out) == (5, [])
+    assert (len(sheet.panels), sheet.left_out) == (7, [])
     said = texts(draw(sheet, "paper"))
     assert {"Energy relative to own FP32", "Speed relative to own FP32", "Batch 1, 128 tokens."} <= set(said)
+
+
+def swept(path: Path, weak: str | None = None, **bench) -> Run:
+    """Make a run of two batch sizes and lengths; ``weak`` is a precision whose energies are below grade C."""
+    bench = {"batch_sizes": (1, 8), "lengths": (32, 128), **bench}
+    run = build_run(path, Shape(layers=2, impact=False, benchmark=Bench(**bench)))
+    assert run.benchmark is not None
+    for cell in run.benchmark["cells"]:
+        cell["quality"] = "invalid" if cell["precision"] == weak else cell["quality"]
+    return run
+
+
+def test_several_batch_sizes_and_lengths_have_their_figure(tmp_path):
+    """GIVEN two of each, THEN latency, energy and tokens/J are drawn over both, with one legend of all panels."""
+    found = {one.stem: one for one in sheets(source(swept(tmp_path / "run", weak="int8")))}
+    sheet, overview = found["benchmark_sweep"], found["benchmark_overview"]
+    assert isinstance(sheet, Sheet)
+    assert isinstance(overview, Sheet)
+    assert [len(row) for row in sheet.rows] == [3, 3]
+    assert [key.name for key in sheet.keys] == ["FP32", "FP16", "BF16", "INT8"]
+    assert len({key.shape for key in sheet.keys}) == 4
+    said = texts(draw(sheet, "paper"))
+    assert {"Energy by length", "32 tokens.", "Batch 1."} <= set(said)
+    assert said.count("INT8") == 1  # no panel has a legend of its own
+    assert "Without 3 energies below grade C." in sheet.notes[-1]
+    assert overview.left_out == ["shows batch 1, 32 tokens, the first of 4 combinations; see benchmark_sweep"]
+
+
+def test_a_shape_of_a_precision_is_the_same_in_all_panels(tmp_path):
+    """GIVEN a first precision without energy, THEN the others' marks are the same with energy and without."""
+    sheet = next(
+        one for one in sheets(source(swept(tmp_path / "run", weak="fp32"))) if one.stem == "benchmark_sweep"
+    )
+    assert isinstance(sheet, Sheet)
+    scales = [specification(panel.chart, 250, None, "#fff")["layer"][-2:] for panel in sheet.panels]
+    shapes = [[layer["encoding"]["shape"]["scale"] for layer in layers if "shape" in layer["encoding"]]
+              for layers in scales]  # fmt: skip
+    assert all(one == shapes[0] and one for one in shapes)
+
+
+def test_times_that_are_not_the_kernels_are_marked(tmp_path):
+    """GIVEN INT8 without its library's kernels, THEN the sweep marks its name, and the comparison says so."""
+    run, other = swept(tmp_path / "run"), swept(tmp_path / "other")
+    assert run.benchmark is not None
+    model = next(entry for entry in run.benchmark["models"] if entry["precision"] == "int8")
+    model["notes"] = [NOT_ITS_KERNELS]
+    one = source(run)
+    sheet = next(found for found in sheets(one) if found.stem == "benchmark_sweep")
+    assert isinstance(sheet, Sheet)
+    assert [key.name for key in sheet.keys] == ["FP32", "FP16", "BF16", "INT8 *"]
+    assert sum(FOREIGN in text for text in texts(draw(sheet, "paper"))) == len(sheet.panels)
+    compared = comparative(one, source(other))
+    assert isinstance(compared, Sheet)
+    assert any("INT8: its time and energy are not" in note for note in compared.notes)
+
+
+def test_one_shape_has_no_sweep(tmp_path):
+    """GIVEN one batch size and length, THEN there are six figures, and none says which shape it shows."""
+    found = sheets(source(complete(tmp_path / "run")))
+    assert [one.stem for one in found] == SIX
+    assert not any("combinations" in said for one in found if isinstance(one, Sheet) for said in one.left_out)
+
+
+def test_captions_explain_only_what_is_drawn(tmp_path):
+    """GIVEN energies below grade C, THEN quality against speed, which shows none, does not speak of them."""
+    run = swept(tmp_path / "run", weak="int8")
+    found = {one.stem: one for one in sheets(source(run)) if isinstance(one, Sheet)}
+    assert "Hollow" in found["benchmark_overview"].notes[-1]
+    assert "Hollow" not in found["speed_accuracy_tradeoff"].notes[-1]
+    decided = complete(tmp_path / "decided")
+    assert decided.correlation is not None
+    scatter = next(one for one in sheets(source(decided)) if one.stem == "energy_vs_impact_scatter")
+    assert isinstance(scatter, Sheet)
+    data = source(decided).data.correlation
+    assert data is not None
+    undecided = any(point.quadrant == "undecided" for point in data.points)
+    assert ("Hollow" in scatter.notes[-1]) == undecided
+
+
+def test_energies_below_grade_c_are_hollow_beside_another_run(tmp_path):
+    """Such a cell's energy and ratio are hollow; where it is the baseline, all its ratios are."""
+
+    def weak(name: str, *, baseline: bool) -> set[str]:
+        data = [source(swept(tmp_path / name, weak=name)).data.benchmark]
+        found = pairs.precisions(
+            data, [name], pairs.shapes(data), lambda cell: cell.energy_ratio, baseline=baseline, energy=True
+        )
+        return {one.item for one in found if one.invalid}
+
+    assert weak("int8", baseline=True) == {"INT8"}
+    assert weak("fp32", baseline=False) == {"FP16", "BF16", "INT8"}
+    sheet = comparative(source(swept(tmp_path / "a", weak="int8")), source(swept(tmp_path / "b")))
+    assert isinstance(sheet, Sheet)
+    assert "Hollow: energy below grade C." in sheet.notes[-1]
+    spec = specification(side_by_side([Compared("x", "a", Interval(1.0), invalid=True)], ["a"], "t", "d"),
+                         300, None, "#fff")  # fmt: skip
+    assert next(iter(spec["datasets"].values()))[0]["invalid"] is True
+
+
+def test_ratios_begin_at_zero():
+    """GIVEN ratios near 1, THEN their axis begins at 0 all the same, as that of every panel of ratios."""
+    found = [Compared("x", "a", Interval(0.9)), Compared("y", "a", Interval(1.1))]
+    spec = specification(side_by_side(found, ["a"], "t", "d", 1.0, from_zero=True), 300, None, "#fff")
+    scales = [layer["encoding"]["x"].get("scale") for layer in spec["layer"]]
+    assert {"zero": True, "nice": True} in scales
 
 
 def test_panels_without_data_are_left_out_and_said(tmp_path):
@@ -307,6 +415,18 @@ def test_nothing_is_left_half_written(tmp_path):
     written = {one.path.name for one in made if one.path}
     assert written == {"per_layer_energy_analysis.png", "per_layer_energy_analysis.pdf"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == written
+
+
+def test_figures_are_not_replaced_unasked(tmp_path):
+    """GIVEN replace=False and a figure of the same name, THEN it is named, kept, and nothing else is written."""
+    run = build_run(tmp_path / "run", Shape(layers=2, impact=False))
+    (tmp_path / "out").mkdir()
+    old = tmp_path / "out" / "per_layer_energy_analysis.pdf"
+    old.write_text("another run's")
+    with pytest.raises(UsageError, match=r"per_layer_energy_analysis\.pdf exists already.*--force"):
+        list(write_figures([run], tmp_path / "out", Options(("png", "pdf"), 72, replace=False)))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [old.name]
+    assert old.read_text() == "another run's"
 
 
 def test_ticks_are_written_out():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,7 @@ _PLACES = {  # where a name stands: its alignment, and how far it is moved acros
     "above left": ("right", -9, -15),
     "below left": ("right", -9, 15),
 }
+_NEAR = (0.06, 0.08)  # of the width and the height: points that are this near to each other have no names
 _LABEL_ROOM = (0.022, 0.065)  # of the width for a character, of the height for a line
 
 
@@ -35,30 +38,55 @@ class Spot:
     inner: tuple[float, float] | None = None  # limits of the difference from the baseline, around y
 
 
-def plane(spots: Sequence[Spot], titles: tuple[str, str], description: str) -> Any:
-    """Draw precisions as points with both intervals and their names; those below grade C are hollow."""
+def plane(
+    spots: Sequence[Spot], titles: tuple[str | list[str], str], description: str, height: float = 300
+) -> Any:
+    """Draw precisions as points with both intervals; those below grade C are hollow.
+
+    A legend of colours and shapes names all of them; a name also stands beside its point where nothing else is
+    near, so that it cannot be read as another point's.
+    """
     alt = theme.altair()
     across = _ends([spot.x for spot in spots])
     up = [*_ends([spot.y for spot in spots]), *(end for spot in spots for end in spot.inner or ())]
     x, y = alt.X("x:Q", title=titles[0], **_axis(across)), alt.Y("y:Q", title=titles[1], **_axis(up))
     records = _records(spots, across, up)
-    base = alt.Chart(theme.rows(records)).encode(color=alt.Color("colour:N", scale=None))
-    points = base.mark_point(size=90, strokeWidth=2, opacity=1).encode(
+    names = list(dict.fromkeys(spot.title for spot in spots))
+    legend = alt.Legend(orient="top", columns=4, symbolOpacity=1, title=None)
+    base = alt.Chart(theme.rows(records)).encode(color=_colours(spots, names, legend))
+    placed = base.encode(
         x=x,
         y=y,
-        fill=alt.Fill("colour:N", scale=None),
-        fillOpacity=alt.condition("datum.weak", alt.value(0.0), alt.value(0.9)),
+        shape=alt.Shape("title:N", scale=alt.Scale(domain=names, range=_shapes_of(names)), legend=legend),
         tooltip=[alt.Tooltip("title:N", title="precision"), alt.Tooltip("said:N", title="values")],
     )
+    points = [
+        placed.transform_filter(f"datum.weak === {json.dumps(weak)}").mark_point(
+            filled=not weak, size=90, strokeWidth=2, opacity=1
+        )
+        for weak in (False, True)
+        if any(spot.weak == weak for spot in spots)
+    ]
     named = alt.Chart(theme.rows(records)).encode(x=x, y=y, text="title:N")
     labels = [
-        named.transform_filter(f"datum.place == '{place}'").mark_text(
+        named.transform_filter(f"datum.place === '{place}'").mark_text(
             style=theme.INK_TEXT, align=align, dx=dx, dy=dy
         )
         for place, (align, dx, dy) in _PLACES.items()
         if any(record["place"] == place for record in records)
     ]
-    return theme.finish(alt.layer(*_limits(spots, base, x, y), points, *labels), description, 300)
+    return theme.finish(alt.layer(*_limits(spots, base, x, y), *points, *labels), description, height)
+
+
+def _colours(items: Sequence[Spot | Step], names: list[str], legend: Any) -> Any:
+    """Return the colours of the precisions by their titles, with a legend."""
+    alt = theme.altair()
+    colours = [theme.precision_colour(next(s.precision for s in items if s.title == name)) for name in names]
+    return alt.Color("title:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
+
+
+def _shapes_of(names: list[str]) -> list[str]:
+    return [_SHAPES[index % len(_SHAPES)] for index in range(len(names))]
 
 
 def _records(spots: Sequence[Spot], across: list[float], up: list[float]) -> list[dict[str, Any]]:
@@ -112,20 +140,38 @@ def _shares(values: list[float], ends: list[float]) -> list[float]:
     return [(size.position(value) - low) / (high - low) if high > low else 0.5 for value in values]
 
 
-def _placed(spots: list[tuple[float, float]], names: list[str]) -> list[str]:
-    """Choose on which side of its point each name stands, so that it meets no point and no other name."""
+def _placed(spots: list[tuple[float, float]], names: list[str]) -> list[str | None]:
+    """Choose on which side of its point each name stands; None where it would meet a point or another name.
+
+    Nor may another point be nearer to the middle of a name than its own is.
+    """
     points = [(x - 0.02, y - 0.03, x + 0.02, y + 0.03) for x, y in spots]
     taken: list[_Box] = []
-    chosen = []
+    chosen: list[str | None] = []
     for index, ((x, y), name) in enumerate(zip(spots, names, strict=True)):
         obstacles = [*points[:index], *points[index + 1 :], *taken]
         boxes = {place: _box(x, y, len(name), place) for place in _PLACES}
-        best = min(
-            boxes, key=lambda place: _outside(boxes[place]) + sum(_overlap(boxes[place], box) for box in obstacles)
+        others = [*spots[:index], *spots[index + 1 :]]
+        alone = not any(abs(x - left) < _NEAR[0] and abs(y - up) < _NEAR[1] for left, up in others)
+        free = (
+            place
+            for place, box in boxes.items()
+            if alone
+            and not _outside(box)
+            and not any(_overlap(box, one) for one in obstacles)
+            and _own(box, (x, y), others)
         )
+        best = next(free, None)
         chosen.append(best)
-        taken.append(boxes[best])
+        if best:
+            taken.append(boxes[best])
     return chosen
+
+
+def _own(box: _Box, own: tuple[float, float], others: list[tuple[float, float]]) -> bool:
+    """Whether no other point is as near to the middle of a name as its own."""
+    middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
+    return all(math.dist(middle, own) < math.dist(middle, other) for other in others)
 
 
 _Box = tuple[float, float, float, float]  # left, bottom, right and top, in shares of the plane
@@ -161,12 +207,11 @@ class Step:
     said: str
 
 
-def sweep(steps: Sequence[Step], titles: tuple[str, str], description: str) -> Any:
+def sweep(steps: Sequence[Step], titles: tuple[str | list[str], str], description: str) -> Any:
     """Draw a line for each precision over batch sizes or lengths, with intervals; shapes tell them apart too."""
     alt = theme.altair()
     names = list(dict.fromkeys(step.title for step in steps))
-    colours = [theme.precision_colour(next(s.precision for s in steps if s.title == name)) for name in names]
-    shapes = [_SHAPES[index % len(_SHAPES)] for index in range(len(names))]
+    over = titles[0] if isinstance(titles[0], str) else titles[0][0]
     records = [
         {"title": step.title, "along": step.along, "value": step.value.value, "said": step.said,
          "low": step.value.low, "high": step.value.high}
@@ -182,17 +227,15 @@ def sweep(steps: Sequence[Step], titles: tuple[str, str], description: str) -> A
     )
     y = alt.Y("value:Q", title=titles[1], **_axis([step.value.value for step in steps]))
     legend = alt.Legend(orient="top", columns=4, symbolOpacity=1, title=None)
-    base = alt.Chart(theme.rows(records)).encode(
-        x=x, color=alt.Color("title:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
-    )
+    base = alt.Chart(theme.rows(records)).encode(x=x, color=_colours(steps, names, legend))
     layers = [base.mark_line(strokeWidth=1.8, opacity=0.8).encode(y=y)]
     if any(step.value.known for step in steps):
         limits = base.transform_filter("datum.low !== null && datum.high !== null").mark_rule(strokeWidth=2)
         layers.append(limits.encode(y=alt.Y("low:Q"), y2="high:Q"))
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         y=y,
-        shape=alt.Shape("title:N", scale=alt.Scale(domain=names, range=shapes), legend=legend),
-        tooltip=[alt.Tooltip("title:N", title="precision"), alt.Tooltip("along:Q", title=titles[0]),
+        shape=alt.Shape("title:N", scale=alt.Scale(domain=names, range=_shapes_of(names)), legend=legend),
+        tooltip=[alt.Tooltip("title:N", title="precision"), alt.Tooltip("along:Q", title=over),
                  alt.Tooltip("said:N", title=titles[1])],
     )  # fmt: skip
     return theme.finish(alt.layer(*layers, points), description, 240)

@@ -27,11 +27,12 @@ class Costly:
 
 @dataclass(frozen=True)
 class Compared:
-    """One value of one series: a dot with its interval in the row ``item``."""
+    """One value of one series: a dot with its interval in the row ``item``, hollow where it is ``invalid``."""
 
     item: str
     series: str
     value: Interval
+    invalid: bool = False
 
 
 def costliest(found: Sequence[Costly], description: str, word: str = "Energy") -> Any:
@@ -84,11 +85,13 @@ def side_by_side(
     description: str,
     reference: float | None = None,
     span: tuple[float, float] | None = None,
+    *,
+    from_zero: bool = False,
 ) -> Any:
     """Draw a row for each item with a dot for each series and its 95 % interval; shape and colour tell them apart.
 
     ``reference`` is where a dashed line stands, such as 1 for ratios; ``span`` the ends of an axis that values of
-    any run share. The legend is the sheet's.
+    any run share. ``from_zero`` begins a linear axis at 0. The legend is the sheet's.
     """
     alt = theme.altair()
     names = list(series)
@@ -100,6 +103,8 @@ def side_by_side(
     ]
     size = theme.magnitude(ends)
     scale, axis = (size.scale(), size.axis()) if span is None else _spanned(*span)
+    if from_zero and span is None and size.type == "linear":
+        scale = alt.Scale(zero=True, nice=True)
     records = [
         {
             "item": one.item,
@@ -107,6 +112,7 @@ def side_by_side(
             "value": one.value.value,
             "low": one.value.low,
             "high": one.value.high,
+            "invalid": one.invalid,
         }
         for one in found
     ]
@@ -121,8 +127,10 @@ def side_by_side(
         ),
     )
     x = alt.X("value:Q", title=title, scale=scale, axis=axis)
-    dots = base.mark_point(filled=True, size=75, opacity=1).encode(
+    dots = base.mark_point(size=75, strokeWidth=1.8, opacity=1).encode(
         x=x,
+        fill=alt.Fill("series:N", legend=None, scale=alt.Scale(domain=names, range=[c for _, c in SERIES])),
+        fillOpacity=alt.condition("datum.invalid", alt.value(0.0), alt.value(1.0)),
         shape=alt.Shape(
             "series:N", legend=None, scale=alt.Scale(domain=names, range=[shape for shape, _ in SERIES])
         ),

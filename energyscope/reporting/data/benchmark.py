@@ -2,121 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from energyscope.runs.intervals import Interval, difference, finite, interval
+from energyscope.reporting.data.benchmark_cells import (
+    INVALID,
+    BenchmarkCell,
+    Precision,
+    Prediction,
+    precision_title,
+)
+from energyscope.runs.intervals import Interval, finite, interval
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
-INVALID = "invalid"
-_TITLES = {"fp16-autocast": "FP16 autocast", "int8-static": "INT8 static"}
-
-
-def precision_title(name: str) -> str:
-    """Return what a precision is called in prose and charts, such as ``"FP16"`` for ``"fp16"``."""
-    return _TITLES.get(name) or name.upper()
-
-
-@dataclass(frozen=True)
-class Precision:
-    """One precision as it was loaded. ``size_mb`` is in 10^6 bytes; what is not known is None."""
-
-    name: str
-    implementation: str
-    dtype: str
-    parameters: float | None
-    size_mb: float | None
-    load_seconds: float | None
-    notes: list[str]
-
-    @property
-    def title(self) -> str:
-        return precision_title(self.name)
-
-
-@dataclass(frozen=True)
-class BenchmarkCell:
-    """One precision at one batch size and length: means over the trials with 95 % intervals, None where unknown.
-
-    Energies are in mJ for one inference (a forward pass over the batch), ``energy_delay_product_js`` in J s.
-    ``speedup`` and ``energy_ratio`` (this / baseline) are against the baseline at the same batch size and length.
-    """
-
-    precision: str
-    batch_size: int
-    sequence_length: int
-    trials: int | None
-    latency_s: Interval | None
-    median_latency_s: Interval | None
-    p95_latency_s: Interval | None
-    p99_latency_s: Interval | None
-    throughput: Interval | None
-    tokens_per_s: Interval | None
-    power_w: Interval | None
-    energy_mj: Interval | None
-    dynamic_energy_mj: Interval | None
-    inferences_per_joule: Interval | None
-    tokens_per_joule: Interval | None
-    energy_delay_product_js: Interval | None
-    speedup: Interval | None
-    energy_ratio: Interval | None
-    peak_allocated_gb: float | None
-    energy_spread: float | None
-    quality: str
-    reasons: str
-
-    @property
-    def title(self) -> str:
-        return precision_title(self.precision)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Its batch size and its length in tokens."""
-        return self.batch_size, self.sequence_length
-
-    @property
-    def invalid(self) -> bool:
-        """Whether its energy is known but did not reach grade C."""
-        return self.quality == INVALID and self.energy_mj is not None
-
-    @property
-    def static_energy_mj(self) -> float | None:
-        """The idle power's part of the energy, mJ; None where the two parts are not known."""
-        if self.energy_mj is None or self.dynamic_energy_mj is None:
-            return None
-        return difference(self.energy_mj, self.dynamic_energy_mj).value
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """How well one precision predicts. ``difference`` (this - baseline, paired), ``kl`` (nats) and ``agreement``
-    (share of equal answers) are against the baseline, None for the baseline itself.
-    """
-
-    precision: str
-    metric: str
-    value: Interval
-    examples: int | None
-    correct: int | None
-    difference: Interval | None
-    kl: Interval | None
-    agreement: Interval | None
-
-    @property
-    def title(self) -> str:
-        return precision_title(self.precision)
-
-    @property
-    def no_worse(self) -> bool:
-        """Whether it is the baseline, or its interval shows no loss against the baseline."""
-        if self.difference is not None and not self.difference.known:
-            return False
-        if self.difference is None or not self.difference.excludes(0.0):
-            return True
-        return (self.difference.value < 0) == (self.metric == "perplexity")
+__all__ = [
+    "INVALID",
+    "BenchmarkCell",
+    "BenchmarkData",
+    "Precision",
+    "Prediction",
+    "benchmark_data",
+    "precision_title",
+]
 
 
 @dataclass(frozen=True)
@@ -133,6 +43,13 @@ class BenchmarkData:
     predictions_reason: str | None
     skipped: list[tuple[str, str]]
     notes: list[str]
+    evaluation: str | None  # what the predictions were judged on
+    iterations: tuple[int, int] | None  # the fewest and the most inferences of a trial
+
+    @property
+    def foreign(self) -> bool:
+        """Whether times and energies of any precision are not those of its kernels."""
+        return any(cell.foreign for cell in self.cells)
 
     @property
     def order(self) -> list[str]:
@@ -166,7 +83,9 @@ class BenchmarkData:
 def benchmark_data(run: Run) -> BenchmarkData | None:
     """Return what a run's benchmark measured; None where the stage left no cell."""
     found = run.benchmark or {}
-    cells = [_cell(entry) for entry in found.get("cells") or []]
+    precisions = [_precision(entry) for entry in found.get("models") or []]
+    foreign = {item.name for item in precisions if item.foreign}
+    cells = [_cell(entry, foreign) for entry in found.get("cells") or []]
     if not cells:
         return None
     order = [str(entry.get("precision")) for entry in found.get("models") or []]
@@ -177,13 +96,28 @@ def benchmark_data(run: Run) -> BenchmarkData | None:
         random=(run.document.get("model") or {}).get("weights") == "random",
         baseline=found.get("baseline"),
         settings=found.get("settings") or {},
-        precisions=[_precision(entry) for entry in found.get("models") or []],
+        precisions=precisions,
         cells=sorted(cells, key=lambda cell: (cell.shape, order.index(cell.precision))),
         predictions=sorted(predictions, key=lambda item: _place(order, item.precision)),
         predictions_reason=found.get("predictions_reason"),
         skipped=[(str(entry.get("precision")), str(entry.get("reason"))) for entry in found.get("skipped") or []],
         notes=[str(note) for note in found.get("notes") or []],
+        evaluation=_evaluation(run),
+        iterations=_iterations(run),
     )
+
+
+def _evaluation(run: Run) -> str | None:
+    workload = run.document.get("workload") or {}
+    source = (workload.get("evaluation") or {}).get("source")
+    return str(source) if source else None
+
+
+def _iterations(run: Run) -> tuple[int, int] | None:
+    if run.trials is None or "iterations" not in run.trials:
+        return None
+    known = [int(value) for item in run.trials["iterations"] if (value := finite(item)) is not None]
+    return (min(known), max(known)) if known else None
 
 
 def _place(order: Sequence[str], name: str) -> int:
@@ -197,7 +131,7 @@ _INTERVALS = (
 )  # fmt: skip
 
 
-def _cell(entry: Mapping[str, Any]) -> BenchmarkCell:
+def _cell(entry: Mapping[str, Any], foreign: Collection[str]) -> BenchmarkCell:
     known: dict[str, Any] = {key: _interval(entry.get(key)) for key in _INTERVALS}
     return BenchmarkCell(
         precision=str(entry["precision"]),
@@ -208,6 +142,7 @@ def _cell(entry: Mapping[str, Any]) -> BenchmarkCell:
         energy_spread=finite(entry.get("energy_spread")),
         quality=str(entry.get("quality") or INVALID),
         reasons=str(entry.get("reasons") or ""),
+        foreign=str(entry["precision"]) in foreign,
         **known,
     )
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from energyscope.reporting import text
 from energyscope.reporting.data.benchmark import BenchmarkCell, BenchmarkData, Precision, precision_title
+from energyscope.reporting.data.benchmark_method import method_sentence, settings_sentence, subtitle_parts
 from energyscope.reporting.data.benchmark_words import (
+    NOT_THE_KERNELS,
     POINTS,
     change_text,
     energy_word,
+    judged_on,
     legend,
     quality_text,
     said,
@@ -21,6 +24,7 @@ from energyscope.reporting.figure import Table
 from energyscope.runs.intervals import Interval
 
 DASH = "\u2013"
+REMEDY = "More trials (--trials), longer ones (--num-iters) or a quieter machine narrow an interval."
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,10 @@ class BenchmarkPage:
     reasons: list[str]
     precisions: Table
     how: str
+    judged: str
+    method: str
+    subtitle: list[str]
+    foreign: str
 
 
 def benchmark_page(data: BenchmarkData) -> BenchmarkPage:
@@ -53,6 +61,10 @@ def benchmark_page(data: BenchmarkData) -> BenchmarkPage:
         reasons=reasons(data),
         precisions=precisions_table(data),
         how=settings_sentence(data),
+        judged=judged_on(data),
+        method=method_sentence(data),
+        subtitle=subtitle_parts(data),
+        foreign=f"* {NOT_THE_KERNELS[:1].upper()}{NOT_THE_KERNELS[1:]}." if data.foreign else "",
     )
 
 
@@ -66,14 +78,14 @@ def cells_table(data: BenchmarkData, shape: tuple[int, int]) -> Table:
     """Return all metrics of one batch size and length: a row for each metric, a column for each precision."""
     cells = data.at(shape)
     rows = [
-        [name, *(_interval(getattr(cell, key), unit, factor) for cell in cells)]
+        [name, *(_value(cell, key, unit, factor, data) for cell in cells)]
         for name, key, unit, factor in _metrics(data)
         if any(getattr(cell, key) is not None for cell in cells)
     ]
     rows += [[name, *map(write, cells)] for name, write in _PLAIN]
     if data.predictions:
         rows += _predictions(data, cells)
-    return Table(["", *(cell.title for cell in cells)], rows)
+    return Table(["", *(cell.marked_title for cell in cells)], rows)
 
 
 def _metrics(data: BenchmarkData) -> list[tuple[str, str, str, float]]:
@@ -96,6 +108,13 @@ def _metrics(data: BenchmarkData) -> list[tuple[str, str, str, float]]:
     ]
 
 
+def _value(cell: BenchmarkCell, key: str, unit: str, factor: float, data: BenchmarkData) -> str:
+    item: Interval | None = getattr(cell, key)
+    if key == "power_w" and data.modelled and item is not None:
+        return f"{text.quantity(item.value * factor, unit)} (stated)"
+    return _interval(item, unit, factor)
+
+
 def _interval(item: Interval | None, unit: str, factor: float) -> str:
     if item is None:
         return DASH
@@ -115,7 +134,7 @@ _PLAIN: tuple[tuple[str, Callable[[BenchmarkCell], str]], ...] = (
     ("Peak memory allocated", _memory),
     ("Spread of the energy over trials", lambda cell: _share(cell.energy_spread)),
     ("Trials", lambda cell: DASH if cell.trials is None else str(cell.trials)),
-    ("Quality", lambda cell: cell.quality),
+    ("Grade", lambda cell: cell.quality),
 )
 
 
@@ -148,10 +167,11 @@ def reasons(data: BenchmarkData) -> list[str]:
     for cell in data.cells:
         if cell.reasons:
             found.setdefault((cell.title, cell.quality, cell.reasons), []).append(cell.shape)
-    return [
+    said = [
         f"{title} is {quality}{_where(shapes, len(data.shapes))}: {why}."
         for (title, quality, why), shapes in found.items()
     ]
+    return said + ([REMEDY] if any(cell.invalid for cell in data.cells) else [])
 
 
 def _where(shapes: Sequence[tuple[int, int]], of: int) -> str:
@@ -196,19 +216,3 @@ def _megabytes(item: Precision) -> str:
 
 def _seconds(item: Precision) -> str:
     return DASH if item.load_seconds is None else text.quantity(item.load_seconds * 1e6, "us")
-
-
-def settings_sentence(data: BenchmarkData) -> str:
-    """Return in a sentence how it was measured, as far as the settings say."""
-    known = data.settings
-    trials, iterations, warm = (known.get(key) for key in ("trials", "num_iters", "warmup_steps"))
-    seconds = known.get("trial_seconds")
-    parts = []
-    if trials:
-        each = f"{iterations:,} inferences" if iterations else "many inferences"
-        each += f" or about {seconds:g} s, whichever is less" if seconds else ""
-        parts.append(f"{text.count(trials, 'trial')} of {each} for each precision, batch size and length")
-    if warm is not None:
-        until = f"after {text.count(warm, 'warm-up step')} and until the latency was stable"
-        parts.append(until if warm else "without a warm-up")
-    return " ".join(parts) + "." if parts else ""

@@ -10,6 +10,9 @@ from energyscope.runs.intervals import Interval
 
 POINTS = "percentage points"
 NO_DIFFERENCE = "no difference shown"
+UNSHOWN = "(no interval: nothing is shown)"
+NOT_THE_KERNELS = "its time and energy are not those of bitsandbytes' kernels"
+FOREIGN = "* not bitsandbytes' kernels"  # below charts and tables with marked names
 
 
 def shape_text(shape: tuple[int, int]) -> str:
@@ -68,7 +71,17 @@ def _alone(cell: BenchmarkCell, data: BenchmarkData, start: str) -> str:
     latency = "latency not measured" if cell.latency_s is None else _latency(cell)
     prediction = data.prediction(cell.precision)
     quality = f" On the evaluation data, its {prediction.metric} is {_quality(prediction)}." if prediction else ""
-    return f"{start}{cell.title} takes {latency} and {_energy_alone(cell, data)} per inference.{quality}"
+    energy = _energy_alone(cell, data)
+    return f"{start}{cell.title} takes {latency} and {energy} per inference{_once(cell)}{_foreign(cell)}.{quality}"
+
+
+def _once(cell: BenchmarkCell) -> str:
+    unshown = cell.trials == 1 and cell.latency_s is not None and not cell.latency_s.known
+    return ", from one trial without an interval" if unshown else ""
+
+
+def _foreign(cell: BenchmarkCell) -> str:
+    return f"; {NOT_THE_KERNELS}" if cell.foreign else ""
 
 
 def _latency(cell: BenchmarkCell) -> str:
@@ -99,18 +112,39 @@ def _against(cell: BenchmarkCell, data: BenchmarkData) -> str:
     base = precision_title(str(data.baseline))
     prediction = data.prediction(cell.precision)
     quality = f"; {_change(prediction)}" if prediction else ""
-    return f"{cell.title} {_speed(cell, base)} and {_energy(cell, data)}{quality}."
+    unshown = _unshown(cell, base, data)
+    if unshown:
+        return f"{unshown}{_foreign(cell)}{quality}."
+    return f"{cell.title} {_speed(cell, base)} and {_energy(cell, data)}{_foreign(cell)}{quality}."
+
+
+def _unshown(cell: BenchmarkCell, base: str, data: BenchmarkData) -> str:
+    """Return what is said where neither ratio has an interval; nothing where one has, or both are missing."""
+    ratios = [item for item in (cell.speedup, cell.energy_ratio) if item is not None]
+    if not ratios or any(item.known for item in ratios):
+        return ""
+    start = "From one trial" if cell.trials == 1 else "Without an interval"
+    did = []
+    if cell.speedup is not None:
+        did.append(f"ran at {text.number(cell.speedup.value)} times {base}'s speed")
+    if cell.energy_ratio is not None:
+        word = "MODELLED energy" if data.modelled else "energy"
+        did.append(f"took {text.number(cell.energy_ratio.value)} of {base}'s {word}{_grade(cell)}")
+    missing = f"; its energy was not measured{_why(cell)}" if cell.energy_mj is None else ""
+    return f"{start}, {cell.title} {' and '.join(did)} {UNSHOWN}{missing}"
 
 
 def _speed(cell: BenchmarkCell, base: str) -> str:
     if cell.speedup is None:
         return "has no speed that can be compared"
-    ratio, unsure = text.with_limits(cell.speedup, ""), "" if cell.speedup.known else " (interval unknown)"
-    if cell.speedup.known and not cell.speedup.excludes(1.0):
+    ratio = text.with_limits(cell.speedup, "")
+    if not cell.speedup.known:
+        return f"ran at {ratio} times {base}'s speed {UNSHOWN}"
+    if not cell.speedup.excludes(1.0):
         return f"is not shown to be faster or slower than {base} ({ratio} times as fast)"
     if cell.speedup.value < 1:
-        return f"is slower than {base}, at {ratio} of its speed{unsure},"
-    return f"is {ratio} times as fast as {base}{unsure}"
+        return f"is slower than {base}, at {ratio} of its speed,"
+    return f"is {ratio} times as fast as {base}"
 
 
 def _energy(cell: BenchmarkCell, data: BenchmarkData) -> str:
@@ -120,11 +154,12 @@ def _energy(cell: BenchmarkCell, data: BenchmarkData) -> str:
     if cell.energy_ratio is None:
         return f"takes {_energy_alone(cell, data)} per inference"
     ratio = text.with_limits(cell.energy_ratio, "")
-    if cell.energy_ratio.known and not cell.energy_ratio.excludes(1.0):
+    if not cell.energy_ratio.known:
+        return f"took {ratio} of the baseline's {word} {UNSHOWN}{_grade(cell)}"
+    if not cell.energy_ratio.excludes(1.0):
         return f"its {word} is not shown to differ ({ratio} of the baseline's){_grade(cell)}"
-    unsure = "" if cell.energy_ratio.known else " (interval unknown)"
     much = f"{ratio} of its {word}" if cell.energy_ratio.value < 1 else f"{ratio} times as much {word}"
-    return f"takes {much}{unsure}{_grade(cell)}"
+    return f"takes {much}{_grade(cell)}"
 
 
 def _change(item: Prediction) -> str:
@@ -132,18 +167,19 @@ def _change(item: Prediction) -> str:
         return f"{item.metric} is {_quality(item)}"
     unit = f" {POINTS}" if item.metric == "accuracy" else ""
     tail = "" if item.difference.excludes(0.0) else f": {NO_DIFFERENCE}"
-    tail = tail if item.difference.known else " (interval unknown)"
+    tail = tail if item.difference.known else f" {UNSHOWN}"
     return f"{item.metric} changes by {change_text(item)}{unit}{tail}"
 
 
 def _choice(data: BenchmarkData) -> list[str]:
     """Say which precision takes least among those without a shown loss; modelled, which is fastest."""
-    if not any(item.difference for item in data.predictions):
+    differences = [item.difference for item in data.predictions if item.difference]
+    if not any(item.known for item in differences):
         return []
     loss = "loss of accuracy" if data.metric == "accuracy" else f"rise of {data.metric}"
     passed = {item.precision for item in data.predictions if item.no_worse}
     if passed == {data.baseline}:
-        return [f"Every other precision shows a {loss}."]
+        return [] if not all(item.known for item in differences) else [f"Every other precision shows a {loss}."]
     value = _known_latency if data.modelled else _usable_energy
     cells = [cell for cell in data.first if cell.precision in passed]
     left_out = [cell.title for cell in cells if value(cell) is None]
@@ -204,3 +240,11 @@ def legend(data: BenchmarkData) -> str:
     several = f", the first of {len(data.shapes)} batch sizes and lengths" if len(data.shapes) > 1 else ""
     base = "" if data.baseline is None else f" The dashed line is {precision_title(data.baseline)}, the baseline."
     return f"At {shape_text(data.shapes[0])}{several}. Whiskers are 95 % intervals over the trials.{base}"
+
+
+def judged_on(data: BenchmarkData) -> str:
+    """Return on what the predictions were judged, as a sentence with a space after it; empty if not known."""
+    over = sorted({item.examples for item in data.predictions if item.examples})
+    many = text.listed([text.count(amount, "example") for amount in over])
+    parts = [part for part in (data.evaluation, many) if part]
+    return f"Judged on {', '.join(parts)}, texts up to their own length. " if data.predictions and parts else ""

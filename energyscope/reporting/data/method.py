@@ -27,6 +27,8 @@ def method_facts(run: Run, tree: EnergyTree | None) -> list[Fact]:
     """Return the sensor's facts and why it was chosen, the settings, the windows and the ticks."""
     settings = run.document.get("settings") or {}
     nodes = list(tree.nodes) if tree else []
+    if tree is None and run.benchmark:  # the settings of components had no effect
+        settings = {"execution": settings.get("execution")}
     facts = [
         *_sensor(run.document.get("sensor") or {}, modelled=run.modelled),
         _fact("Granularity", settings.get("granularity")),
@@ -109,7 +111,7 @@ def limitations(run: Run, tree: EnergyTree | None) -> list[str]:
     found = []
     if run.modelled:
         found.append("Energy is time multiplied by stated watts: it can rank components by time, not by power.")
-    elif tree:
+    elif tree or run.benchmark:
         found.append(
             "Intervals hold what varied while measuring; the absolute calibration of the board's sensor "
             "(about 5 %) lies outside them. Two boards of one type may differ by more."

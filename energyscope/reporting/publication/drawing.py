@@ -18,8 +18,16 @@ from energyscope.reporting.publication.specs import configuration, printable, sp
 
 GAP_X, GAP_Y, MARGIN = 14.0, 9.0, 3.0
 LINE, TITLE = 9.5, 12.5  # heights of a line of text and of a panel's title
+_KEY_GAP = 30.0  # a key's symbol and what is free beside it
 _XLINK = "http://www.w3.org/1999/xlink"
-_SHAPES = {"circle": "M3,0A3,3,0,1,1,-3,0A3,3,0,1,1,3,0Z", "diamond": "M0,-3.8L3.8,0L0,3.8L-3.8,0Z"}
+_SHAPES = {  # of the keys of a legend, around the origin; their names are Vega's
+    "circle": "M3,0A3,3,0,1,1,-3,0A3,3,0,1,1,3,0Z",
+    "diamond": "M0,-3.8L3.8,0L0,3.8L-3.8,0Z",
+    "square": "M-2.7,-2.7H2.7V2.7H-2.7Z",
+    "triangle-up": "M0,-3.2L3.4,2.7H-3.4Z",
+    "triangle-down": "M0,3.2L3.4,-2.7H-3.4Z",
+    "cross": "M-1.1,-3.3H1.1V-1.1H3.3V1.1H1.1V3.3H-1.1V1.1H-3.3V-1.1H-1.1Z",
+}
 
 
 @dataclass(frozen=True)
@@ -143,11 +151,14 @@ def _draw_keys(page: ET.Element, sheet: Sheet, name: theme.Theme) -> float:
     if not sheet.keys:
         return 0.0
     x = MARGIN
-    room = (sheet.width - 2 * MARGIN) / len(sheet.keys)
-    for key in sheet.keys:
-        said = lettering.shortened(printable(key.name), LETTER_SIZE, room - 30)
+    room = sheet.width - 2 * MARGIN
+    names = [printable(key.name) for key in sheet.keys]
+    fits = sum(lettering.width(said, LETTER_SIZE) + _KEY_GAP for said in names) <= room
+    most = room if fits else room / len(names)
+    for key, written in zip(sheet.keys, names, strict=True):
+        said = lettering.shortened(written, LETTER_SIZE, most - _KEY_GAP)
         _draw_key(page, Key(said, key.colour, key.shape), (x, MARGIN + LETTER_SIZE), name)
-        x += lettering.width(said, LETTER_SIZE) + 30
+        x += lettering.width(said, LETTER_SIZE) + _KEY_GAP
     return TITLE + 3
 
 

@@ -14,7 +14,8 @@ from energyscope.reporting.charts.theme import Theme
 from energyscope.reporting.publication.comparative import comparative
 from energyscope.reporting.publication.drawing import draw
 from energyscope.reporting.publication.sheet import Missing, Sheet
-from energyscope.reporting.publication.sheets import sheets, source
+from energyscope.reporting.publication.sheets import sheets
+from energyscope.reporting.publication.source import source
 from energyscope.runs.store import Run
 
 FORMATS = ("png", "svg", "pdf")
@@ -45,6 +46,7 @@ class Options:
     formats: tuple[str, ...] = ("png",)
     dpi: int = 300
     theme: Theme = "paper"
+    replace: bool = True  # files of the same names
 
     def __post_init__(self) -> None:
         """Refuse what cannot be written."""
@@ -61,7 +63,7 @@ def write_figures(runs: Sequence[Run], directory: Path, options: Options) -> Ite
     """Write the six figures of the first run and, with a second, the comparison; yield each as it is done.
 
     Raises:
-        UsageError: the directory cannot be written.
+        UsageError: the directory cannot be written, or holds such figures that are not to be replaced.
         RunError: altair or vl-convert-python is missing.
 
     """
@@ -70,6 +72,8 @@ def write_figures(runs: Sequence[Run], directory: Path, options: Options) -> Ite
     found = sheets(sources[0])
     if len(sources) > 1:
         found.append(comparative(sources[0], sources[1]))
+    if not options.replace:
+        _refuse_to_replace([one.stem for one in found if isinstance(one, Sheet)], directory, options.formats)
     for sheet in found:
         if isinstance(sheet, Missing):
             yield Made(sheet.stem, None, None, sheet.reason)
@@ -109,6 +113,13 @@ def _in_points(opening: str, side: str) -> str:
     before, value = opening.split(f' {side}="', 1)
     number, after = value.split('"', 1)
     return f'{before} {side}="{number}pt"{after}'
+
+
+def _refuse_to_replace(stems: Sequence[str], directory: Path, formats: Sequence[str]) -> None:
+    """Refuse before anything is drawn: the files may be another run's."""
+    paths = (directory / f"{stem}.{name}" for stem in stems for name in formats)
+    if first := next((path for path in paths if os.path.lexists(path)), None):
+        raise UsageError(f"{first} exists already: choose another --output, or replace it with --force")
 
 
 def _prepare(directory: Path) -> None:

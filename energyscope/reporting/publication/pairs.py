@@ -109,15 +109,24 @@ def precisions(
     names: Sequence[str],
     at: Sequence[Shape | None],
     value: Callable[[BenchmarkCell], Interval | None],
+    *,
+    baseline: bool = True,
+    energy: bool = False,
 ) -> list[Compared]:
-    """Return a value of each precision but the baseline, in the order of the first benchmark's precisions."""
-    found = [
-        Compared(cell.title, name, item)
-        for one, name, shape in zip(benchmarks, names, at, strict=True)
-        if one is not None and shape is not None
-        for cell in one.at(shape)
-        if cell.precision != one.baseline and (item := value(cell)) is not None
-    ]
+    """Return a value of each precision at a shape, in the order of the first benchmark's precisions.
+
+    Without ``baseline`` each benchmark's own is left out, as for ratios to it; a value made of ``energy`` is
+    marked where its cell is below grade C, or where the ratio's baseline is.
+    """
+    found = []
+    for one, name, shape in zip(benchmarks, names, at, strict=True):
+        cells = one.at(shape) if one is not None and shape is not None else []
+        base = next((cell for cell in cells if one is not None and cell.precision == one.baseline), None)
+        weak_base = not baseline and base is not None and base.invalid
+        for cell in cells:
+            item = value(cell)
+            if item is not None and (baseline or cell is not base):
+                found.append(Compared(cell.title, name, item, invalid=energy and (cell.invalid or weak_base)))
     order = list(dict.fromkeys(one.item for one in found))
     return sorted(found, key=lambda one: order.index(one.item))
 
