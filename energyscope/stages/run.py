@@ -265,7 +265,10 @@ def _benchmark(context: _Context) -> None:
             journal=context.store.journal,
             progress=context.progress,
         )
-    write_benchmark(context.store, read_journal(context.store.path))
+    entries = read_journal(context.store.path)
+    if not write_benchmark(context.store, entries):
+        notes = [entry["note"] for entry in entries if "note" in entry]
+        raise ModelError(f"no trial of the benchmark could be measured ({'; '.join(notes[:2])})")
 
 
 def _profile(context: _Context) -> None:

@@ -236,6 +236,18 @@ def test_a_trial_that_fails_costs_one_row(tmp_path, monkeypatch):
     assert "failed and has no row: CUDA error: device-side assert" in run.benchmark["notes"][0]
 
 
+def test_a_benchmark_without_a_single_trial_is_a_failure(tmp_path, monkeypatch):
+    """WHEN every loop raises THEN the stage has failed, with what happened, and is not called done."""
+
+    def fails(*arguments, **options):
+        raise RuntimeError("CUDA error: device-side assert")
+
+    monkeypatch.setattr(trials, "timed", fails)
+    with pytest.raises(ModelError, match=r"no trial of the benchmark could be measured .*device-side assert"):
+        quick("tiny-gpt2", "fp32", root=tmp_path)
+    assert load_run("one", tmp_path).document["stages"]["benchmark"]["state"] == "failed"
+
+
 def test_a_batch_beyond_the_hosts_memory_is_never_tried(tmp_path, monkeypatch):
     """GIVEN 50 MB that are free and a batch with larger outputs THEN a smaller one is measured, and said."""
     monkeypatch.setattr("energyscope.benchmarking.memory.free_bytes", lambda device: 50_000_000)
