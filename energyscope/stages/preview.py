@@ -14,9 +14,9 @@ from energyscope.loading.precision import resolve_precision
 from energyscope.loading.skeleton import load_skeleton
 from energyscope.replay.subjects import subjects
 from energyscope.stages.benchmark import chosen_precisions
-from energyscope.stages.run import profile_settings
 from energyscope.stages.session import IDLE_S, SETTLE_S, expected_seconds
 from energyscope.stages.settings import RunSettings
+from energyscope.stages.steps import profile_settings
 from energyscope.stages.targets import Targets, find_targets
 from energyscope.workloads import profile_inputs
 

@@ -6,12 +6,10 @@ still be reported.
 
 from __future__ import annotations
 
-import importlib.util
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,48 +17,24 @@ from typing import Any
 import torch
 
 from energyscope.benchmarking.summary import by_preference
-from energyscope.components import component_tree
-from energyscope.errors import DataError, DeviceError, EnergyscopeError, ModelError
+from energyscope.errors import DataError, DeviceError, EnergyscopeError
 from energyscope.failures import out_of_memory
-from energyscope.impact.examples import pack
-from energyscope.impact.metrics import Outcomes
-from energyscope.impact.plan import beside_singles
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.devices import pick_device
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.variants import base_precision
-from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
-from energyscope.runs import schema
-from energyscope.runs.store import Run, RunStore, load_run, read_journal
+from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.stages import facts
-from energyscope.stages.ablate import ablate
-from energyscope.stages.benchmark import Source, benchmark, chosen_precisions, with_shapes
-from energyscope.stages.profile import ProfileSettings, profile
-from energyscope.stages.salvage import salvage, write_benchmark, write_correlation, write_impact, write_profile
-from energyscope.stages.session import Effort
+from energyscope.stages.benchmark import chosen_precisions
+from energyscope.stages.salvage import salvage
 from energyscope.stages.settings import RunSettings
+from energyscope.stages.steps import STEPS, Context
 from energyscope.stages.targets import find_targets, open_meters
-from energyscope.stages.triggered import triggered
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 from energyscope.workloads.limits import checked_length
 
 METERED = ("benchmark", "profile")
-DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
-
-
-@dataclass
-class _Context:
-    """What the stages of one run share."""
-
-    settings: RunSettings
-    loaded: LoadedModel
-    evaluation: Evaluation | None
-    no_evaluation: str | None
-    workload: Workload
-    meters: dict[str, MeterGroup]  # of each stage that measures: a meter's records begin with its stage
-    store: RunStore
-    progress: Progress
 
 
 def run(model: str, *, progress: Progress = silent, command: str | None = None, **options: Any) -> Run:
@@ -97,7 +71,7 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
     store = RunStore.create(name, settings.root)
-    context = _Context(settings, loaded, evaluation, reason, workload, meters, store, progress)
+    context = Context(settings, loaded, evaluation, reason, workload, meters, store, progress)
     _open_document(context, command)
     _run_stages(context)
     return load_run(store.path)
@@ -172,7 +146,7 @@ def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation 
     return evaluation, None
 
 
-def _open_document(context: _Context, command: str | None) -> None:
+def _open_document(context: Context, command: str | None) -> None:
     settings, loaded = context.settings, context.loaded
     device = {**facts.device_facts(loaded.device), "measured": facts.measured_gpus(context.meters["profile"])}
     environment = facts.environment()
@@ -200,15 +174,8 @@ def _open_document(context: _Context, command: str | None) -> None:
     context.store.stage("load", "done", seconds=loaded.seconds)
 
 
-def _run_stages(context: _Context) -> None:
-    steps: dict[str, Callable[[_Context], str | None]] = {
-        "benchmark": _benchmark,
-        "profile": _profile,
-        "ablate": _ablate,
-        "correlate": _correlate,
-        "report": _report,
-    }
-    for name, step in steps.items():
+def _run_stages(context: Context) -> None:
+    for name, step in STEPS.items():
         if name not in context.settings.stages:
             context.store.stage(name, "skipped", reason="not asked for")
             continue
@@ -219,7 +186,7 @@ def _run_stages(context: _Context) -> None:
 
 
 @contextmanager
-def _recorded(context: _Context, name: str) -> Iterator[float]:
+def _recorded(context: Context, name: str) -> Iterator[float]:
     """Record a stage's state whatever happens in it, and keep what it finished."""
     context.store.stage(name, "running")
     try:
@@ -246,130 +213,8 @@ def _out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or out_of_memory(error) or "can't allocate memory" in str(error)
 
 
-def _fail(context: _Context, name: str, message: str) -> None:
+def _fail(context: Context, name: str, message: str) -> None:
     """Record the failure; what cannot be salvaged then must not hide it."""
     with suppress(Exception):
         context.store.stage(name, "failed", reason=message)
         salvage(context.store)
-
-
-def _benchmark(context: _Context) -> None:
-    settings, workload = context.settings, context.workload
-    with _metered(context, "benchmark") as meter:
-        benchmark(
-            context.loaded,
-            context.evaluation,
-            meter,
-            with_shapes(settings.benchmark, workload.batch_size, workload.sequence_length, settings.execution),
-            Source(settings.model, settings.weights, settings.seed, settings.trust_remote_code),
-            journal=context.store.journal,
-            progress=context.progress,
-        )
-    entries = read_journal(context.store.path)
-    if not write_benchmark(context.store, entries):
-        notes = [entry["note"] for entry in entries if "note" in entry]
-        raise ModelError(f"no trial of the benchmark could be measured ({'; '.join(notes[:2])})")
-
-
-def _profile(context: _Context) -> None:
-    settings = context.settings
-    measure = triggered if settings.sampling == "triggered" else profile
-    with _metered(context, "profile") as meter:
-        measure(
-            context.loaded,
-            context.workload,
-            meter,
-            profile_settings(settings),
-            journal=context.store.journal,
-            progress=context.progress,
-        )
-    write_profile(context.store, read_journal(context.store.path))
-
-
-@contextmanager
-def _metered(context: _Context, stage: str) -> Iterator[MeterGroup]:
-    """Start a stage's meters; whatever happens, what they are and what they saw is kept."""
-    store = context.store
-    with context.meters[stage] as meter:
-        store.update(sensor=meter.describe())
-        try:
-            if not meter.modelled:
-                context.progress("sensor", "idle", 0, 1)
-                store.update(sensor=facts.idle_sensor(meter))
-            yield meter
-        finally:
-            store.update(sensor=facts.known_of_sensor(store.document["sensor"], meter.describe()))
-            _write_trace(context)
-
-
-def profile_settings(settings: RunSettings) -> ProfileSettings:
-    """Return the profile's share of a run's settings."""
-    names = ("granularity", "layers", "seed", "phase", "execution")
-    effort = Effort(settings.passes, settings.target_interval, settings.component_budget_s, settings.window_s)
-    return ProfileSettings(**{name: getattr(settings, name) for name in names}, effort=effort)
-
-
-def _write_trace(context: _Context) -> None:
-    """Keep the boards' state at every tick of the stages so far; the modelled meter has none."""
-    seen = [(stage, state) for stage, meter in context.meters.items() for state in meter.states(0.0, math.inf)]
-    if seen:
-        origin = seen[0][1]["after_s"]
-        keep = ("device", "energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
-        phases = {"profile": context.settings.phase}
-        rows = [
-            {"time_s": state["after_s"] - origin, "phase": phases.get(stage, stage)}
-            | {key: state[key] for key in keep}
-            for stage, state in seen
-        ]
-        context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
-
-
-def _ablate(context: _Context) -> str | None:
-    if context.evaluation is None:
-        return context.no_evaluation
-    settings, store = context.settings, context.store
-    model, adapter = context.loaded.model, context.loaded.adapter
-    tree = component_tree(model, adapter, settings.granularity)
-    more = beside_singles(model, tree, adapter, settings.methods, joint=settings.joint, per_head=settings.heads)
-    try:
-        result = ablate(
-            model,
-            tree,
-            context.evaluation,
-            methods=settings.methods,
-            more=more,
-            adaptive=settings.adaptive,
-            seed=settings.seed,
-            predictors=settings.predict,
-            on_finished=lambda rows, outcomes: store.journal(_finished(rows, outcomes)),
-            progress=lambda label, done, total: context.progress("ablate", label, done, total),
-        )
-    except ModelError as error:  # the model was not the same all along: no row of it can be used
-        store.journal({"stage": "ablate", "void": str(error)})
-        raise
-    store.document["workload"]["evaluation"]["baseline"] = result.baseline
-    store.document["warnings"] += result.notes
-    write_impact(store, read_journal(store.path))
-    return None
-
-
-def _finished(rows: list[schema.ImpactRow], outcomes: Outcomes | None) -> dict[str, Any]:
-    """Return the journal's line of a change that is finished."""
-    return {"stage": "ablate", "rows": rows, "examples": None if outcomes is None else pack(outcomes)}
-
-
-def _correlate(context: _Context) -> str | None:
-    context.progress("correlate", "energy against impact", 0, 1)
-    return write_correlation(context.store, seed=context.settings.seed)
-
-
-def _report(context: _Context) -> str | None:
-    missing = [name for name in DRAWING if importlib.util.find_spec(name) is None]
-    if missing:
-        return f"{' and '.join(missing)} not installed here: `energyscope report` renders it elsewhere"
-    from energyscope.reporting.html import write_report
-
-    context.progress("report", schema.REPORT_FILE, 0, 1)
-    context.store.stage("report", "done")  # the page says so of itself
-    write_report(context.store.path)
-    return None

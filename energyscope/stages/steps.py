@@ -1,0 +1,177 @@
+"""What each stage of a run does: a function a stage, which keeps what it finished and says why it was skipped."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from energyscope.components import component_tree
+from energyscope.errors import ModelError
+from energyscope.impact.examples import pack
+from energyscope.impact.metrics import Outcomes
+from energyscope.impact.plan import beside_singles
+from energyscope.loading import LoadedModel
+from energyscope.metering.group import MeterGroup
+from energyscope.progress import Progress
+from energyscope.runs import schema
+from energyscope.runs.store import RunStore, read_journal
+from energyscope.stages import facts
+from energyscope.stages.ablate import ablate
+from energyscope.stages.benchmark import Source, benchmark, with_shapes
+from energyscope.stages.profile import ProfileSettings, profile
+from energyscope.stages.salvage import write_benchmark, write_correlation, write_impact, write_profile
+from energyscope.stages.session import Effort
+from energyscope.stages.settings import RunSettings
+from energyscope.stages.triggered import triggered
+from energyscope.workloads import Evaluation, Workload
+
+DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
+
+
+@dataclass
+class Context:
+    """What the stages of one run share."""
+
+    settings: RunSettings
+    loaded: LoadedModel
+    evaluation: Evaluation | None
+    no_evaluation: str | None
+    workload: Workload
+    meters: dict[str, MeterGroup]  # of each stage that measures: a meter's records begin with its stage
+    store: RunStore
+    progress: Progress
+
+
+def _benchmark(context: Context) -> None:
+    settings, workload = context.settings, context.workload
+    with _metered(context, "benchmark") as meter:
+        benchmark(
+            context.loaded,
+            context.evaluation,
+            meter,
+            with_shapes(settings.benchmark, workload.batch_size, workload.sequence_length, settings.execution),
+            Source(settings.model, settings.weights, settings.seed, settings.trust_remote_code),
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+    entries = read_journal(context.store.path)
+    if not write_benchmark(context.store, entries):
+        notes = [entry["note"] for entry in entries if "note" in entry]
+        raise ModelError(f"no trial of the benchmark could be measured ({'; '.join(notes[:2])})")
+
+
+def _profile(context: Context) -> None:
+    settings = context.settings
+    measure = triggered if settings.sampling == "triggered" else profile
+    with _metered(context, "profile") as meter:
+        measure(
+            context.loaded,
+            context.workload,
+            meter,
+            profile_settings(settings),
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+    write_profile(context.store, read_journal(context.store.path))
+
+
+@contextmanager
+def _metered(context: Context, stage: str) -> Iterator[MeterGroup]:
+    """Start a stage's meters; whatever happens, what they are and what they saw is kept."""
+    store = context.store
+    with context.meters[stage] as meter:
+        store.update(sensor=meter.describe())
+        try:
+            if not meter.modelled:
+                context.progress("sensor", "idle", 0, 1)
+                store.update(sensor=facts.idle_sensor(meter))
+            yield meter
+        finally:
+            store.update(sensor=facts.known_of_sensor(store.document["sensor"], meter.describe()))
+            _write_trace(context)
+
+
+def profile_settings(settings: RunSettings) -> ProfileSettings:
+    """Return the profile's share of a run's settings."""
+    names = ("granularity", "layers", "seed", "phase", "execution")
+    effort = Effort(settings.passes, settings.target_interval, settings.component_budget_s, settings.window_s)
+    return ProfileSettings(**{name: getattr(settings, name) for name in names}, effort=effort)
+
+
+def _write_trace(context: Context) -> None:
+    """Keep the boards' state at every tick of the stages so far; the modelled meter has none."""
+    seen = [(stage, state) for stage, meter in context.meters.items() for state in meter.states(0.0, math.inf)]
+    if seen:
+        origin = seen[0][1]["after_s"]
+        keep = ("device", "energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
+        phases = {"profile": context.settings.phase}
+        rows = [
+            {"time_s": state["after_s"] - origin, "phase": phases.get(stage, stage)}
+            | {key: state[key] for key in keep}
+            for stage, state in seen
+        ]
+        context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
+
+
+def _ablate(context: Context) -> str | None:
+    if context.evaluation is None:
+        return context.no_evaluation
+    settings, store = context.settings, context.store
+    model, adapter = context.loaded.model, context.loaded.adapter
+    tree = component_tree(model, adapter, settings.granularity)
+    more = beside_singles(model, tree, adapter, settings.methods, joint=settings.joint, per_head=settings.heads)
+    try:
+        result = ablate(
+            model,
+            tree,
+            context.evaluation,
+            methods=settings.methods,
+            more=more,
+            adaptive=settings.adaptive,
+            seed=settings.seed,
+            predictors=settings.predict,
+            on_finished=lambda rows, outcomes: store.journal(_finished(rows, outcomes)),
+            progress=lambda label, done, total: context.progress("ablate", label, done, total),
+        )
+    except ModelError as error:  # the model was not the same all along: no row of it can be used
+        store.journal({"stage": "ablate", "void": str(error)})
+        raise
+    store.document["workload"]["evaluation"]["baseline"] = result.baseline
+    store.document["warnings"] += result.notes
+    write_impact(store, read_journal(store.path))
+    return None
+
+
+def _finished(rows: list[schema.ImpactRow], outcomes: Outcomes | None) -> dict[str, Any]:
+    """Return the journal's line of a change that is finished."""
+    return {"stage": "ablate", "rows": rows, "examples": None if outcomes is None else pack(outcomes)}
+
+
+def _correlate(context: Context) -> str | None:
+    context.progress("correlate", "energy against impact", 0, 1)
+    return write_correlation(context.store, seed=context.settings.seed)
+
+
+def _report(context: Context) -> str | None:
+    missing = [name for name in DRAWING if importlib.util.find_spec(name) is None]
+    if missing:
+        return f"{' and '.join(missing)} not installed here: `energyscope report` renders it elsewhere"
+    from energyscope.reporting.html import write_report
+
+    context.progress("report", schema.REPORT_FILE, 0, 1)
+    context.store.stage("report", "done")  # the page says so of itself
+    write_report(context.store.path)
+    return None
+
+
+STEPS: dict[str, Callable[[Context], str | None]] = {
+    "benchmark": _benchmark,
+    "profile": _profile,
+    "ablate": _ablate,
+    "correlate": _correlate,
+    "report": _report,
+}
