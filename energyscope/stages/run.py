@@ -169,9 +169,16 @@ def _open_document(context: Context, command: str | None) -> None:
         },
         environment=environment,
         device=device,
-        warnings=[*loaded.notes, *(() if context.evaluation is None else context.evaluation.notes)],
+        warnings=[*loaded.notes, *_notes_on_data(context)],
     )
     context.store.stage("load", "done", seconds=loaded.seconds)
+
+
+def _notes_on_data(context: Context) -> tuple[str, ...]:
+    if context.evaluation is not None:
+        return context.evaluation.notes
+    data = context.settings.data
+    return () if data is None else (f"--data {data} was not read: {context.no_evaluation}",)
 
 
 def _run_stages(context: Context) -> None:

@@ -28,6 +28,7 @@ from energyscope.workloads.texts import DEFAULT_TEXT_COLUMN, Texts, file_texts
 from energyscope.workloads.tokenized import class_indices, running_examples, separate_examples
 from energyscope.workloads.windows import Example
 
+COLUMNS = (DEFAULT_TEXT_COLUMN, "label")  # where none are named
 EVALUATION_LENGTH = 512
 EVALUATION_BATCH = 16
 LOGITS_BYTES = 2**30
@@ -58,7 +59,7 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
         DataError: no data, no tokenizer, broken data, labels that the model does not have, or a set that was
             prepared for another model.
         UsageError: there is no such file or column, ``sequence_length`` is beyond the model's positions,
-            ``stride`` beyond that, or a prepared set has others.
+            ``stride`` beyond that or for single texts, or a prepared set has others.
 
     """
     _check_most(max_examples)
@@ -67,10 +68,16 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     if batch_size is not None:
         check_batch_size(batch_size)
     if data is not None and is_prepared(Path(data)):
+        if (text_column, label_column) != COLUMNS:
+            raise UsageError(
+                f"{data} is a prepared set, without columns: leave out --text-column and --label-column"
+            )
         found = read_prepared(loaded, Path(data), sequence_length=sequence_length, stride=stride)
     else:
         columns = (text_column, label_column)
         found = _tokenized(loaded, data, columns, length, _checked_stride(stride, length))
+    if stride is not None and found.stride is None:
+        raise UsageError(f"--stride is for running text, and {found.source} holds single texts: leave it out")
     chosen = replace(found, examples=_thinned(found.examples, max_examples))
     size = _fitting_batch(loaded, found.sequence_length or length) if batch_size is None else batch_size
     return on_device(chosen, size, _padding(loaded), loaded.device)

@@ -130,7 +130,10 @@ def test_a_classifier_has_an_accuracy_with_its_counts(tmp_path):
 
 def test_random_weights_have_no_predictions_and_say_why(tmp_path):
     """What meaningless weights predict is not judged."""
-    run = quick("tiny-gpt2", "fp32", root=tmp_path, weights="random")
+    data = tmp_path / "book.txt"
+    data.write_text("the dog sees the cat", encoding="utf-8")
+    run = quick("tiny-gpt2", "fp32", root=tmp_path / "runs", weights="random", data=str(data))
+    assert "was not read: random weights" in run.document["warnings"][0]
     assert run.benchmark["predictions"] == []
     assert "random weights" in run.benchmark["predictions_reason"]
     assert run.trials["perplexity"].isna().all()

@@ -81,3 +81,14 @@ def test_a_set_can_be_prepared_from_a_prepared_one(tmp_path: Path) -> None:
     direct = load_evaluation(replace(load_model("tiny-gpt2", device="cpu")), max_examples=50)
     assert made_of_it.digest == direct.digest
     assert made_of_it.source == direct.source
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"stride": 3}, "--stride is for running text"), ({"text_column": "review"}, "without columns")],
+)
+def test_options_that_a_prepared_set_cannot_follow_are_refused(tmp_path: Path, options: dict, said: str) -> None:
+    """GIVEN a set of single texts THEN a stride or a column is refused, and not ignored."""
+    prepare("tiny-distilbert", tmp_path / "set", size="small")
+    with pytest.raises(UsageError, match=said):
+        load_evaluation(load_model("tiny-distilbert", device="cpu"), data=str(tmp_path / "set"), **options)
