@@ -15,3 +15,8 @@ def out_of_memory(error: Exception) -> bool:
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or "CUDA error: out of memory" in str(error)
+
+
+def no_memory_left(error: Exception) -> bool:
+    """Whether the device, or the host (whose allocator raises a plain RuntimeError), had no memory left."""
+    return isinstance(error, MemoryError) or out_of_memory(error) or "can't allocate memory" in str(error)

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from energyscope.errors import ModelError
 from energyscope.loading.options import LoadOptions
-from energyscope.runs.notes import NOT_ITS_KERNELS
+from energyscope.notes import NOT_ITS_KERNELS
 
 TOLERANCE = 0.03  # of `products_error`: right kernels came within 0.01 on the CPUs that were tried
 _CHECKED_ROWS = 256

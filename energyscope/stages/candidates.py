@@ -12,8 +12,8 @@ from energyscope.benchmarking.bench import Bench, Cell
 from energyscope.benchmarking.judging import Judge
 from energyscope.benchmarking.loop import synchronize
 from energyscope.benchmarking.memory import MemoryWatch, prepare_kernels, release, require_host_room
-from energyscope.errors import DeviceError, EnergyscopeError, MeterError
-from energyscope.failures import first_line, out_of_memory
+from energyscope.errors import EnergyscopeError, MeterError
+from energyscope.failures import first_line, no_memory_left
 from energyscope.loading.variants import Variant
 
 STAGE = "benchmark"
@@ -92,7 +92,7 @@ class Candidates:
             try:
                 tried = self._tried(variant, cell, watch)
             except Exception as error:
-                if not _no_memory(error):
+                if not no_memory_left(error):
                     raise
             else:
                 if cell is not asked:
@@ -124,7 +124,7 @@ class Candidates:
         except EnergyscopeError as error:
             self.bench.keep({"note": f"{variant.precision}: predictions are not judged: {error}"})
         except Exception as error:
-            if not _no_memory(error):
+            if not no_memory_left(error):
                 raise
             self.bench.keep({"note": f"{variant.precision}: predictions are not judged: no memory is left for it"})
         else:
@@ -145,7 +145,3 @@ def described(variant: Variant, *, given: bool) -> dict[str, Any]:
         "load_seconds": None if given else variant.loaded.seconds,
         "notes": list(variant.notes),
     }
-
-
-def _no_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError | DeviceError) or out_of_memory(error) or "can't allocate" in str(error)

@@ -18,7 +18,7 @@ import torch
 
 from energyscope.benchmarking.summary import by_preference
 from energyscope.errors import DataError, DeviceError, EnergyscopeError
-from energyscope.failures import out_of_memory
+from energyscope.failures import no_memory_left
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.devices import pick_device
 from energyscope.loading.precision import resolve_precision
@@ -206,18 +206,13 @@ def _recorded(context: Context, name: str) -> Iterator[float]:
         _fail(context, name, str(error))
         raise
     except Exception as error:
-        if not _out_of_memory(error):
+        if not no_memory_left(error):
             _fail(context, name, f"{type(error).__name__}: {error}")
             raise
         lower = "give shorter texts with --data" if name == "ablate" else "lower --batch-size or --sequence-length"
         message = f"out of memory in {name}: {lower}, or use a smaller --precision"
         _fail(context, name, message)
         raise DeviceError(message) from error
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """Whether the device, or the host (which raises a plain RuntimeError), had no memory left."""
-    return isinstance(error, MemoryError) or out_of_memory(error) or "can't allocate memory" in str(error)
 
 
 def _fail(context: Context, name: str, message: str) -> None:

@@ -14,13 +14,14 @@ from energyscope.benchmarking.loop import Timing, WarmUp, timed, warm_up
 from energyscope.benchmarking.memory import GB
 from energyscope.books import records
 from energyscope.errors import MeterError
-from energyscope.failures import first_line, out_of_memory
+from energyscope.failures import first_line, no_memory_left
 from energyscope.loading.variants import Variant
 from energyscope.metering.group import LOOK_BACK_S, together
+from energyscope.replay.replayer import Replayer
 from energyscope.runs.schema import BenchmarkRow
+from energyscope.stages.candidates import STAGE
 from energyscope.stages.session import IDLE_S, LAST_TICK_S, SETTLE_S
 
-STAGE = "benchmark"
 PREHEAT_S = 3.0
 SPARE = 1.15  # a loop that should fill the meter's window is a little longer
 
@@ -76,16 +77,10 @@ class Trials:
         begin = time.monotonic()
         time.sleep(IDLE_S)
         found = meter.idle_w(begin, time.monotonic())
-        others = meter.bystanders(self._own_bytes())
+        others = meter.bystanders(Replayer(self.bench.device).own_bytes())
         if not others or self.idle_w is None:  # beside others it is not the board's idle power
             self.idle_w = found
         self.bench.keep({"idle_w": self.idle_w, "bystanders": others})
-
-    def _own_bytes(self) -> int | None:
-        import torch
-
-        device = self.bench.device
-        return int(torch.cuda.memory_reserved(device)) if device.type == "cuda" else None
 
     def _trial(self, cell: Cell, number: int) -> None:
         try:
@@ -94,7 +89,7 @@ class Trials:
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001 - one trial that fails must not cost the others
-            why = "no memory was left" if out_of_memory(error) else first_line(error)
+            why = "no memory was left" if no_memory_left(error) else first_line(error)
             self.bench.keep({"note": f"{cell}, trial {number} failed and has no row: {why}"})
             return
         self._say_if_short(cell, warmed)

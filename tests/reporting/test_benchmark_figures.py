@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_builder import Shape, build_run
 
+from energyscope.notes import NOT_ITS_KERNELS
 from energyscope.reporting.benchmark_figures import benchmark_figures
 from energyscope.reporting.charts import theme
 from energyscope.reporting.charts.benchmark_plane import Spot, _box, _placed, plane
@@ -21,7 +22,6 @@ from energyscope.reporting.figure import Figure
 from energyscope.reporting.html import render
 from energyscope.reporting.quality_figures import drawn_quality
 from energyscope.runs.intervals import Interval
-from energyscope.runs.notes import NOT_ITS_KERNELS
 
 SMALL = ["latency", "speedup", "energy", "throughput", "quality", "size"]
 COLUMN_PT = 165

@@ -8,11 +8,11 @@ from benchmark_builder import NO_ENERGY, PRECISIONS, Bench
 from rich.console import Console
 from run_builder import Shape, build_run
 
+from energyscope.notes import NOT_ITS_KERNELS
 from energyscope.reporting.data.benchmark import BenchmarkData, benchmark_data, precision_title
 from energyscope.reporting.data.benchmark_tables import REMEDY, benchmark_page, cells_table
 from energyscope.reporting.data.benchmark_words import said
 from energyscope.reporting.terminal_benchmark import benchmark_summary, benchmark_table
-from energyscope.runs.notes import NOT_ITS_KERNELS
 from energyscope.runs.store import Run
 
 

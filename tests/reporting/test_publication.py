@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from run_builder import Shape, build_run
 
 from energyscope.errors import UsageError
+from energyscope.notes import NOT_ITS_KERNELS
 from energyscope.reporting.charts.comparison import Compared, side_by_side
 from energyscope.reporting.data.benchmark_words import FOREIGN
 from energyscope.reporting.publication import labels, lettering, pairs
@@ -32,7 +33,6 @@ from energyscope.reporting.publication.source import source
 from energyscope.reporting.publication.specs import specification
 from energyscope.runs import schema
 from energyscope.runs.intervals import Interval
-from energyscope.runs.notes import NOT_ITS_KERNELS
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.runs.tree import energy_tree
 from energyscope.stages.correlate import correlate

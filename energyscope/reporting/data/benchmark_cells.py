@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from energyscope.notes import NOT_ITS_KERNELS
 from energyscope.runs.intervals import Interval, difference
-from energyscope.runs.notes import NOT_ITS_KERNELS
 
 INVALID = "invalid"
 _TITLES = {"fp16-autocast": "FP16 autocast", "int8-static": "INT8 static"}
