@@ -95,16 +95,7 @@ def side_by_side(
     """
     alt = theme.altair()
     names = list(series)
-    ends = [
-        end
-        for one in found
-        for end in (one.value.value, one.value.low, one.value.high, reference)
-        if end is not None
-    ]
-    size = theme.magnitude(ends)
-    scale, axis = (size.scale(), size.axis()) if span is None else _spanned(*span)
-    if from_zero and span is None and size.type == "linear":
-        scale = alt.Scale(zero=True, nice=True)
+    scale, axis = _axis_of(found, reference, span, from_zero=from_zero)
     records = [
         {
             "item": one.item,
@@ -145,6 +136,23 @@ def side_by_side(
         line = alt.Chart(theme.rows([{"x": reference}])).mark_rule(style=theme.FAINT_LINE).encode(x="x:Q")
         layers.insert(0, line)
     return theme.finish(alt.layer(*layers), description, _PITCH * max(len(items), 2) * len(names) + 8)
+
+
+def _axis_of(
+    found: Sequence[Compared], reference: float | None, span: tuple[float, float] | None, *, from_zero: bool
+) -> tuple[Any, Any]:
+    """Return the scale and the axis that hold all values, their limits and the reference."""
+    if span is not None:
+        return _spanned(*span)
+    ends = [
+        end
+        for one in found
+        for end in (one.value.value, one.value.low, one.value.high, reference)
+        if end is not None
+    ]
+    size = theme.magnitude(ends)
+    zero = from_zero and size.type == "linear"
+    return theme.altair().Scale(zero=True, nice=True) if zero else size.scale(), size.axis()
 
 
 def _spanned(low: float, high: float) -> tuple[Any, Any]:
