@@ -72,17 +72,17 @@ def test_importing_is_light(statement, tmp_path):
 
 
 def test_help_is_fast(tmp_path):
-    """`--help` takes at most twice as long as importing typer and rich."""
+    """`--help` takes at most three times as long as importing typer and rich: one heavy import takes ten times."""
+    ours, bare = ("-m", "energyscope", "--help"), ("-c", "import typer, rich")
 
-    def seconds(*arguments):
-        times = []
-        for _ in range(7):
-            begin = time.perf_counter()
-            subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, check=True)
-            times.append(time.perf_counter() - begin)
-        return min(times)
+    def seconds(arguments):
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, check=True)
+        return time.perf_counter() - begin
 
-    assert seconds("-m", "energyscope", "--help") <= 2 * seconds("-c", "import typer, rich")
+    # In turns, so that whatever else the machine does slows both.
+    turns = [(seconds(ours), seconds(bare)) for _ in range(9)]
+    assert min(ours for ours, _ in turns) <= 3 * min(bare for _, bare in turns)
 
 
 def test_an_unknown_model_gets_a_suggestion(tmp_path):
