@@ -38,12 +38,14 @@ Task = Literal["classification", "next-token"]
 
 GROUP = "energyscope.adapters"
 SDPA = "torch.nn.functional.scaled_dot_product_attention"  # the attention core of most models
+CACHE_UPDATE = "transformers.cache_utils.Cache.update"  # a layer's new keys and values go into the KV cache
 GRANULARITIES: tuple[Granularity, ...] = ("coarse", "medium", "fine")
 KINDS = frozenset(
     {
         "embedding", "rotary", "norm", "attention", "attention.query", "attention.key", "attention.value",
-        "attention.qkv", "attention.output", "attention.core", "mlp", "mlp.up", "mlp.gate", "mlp.down",
-        "mlp.activation", "router", "experts", "lm_head", "pooler", "classifier", "layer", "model", "other",
+        "attention.qkv", "attention.output", "attention.core", "attention.cache", "mlp", "mlp.up", "mlp.gate",
+        "mlp.down", "mlp.activation", "router", "experts", "lm_head", "pooler", "classifier", "layer", "model",
+        "other",
     }
 )  # fmt: skip
 
@@ -90,7 +92,8 @@ class Adapter:
 
     ``model_types`` are the ``model_type`` values of the configurations it serves; ``auto_class`` the
     transformers class that loads the model with its head; ``layers`` the path of the list of layers;
-    ``dataset`` the data set for impact when the user names none (``sst2``, ``wikitext2``).
+    ``dataset`` the data set for impact when the user names none (``sst2``, ``wikitext2``); ``phase`` what of an
+    inference a run explains when the user does not say: one forward pass, or a prompt's and the decode steps.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Adapter:
     parts: tuple[Part, ...]
     auto_class: str = "AutoModelForCausalLM"
     dataset: str | None = None
+    phase: Literal["prefill", "both"] = "prefill"
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
 
     @property

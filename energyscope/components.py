@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 ROOT = "model"  # the name and the kind of the tree's root
+CACHE_KIND = "attention.cache"
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,10 @@ class _Place:
     layer: int | None
 
 
-def component_tree(model: nn.Module, adapter: Adapter, granularity: Granularity) -> ComponentTree:
-    """Find the adapter's parts in a model.
+def component_tree(
+    model: nn.Module, adapter: Adapter, granularity: Granularity, *, kv_cache: bool = False
+) -> ComponentTree:
+    """Find the adapter's parts in a model; updates of a KV cache only for passes that have one (``kv_cache``).
 
     Whether a module calls a part's function shows only in a forward pass: see `energyscope.replay.capture`.
 
@@ -104,6 +107,8 @@ def component_tree(model: nn.Module, adapter: Adapter, granularity: Granularity)
     order = {name: index for index, name in enumerate(modules)}
     found: dict[str, _Place] = {}
     for part in adapter.parts_at(granularity):
+        if part.kind == CACHE_KIND and not kv_cache:
+            continue
         matches = _matches(part, modules)
         if not matches and not part.optional:
             raise ModelError(

@@ -28,6 +28,7 @@ class FunctionCall(nn.Module):
     """The calls of one function by one module. It has no weights; calling it calls the function itself.
 
     ``path`` is the function's dotted path; it is called by attribute of its owner, else its calls are not seen.
+    The owner is a module, or a class: of a method, the object that it is called on is the first argument.
     The caller is not a child, and is not kept alive.
     """
 
@@ -91,11 +92,12 @@ def answered(call: FunctionCall, stand_in: Callable[..., Any]) -> Iterator[None]
     """
     original = call.caller.forward
     owner, name = call.owner, call.name
+    answer = _method(stand_in) if isinstance(owner, type) else stand_in
 
     @functools.wraps(original)
     def forward(*args: Any, **kwargs: Any) -> Any:
         before = getattr(owner, name)
-        setattr(owner, name, stand_in)
+        setattr(owner, name, answer)
         try:
             return original(*args, **kwargs)
         finally:
@@ -103,6 +105,15 @@ def answered(call: FunctionCall, stand_in: Callable[..., Any]) -> Iterator[None]
 
     with exchanged_forward(call.caller, forward):
         yield
+
+
+def _method(stand_in: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that a class hands the object that it is called on, as it does for its own."""
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return stand_in(*args, **kwargs)
+
+    return method
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyscope.adapters import SDPA, Adapter, Checkpoint, Part
+from energyscope.adapters import CACHE_UPDATE, SDPA, Adapter, Checkpoint, Part
 
 LAYER = "transformer.h.{layer}"
 
@@ -25,6 +25,7 @@ adapter = Adapter(
         Part("norm", f"{LAYER}.ln_1", "medium"),
         Part("attention", f"{LAYER}.attn", "medium"),
         Part("attention.qkv", f"{LAYER}.attn.c_attn", "fine"),
+        Part("attention.cache", f"{LAYER}.attn", "fine", optional=True, function=CACHE_UPDATE),
         Part("attention.core", f"{LAYER}.attn", "fine", optional=True, function=SDPA),
         Part("attention.output", f"{LAYER}.attn.c_proj", "fine"),
         Part("norm", f"{LAYER}.ln_2", "medium"),

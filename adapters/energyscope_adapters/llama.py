@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyscope.adapters import SDPA, Adapter, Checkpoint, Part
+from energyscope.adapters import CACHE_UPDATE, SDPA, Adapter, Checkpoint, Part
 
 LAYER = "model.layers.{layer}"
 
@@ -39,6 +39,7 @@ adapter = Adapter(
     task="next-token",
     layers="model.layers",
     dataset="wikitext2",
+    phase="both",
     parts=(
         Part("embedding", "model.embed_tokens", "coarse"),
         Part("rotary", "model.rotary_emb", "fine"),
@@ -48,6 +49,7 @@ adapter = Adapter(
         Part("attention.query", f"{LAYER}.self_attn.q_proj", "fine"),
         Part("attention.key", f"{LAYER}.self_attn.k_proj", "fine"),
         Part("attention.value", f"{LAYER}.self_attn.v_proj", "fine"),
+        Part("attention.cache", f"{LAYER}.self_attn", "fine", optional=True, function=CACHE_UPDATE),
         Part("attention.core", f"{LAYER}.self_attn", "fine", optional=True, function=SDPA),
         Part("attention.output", f"{LAYER}.self_attn.o_proj", "fine"),
         Part("norm", f"{LAYER}.post_attention_layernorm", "medium"),

@@ -49,8 +49,27 @@ def close_books(header: Entry, entries: Sequence[Entry], idle_w: float | None) -
     sources = Sources(header, measured)
     differential = differentials(sources)
     rows = [_row(component, sources, differential) for component in header["tree"]]
+    add_waiting(rows, header.get("devices") or [])
     relate(rows)
     return Books(rows, closures(sources), differential)
+
+
+def add_waiting(rows: Sequence[EnergyRow], devices: Sequence[str]) -> None:
+    """Set what the devices took on which a component does not run, while they waited for it.
+
+    Of a component that several devices share, it is what its children leave waiting; their glue is left out.
+    """
+    if len(devices) < 2:
+        return
+    for row in reversed(rows):  # children before their parents
+        own = row.device.split("+")
+        if len(own) == 1:
+            each = [float(one) if one else None for one in (row.devices_mj or "").split(";")]
+            others = [energy for device, energy in zip(devices, each, strict=False) if device not in own]
+            row.waiting_mj = total(others) if len(each) == len(devices) else None
+        else:
+            below = [one.waiting_mj for one in rows if one.parent == row.component]
+            row.waiting_mj = total(below) if below else None
 
 
 def _by_subject(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
@@ -79,7 +98,8 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
         level=component["level"],
         parent=component["parent"],
         **{key: header[key] for key in ("phase", "precision", "execution", "batch_size", "context_length")},
-        device=header["device"],
+        kv_cache=header.get("kv_cache"),
+        device="+".join(component.get("devices") or [header["device"]]),
         meter=header["meter"],
         calls=calls,
         **_figures(found, calls),

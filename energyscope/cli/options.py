@@ -13,6 +13,22 @@ Model = Annotated[str, typer.Argument(help="Short name, bundled model, local fol
 Weights = Annotated[str, Option(help="pretrained, or random: the true shape without a download.")]
 Execution = Annotated[str, Option(help="eager, as most people run it; cuda-graph: without the host's launches.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
+DeviceMap = Annotated[
+    str | None,
+    Option(
+        help="Spread the model over GPUs: auto, balanced, sequential, or a JSON file of module paths and devices "
+        "[default: one device]."
+    ),
+]
+DoubleQuant = Annotated[
+    bool, Option("--double-quant", help="4-bit: quantize the scales of the weights as well (bitsandbytes).")
+]
+ComputeDtype = Annotated[
+    str | None, Option(help="4-bit: what products are computed in, fp32, fp16 or bf16 [default: bf16].")
+]
+SkipModules = Annotated[
+    str, Option(metavar="PATH[,PATH...]", help="Modules that stay unquantized, beside the head (bitsandbytes).")
+]
 GpuId = Annotated[
     str,
     Option(

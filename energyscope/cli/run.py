@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +14,12 @@ from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.cli import options as shared
 from energyscope.cli.guard import guarded
 from energyscope.cli.options import Option
-from energyscope.cli.words import words
+from energyscope.cli.preview import show_plan
+from energyscope.cli.words import numbers, words
 from energyscope.impact.methods import DEFAULT_METHODS
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
-    from energyscope.stages.preview import Preview
 
 NAME = "run"
 
@@ -32,16 +31,38 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     layers: Annotated[
         str,
         Option(
-            help="Sub-components as the mean over layers (mean), or each layer's (all); or measure only the "
-            "first, middle and last layer (sample)."
+            help="Each layer by itself and sub-components as the mean over layers (mean), or each layer's (all); "
+            "or only the first, middle and last layer (sample); or everything as the mean of its kind (kinds); "
+            "auto: sample with --phase both, else mean."
         ),
-    ] = "mean",
+    ] = "auto",
     precision: Annotated[
         str,
         Option(help="fp32, fp16, bf16, int8, nf4, fp4; auto: as stored, fp32 on a CPU."),
     ] = "auto",
+    double_quant: shared.DoubleQuant = False,
+    compute_dtype: shared.ComputeDtype = None,
+    skip_modules: shared.SkipModules = "",
     weights: shared.Weights = "pretrained",
-    phase: Annotated[str, Option(help="prefill: one forward pass without a KV cache.")] = "prefill",
+    phase: Annotated[
+        str,
+        Option(
+            help="prefill: one forward pass without a KV cache; decode: a step on a filled one; both: a "
+            "generation's prompt and its steps; auto: both for chat models, else prefill."
+        ),
+    ] = "auto",
+    context_length: Annotated[
+        str,
+        Option(
+            metavar="N[,N...]",
+            help="Tokens in the KV cache of a decode step; a step for each [default: 1024, or the model's "
+            "maximum].",
+        ),
+    ] = "",
+    kv_cache: Annotated[
+        str, Option(help="dynamic: grows, and is copied at every step; static: of its full size from the start.")
+    ] = "dynamic",
+    new_tokens: Annotated[int, Option(help="Tokens of the generation that is traced.")] = 128,
     execution: shared.Execution = "eager",
     sampling: Annotated[
         str,
@@ -51,6 +72,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         ),
     ] = "replay",
     device: shared.Device = "auto",
+    device_map: shared.DeviceMap = None,
     gpu_id: shared.GpuId = "",
     whole_gpu: shared.WholeGpu = False,
     meter: shared.Meter = "auto",
@@ -86,7 +108,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     predict: Annotated[
         bool, Option("--predict/--no-predict", help="Predict impact from gradients and weights as well.")
     ] = True,
-    stages: Annotated[str, Option(help="Stages to do.")] = "benchmark,profile,ablate,correlate,report",
+    stages: Annotated[str, Option(help="Stages to do.")] = "benchmark,generate,profile,ablate,correlate,report",
     benchmark_precision: Annotated[
         str,
         Option(
@@ -118,6 +140,10 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     """Measure a model's energy and impact, and write a report."""
     options: dict[str, Any] = {
         "granularity": granularity, "layers": layers, "precision": precision, "weights": weights, "phase": phase,
+        "double_quant": double_quant, "compute_dtype": compute_dtype, "skip_modules": words(skip_modules),
+        "device_map": device_map,
+        "context_lengths": numbers("--context-length", context_length), "kv_cache": kv_cache,
+        "new_tokens": new_tokens,
         "execution": execution, "sampling": sampling, "device": device, "gpu_id": words(gpu_id),
         "whole_gpu": whole_gpu, "meter": meter, "watts": watts, "sample_interval_s": sample_interval,
         "passes": passes, "target_interval": target_interval, "component_budget_s": component_budget,
@@ -130,7 +156,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         "benchmark": BenchmarkSettings(precisions=words(benchmark_precision.lower()), trials=trials),
     }  # fmt: skip
     if dry_run:
-        _show_plan(model, options, as_json=as_json)
+        show_plan(model, options, as_json=as_json)
     else:
         _run(model, options, quiet=quiet, as_json=as_json)
 
@@ -154,61 +180,3 @@ def _run(model: str, options: dict[str, Any], *, quiet: bool, as_json: bool) -> 
 
 def _command() -> str:
     return shlex.join(["energyscope", *sys.argv[1:]])
-
-
-def _show_plan(model: str, options: dict[str, Any], *, as_json: bool) -> None:
-    from energyscope.stages.preview import preview
-    from energyscope.stages.settings import RunSettings
-
-    plan = preview(RunSettings(model, **options))
-    typer.echo(json.dumps(asdict(plan), indent=1) if as_json else _described(plan))
-
-
-def _described(plan: Preview) -> str:
-    kinds = ", ".join(f"{count} {kind}" for kind, count in plan.kinds.items() if kind != "model")
-    tokens = f"{plan.batch_size} x {plan.sequence_length} tokens a pass"
-    lines = [
-        f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters, {tokens}",
-        *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),
-        f"{plan.components} components ({kinds})",
-        *([] if "benchmark" in plan.skipped else [_benchmark_line(plan)]),
-        *([] if "profile" in plan.skipped else _profile_lines(plan)),
-        *([] if "ablate" in plan.skipped else [_ablate_line(plan)]),
-        *(f"{stage}: skipped ({reason})" for stage, reason in plan.skipped.items()),
-        "nothing was loaded or measured (--dry-run)",
-    ]
-    return "\n".join(lines)
-
-
-WHAT = {
-    "node": "{} by themselves",
-    "group": "{} kinds as their mean over layers",
-    "glue": "{} times what a parent does besides its children",
-    "without": "{} times the model without a kind (differential)",
-}
-
-
-def _profile_lines(plan: Preview) -> list[str]:
-    if plan.sampling == "triggered":
-        seconds = _duration(plan.profile_seconds)
-        return [f"profile: reads around {plan.windows} calls of components, about {seconds} besides the passes"]
-    counted = [text.format(plan.subjects[what]) for what, text in WHAT.items() if what in plan.subjects]
-    most = f"up to {_duration(plan.profile_seconds_most)} where all need more windows"
-    longest = f"{most}; long calls, pauses and windows that must be taken again come on top"
-    return [
-        f"profile: {', '.join(counted)}",
-        f"profile: {plan.windows} replay windows, about {_duration(plan.profile_seconds)} ({longest})",
-    ]
-
-
-def _benchmark_line(plan: Preview) -> str:
-    each = "" if plan.trial_seconds is None else f" of {plan.trial_seconds:g} s at most, and their warm-ups"
-    return f"benchmark: {', '.join(plan.precisions)}; {plan.trials} trials{each}"
-
-
-def _ablate_line(plan: Preview) -> str:
-    return f"ablate: {plan.ablations} changes of the model, each compared on the evaluation data"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

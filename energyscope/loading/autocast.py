@@ -25,7 +25,10 @@ def put_in_autocast(model: nn.Module, device: torch.device) -> None:
             return own(self, *args, **kwargs)
 
     bound: Any = types.MethodType(forward, model)  # bound anew when the model is copied, as a closure would not be
-    model.forward = bound
+    if hasattr(model, "_old_forward"):  # accelerate's hook is around it, and stays so
+        model._old_forward = bound  # noqa: SLF001
+    else:
+        model.forward = bound
 
 
 def reason_against(device: torch.device) -> str | None:

@@ -15,14 +15,11 @@ from energyscope.adapters import Adapter, adapter_for
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line
 from energyscope.loading import hub, random_weights
-from energyscope.loading.devices import require_room
 from energyscope.loading.options import NATIVE, LoadOptions
+from energyscope.loading.planning import Plan, auto_class
 from energyscope.loading.quiet import quieten
-from energyscope.loading.sizes import planned_bytes
+from energyscope.loading.sharding.dispatching import as_accelerate_has_it, undispatch
 from energyscope.loading.sources import ModelSource
-
-# Predictions suffer most when a head is quantized, and a head that is tied to the embedding cannot be.
-_HEADS = {"lm_head", "classifier", "pooler"}
 
 
 def files_of(found: ModelSource, options: LoadOptions) -> Path | None:
@@ -107,74 +104,36 @@ def model_type_of(folder: Path) -> str:
     return kind
 
 
-def build_model(
-    found: ModelSource, folder: Path | None, adapter: Adapter, config: Any, options: LoadOptions
-) -> Any:
-    """Build the model on the device.
+def build_model(found: ModelSource, folder: Path | None, adapter: Adapter, config: Any, plan: Plan) -> Any:
+    """Build the model, each of its modules on its device; what passes between devices is not moved yet.
 
     Raises:
         ModelError: the weights do not fit the model.
-        DeviceError: there is not enough memory.
 
     """
-    _refuse_stored_quantization(found, config)
-    _require_memory(found, adapter, config, options)
+    options = plan.options
     if options.weights == "random":
         return random_weights.build(
             lambda: auto_class(adapter).from_config(
                 config, dtype=options.dtype, trust_remote_code=options.trust_remote_code
             ),
             options,
-            keep=heads(adapter),
+            keep=plan.keep,
+            home=plan.placement.device_of if plan.placement else None,
         )
     if folder is None:
         raise ModelError(f"{found.name} has no files to read weights from")
-    return _read_weights(found, folder, adapter, options)
+    return _read_weights(found, folder, adapter, plan)
 
 
-def heads(adapter: Adapter) -> list[str]:
-    """Return the paths of the modules that stay unquantized."""
-    return [part.path for part in adapter.parts if part.kind in _HEADS]
-
-
-def auto_class(adapter: Adapter) -> Any:
-    import transformers
-
-    found = getattr(transformers, adapter.auto_class, None)
-    if found is None:
-        raise ModelError(f"the adapter {adapter.name!r} names {adapter.auto_class!r}, which transformers lacks")
-    return found
-
-
-def _refuse_stored_quantization(found: ModelSource, config: Any) -> None:
-    stored = getattr(config, "quantization_config", None)
-    if stored:
-        method = stored.get("quant_method") if isinstance(stored, dict) else getattr(stored, "quant_method", "?")
-        raise ModelError(
-            f"{found.name} is stored quantized ({method}): give the original, and quantize with --precision"
-        )
-
-
-def _require_memory(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> None:
-    needed = planned_bytes(meta_model(adapter, config, options), options.precision, heads(adapter))
-    require_room(needed, options.device, f"{found.name} in {options.precision}")
-
-
-def meta_model(adapter: Adapter, config: Any, options: LoadOptions) -> Any:
-    """Return the unquantized model on the meta device, which takes no memory, to count its weights."""
-    import torch
-
-    with torch.device("meta"):
-        return auto_class(adapter).from_config(
-            copy.deepcopy(config), dtype=options.dtype, trust_remote_code=options.trust_remote_code
-        )
-
-
-def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, options: LoadOptions) -> Any:
+def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, plan: Plan) -> Any:
+    options = plan.options
     settings: dict[str, Any] = {"dtype": options.dtype}
     if options.precision not in NATIVE:
-        settings["quantization_config"] = _quantization(options, adapter)
-    if options.device.type != "cpu":
+        settings["quantization_config"] = _quantization(plan)
+    if plan.placement:
+        settings["device_map"] = as_accelerate_has_it(plan.placement)
+    elif options.device.type != "cpu":
         settings["device_map"] = {"": options.device}  # each tensor is read straight to the GPU
     model, info = auto_class(adapter).from_pretrained(
         folder,
@@ -189,6 +148,8 @@ def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, options: L
             f"{found.name} has no trained weights for {_some(absent)}: give a checkpoint trained for "
             f"{adapter.task}, or use --weights random"
         )
+    if plan.placement:
+        undispatch(model)
     return model
 
 
@@ -196,16 +157,21 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
-def _quantization(options: LoadOptions, adapter: Adapter) -> Any:
+def _quantization(plan: Plan) -> Any:
     from transformers import BitsAndBytesConfig
 
+    options = plan.options
+    common: dict[str, Any] = {"llm_int8_skip_modules": plan.keep}
+    if plan.placement and plan.placement.offloaded:
+        common["llm_int8_enable_fp32_cpu_offload"] = True  # nothing that is quantized waits: it would be refused
     if options.precision == "int8":
-        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=heads(adapter))
+        return BitsAndBytesConfig(load_in_8bit=True, **common)
     return BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type=options.precision,
-        bnb_4bit_compute_dtype=options.dtype,
-        llm_int8_skip_modules=heads(adapter),
+        bnb_4bit_compute_dtype=options.compute,
+        bnb_4bit_use_double_quant=options.double_quant,
+        **common,
     )
 
 
@@ -253,8 +219,9 @@ def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
 
 
 def _out_of_memory(name: str, options: LoadOptions) -> DeviceError:
+    where = ", ".join(str(one) for one in options.devices) if options.device_map else options.device
     return DeviceError(
-        f"{options.device} ran out of memory loading {name} in {options.precision}: "
+        f"{where} ran out of memory loading {name} in {options.precision}: "
         "use a smaller --precision or model, or end what else uses the device"
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from energyscope.errors import ModelError
 from energyscope.failures import first_line
+from energyscope.loading.sources import model_names
 
 CONTACT_SECONDS = 8.0
 _CONFIGURATION = ("*.json", "*.txt", "*.model", "*.jinja")
@@ -78,8 +79,8 @@ def _download(hub_id: str, patterns: list[str]) -> Path:
         return Path(snapshot_download(hub_id, allow_patterns=patterns, ignore_patterns=list(_IGNORED)))
     except hub.GatedRepoError as error:
         raise ModelError(
-            f"{hub_id} is gated: accept its terms on its page and run `hf auth login`, "
-            "or use --weights random, which needs no download"
+            f"{hub_id} is gated: accept its terms on its page and run `hf auth login`, or give {_ungated(hub_id)} "
+            "with --weights random, which needs no download"
         ) from error
     except hub.RepositoryNotFoundError as error:
         raise ModelError(f"the hub has no model {hub_id!r}, or it is private (then: `hf auth login`)") from error
@@ -89,6 +90,12 @@ def _download(hub_id: str, patterns: list[str]) -> Path:
         raise ModelError(_not_here(hub_id, f"the hub answered: {first_line(error)}")) from error
     except Exception as error:  # the HTTP library's own classes differ between hub versions
         raise ModelError(_not_here(hub_id, f"the hub cannot be reached: {first_line(error)}")) from error
+
+
+def _ungated(hub_id: str) -> str:
+    """Return the short name of a hub model, whose shape we ship: of another, the configuration is gated too."""
+    names = [name for name, found in model_names().items() if found.source == hub_id]
+    return names[0] if names else "a short name (`energyscope models`)"
 
 
 def _not_here(hub_id: str, why: str) -> str:

@@ -61,8 +61,7 @@ def mend_layers(model: nn.Module, options: LoadOptions) -> tuple[str, ...]:
 def layer_error(layer: Any, dtype: torch.dtype) -> float | None:
     """Return `products_error` of a layer of bitsandbytes against its own weights; None if these are not finite.
 
-    ``dtype`` is that of its inputs. Not for 4-bit weights whose scales are quantized too, nor for a layer that
-    has run with packed weights.
+    ``dtype`` is that of its inputs. Not for a layer that has run with packed weights.
     """
     first = first_checked_row(layer.out_features)
     rows = restored_rows(layer.weight, first) if _is_four_bit(layer) else _int8_rows(layer, first)
@@ -113,10 +112,26 @@ def restored_rows(weight: Any, first: int = 0) -> Tensor:
     packed = weight.data.view(-1).view(torch.uint8)[start // 2 :]
     codes = torch.stack([packed >> 4, packed & 15], dim=-1).view(-1)[:count]
     levels = state.code.float()[codes.int()]
-    scales = state.absmax[start // state.blocksize :].float()
+    scales = _scales(state)[start // state.blocksize :]
     padded = functional.pad(levels, (0, -count % state.blocksize))
     rows: Tensor = (padded.view(-1, state.blocksize) * scales[:, None]).view(-1)[:count].view(-1, width)
     return rows
+
+
+def _scales(state: Any) -> Tensor:
+    """Return the scales of a 4-bit weight's blocks, in float32, also where they are quantized too.
+
+    Those are bytes that stand for levels of one table, times the scale of their own block, above a common offset
+    (Dettmers et al. 2023, double quantization).
+    """
+    if not state.nested:
+        scales: Tensor = state.absmax.float()
+        return scales
+    outer = state.state2
+    levels = outer.code.float()[state.absmax.int()]
+    own = outer.absmax.float().repeat_interleave(outer.blocksize)[: len(levels)]
+    nested: Tensor = levels * own + state.offset.float()
+    return nested
 
 
 def _int8_rows(layer: Any, first: int) -> Tensor:

@@ -7,6 +7,7 @@ trained ones, or random ones of the true shape that are built on the device itse
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,13 +15,19 @@ from energyscope.adapters import Adapter
 from energyscope.errors import UsageError
 from energyscope.loading import building
 from energyscope.loading.devices import pick_device
-from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadOptions, Weights
+from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadOptions, Weights, check_quantization
+from energyscope.loading.planning import plan_model
 from energyscope.loading.random_weights import spare_small_layers
+from energyscope.loading.sharding.device_maps import map_devices
+from energyscope.loading.sharding.dispatching import dispatch, offload_notes
+from energyscope.loading.sizes import distinct_parameters, tensor_bytes
 from energyscope.loading.sources import ModelSource, find_model, model_names
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+    from energyscope.loading.sharding.placement import Placement
 
 __all__ = [
     "PRECISIONS", "LoadedModel", "ModelSource", "check_precision", "find_model", "load_model", "model_names",
@@ -35,6 +42,10 @@ class LoadedModel:
     ``tokenizer`` is None where there is none, with the reason beside it; ``weights`` says what the numbers
     in the weights are; ``source`` where they came from; ``seconds`` how long loading took; ``notes`` what a
     reader of its results must know.
+
+    ``device`` is where its inputs go, and the first of ``devices``, which hold its weights or run them.
+    ``device_map`` says which module lies on which where there are several, and ``offloaded`` names the modules
+    whose weights wait in host memory and are copied to ``device`` whenever they run.
     """
 
     name: str
@@ -48,9 +59,17 @@ class LoadedModel:
     source: str
     seconds: float
     notes: tuple[str, ...] = ()
+    devices: tuple[torch.device, ...] = ()
+    device_map: Mapping[str, str] | None = None
+    offloaded: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Without a map, the model's device is all of them."""
+        if not self.devices:
+            object.__setattr__(self, "devices", (self.device,))
 
 
-def load_model(
+def load_model(  # noqa: PLR0913  each is an option of the command line
     reference: str,
     *,
     precision: str = "fp32",
@@ -59,6 +78,11 @@ def load_model(
     seed: int = 0,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
+    device_map: str | None = None,
+    devices: Sequence[torch.device] = (),
+    double_quant: bool = False,
+    compute_dtype: str | None = None,
+    skip_modules: Sequence[str] = (),
 ) -> LoadedModel:
     """Load a model and put it on the device, ready for inference.
 
@@ -69,8 +93,14 @@ def load_model(
     ``seed``. ``trust_remote_code`` runs the model's own Python code; ``allow_pickle`` accepts ``.bin``
     weights, which can run code when they are read.
 
+    ``device_map`` spreads the model over devices: auto, balanced, sequential, or a JSON file of module paths and
+    devices (see `energyscope.loading.sharding.device_maps`); ``devices`` are the GPUs that a word may take, in
+    their order, all if none is named. ``double_quant`` quantizes the scales of 4-bit weights too, ``compute_dtype``
+    (fp32, fp16, bf16) is what 4-bit layers multiply in, and ``skip_modules`` names more modules that stay
+    unquantized.
+
     Raises:
-        UsageError: the model or the precision is unknown.
+        UsageError: the model or the precision is unknown, or one of the last five does not fit it.
         ModelError: the weights are missing, broken or out of reach, no adapter serves the model, or its quantized
             layers cannot be computed rightly here.
         DeviceError: there is no such device, or not enough memory on it.
@@ -79,17 +109,37 @@ def load_model(
     started = time.perf_counter()
     check_precision(precision)
     found = find_model(reference)
-    options = LoadOptions(precision, pick_device(device), weights, seed, trust_remote_code, allow_pickle)
+    check_quantization(
+        precision, double_quant=double_quant, compute_dtype=compute_dtype, skip_modules=skip_modules
+    )
+    spread = map_devices(device_map, device, devices) if device_map else ()
+    options = LoadOptions(
+        precision=precision,
+        device=spread[0] if spread else pick_device(device),
+        weights=weights,
+        seed=seed,
+        trust_remote_code=trust_remote_code,
+        allow_pickle=allow_pickle,
+        device_map=device_map,
+        devices=spread,
+        double_quant=double_quant,
+        compute_dtype=compute_dtype,
+        skip_modules=tuple(skip_modules),
+    )
     building.silence_libraries()
     with building.one_line_errors(found.name, options):
         folder = building.files_of(found, options)
         adapter = building.adapter_of(found, folder)
         config = building.configuration_of(found, folder, options)
-        model = building.build_model(found, folder, adapter, config, options)
+        plan = plan_model(found, adapter, config, options)
+        model = building.build_model(found, folder, adapter, config, plan)
         tokenizer, reason = building.tokenizer_of(folder, options)
         model.eval().requires_grad_(False)
         spare_small_layers(model)
-        notes = _mended(model, options) if precision in QUANTIZED else ()
+        notes = _mended(model, plan.options) + _unnested(model, double_quant) if precision in QUANTIZED else ()
+        if plan.placement:
+            dispatch(model, plan.placement)
+            notes += offload_notes(plan.placement)
     return LoadedModel(
         name=found.name,
         model=model,
@@ -97,18 +147,37 @@ def load_model(
         tokenizer=tokenizer,
         tokenizer_reason=reason,
         precision=precision,
-        device=options.device,
+        device=plan.options.device,
         weights="bundled" if found.kind == "bundled" and weights == "pretrained" else weights,
         source=found.source,
         seconds=time.perf_counter() - started,
         notes=notes,
+        **(_spread(plan.placement) if plan.placement else {}),
     )
+
+
+def _spread(placement: Placement) -> dict[str, Any]:
+    named = {path: str(device) for path, device in placement.modules.items()}
+    return {"devices": placement.devices, "device_map": named, "offloaded": placement.offloaded}
 
 
 def _mended(model: nn.Module, options: LoadOptions) -> tuple[str, ...]:
     from energyscope.loading.kernel_trials import mend_layers
 
     return mend_layers(model, options)
+
+
+def _unnested(model: nn.Module, double_quant: bool) -> tuple[str, ...]:
+    """Say so where the processor's kernels have undone double quantization when the layers were tried."""
+    states = [getattr(one, "quant_state", None) for one in model.parameters()]
+    undone = sum(not state.nested for state in states if state is not None)
+    if not (double_quant and undone):
+        return ()
+    note = (
+        f"double quantization saves nothing in {undone} layers: bitsandbytes packs their weights for this "
+        "processor, with scales of its own"
+    )
+    return (note,)
 
 
 def check_precision(precision: str) -> None:
@@ -124,24 +193,14 @@ def check_precision(precision: str) -> None:
 
 def parameter_count(model: nn.Module) -> int:
     """Return the number of parameters, tied ones once; 4-bit weights count as what they stand for."""
-    return sum(_logical_count(parameter) for parameter in model.parameters())
+    return sum(_logical_count(parameter) for parameter in distinct_parameters(model))
 
 
 def weight_bytes(model: nn.Module) -> int:
     """Return the bytes of all parameters, tied ones once, with the scales of quantized ones."""
-    return sum(
-        parameter.numel() * parameter.element_size() + _scale_bytes(parameter) for parameter in model.parameters()
-    )
+    return sum(tensor_bytes(parameter) for parameter in distinct_parameters(model))
 
 
 def _logical_count(parameter: Any) -> int:
     state = getattr(parameter, "quant_state", None)
     return int(parameter.numel()) if state is None else int(state.shape.numel())
-
-
-def _scale_bytes(parameter: Any) -> int:
-    state = getattr(parameter, "quant_state", None)
-    if state is not None:
-        return int(state.absmax.numel() * state.absmax.element_size())
-    is_int8 = type(parameter).__name__ == "Int8Params"
-    return 4 * int(parameter.shape[0]) if is_int8 else 0  # one float32 scale for each row

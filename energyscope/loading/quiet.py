@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 # torchao reports kernels for GPUs that it cannot load here, and PyTorch what torchao does in ways now deprecated.
-_LOUD = ("huggingface_hub", "bitsandbytes", "torchao", "torch.utils._pytree")
+_LOUD = ("huggingface_hub", "accelerate", "bitsandbytes", "torchao", "torch.utils._pytree")
 
 
 def quieten() -> None:

@@ -2,7 +2,8 @@
 
 Nothing passes through host memory, so that the shape of a 70 B model can be measured on a machine whose
 memory is smaller than the GPU's. Quantized models are filled one module at a time: the unquantized model
-never exists as a whole.
+never exists as a whole. Nor does a model over several devices, on any of them: a module is drawn on the main
+device, whatever its own, so that the numbers do not depend on where it goes, and moves on once it is rounded.
 
 All precisions of a seed are roundings of the same numbers. PyTorch does not draw the same in every data type
 (the end of a tensor whose size is no multiple of 16 differs on a CPU), so a module's weights are drawn in
@@ -21,22 +22,27 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def build(make: Callable[[], nn.Module], options: LoadOptions, keep: list[str]) -> nn.Module:
-    """Build a model with seeded random weights on a device.
+Home = Callable[[str], "torch.device"]
+
+
+def build(
+    make: Callable[[], nn.Module], options: LoadOptions, keep: list[str], home: Home | None = None
+) -> nn.Module:
+    """Build a model with seeded random weights on a device, or each module on that which ``home`` gives its path.
 
     ``make`` builds the (transformers) model in whatever device context it is called in; ``keep`` names the
-    modules that stay unquantized. The same seed gives the same float32 numbers in every precision. The global
-    random state is left as it was.
+    modules that stay unquantized. The same seed gives the same float32 numbers in every precision, over however
+    many devices. The global random state is left as it was.
     """
     import torch
 
     device = options.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad():
         torch.manual_seed(options.seed)
-        with torch.device("meta") if options.precision in QUANTIZED else device:
+        with torch.device("meta") if options.precision in QUANTIZED or home is not None else device:
             model: Any = make()
         torch.manual_seed(options.seed)  # making it has drawn numbers, more or fewer
-        _Filling(model, options, keep).fill(model, "")
+        _Filling(model, options, keep, home or (lambda _: device)).fill(model, "")
         model.tie_weights()
     result: nn.Module = model
     return result
@@ -50,10 +56,11 @@ class _Filling:
     So what exists in float32 beside the model is a few modules, never a second copy of it.
     """
 
-    def __init__(self, model: Any, options: LoadOptions, keep: list[str]) -> None:
+    def __init__(self, model: Any, options: LoadOptions, keep: list[str], home: Home) -> None:
         self.model = model
         self.options = options
         self.keep = keep
+        self.home = home
         self.dtypes: dict[nn.Module, dict[str, torch.dtype]] = {}
         self.tied = _tied(model)
 
@@ -92,16 +99,27 @@ class _Filling:
                 setattr(module, name, torch.empty_like(buffer, device=self.options.device))
 
     def _settle(self, module: nn.Module, path: str) -> None:
-        """Round a module's own weights to the data type that it was made in, and quantize it if it is to be."""
+        """Round a module's own weights to the data type that it was made in, move and quantize it as is to be."""
         from torch import nn
 
-        dtypes = self.dtypes[module]
+        dtypes, device = self.dtypes[module], self.home(path)
         for name in list(dtypes):
-            parameter = module.get_parameter(name)
-            setattr(module, name, nn.Parameter(parameter.data.to(dtypes.pop(name)), requires_grad=False))
+            rounded = module.get_parameter(name).data.to(dtypes.pop(name))
+            setattr(module, name, nn.Parameter(rounded.to(device), requires_grad=False))
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            setattr(module, name, buffer.to(device))
         options = self.options
         if options.precision in QUANTIZED and is_linear(module) and not is_kept(path, self.keep):
-            self.model.set_submodule(path, quantized_linear(module, options.precision, options.dtype))
+            self.model.set_submodule(
+                path,
+                quantized_linear(module, options.precision, options.compute, double_quant=options.double_quant),
+            )
+
+
+def float32_bytes(model: nn.Module) -> int:
+    """Return the most bytes that filling a model may hold in float32 at once: what waits for its parents."""
+    own = sum(4 * one.numel() for child in model.children() for one in child.parameters(recurse=False))
+    return own + max((float32_bytes(child) for child in model.children()), default=0)
 
 
 def _tied(model: nn.Module) -> set[str]:
@@ -127,10 +145,11 @@ def is_kept(name: str, keep: list[str]) -> bool:
     return any(name == path or name.endswith(f".{path}") for path in keep)
 
 
-def quantized_linear(module: Any, precision: str, dtype: torch.dtype) -> nn.Module:
+def quantized_linear(module: Any, precision: str, dtype: torch.dtype, *, double_quant: bool = False) -> nn.Module:
     """Return the bitsandbytes layer for a Linear or Conv1D, quantized on the device where its weight is.
 
-    A Conv1D's weight is (in, out) and is transposed; ``dtype`` is what a 4-bit layer computes in.
+    A Conv1D's weight is (in, out) and is transposed; ``dtype`` is what a 4-bit layer computes in, and
+    ``double_quant`` quantizes its scales too.
     """
     import torch
     from torch import nn
@@ -138,11 +157,13 @@ def quantized_linear(module: Any, precision: str, dtype: torch.dtype) -> nn.Modu
     weight = module.weight.data if isinstance(module, nn.Linear) else module.weight.data.T
     rows, columns = weight.shape
     with torch.device("meta"):
-        layer = _empty_layer(columns, rows, precision, dtype, bias=module.bias is not None)
+        layer = _empty_layer(
+            columns, rows, precision, dtype, bias=module.bias is not None, double_quant=double_quant
+        )
     if precision == "int8":
         layer.weight = _int8_parameter(weight)
     else:
-        layer.weight = _four_bit_parameter(weight, layer, precision)
+        layer.weight = _four_bit_parameter(weight, layer, precision, double_quant=double_quant)
     layer.bias = module.bias
     quantized: nn.Module = layer.requires_grad_(False)
     spare_small_layers(quantized)
@@ -160,12 +181,14 @@ def spare_small_layers(model: nn.Module) -> None:
             layer.support_avx512bf16_for_cpu = layer.out_features % 32 == 0 and layer.in_features % 64 == 0
 
 
-def _empty_layer(columns: int, rows: int, precision: str, dtype: torch.dtype, *, bias: bool) -> Any:
+def _empty_layer(
+    columns: int, rows: int, precision: str, dtype: torch.dtype, *, bias: bool, double_quant: bool
+) -> Any:
     import bitsandbytes as bnb
 
     if precision == "int8":
         return bnb.nn.Linear8bitLt(columns, rows, bias, has_fp16_weights=False, threshold=6.0)
-    return bnb.nn.Linear4bit(columns, rows, bias, dtype, compress_statistics=False, quant_type=precision)
+    return bnb.nn.Linear4bit(columns, rows, bias, dtype, compress_statistics=double_quant, quant_type=precision)
 
 
 def _int8_parameter(weight: torch.Tensor) -> Any:
@@ -176,10 +199,14 @@ def _int8_parameter(weight: torch.Tensor) -> Any:
     return bnb.nn.Int8Params(values, requires_grad=False, has_fp16_weights=False, CB=values, SCB=scales)
 
 
-def _four_bit_parameter(weight: torch.Tensor, layer: Any, precision: str) -> Any:
+def _four_bit_parameter(weight: torch.Tensor, layer: Any, precision: str, *, double_quant: bool) -> Any:
     import bitsandbytes as bnb
 
     parameter = bnb.nn.Params4bit(
-        weight.contiguous(), requires_grad=False, compress_statistics=False, quant_type=precision, module=layer
+        weight.contiguous(),
+        requires_grad=False,
+        compress_statistics=double_quant,
+        quant_type=precision,
+        module=layer,
     )
     return parameter.to(weight.device)

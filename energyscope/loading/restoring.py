@@ -10,9 +10,10 @@ from energyscope.loading.kernel_trials import restored_rows
 
 
 class RestoringLinear4bit(bnb.nn.Linear4bit):  # type: ignore[misc]
-    """A Linear4bit that restores its weight by plain arithmetic each time, and multiplies in the inputs' dtype."""
+    """A Linear4bit that restores its weight by plain arithmetic each time; it multiplies in its compute dtype."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs (..., out) for inputs (..., in), in the inputs' dtype."""
-        bias = None if self.bias is None else self.bias.to(x.dtype)
-        return functional.linear(x, restored_rows(self.weight).to(x.dtype), bias)
+        dtype = x.dtype if self.compute_dtype is None else self.compute_dtype
+        bias = None if self.bias is None else self.bias.to(dtype)
+        return functional.linear(x.to(dtype), restored_rows(self.weight).to(dtype), bias).to(x.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from energyscope.loading.options import NATIVE
@@ -12,35 +13,67 @@ if TYPE_CHECKING:
 
 _SCALE = 4  # bytes of a scale, a float32: one for each row in INT8, one for each block of so many in 4 bits
 _BLOCK = 64
+_NESTED_BLOCK = 256  # double quantization keeps a scale in one byte, and a float32 for each block of so many
 
 
-def planned_bytes(model: nn.Module, precision: str, keep: list[str]) -> int:
+def planned_bytes(model: nn.Module, precision: str, keep: list[str], *, double_quant: bool = False) -> int:
     """Return the bytes that a model's weights take once its linears are quantized, tied weights once.
 
     ``model`` is unquantized, in the data type of everything that stays so; its weights may be on the meta device.
-    ``keep`` names the modules that stay unquantized.
+    ``keep`` names the modules that stay unquantized; ``double_quant`` says that scales are quantized too.
     """
+    return sum(needed for _, needed in planned_parameters(model, precision, keep, double_quant=double_quant))
+
+
+def planned_parameters(
+    model: nn.Module, precision: str, keep: list[str], *, double_quant: bool = False
+) -> Iterator[tuple[str, int]]:
+    """Yield the path of each parameter and the bytes of `planned_bytes` that it takes."""
     from torch import nn
 
-    needed, seen = 0, set()
+    seen = set()
     for path, module in model.named_modules():
         small = precision not in NATIVE and is_linear(module) and not is_kept(path, keep)
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) in seen:
                 continue
             seen.add(id(parameter))
+            needed = parameter.numel() * parameter.element_size()
             if small and name == "weight":
                 rows = parameter.shape[0 if isinstance(module, nn.Linear) else 1]  # a Conv1D's are its columns
-                needed += _quantized_bytes(parameter.numel(), rows, precision)
-            else:
-                needed += parameter.numel() * parameter.element_size()
-    return needed
+                needed = _quantized_bytes(parameter.numel(), rows, precision, double_quant=double_quant)
+            yield f"{path}.{name}".lstrip("."), needed
 
 
-def _quantized_bytes(count: int, rows: int, precision: str) -> int:
+def _quantized_bytes(count: int, rows: int, precision: str, *, double_quant: bool) -> int:
     if precision == "int8":
         return count + _SCALE * rows
-    return (count + 1) // 2 + _SCALE * -(-count // _BLOCK)
+    blocks = -(-count // _BLOCK)
+    scales = blocks + _SCALE * -(-blocks // _NESTED_BLOCK) if double_quant else _SCALE * blocks
+    return (count + 1) // 2 + scales
+
+
+def distinct_parameters(model: nn.Module) -> Iterator[Any]:
+    """Yield a model's parameters, tied ones once, also of those whose values wait on the host."""
+    seen = set()
+    for module in model.modules():
+        waiting = getattr(getattr(module, "_hf_hook", None), "weights_map", None)
+        for name, parameter in module.named_parameters(recurse=False):
+            host = waiting[name] if waiting is not None and parameter.is_meta else None
+            key = id(parameter) if host is None else (host.data_ptr(), host.shape)
+            if key not in seen:
+                seen.add(key)
+                yield parameter
+
+
+def tensor_bytes(weight: Tensor) -> int:
+    """Return a weight's bytes as it is stored, with the scales of a quantized one, and theirs."""
+    state = getattr(weight, "quant_state", None)
+    if state is not None:
+        nested = state.state2.absmax.nbytes if state.nested else 0
+        return int(weight.nbytes + state.absmax.nbytes + nested)
+    scales = _SCALE * weight.shape[0] if type(weight).__name__ == "Int8Params" else 0  # a float32 for each row
+    return int(weight.nbytes + scales)
 
 
 def stored_bytes(model: nn.Module) -> int:
@@ -50,10 +83,8 @@ def stored_bytes(model: nn.Module) -> int:
     float32 scale for each row. How its kernel lays them out (padding, the sums of rows) is not known from outside
     and not counted. Tensors of torchao count as what they hold.
     """
-    from energyscope.loading.model import weight_bytes
-
     composed = [one for one in model.parameters() if hasattr(one, "__tensor_flatten__")]
-    plain = weight_bytes(model) - sum(_bytes(one) for one in composed)
+    plain = sum(tensor_bytes(one) for one in distinct_parameters(model) if not hasattr(one, "__tensor_flatten__"))
     packed = sum(_packed_bytes(module) for module in model.modules())
     return plain + packed + sum(_held_bytes(one) for one in composed)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from energyscope.loading import building
 from energyscope.loading.model import LoadedModel
 from energyscope.loading.options import LoadOptions
+from energyscope.loading.planning import meta_model
 from energyscope.loading.sources import find_model
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def load_skeleton(
         by_files = tokenizer and found.kind == "checkpoint"
         folder = building.files_of(replace(found, kind="hub") if by_files else found, options)
         adapter = building.adapter_of(found, folder)
-        model = building.meta_model(adapter, building.configuration_of(found, folder, options), options)
+        model = meta_model(adapter, building.configuration_of(found, folder, options), options)
         words, reason = building.tokenizer_of(folder, options) if tokenizer else (None, "a plan needs none")
     return LoadedModel(
         name=found.name,

@@ -20,8 +20,11 @@ from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import building
 from energyscope.loading.devices import pick_device
 from energyscope.loading.model import LoadedModel, load_model, parameter_count
-from energyscope.loading.options import NATIVE, LoadOptions, Weights
+from energyscope.loading.options import FOUR_BIT, NATIVE, QUANTIZED, LoadOptions, Weights
+from energyscope.loading.planning import heads, meta_model
+from energyscope.loading.sharding.device_maps import map_devices
 from energyscope.loading.sizes import planned_bytes, stored_bytes
+from energyscope.loading.skipping import skipped_linears
 from energyscope.loading.sources import find_model
 from energyscope.loading.support import VARIANTS, has_own_int8, unsupported
 
@@ -63,11 +66,18 @@ def load_variant(  # noqa: PLR0913  what `load_model` takes
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
     calibration: Sequence[Mapping[str, Tensor]] = (),
+    device_map: str | None = None,
+    devices: Sequence[torch.device] = (),
+    double_quant: bool = False,
+    compute_dtype: str | None = None,
+    skip_modules: Sequence[str] = (),
 ) -> Variant:
     """Load a model in one of ``VARIANTS``, ready for inference; the other arguments are those of `load_model`.
 
     ``calibration`` are batches of the model's inputs on the device, by which ``int8-static`` sets its scales;
     other precisions leave them alone. What is made from FP32 weights needs room for these while it is made.
+    ``double_quant`` and ``compute_dtype`` are for 4-bit precisions, and ``skip_modules`` for quantized ones; the
+    others leave them alone.
 
     Raises:
         UsageError: the model or the precision is unknown, or ``int8-static`` has nothing to calibrate on.
@@ -77,7 +87,7 @@ def load_variant(  # noqa: PLR0913  what `load_model` takes
 
     """
     started = time.perf_counter()
-    target = pick_device(device)
+    target = map_devices(device_map, device, devices)[0] if device_map else pick_device(device)
     if reason := unsupported(precision, target):
         raise DeviceError(
             f"{precision} cannot be computed on {target}: {reason}; otherwise leave this precision out"
@@ -86,18 +96,23 @@ def load_variant(  # noqa: PLR0913  what `load_model` takes
     loaded = load_model(
         reference,
         precision=base,
-        device=str(target),
+        device=device if device_map else str(target),
         weights=weights,
         seed=seed,
         trust_remote_code=trust_remote_code,
         allow_pickle=allow_pickle,
+        device_map=device_map,
+        devices=devices,
+        double_quant=double_quant and base in FOUR_BIT,
+        compute_dtype=compute_dtype if base in FOUR_BIT else None,
+        skip_modules=skip_modules if base in QUANTIZED else (),
     )
     parameters = parameter_count(loaded.model)
     if base == precision:
         implementation, notes = _as_loaded(precision), loaded.notes + _rest_of(precision, target)
     else:
         with building.one_line_errors(loaded.name, LoadOptions(precision, target)):
-            implementation, notes = _converted(loaded, precision, calibration)
+            implementation, notes = _converted(loaded, precision, calibration, skip_modules)
     loaded = replace(loaded, precision=precision, notes=notes, seconds=time.perf_counter() - started)
     return Variant(
         loaded=loaded,
@@ -144,15 +159,19 @@ def _as_loaded(precision: str) -> str:
 
 
 def _converted(
-    loaded: LoadedModel, precision: str, calibration: Sequence[Mapping[str, Tensor]]
+    loaded: LoadedModel,
+    precision: str,
+    calibration: Sequence[Mapping[str, Tensor]],
+    skip_modules: Sequence[str],
 ) -> tuple[str, tuple[str, ...]]:
     """Convert a float32 model in place; return whose layers it has now, and what its readers must know."""
     from energyscope.loading import autocast, dynamic_int8, torchao_int8
 
-    model, keep = loaded.model, building.heads(loaded.adapter)
+    model = loaded.model
     if precision == "fp16-autocast":
         autocast.put_in_autocast(model, loaded.device)
         return "torch autocast", ("weights are kept in FP32 and cast to FP16 anew in every pass",)
+    keep = [*heads(loaded.adapter), *skipped_linears(model, skip_modules)]
     if precision == "int8-static":
         return torchao_int8.STATIC, torchao_int8.quantize_static(model, keep, calibration)
     if has_own_int8():
@@ -184,8 +203,8 @@ def estimated_bytes(
         with building.one_line_errors(found.name, options):
             folder = building.files_of(found, options)
             adapter = building.adapter_of(found, folder)
-            model = building.meta_model(adapter, building.configuration_of(found, folder, options), options)
+            model = meta_model(adapter, building.configuration_of(found, folder, options), options)
     except ModelError:
         return None
     stored = precision if precision in {base, "fp16-autocast"} else "int8"
-    return planned_bytes(model, base if stored == "fp16-autocast" else stored, building.heads(adapter))
+    return planned_bytes(model, base if stored == "fp16-autocast" else stored, heads(adapter))

@@ -64,9 +64,13 @@ class MeterGroup:
             {**state, "device": meter.device} for meter in self.meters for state in meter.states(begin_s, end_s)
         ]
 
-    def bystanders(self, own_bytes: int | None = None) -> list[str]:
-        """Return what else uses the devices, a sentence each; ``own_bytes`` is held on the first."""
-        found = [meter.bystanders(own_bytes if meter is self.meters[0] else 0) for meter in self.meters]
+    def bystanders(self, own_bytes: Sequence[int | None] = (None,)) -> list[str]:
+        """Return what else uses the devices, a sentence each.
+
+        ``own_bytes`` is what this process holds on the first of them; on the others it holds nothing.
+        """
+        held = [*own_bytes, *[0] * (len(self.meters) - len(own_bytes))]
+        found = [meter.bystanders(own) for meter, own in zip(self.meters, held, strict=False)]
         several = len(self.meters) > 1
         return [
             f"{meter.device}: {one}" if several else one

@@ -14,6 +14,7 @@ from torch import nn
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import ModelError
 from energyscope.functions import routed
+from energyscope.kv_cache import kept_storages
 from energyscope.replay.activations import ActivationStore
 from energyscope.replay.tensors import shapes, versions
 
@@ -62,7 +63,9 @@ def capture(
     """
     arguments = forward_inputs(tree.root.module, inputs)
     captures = {tree.root.name: Capture((), arguments)}
-    with _recording(tree, captures, store or ActivationStore()):
+    store = store or ActivationStore()
+    store.standing |= kept_storages(arguments)
+    with _recording(tree, captures, store):
         captures[tree.root.name].output = tree.root.module(**arguments)
     missing = [one.name for one in not_called(tree, captures) if not _may_be_missing(one)]
     if missing:

@@ -14,7 +14,7 @@ not counted. Of an embedding, the rows that are looked up; of fused experts, tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -26,7 +26,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from energyscope.components import Component, ComponentTree
-from energyscope.functions import routed
+from energyscope.functions import FunctionCall, routed
+from energyscope.kv_cache import caches_in, is_kept, kept_storages
+from energyscope.loading.sizes import tensor_bytes
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.tensors import tensors_in
 
@@ -154,7 +156,11 @@ class _Counter:
         return self._counted.get_total_flops() + self._extra
 
     def _moved(self, module: nn.Module, given: Any, output: Any) -> float:
-        passed = [*_passed(given, module), *_passed(output, module)]
+        returned = list(_passed(output, module))
+        passed = [*_passed(given, module), *returned]
+        if isinstance(module, FunctionCall) and _writes_a_slot(given, returned):
+            passed = [tensor for tensor in tensors_in(given) for _ in range(2)]  # read, and written elsewhere
+            return float(sum(tensor.nbytes for tensor in passed))
         return sum(distinct_bytes(passed).values()) + self._weights(module)
 
     def _weights(self, module: nn.Module) -> float:
@@ -164,7 +170,7 @@ class _Counter:
             partly = isinstance(layer, nn.Embedding) or hasattr(layer, "num_experts")
             for weight in layer.parameters(recurse=False):
                 share = self._shares.get(weight.data_ptr(), 1.0) if partly else 1.0
-                own = share * stored_bytes(weight)
+                own = share * tensor_bytes(weight)
                 moved[weight.data_ptr()] = max(own, moved.get(weight.data_ptr(), 0.0))
         used = {
             buffer.data_ptr(): buffer.nbytes
@@ -222,16 +228,6 @@ def _product_flops(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
     return 2 * a[0] * a[1] * b[1]
 
 
-def stored_bytes(weight: Tensor) -> int:
-    """Return a weight's bytes as it is stored, with the scales of one that bitsandbytes quantized."""
-    state = getattr(weight, "quant_state", None)
-    if state is not None:
-        nested = state.state2.absmax.nbytes if state.nested else 0
-        return int(weight.nbytes + state.absmax.nbytes + nested)
-    scales = 4 * weight.shape[0] if type(weight).__name__ == "Int8Params" else 0  # a float32 for each row
-    return int(weight.nbytes + scales)
-
-
 def distinct_bytes(tensors: list[Tensor]) -> dict[Any, int]:
     """Return the bytes of distinct tensors, by where they lie; what is only repeated (stride 0) counts once."""
     found: dict[Any, int] = {}
@@ -245,19 +241,19 @@ def distinct_bytes(tensors: list[Tensor]) -> dict[Any, int]:
 def _passed(value: Any, module: nn.Module) -> Iterator[Tensor]:
     """Yield the tensors that a module is given or returns, of a KV cache those of its own layers."""
     yield from tensors_in(value)
-    for cache in _caches_in(value):
+    for cache in caches_in(value):
         own = {getattr(one, "layer_idx", None) for one in module.modules()}
+        if isinstance(module, FunctionCall):
+            own |= {one for one in value[0] if isinstance(one, int)}  # it is told which layer's
         for index, layer in enumerate(cache.layers):
             if index in own:
                 yield from (one for one in (layer.keys, layer.values) if one is not None)
 
 
-def _caches_in(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _caches_in(item)
-    elif all(hasattr(layer, "keys") and hasattr(layer, "values") for layer in getattr(value, "layers", [None])):
-        yield value
+def _writes_a_slot(given: Any, returned: Sequence[Tensor]) -> bool:
+    """Tell whether an update of a KV cache returned the cache's own memory: it wrote the new tokens there only."""
+    storages = kept_storages(given)
+    return bool(returned) and all(is_kept(tensor, storages) for tensor in returned)
 
 
 def _is_quantized(module: nn.Module) -> TypeGuard[nn.Linear]:

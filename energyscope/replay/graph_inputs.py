@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
 from energyscope.components import ComponentTree
+from energyscope.kv_cache import kept_storages
 from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.graphs import GraphRound
 
 
 def capture_in_graph(
-    tree: ComponentTree, inputs: Mapping[str, torch.Tensor], device: torch.device, store: ActivationStore
+    tree: ComponentTree, inputs: Mapping[str, Any], device: torch.device, store: ActivationStore
 ) -> dict[str, Capture]:
     """Keep what every component is given inside of a CUDA graph of the whole model.
 
@@ -25,6 +27,7 @@ def capture_in_graph(
 
     """
     found: dict[str, Capture] = {}
+    store.standing |= kept_storages(inputs)
 
     def whole_model() -> None:
         found.clear()
@@ -39,7 +42,7 @@ def capture_in_graph(
     return found
 
 
-def without_full_mask(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def without_full_mask(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out an attention mask that masks nothing.
 
     To find out that it masks nothing, a model would have to wait for the device, which a capture forbids: it

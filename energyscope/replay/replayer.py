@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,7 +64,7 @@ class Replayer:
             NotCapturableError: the round cannot be held in a CUDA graph.
 
         """
-        with no_garbage_collection():
+        with no_garbage_collection(), self._current():
             turn = self._turn(round_ if rest_s is None else resting(round_, rest_s))
             if turn is None:
                 return None
@@ -111,6 +112,10 @@ class Replayer:
     def own_bytes(self) -> int | None:
         """Return the device memory (bytes) that this process holds, its context apart; None on the CPU."""
         return int(torch.cuda.memory_reserved(self.device)) if self.device.type == "cuda" else None
+
+    def _current(self) -> AbstractContextManager[None]:
+        """Make the device the current one: pauses and graphs are launched there, whatever their calls run on."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _marks(self) -> Marks:
         return CudaMarks(self.device) if self.device.type == "cuda" else HostMarks()

@@ -7,16 +7,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from energyscope.components import Component, ComponentTree
+from energyscope.functions import FunctionCall
+from energyscope.kv_cache import cache_bytes as kept_bytes
+from energyscope.kv_cache import caches_in, is_kept, kept_storages
 from energyscope.replay.activations import staged
 from energyscope.replay.bypass import bypassed
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
 from energyscope.replay.restore import calls_of, restoring
-from energyscope.replay.rotation import MAXIMUM_REPEATS, copies_needed, footprint_bytes, group_round, own_round
+from energyscope.replay.rotation import (
+    MAXIMUM_REPEATS,
+    copies_needed,
+    footprint_bytes,
+    group_round,
+    own_round,
+    waits_on_host,
+)
 from energyscope.replay.subjects import Subject
+from energyscope.replay.tensors import tensors_in
 
 
 class Rig:
@@ -26,8 +38,10 @@ class Rig:
         self.tree = tree
         self.captures = captures
         self.cache_bytes = cache_bytes
-        self.model_bytes = footprint_bytes(tree.root.module)
-        self.device = next(tree.root.module.parameters()).device
+        given = captures[tree.root.name].kwargs
+        self.kept = kept_storages(given)
+        self.layer_bytes = kept_bytes(given) // max(1, sum(len(cache.layers) for cache in caches_in(given)))
+        self.model_bytes = footprint_bytes(tree.root.module) + kept_bytes(given)
 
     @contextmanager
     def round(self, subject: Subject) -> Iterator[list[Call]]:
@@ -45,6 +59,11 @@ class Rig:
             with bypassed([(member.module, self._output(member)) for member in members]):
                 yield self._node_round(on)
 
+    def device_of(self, subject: Subject) -> torch.device | None:
+        """Return the device on which a subject's work ends: that of its output, None where it has no tensor."""
+        output = self.captures[self._run_on(subject).name].output
+        return next((getattr(tensor, "home", tensor.device) for tensor in tensors_in(output)), None)
+
     def overhead(self, subject: Subject) -> list[Call]:
         """Return what each of the subject's calls does besides its own work: nothing, or restoring its inputs."""
         return restoring(self._staged(self._run_on(subject)))
@@ -57,25 +76,48 @@ class Rig:
         return members[0] if subject.what == "node" else _middle(members)
 
     def _staged(self, component: Component) -> Capture:
-        """Return what a component was given, on the model's device: it may wait on the host."""
+        """Return what a component was given, on its device: it may wait on the host."""
         one = self.captures[component.name]
-        return replace(one, args=staged(one.args, self.device), kwargs=staged(one.kwargs, self.device))
+        return replace(one, args=staged(one.args), kwargs=staged(one.kwargs))
 
     def _output(self, component: Component) -> Any:
-        return staged(self.captures[component.name].output, self.device)
+        return staged(self.captures[component.name].output)
 
     def _node_round(self, component: Component) -> list[Call]:
         capture = self._staged(component)
         if component.kind == "model":
             return calls_of([component.module], capture)
-        instances = copies_needed(footprint_bytes(component.module), self.model_bytes, self.cache_bytes)
+        kept = self.layer_bytes if self._reads_kept(component) else 0
+        own_bytes = footprint_bytes(component.module) + kept
+        instances = copies_needed(own_bytes, self.model_bytes, self.cache_bytes)
+        if waits_on_host(component.module):  # its weights are new to the device at every call
+            instances = 1
+        if kept and isinstance(component.module, FunctionCall):
+            return self._in_turn(_beginning_with(component, self.tree.group(component.group))[:instances])
         return own_round(component.module, capture, instances=instances, kind=component.kind)
 
     def _group_round(self, members: Sequence[Component], on: Component) -> list[Call]:
+        if self._reads_kept(on) and isinstance(on.module, FunctionCall):
+            return self._in_turn(members)
         modules = [member.module for member in members]
         together = sum(footprint_bytes(module) for module in modules)
-        repeats = min(MAXIMUM_REPEATS, copies_needed(together, self.model_bytes, self.cache_bytes))
+        waiting = any(waits_on_host(module) for module in modules)
+        needed = copies_needed(together, self.model_bytes, self.cache_bytes)
+        repeats = 1 if waiting else min(MAXIMUM_REPEATS, needed)
         return group_round(modules, self._staged(on), repeats=repeats)
+
+    def _in_turn(self, members: Sequence[Component]) -> list[Call]:
+        """Return a round over a function's calls in several layers, each on what it is given there.
+
+        A module finds its own layer of a KV cache by itself; a function is handed it.
+        """
+        return [call for one in members for call in calls_of([one.module], self._staged(one))]
+
+    def _reads_kept(self, component: Component) -> bool:
+        """Tell whether a component reads keys and values of a KV cache that no kernel just wrote."""
+        one = self.captures[component.name]
+        given = (one.args, one.kwargs)
+        return any(caches_in(given)) or any(is_kept(tensor, self.kept) for tensor in tensors_in(given))
 
     def _inside(self, members: Sequence[Component], on: Component) -> list[tuple[nn.Module, Any]]:
         """Return all members' children with the outputs that one member's children gave.
@@ -93,3 +135,8 @@ class Rig:
 def _middle(members: Sequence[Component]) -> Component:
     """Return the member whose inputs stand for the kind: the first and last layers are the least typical."""
     return members[len(members) // 2]
+
+
+def _beginning_with(component: Component, group: Sequence[Component]) -> list[Component]:
+    place = [one.name for one in group].index(component.name)
+    return [*group[place:], *group[:place]]

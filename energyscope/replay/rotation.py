@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from energyscope.kv_cache import caches_in
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
 from energyscope.replay.restore import calls_of
@@ -29,7 +30,8 @@ NOT_TOKENS = ("position", "mask", "type")  # arguments whose integers look up ot
 
 def footprint_bytes(module: nn.Module) -> int:
     """Return the bytes of a module's parameters and buffers, shared storage counted once."""
-    tensors = {tensor.data_ptr(): tensor for tensor in (*module.parameters(), *module.buffers())}
+    everything = (*module.parameters(), *module.buffers())
+    tensors = {tensor.data_ptr(): tensor for tensor in everything if not tensor.is_meta}
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
@@ -38,6 +40,11 @@ def l2_bytes(device: torch.device) -> int | None:
     if device.type != "cuda":
         return None
     return int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or None
+
+
+def waits_on_host(module: nn.Module) -> bool:
+    """Tell whether weights of a module are copied to the device at every call: none is there in between."""
+    return any(weight.is_meta for weight in module.parameters())
 
 
 def copies_needed(own_bytes: int, model_bytes: int, cache_bytes: int | None) -> int:
@@ -55,7 +62,24 @@ def own_round(module: nn.Module, capture: Capture, *, instances: int, kind: str)
     if kind == "embedding":
         return [partial(module, *args, **kwargs) for args, kwargs in _rotating_ids(module, capture)]
     copies = [module, *(copy.deepcopy(module) for _ in range(instances - 1))]
+    for number, one in enumerate(copies):
+        _turn_cache(one, capture, number)
     return calls_of(copies, capture)
+
+
+def _turn_cache(module: nn.Module, capture: Capture, number: int) -> None:
+    """Let a copy read another layer's keys and values: those of its own layer would be in the cache by then."""
+    layers = [layer for cache in caches_in((capture.args, capture.kwargs)) for layer in cache.layers]
+    parts: list[Any] = list(module.modules())
+    for part in parts:
+        own = getattr(part, "layer_idx", None)
+        if number and layers and isinstance(own, int):
+            alike = [place for place, one in enumerate(layers) if _shape(one) == _shape(layers[own])]
+            part.layer_idx = alike[(alike.index(own) + number) % len(alike)]
+
+
+def _shape(layer: Any) -> Any:
+    return None if layer.keys is None else (layer.keys.shape, layer.keys.device)
 
 
 def group_round(modules: Sequence[nn.Module], capture: Capture, *, repeats: int = 1) -> list[Call]:

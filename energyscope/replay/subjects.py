@@ -9,8 +9,8 @@ from typing import Any, Literal
 from energyscope.adapters import Granularity
 from energyscope.components import Component, ComponentTree
 
-Layers = Literal["mean", "all", "sample"]
-LAYERS: tuple[Layers, ...] = ("mean", "all", "sample")
+Layers = Literal["mean", "all", "sample", "kinds", "whole"]
+LAYERS: tuple[Layers, ...] = ("mean", "all", "sample", "kinds")  # that a user may choose
 What = Literal["node", "group", "glue", "without"]
 
 
@@ -35,8 +35,12 @@ def subjects(tree: ComponentTree, granularity: Granularity, layers: Layers = "me
     Coarse measures the layers as their mean, or each with ``layers="all"``; medium every layer and block by
     itself; fine, in addition, sub-components as the mean of their kind, or one by one with ``layers="all"``. With
     ``layers="sample"`` only the first, the middle and the last layer and their blocks are measured by
-    themselves, and each stands in for the layers nearest to it.
+    themselves, and each stands in for the layers nearest to it. With ``layers="kinds"`` everything in a layer is
+    measured as the mean of its kind, and the model without a kind is not measured; with ``layers="whole"`` only
+    the model is.
     """
+    if layers == "whole":
+        return [Subject(f"node:{tree.root.name}", "node", (tree.root.name,))]
     found: dict[str, Subject] = {}
     for component in tree:
         if _as_mean(component, granularity, layers):
@@ -48,13 +52,13 @@ def subjects(tree: ComponentTree, granularity: Granularity, layers: Layers = "me
             members = (name, *(before.members[1:] if before else ()))
             stands_in = () if component.name == name else (component.name,)
             found[name] = Subject(f"node:{name}", "node", (*members, *stands_in))
-    return [*found.values(), *_glue(tree), *_without(tree)]
+    return [*found.values(), *_glue(tree), *([] if layers == "kinds" else _without(tree))]
 
 
 def _as_mean(component: Component, granularity: Granularity, layers: Layers) -> bool:
     if component.layer is None:
         return False
-    if component.level == "sub-component":
+    if component.level == "sub-component" or layers == "kinds":
         return layers != "all"
     return granularity == "coarse" and layers == "mean"
 
@@ -88,7 +92,7 @@ def _without(tree: ComponentTree) -> Iterator[Subject]:
 
 
 def _alike(tree: ComponentTree, component: Component) -> tuple[str, ...]:
-    """Return the group's components that are built alike: only these can run on each other's inputs."""
+    """Return the group's components that are built alike, on one device: these can run on each other's inputs."""
     signature = _signature(tree, component)
     return tuple(one.name for one in tree.group(component.group) if _signature(tree, one) == signature)
 
@@ -97,7 +101,8 @@ def _signature(tree: ComponentTree, component: Component) -> tuple[Any, ...]:
     if component.part and component.part.function and component.parent:  # it has no weights; its caller has
         component = tree[component.parent]
     children = tuple(child.group for child in tree.children(component.name))
-    return children, tuple(tuple(parameter.shape) for parameter in component.module.parameters())
+    weights = list(component.module.parameters())
+    return children, tuple(tuple(weight.shape) for weight in weights), {weight.device for weight in weights}
 
 
 def _key(what: str, component: Component, members: tuple[str, ...], tree: ComponentTree) -> str:

@@ -13,8 +13,10 @@ from rich.text import Text
 from energyscope.reporting import text
 from energyscope.reporting.data import ReportData, report_data
 from energyscope.reporting.data.energy import EnergyData
+from energyscope.reporting.data.scenes import DECODE
 from energyscope.reporting.terminal_benchmark import benchmark_summary
 from energyscope.reporting.terminal_impact import impact_summary
+from energyscope.reporting.terminal_inference import advice_lines, growth_sentences, inference_summary
 from energyscope.runs import schema
 from energyscope.runs.compare import Comparison, Difference, PairComparison
 from energyscope.runs.intervals import Interval
@@ -39,17 +41,21 @@ def run_summary(run: Run) -> RenderableType:
         parts.append(_headline(data))
     if run.benchmark is not None:
         parts.append(benchmark_summary(run))
+    parts += inference_summary(data)
     if data.energy is not None:
         parts.append(_kinds(data.energy, data))
     if run.energy is not None and not run.energy.empty:
         parts.append(_components(energy_tree(run.energy), data))
+    step = next((scene for scene in data.further if scene.phase == DECODE), None)
+    if step is not None:
+        parts.append(_components(step.tree, data, f"Largest components, {step.short}"))
+    parts += [*growth_sentences(data), *advice_lines(data.choices)]
     if data.impact is not None:
         parts += impact_summary(data.impact)
     parts += [
         Text(sentence, style="dim")
         for stage, sentence in data.missing.items()
-        if not {"profile": data.energy, "ablate": data.impact, "correlate": data.correlation}.get(stage, True)
-        and "not asked for" not in sentence
+        if not _shown(data).get(stage, True) and "not asked for" not in sentence
     ]
     parts += _trust(data)
     parts += [Text(f"{index}. {sentence}") for index, sentence in enumerate(data.findings, 1)]
@@ -58,6 +64,14 @@ def run_summary(run: Run) -> RenderableType:
         Text(f"Report: {report}" if report.is_file() else f"Run: {run.path}", style="bold", overflow="fold")
     )
     return Group(*parts)
+
+
+def _shown(data: ReportData) -> dict[str, object]:
+    """Return what each stage left, None where it left nothing."""
+    return {
+        "profile": data.energy, "ablate": data.impact, "correlate": data.correlation,
+        "generate": data.generation, "alternatives": data.choices,
+    }  # fmt: skip
 
 
 def _trust(data: ReportData) -> list[RenderableType]:
@@ -107,14 +121,14 @@ def _kinds(energy: EnergyData, data: ReportData) -> Table:
     return table
 
 
-def _components(tree: EnergyTree, data: ReportData) -> Table:
+def _components(tree: EnergyTree, data: ReportData, title: str = "Largest components") -> Table:
     """List the largest leaves; the instances that share one value over the layers take one line."""
     groups: dict[str, list[Node]] = {}
     for node in tree.leaves:
         if node.energy is not None:
             groups.setdefault(node.source, []).append(node)
     largest = sorted(groups.items(), key=lambda item: -(item[1][0].energy or _NOTHING).value)
-    table = _table("Largest components")
+    table = _table(title)
     table.add_column("component", overflow="fold")
     table.add_column("kind")
     for name in (_word(data), "share", "quality"):
@@ -136,7 +150,8 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     """Return the differences of every run from the baseline, whole model first, then the largest parts."""
     parts: list[RenderableType] = []
     for pair in comparison.pairs:
-        parts.append(Text(f"{pair.other} against {pair.baseline} (baseline)", style="bold"))
+        at = f", {pair.scene}" if pair.scene else ""
+        parts.append(Text(f"{pair.other} against {pair.baseline} (baseline){at}", style="bold"))
         parts += [Text(f"not comparable in joules: {obstacle}", style="yellow") for obstacle in pair.obstacles]
         parts += [Text(note, style="dim") for note in pair.notes]
         parts.append(_differences("Whole model", list(pair.whole)))

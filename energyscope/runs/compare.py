@@ -65,7 +65,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class PairComparison:
-    """The baseline against one other run. ``obstacles`` make joules not comparable, ``notes`` do not."""
+    """The baseline against one other run. ``obstacles`` make joules not comparable, ``notes`` do not.
+
+    ``scene`` is the moment of the inference that both profiled (``decode@1024``), None of runs without a choice.
+    """
 
     baseline: str
     other: str
@@ -74,6 +77,7 @@ class PairComparison:
     whole: tuple[Difference, ...]
     alignment: Alignment
     parts: tuple[Difference, ...]
+    scene: str | None = None
 
     @property
     def largest(self) -> list[Difference]:
@@ -99,7 +103,17 @@ def compare(runs: Sequence[Run]) -> Comparison:
     if len(runs) < 2:
         raise UsageError("compare needs at least two runs: energyscope compare RUN RUN")
     baseline, *others = runs
-    return Comparison(baseline.name, tuple(_pair(baseline, other) for other in others))
+    return Comparison(baseline.name, tuple(pair for other in others for pair in _pairs(baseline, other)))
+
+
+def _pairs(baseline: Run, other: Run) -> Iterator[PairComparison]:
+    """Compare two runs in every moment of the inference that both profiled, or as they are where there is none."""
+    named = [one["name"] for one in other.scenes]
+    common = [one["name"] for one in baseline.scenes if one["name"] in named]
+    if not common:
+        yield _pair(baseline, other)
+    for name in common:
+        yield replace(_pair(baseline.scene(name), other.scene(name)), scene=name)
 
 
 def _pair(baseline: Run, other: Run) -> PairComparison:

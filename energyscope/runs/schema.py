@@ -20,6 +20,8 @@ TRACE_FILE = "power_trace.csv"
 CORRELATION_FILE = "correlation.json"
 BENCHMARK_FILE = "benchmark_results.csv"
 BENCHMARK_JSON = "benchmark.json"
+GENERATION_JSON = "generation.json"
+ALTERNATIVES_JSON = "alternatives.json"
 REPORT_FILE = "report.html"
 
 
@@ -38,6 +40,9 @@ class EnergyRow:
     model saves without the component's kind, shared among its components by calls. ``host_bound``: launching from
     the host set the pace. ``devices_mj`` lists the energy on each of several devices, separated by ``";"``.
     ``measured_on`` names the component of another layer that stands in for this one (``--layers sample``).
+    ``context_length`` of a decode step is the tokens in its KV cache, which is ``dynamic`` or ``static``
+    (``kv_cache``; None: a pass without). ``waiting_mj`` is the part of ``energy_mj`` that devices took on which
+    the component does not run.
     """
 
     component: str
@@ -88,6 +93,8 @@ class EnergyRow:
     clock_mhz: float | None = None
     devices_mj: str | None = None
     measured_on: str | None = None
+    kv_cache: str | None = None
+    waiting_mj: float | None = None
 
 
 @dataclass(kw_only=True)

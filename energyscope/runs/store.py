@@ -11,7 +11,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_ROOT = Path("runs")
+SCENE_SECTIONS = ("closure", "differential", "passes", "drift")  # of run.json that each scene has for itself
 
 
 class RunStore:
@@ -114,6 +115,8 @@ class Run:
     correlation: dict[str, Any] | None
     trials: pd.DataFrame | None = None
     benchmark: dict[str, Any] | None = None
+    generation: dict[str, Any] | None = None
+    alternatives: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -123,6 +126,33 @@ class Run:
     def modelled(self) -> bool:
         """Whether its joules are time x stated watts instead of measured ones."""
         return bool(self.document.get("sensor", {}).get("modelled"))
+
+    @property
+    def scenes(self) -> tuple[dict[str, Any], ...]:
+        """The moments of the inference that were profiled, as run.json describes them; none in older runs."""
+        return tuple(self.document.get("scenes") or ())
+
+    def scene(self, name: str) -> Run:
+        """Return the run as if only one moment of the inference (``prefill``, ``decode@1024``) were profiled.
+
+        Raises:
+            RunError: the run has no such moment.
+
+        """
+        found = next((one for one in self.scenes if one["name"] == name), None)
+        if found is None:
+            known = ", ".join(one["name"] for one in self.scenes) or "none"
+            raise RunError(f"{self.name} profiled no {name} (it has: {known})")
+        document = {**self.document, **{key: found.get(key) for key in SCENE_SECTIONS}}
+        return replace(self, document=document, energy=_of_scene(self.energy, found))
+
+
+def _of_scene(energy: pd.DataFrame | None, scene: Mapping[str, Any]) -> pd.DataFrame | None:
+    if energy is None:
+        return None
+    ours: pd.DataFrame = energy[energy["phase"] == scene["phase"]]
+    chosen: pd.DataFrame = ours[ours["context_length"] == scene["context_length"]]
+    return chosen
 
 
 def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
@@ -143,6 +173,8 @@ def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
         correlation=_read_json(path / schema.CORRELATION_FILE),
         trials=_read_table(path / schema.BENCHMARK_FILE, schema.STABLE_BENCHMARK_COLUMNS),
         benchmark=_read_json(path / schema.BENCHMARK_JSON),
+        generation=_read_json(path / schema.GENERATION_JSON),
+        alternatives=_read_json(path / schema.ALTERNATIVES_JSON),
     )
 
 

@@ -10,7 +10,7 @@ A cell is one precision at one batch size and length; a trial of it is a warm-up
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from energyscope.stages.session import Journal
 from energyscope.stages.trials import Trials
 
 if TYPE_CHECKING:
+    from energyscope.stages.settings import RunSettings
     from energyscope.workloads import Evaluation
 
 CALIBRATION_BATCHES = 4
@@ -50,6 +51,14 @@ class Source:
     weights: Weights = "pretrained"
     seed: int = 0
     trust_remote_code: bool = False
+    double_quant: bool = False
+    compute_dtype: str | None = None
+    skip_modules: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: RunSettings) -> Source:
+        """Return where a run's models come from."""
+        return cls(settings.model, **{one.name: getattr(settings, one.name) for one in fields(cls)[1:]})
 
 
 def benchmark(
@@ -157,6 +166,9 @@ def _load(precision: str, *, source: Source, device: torch.device, evaluation: E
         seed=source.seed,
         trust_remote_code=source.trust_remote_code,
         calibration=_calibration(evaluation),
+        double_quant=source.double_quant,
+        compute_dtype=source.compute_dtype,
+        skip_modules=source.skip_modules,
     )
 
 

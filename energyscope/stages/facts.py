@@ -122,6 +122,8 @@ def model_facts(loaded: LoadedModel) -> dict[str, Any]:
         "dtype": str(next(loaded.model.parameters()).dtype).removeprefix("torch."),
         "precision": loaded.precision,
         "attention": getattr(config, "_attn_implementation", None),
+        "device_map": None if loaded.device_map is None else dict(loaded.device_map),
+        "offloaded": list(loaded.offloaded),
     }
 
 

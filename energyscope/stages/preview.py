@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,6 +15,7 @@ from energyscope.loading.precision import resolve_precision
 from energyscope.loading.skeleton import load_skeleton
 from energyscope.replay.subjects import subjects
 from energyscope.stages.benchmark import chosen_precisions
+from energyscope.stages.scenes import Scene, has_cache, scenes
 from energyscope.stages.session import IDLE_S, SETTLE_S, expected_seconds
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.steps import profile_settings
@@ -43,9 +45,9 @@ class Profiling:
 class Preview(Profiling):
     """A plan. ``gpus`` are the UUIDs of those that would be measured, ``kinds`` counts components by kind.
 
-    ``precisions`` are those of the benchmark, with ``trials`` loops in all of ``trial_seconds`` (s) at most (None:
-    no limit); warming up takes as long again at most.
-    ``ablations`` is how many changes of the model are compared with it on the evaluation data;
+    ``scenes`` are the moments of the inference that are profiled. ``precisions`` are those of the benchmark, with
+    ``trials`` loops in all of ``trial_seconds`` (s) at most (None: no limit); warming up takes as long again at
+    most. ``ablations`` is how many changes of the model are compared with it on the evaluation data;
     ``skipped`` says which stages will not run, and why.
     """
 
@@ -53,6 +55,7 @@ class Preview(Profiling):
     precision: str
     device: str
     gpus: tuple[str, ...]
+    scenes: tuple[str, ...]
     sampling: str
     parameters: int
     batch_size: int
@@ -83,11 +86,13 @@ def preview(settings: RunSettings) -> Preview:
     )
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     tree = component_tree(shape.model, shape.adapter, settings.granularity)
+    planned = [_Planned(one, _scene_tree(one, shape, settings)) for one in scenes(settings, shape)]
     skipped = _skipped(settings)
     measured = "benchmark" not in skipped
     precisions = tuple(chosen_precisions(settings.benchmark.precisions, targets.device)[0]) if measured else ()
     return Preview(
-        **vars(_profiling(tree, settings, targets)),
+        **vars(_profiling(planned, settings, targets)),
+        scenes=tuple(one.scene.name for one in planned),
         model=settings.model,
         precision=precision,
         device=str(targets.device),
@@ -96,8 +101,8 @@ def preview(settings: RunSettings) -> Preview:
         parameters=parameter_count(shape.model),
         batch_size=workload.batch_size,
         sequence_length=workload.sequence_length,
-        components=len(tree),
-        kinds=dict(Counter(component.kind for component in tree)),
+        components=len(planned[0].tree),
+        kinds=dict(Counter(component.kind for component in planned[0].tree)),
         precisions=precisions,
         trials=len(precisions) * _cells(settings) * settings.benchmark.trials,
         trial_seconds=settings.benchmark.trial_seconds,
@@ -129,19 +134,32 @@ def _skipped(settings: RunSettings) -> dict[str, str]:
     return skipped
 
 
-def _profiling(tree: ComponentTree, settings: RunSettings, targets: Targets) -> Profiling:
+@dataclass(frozen=True)
+class _Planned:
+    scene: Scene
+    tree: ComponentTree
+
+
+def _scene_tree(scene: Scene, shape: LoadedModel, settings: RunSettings) -> ComponentTree:
+    return component_tree(
+        shape.model, shape.adapter, settings.granularity, kv_cache=has_cache(scene, settings, shape.adapter)
+    )
+
+
+def _profiling(planned: Sequence[_Planned], settings: RunSettings, targets: Targets) -> Profiling:
     modelled = settings.meter == "modelled" or not targets.gpus
     effort = profile_settings(settings).effort
     if settings.sampling == "triggered":
-        reads = len(tree) * effort.passes
+        components = len(planned[0].tree)
+        reads = components * effort.passes
         seconds = 0.0 if modelled else 2 * reads * READ_S + 2 * (SETTLE_S + IDLE_S)
-        return Profiling({"node": len(tree)}, reads, seconds, seconds)
-    plan = subjects(tree, settings.granularity, settings.layers)
+        return Profiling({"node": components}, reads, seconds, seconds)
+    plans = [subjects(one.tree, settings.granularity, one.scene.layers) for one in planned]
     window_s = TYPICAL_WINDOW_S[targets.device.type]
     limit = effort.limit(window_s, modelled=modelled)
     least, most = (
-        expected_seconds(plan, replace(effort, passes=passes), window_s, modelled=modelled)
+        sum(expected_seconds(plan, replace(effort, passes=passes), window_s, modelled=modelled) for plan in plans)
         for passes in (effort.passes, limit)
     )
-    windows = len(plan) * effort.passes + 1
-    return Profiling(dict(Counter(subject.what for subject in plan)), windows, least, most)
+    windows = sum(len(plan) * effort.passes + 1 for plan in plans)
+    return Profiling(dict(Counter(subject.what for plan in plans for subject in plan)), windows, least, most)

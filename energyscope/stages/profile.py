@@ -26,7 +26,10 @@ from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.subjects import Layers, Subject, subjects
+from energyscope.replay.tensors import tensors_in
 from energyscope.stages.session import STAGE, Bench, Effort, Journal, Session
+
+PREFILL = "prefill"
 
 if TYPE_CHECKING:
     from energyscope.workloads import Workload
@@ -40,7 +43,6 @@ class ProfileSettings:
     layers: Layers = "mean"
     effort: Effort = field(default_factory=Effort)
     seed: int = 0
-    phase: str = "prefill"
     execution: Execution = "eager"
 
 
@@ -52,11 +54,12 @@ def profile(
     *,
     journal: Journal,
     progress: Progress = silent,
+    scene: str = PREFILL,
 ) -> Books:
-    """Measure every component of a loaded model on started meters.
+    """Measure every component of a loaded model on started meters, in one pass of the model: a workload.
 
-    Every finished window goes to ``journal`` before the next one starts: ``recover`` makes the same books of
-    what was journalled.
+    Every finished window goes to ``journal`` before the next one starts, marked with the ``scene``: ``recover``
+    makes the same books of what was journalled.
 
     Raises:
         UsageError: the model's device cannot do the execution that was asked for.
@@ -66,7 +69,11 @@ def profile(
 
     """
     replayer = Replayer(loaded.device, settings.execution)
-    tree = component_tree(loaded.model, loaded.adapter, settings.granularity)
+    tree = component_tree(
+        loaded.model, loaded.adapter, settings.granularity, kv_cache=workload.kv_cache is not None
+    )
+    if settings.layers == "whole":
+        tree = ComponentTree([tree.root])
     inputs = without_full_mask(workload.inputs) if settings.execution == "cuda-graph" else workload.inputs
     captures, notes = _captures(tree, inputs, loaded, settings)
     tree, left_out = present(tree, captures)
@@ -75,14 +82,16 @@ def profile(
     entries: list[Mapping[str, Any]] = []
 
     def keep(entry: Mapping[str, Any]) -> None:
-        entries.append({"stage": STAGE, **entry})
+        entries.append({"stage": STAGE, "scene": scene, **entry})
         journal(entries[-1])
 
     rig = Rig(tree, captures, l2_bytes(loaded.device))
     described = described_tree(tree, captures, inputs)
     header = {**_header(plan, loaded, workload, settings), "tree": described, "notes": notes}
     keep({"header": {"meter": meter.name, **header}})
-    Session(Bench(rig, replayer, meter), settings.effort, keep, seed=settings.seed).run(plan, progress)
+    elsewhere = {device: Replayer(device) for device in loaded.devices[1:]}
+    bench = Bench(rig, replayer, meter, elsewhere=elsewhere)
+    Session(bench, settings.effort, keep, seed=settings.seed).run(plan, progress)
     return recover(entries)
 
 
@@ -127,12 +136,15 @@ def _header(
 ) -> dict[str, Any]:
     """Return the settings that the books need, and the plan, as plain data."""
     return {
-        "phase": settings.phase,
+        "phase": workload.phase,
         "precision": loaded.precision,
         "execution": settings.execution,
         "batch_size": workload.batch_size,
-        "context_length": workload.sequence_length,
+        "context_length": workload.context,
+        "kv_cache": workload.kv_cache,
+        "layers": settings.layers,
         "device": str(loaded.device),
+        "devices": [str(device) for device in loaded.devices],
         "passes": settings.effort.passes,
         "subjects": [asdict(subject) for subject in plan],
     }
@@ -145,6 +157,7 @@ def _describe(component: Component, captured: Capture, work: Work) -> dict[str, 
         "layer": component.layer,
         "level": component.level,
         "parent": component.parent,
+        "devices": places_of(component, captured),
         "calls": captured.calls,
         "varied": captured.varied,
         "parameters": parameter_count(component.module),
@@ -155,8 +168,24 @@ def _describe(component: Component, captured: Capture, work: Work) -> dict[str, 
     }
 
 
+def by_scene(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return this stage's entries of a run's journal by the scene that they belong to, in the scenes' order."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in of_profile(entries):
+        found.setdefault(entry.get("scene", PREFILL), []).append(entry)
+    return found
+
+
+def places_of(component: Component, captured: Capture) -> list[str]:
+    """Return the devices that a component runs on: those of its weights, or of its output where it has none."""
+    weights = dict.fromkeys(str(weight.device) for weight in component.module.parameters() if not weight.is_meta)
+    if weights:
+        return list(weights)
+    return list(dict.fromkeys(str(getattr(one, "home", one.device)) for one in tensors_in(captured.output)))[:1]
+
+
 def recover(entries: Sequence[Mapping[str, Any]]) -> Books:
-    """Make the books of journalled entries, of a finished or of an interrupted profile."""
+    """Make the books of one scene's journalled entries, of a finished or of an interrupted profile."""
     ours = of_profile(entries)
     described = next(entry["header"] for entry in ours if "header" in entry)
     return close_books(described, ours, records.idle_power(ours))

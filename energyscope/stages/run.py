@@ -17,24 +17,28 @@ from typing import Any
 import torch
 
 from energyscope.benchmarking.summary import by_preference
-from energyscope.errors import DataError, DeviceError, EnergyscopeError
+from energyscope.errors import DataError, DeviceError, EnergyscopeError, UsageError
 from energyscope.failures import no_memory_left
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.devices import pick_device
+from energyscope.loading.options import FOUR_BIT, QUANTIZED
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.variants import base_precision
+from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
+from energyscope.stages.generate import load_entry
 from energyscope.stages.salvage import salvage
+from energyscope.stages.scenes import resolve_phase, scenes
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.steps import STEPS, Context
-from energyscope.stages.targets import find_targets, open_meters
+from energyscope.stages.targets import find_targets, of_devices, open_meters
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 from energyscope.workloads.limits import checked_length
 
-METERED = ("benchmark", "profile")
+METERED = ("load", "benchmark", "generate", "profile")
 
 
 def run(model: str, *, progress: Progress = silent, command: str | None = None, **options: Any) -> Run:
@@ -63,8 +67,11 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     # before the model takes memory: others' is told by its growth
     meters = {stage: open_meters(settings, targets.gpus) for stage in METERED}
     progress("load", settings.model, 0, 1)
-    only = names and not {"profile", "ablate"} & set(settings.stages)
-    loaded = load_for_benchmark(settings, names) if only else load(settings)
+    only = names and not {"generate", "profile", "ablate"} & set(settings.stages)
+    with _watched_load(settings, meters.pop("load")) as loading:
+        loaded = load_for_benchmark(settings, names, targets.devices) if only else load(settings, targets.devices)
+    meters = {stage: of_devices(group, targets, loaded.devices) for stage, group in meters.items()}
+    _check_possible(settings, loaded)
     try:
         evaluation, reason = _evaluation(loaded, settings)
         workload = _workload(loaded, evaluation, settings)
@@ -73,8 +80,39 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     store = RunStore.create(name, settings.root)
     context = Context(settings, loaded, evaluation, reason, workload, meters, store, progress)
     _open_document(context, command)
+    for entry in loading:
+        store.journal(entry)
     _run_stages(context)
     return load_run(store.path)
+
+
+def _check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
+    """Refuse what the loaded model cannot do, before a run is begun.
+
+    Raises:
+        UsageError: with what to do.
+
+    """
+    if "profile" in settings.stages:
+        scenes(settings, loaded)
+    if loaded.offloaded and settings.execution == "cuda-graph":
+        raise UsageError(
+            f"{len(loaded.offloaded)} modules did not fit and wait in host memory, from where a CUDA graph cannot "
+            "copy them: use --execution eager or a smaller --precision"
+        )
+
+
+@contextmanager
+def _watched_load(settings: RunSettings, meter: MeterGroup) -> Iterator[list[dict[str, Any]]]:
+    """Measure what loading takes, where a whole generation is explained; fills the list with journal entries."""
+    entries: list[dict[str, Any]] = []
+    if "generate" not in settings.stages or settings.phase == "prefill":
+        yield entries
+        return
+    with meter:
+        begin = time.monotonic()
+        yield entries
+        entries.append(load_entry(begin, time.monotonic(), meter))
 
 
 def _workload(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunSettings) -> Workload:
@@ -96,19 +134,26 @@ def default_name(model: str, root: Path) -> str:
     return stem if not (root / stem).exists() else taken[0]
 
 
-def load(settings: RunSettings) -> LoadedModel:
-    """Load the model of the settings; ``auto`` precision is settled first."""
+def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedModel:
+    """Load the model of the settings, spread over devices by a map; ``auto`` precision is settled first."""
     return load_model(
         settings.model,
-        precision=resolve_precision(settings.model, settings.precision, settings.device),
+        precision=resolve_precision(settings.model, settings.precision, settings.device),  # a device by now
         device=settings.device,
+        device_map=settings.device_map,
+        devices=devices if settings.device_map else (),
+        double_quant=settings.double_quant,
+        compute_dtype=settings.compute_dtype,
+        skip_modules=settings.skip_modules,
         weights=settings.weights,
         seed=settings.seed,
         trust_remote_code=settings.trust_remote_code,
     )
 
 
-def load_for_benchmark(settings: RunSettings, names: Sequence[str]) -> LoadedModel:
+def load_for_benchmark(
+    settings: RunSettings, names: Sequence[str], devices: Sequence[torch.device] = ()
+) -> LoadedModel:
     """Load the model in the first of the precisions that fits, those first that others are best compared with.
 
     Raises:
@@ -118,10 +163,22 @@ def load_for_benchmark(settings: RunSettings, names: Sequence[str]) -> LoadedMod
     failure = DeviceError("no precision was named")
     for name in by_preference(names):
         try:
-            return load(replace(settings, precision=base_precision(name, pick_device(settings.device))))
+            return load(_in_precision(settings, base_precision(name, pick_device(settings.device))), devices)
         except DeviceError as error:  # the benchmark says so of this precision, and goes on to the next
             failure = error
     raise failure
+
+
+def _in_precision(settings: RunSettings, precision: str) -> RunSettings:
+    """Return the settings in another precision, with bitsandbytes' options where it has a use for them."""
+    four_bit = precision in FOUR_BIT
+    return replace(
+        settings,
+        precision=precision,
+        double_quant=settings.double_quant and four_bit,
+        compute_dtype=settings.compute_dtype if four_bit else None,
+        skip_modules=settings.skip_modules if precision in QUANTIZED else (),
+    )
 
 
 def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation | None, str | None]:
@@ -148,7 +205,11 @@ def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation 
 
 def _open_document(context: Context, command: str | None) -> None:
     settings, loaded = context.settings, context.loaded
-    device = {**facts.device_facts(loaded.device), "measured": facts.measured_gpus(context.meters["profile"])}
+    device = {
+        **facts.device_facts(loaded.device),
+        "measured": facts.measured_gpus(context.meters["profile"]),
+        "spread": [facts.device_facts(one) for one in loaded.devices] if len(loaded.devices) > 1 else None,
+    }
     environment = facts.environment()
     context.store.update(
         name=settings.name,
@@ -161,7 +222,12 @@ def _open_document(context: Context, command: str | None) -> None:
             data=None if context.evaluation is None else context.evaluation.digest,
             versions=environment,
         ),
-        settings={**settings.document(), "precision": loaded.precision, "device": str(loaded.device)},
+        settings={
+            **settings.document(),
+            "precision": loaded.precision,
+            "device": str(loaded.device),
+            "phase": resolve_phase(settings, loaded.adapter),
+        },
         model=facts.model_facts(loaded),
         workload={
             **facts.workload_facts(context.workload, context.evaluation),

@@ -7,6 +7,7 @@ from typing import Any
 
 from energyscope.books import records
 from energyscope.books import triggered as triggered_books
+from energyscope.books.ledger import Books
 from energyscope.errors import DataError
 from energyscope.impact.examples import unpack, write_examples
 from energyscope.runs import schema
@@ -22,6 +23,8 @@ def salvage(store: RunStore) -> list[str]:
     written = []
     if not _done(store, "benchmark") and write_benchmark(store, entries):
         written.append(schema.BENCHMARK_FILE)
+    if not _done(store, "generate") and write_generation(store, entries):
+        written.append(schema.GENERATION_JSON)
     if not _done(store, "profile") and write_profile(store, entries):
         written.append(schema.ENERGY_FILE)
     if not _done(store, "ablate") and write_impact(store, entries):
@@ -54,25 +57,68 @@ def write_benchmark(store: RunStore, entries: Entries) -> bool:
 
 
 def write_profile(store: RunStore, entries: Entries) -> bool:
-    """Write the energy table, the closure and the passes; False if nothing was finished."""
-    ours = profile.of_profile(entries)
-    triggered = triggered_books.is_triggered(ours)
-    if not any(("reads" if triggered else "window") in entry for entry in ours):
+    """Write the energy table, the closure and the passes of every scene; False if nothing was finished."""
+    finished = {name: ours for name, ours in profile.by_scene(entries).items() if _measured(ours)}
+    if not finished:
         return False
-    books = triggered_books.recover(ours) if triggered else profile.recover(ours)
+    scenes = {name: _books(ours) for name, ours in finished.items()}
+    everything = [entry for ours in finished.values() for entry in ours]
     sensor = store.document.get("sensor", {})
-    idle_w = records.idle_power(ours)
-    warnings = [*store.document.get("warnings", []), *profile.notes_of(ours), *records.bystanders_of(ours)]
+    idle_w = records.idle_power(everything)
+    warnings = [*store.document.get("warnings", []), *profile.notes_of(everything)]
+    warnings += records.bystanders_of(everything)
+    described = [{"name": name, **_scene(finished[name], books)} for name, books in scenes.items()]
     store.update(
-        closure=books.closure,
-        differential=books.differential,
-        passes=[] if triggered else records.passes_of(ours),
-        drift=None if triggered else profile.anchors_drift(ours),
+        **{key: described[0][key] for key in ("closure", "differential", "passes", "drift")},
+        scenes=described,
         sensor={**sensor, "idle_w": sensor.get("idle_w") if idle_w is None else idle_w},
         warnings=list(dict.fromkeys(warnings)),
     )
-    store.write_rows(schema.ENERGY_FILE, books.rows, schema.ENERGY_COLUMNS)
+    rows = [row for books in scenes.values() for row in books.rows]
+    store.write_rows(schema.ENERGY_FILE, rows, schema.ENERGY_COLUMNS)
     return True
+
+
+def write_generation(store: RunStore, entries: Entries) -> bool:
+    """Write the phases of the traced generations, marks in the trace's time; False if none was begun."""
+    from energyscope.stages.generate import recover
+
+    document = recover(entries)
+    if document is None:
+        return False
+    firsts = [mark["begin_s"] for mark in document["marks"][:1]]
+    origin = store.document.get("trace_origin_s") or min(firsts, default=0.0)
+    shifted = [
+        {key: [one - origin for one in value] if isinstance(value, list) else value - origin
+         for key, value in mark.items()}
+        for mark in document["marks"]
+    ]  # fmt: skip
+    store.write_json(schema.GENERATION_JSON, {**document, "marks": shifted})
+    store.update()
+    return True
+
+
+def _measured(ours: Entries) -> bool:
+    """Tell whether anything of a scene was measured before the run ended."""
+    kind = "reads" if triggered_books.is_triggered(ours) else "window"
+    return any(kind in entry for entry in ours)
+
+
+def _books(ours: Entries) -> Books:
+    return triggered_books.recover(ours) if triggered_books.is_triggered(ours) else profile.recover(ours)
+
+
+def _scene(ours: Entries, books: Books) -> dict[str, Any]:
+    """Return what run.json says of a scene beside its rows."""
+    header = next(entry["header"] for entry in ours if "header" in entry)
+    triggered = triggered_books.is_triggered(ours)
+    return {
+        **{key: header.get(key) for key in ("phase", "context_length", "kv_cache", "layers")},
+        "closure": books.closure,
+        "differential": books.differential,
+        "passes": [] if triggered else records.passes_of(ours),
+        "drift": None if triggered else profile.anchors_drift(ours),
+    }
 
 
 def write_impact(store: RunStore, entries: Entries) -> bool:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+import torch
+
 from energyscope.books import records
 from energyscope.books.ledger import ROOT
 from energyscope.failures import out_of_memory
@@ -98,12 +100,30 @@ class Effort:
 
 @dataclass
 class Bench:
-    """What a session works with."""
+    """What a session works with.
+
+    ``elsewhere`` are the replayers of the other devices that a model is spread over, in the order of the meters.
+    """
 
     rig: Rig
     replayer: Replays
     meter: MeterGroup
     clock: Clock = field(default_factory=HostClock)
+    elsewhere: Mapping[torch.device, Replays] = field(default_factory=dict)
+
+    def replayer_of(self, subject: Subject) -> Replays:
+        """Return the replayer of the device on which a subject's work ends."""
+        device = self.rig.device_of(subject) if self.elsewhere else None
+        return self.replayer if device is None else self.elsewhere.get(device, self.replayer)
+
+    def synchronize(self) -> None:
+        """Wait until every device has done all that was queued."""
+        for one in (self.replayer, *self.elsewhere.values()):
+            one.synchronize()
+
+    def own_bytes(self) -> list[int | None]:
+        """Return the memory (bytes) that this process holds on each device."""
+        return [one.own_bytes() for one in (self.replayer, *self.elsewhere.values())]
 
 
 class Session:
@@ -214,12 +234,12 @@ class Session:
         if self.meter.modelled:
             return
         clock = self.bench.clock
-        self.bench.replayer.synchronize()
+        self.bench.synchronize()
         clock.sleep(SETTLE_S)
         begin = clock.now()
         clock.sleep(IDLE_S)
         power = self.meter.idle_w(begin, clock.now())
-        others = self.meter.bystanders(self.bench.replayer.own_bytes())
+        others = self.meter.bystanders(self.bench.own_bytes())
         self.keep({"pass": number, "idle_w": power, "bystanders": others})
 
     def _measure(self, subject: Subject, number: int, steps: _Steps) -> None:
@@ -255,8 +275,9 @@ class Session:
     def _window(self, subject: Subject, number: int) -> dict[str, Any]:
         """Replay a subject for a window, less what is not its own: pauses, and the restoring of its inputs."""
         rest_s = self._rest_s.get(subject.key)
+        replayer = self.bench.replayer_of(subject)
         with self.bench.rig.round(subject) as round_:
-            calls = self.bench.replayer.run(round_, self.window_s, rest_s=rest_s)
+            calls = replayer.run(round_, self.window_s, rest_s=rest_s)
         entry = {"pass": number, "subject": subject.key}
         if calls is None:
             return {**entry, "empty": True}
@@ -265,7 +286,7 @@ class Session:
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
         overhead = self.bench.rig.overhead(subject)
         if overhead or rest_s is not None:
-            alone = self.bench.replayer.run(overhead, self.window_s, rest_s=rest_s)
+            alone = replayer.run(overhead, self.window_s, rest_s=rest_s)
             if alone is not None:
                 windows = [less(both, other) for both, other in zip(windows, self._read(alone), strict=True)]
         if rest_s is not None:

@@ -14,16 +14,20 @@ from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
 from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.errors import UsageError
 from energyscope.impact.methods import DEFAULT_METHODS, HEADS, JOINT, METHODS
+from energyscope.loading.options import check_quantization
+from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
 
 EXECUTIONS = ("eager", "cuda-graph")
-LAYERS = ("mean", "all", "sample")
+LAYERS = ("auto", "mean", "all", "sample", "kinds")
+PHASES = ("auto", "prefill", "decode", "both")
+KV_CACHES = ("dynamic", "static")
 SAMPLING = ("replay", "triggered")
 RUN_METERS = tuple(name for name in METERS if name != "recorded")
 WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
-RUN_STAGES = ("benchmark", "profile", "ablate", "correlate", "report")
+RUN_STAGES = ("benchmark", "generate", "profile", "ablate", "correlate", "report")
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,19 @@ class RunSettings:
     root: Path = Path("runs")
     weights: Literal["pretrained", "random"] = "pretrained"
     precision: str = "auto"
+    double_quant: bool = False
+    compute_dtype: str | None = None
+    skip_modules: tuple[str, ...] = ()
     device: str = "auto"
+    device_map: str | None = None
     gpu_id: tuple[str, ...] = ()
     whole_gpu: bool = False
     granularity: Granularity = "medium"
-    layers: Literal["mean", "all", "sample"] = "mean"
-    phase: str = "prefill"
+    layers: Literal["auto", "mean", "all", "sample", "kinds"] = "auto"
+    phase: Literal["auto", "prefill", "decode", "both"] = "auto"
+    context_lengths: tuple[int, ...] = ()
+    kv_cache: Literal["dynamic", "static"] = "dynamic"
+    new_tokens: int = 128
     execution: Literal["eager", "cuda-graph"] = "eager"
     sampling: Literal["replay", "triggered"] = "replay"
     batch_size: int = 1
@@ -98,12 +109,21 @@ class RunSettings:
         _one_of("--granularity", self.granularity, GRANULARITIES)
         _one_of("--layers", self.layers, LAYERS)
         _one_of("--weights", self.weights, ("pretrained", "random"))
-        _one_of("--phase", self.phase, ("prefill",))
+        _one_of("--phase", self.phase, PHASES)
+        _one_of("--kv-cache", self.kv_cache, KV_CACHES)
         _one_of("--execution", self.execution, EXECUTIONS)
         _one_of("--sampling", self.sampling, SAMPLING)
         if self.meter == "recorded":
             raise UsageError(f"--meter recorded plays a trace back in tests: use one of {', '.join(RUN_METERS)}")
         _one_of("--meter", self.meter, RUN_METERS)
+        if self.device_map:
+            check_device_map(self.device_map)
+        check_quantization(
+            self.precision,
+            double_quant=self.double_quant,
+            compute_dtype=self.compute_dtype,
+            skip_modules=self.skip_modules,
+        )
         self._check_gpus()
         if self.sampling == "triggered":
             self._check_triggered()
@@ -123,6 +143,9 @@ class RunSettings:
         _at_least("--passes", self.passes, 1)
         _at_least("--batch-size", self.batch_size, 1)
         _at_least("--sequence-length", self.sequence_length, 1)
+        _at_least("--new-tokens", self.new_tokens, 2)
+        for length in self.context_lengths:
+            _at_least("--context-length", length, 1)
         _at_least("--max-examples", self.max_examples, 2)
         _at_least("--stride", self.stride, 1)
         _at_least("--seed", self.seed, 0)
@@ -146,6 +169,8 @@ class RunSettings:
             raise UsageError(f"--sampling triggered reads an energy counter, which {self.meter} has not: use nvml")
         replayed = {"--window": self.window_s, "--component-budget": self.component_budget_s}
         given = [option for option, value in replayed.items() if value is not None]
+        if self.phase in {"decode", "both"}:
+            given.append(f"--phase {self.phase}")
         if self.layers != RunSettings.layers:
             given.append("--layers")
         if self.target_interval != RunSettings.target_interval:

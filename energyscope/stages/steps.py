@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from energyscope.benchmarking.memory import release
 from energyscope.components import component_tree
 from energyscope.errors import ModelError
 from energyscope.impact.examples import pack
@@ -22,12 +24,22 @@ from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages import facts
 from energyscope.stages.ablate import ablate
 from energyscope.stages.benchmark import Source, benchmark, with_shapes
-from energyscope.stages.profile import ProfileSettings, profile
-from energyscope.stages.salvage import write_benchmark, write_correlation, write_impact, write_profile
+from energyscope.stages.generate import GenerateSettings, generate
+from energyscope.stages.profile import PREFILL, ProfileSettings, profile
+from energyscope.stages.salvage import (
+    write_benchmark,
+    write_correlation,
+    write_generation,
+    write_impact,
+    write_profile,
+)
+from energyscope.stages.scenes import Scene, resolve_phase, scenes, workload_of
 from energyscope.stages.session import Effort
 from energyscope.stages.settings import RunSettings
+from energyscope.stages.tracing import generated, trace_row
 from energyscope.stages.triggered import triggered
 from energyscope.workloads import Evaluation, Workload
+from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate
 
 DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
 
@@ -44,17 +56,23 @@ class Context:
     meters: dict[str, MeterGroup]  # of each stage that measures: a meter's records begin with its stage
     store: RunStore
     progress: Progress
+    marks: list[tuple[float, str]] = field(default_factory=list)  # when (s) what phase began to be profiled
 
 
-def _benchmark(context: Context) -> None:
+SPREAD = "the model is spread over several devices, and precisions are compared on one: use energyscope benchmark"
+
+
+def _benchmark(context: Context) -> str | None:
     settings, workload = context.settings, context.workload
+    if len(context.loaded.devices) > 1:
+        return SPREAD
     with _metered(context, "benchmark") as meter:
         benchmark(
             context.loaded,
             context.evaluation,
             meter,
             with_shapes(settings.benchmark, workload.batch_size, workload.sequence_length, settings.execution),
-            Source(settings.model, settings.weights, settings.seed, settings.trust_remote_code),
+            Source.of(settings),
             journal=context.store.journal,
             progress=context.progress,
         )
@@ -62,21 +80,47 @@ def _benchmark(context: Context) -> None:
     if not write_benchmark(context.store, entries):
         notes = [entry["note"] for entry in entries if "note" in entry]
         raise ModelError(f"no trial of the benchmark could be measured ({'; '.join(notes[:2])})")
+    return None
 
 
-def _profile(context: Context) -> None:
-    settings = context.settings
-    measure = triggered if settings.sampling == "triggered" else profile
-    with _metered(context, "profile") as meter:
-        measure(
-            context.loaded,
+def _generate(context: Context) -> str | None:
+    settings, loaded = context.settings, context.loaded
+    if not can_generate(loaded):
+        return f"{loaded.name} {CANNOT_GENERATE}"
+    if resolve_phase(settings, loaded.adapter) == PREFILL:
+        return "one forward pass is explained, not a generation: use --phase both"
+    with _metered(context, "generate") as meter:
+        generate(
+            loaded,
             context.workload,
             meter,
-            profile_settings(settings),
+            GenerateSettings(settings.new_tokens, settings.kv_cache, seed=settings.seed),
             journal=context.store.journal,
             progress=context.progress,
         )
-    write_profile(context.store, read_journal(context.store.path))
+    write_generation(context.store, read_journal(context.store.path))
+    release(loaded.device)
+    return None
+
+
+def _profile(context: Context) -> None:
+    with _metered(context, "profile") as meter:
+        for scene in scenes(context.settings, context.loaded):
+            context.marks.append((time.monotonic(), scene.phase))
+            _profile_scene(context, scene, meter)
+            write_profile(context.store, read_journal(context.store.path))
+            release(context.loaded.device)
+
+
+def _profile_scene(context: Context, scene: Scene, meter: MeterGroup) -> None:
+    settings, loaded = context.settings, context.loaded
+    workload = workload_of(scene, loaded, context.workload, settings, context.evaluation)
+    keep, told = context.store.journal, context.progress
+    if settings.sampling == "triggered":
+        triggered(loaded, workload, meter, profile_settings(settings), journal=keep, progress=told)
+    else:
+        chosen = replace(profile_settings(settings), layers=scene.layers)
+        profile(loaded, workload, meter, chosen, journal=keep, progress=told, scene=scene.name)
 
 
 @contextmanager
@@ -97,7 +141,7 @@ def _metered(context: Context, stage: str) -> Iterator[MeterGroup]:
 
 def profile_settings(settings: RunSettings) -> ProfileSettings:
     """Return the profile's share of a run's settings."""
-    names = ("granularity", "layers", "seed", "phase", "execution")
+    names = ("granularity", "seed", "execution")
     effort = Effort(settings.passes, settings.target_interval, settings.component_budget_s, settings.window_s)
     return ProfileSettings(**{name: getattr(settings, name) for name in names}, effort=effort)
 
@@ -107,13 +151,9 @@ def _write_trace(context: Context) -> None:
     seen = [(stage, state) for stage, meter in context.meters.items() for state in meter.states(0.0, math.inf)]
     if seen:
         origin = seen[0][1]["after_s"]
-        keep = ("device", "energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
-        phases = {"profile": context.settings.phase}
-        rows = [
-            {"time_s": state["after_s"] - origin, "phase": phases.get(stage, stage)}
-            | {key: state[key] for key in keep}
-            for stage, state in seen
-        ]
+        generations = generated(read_journal(context.store.path))
+        rows = [trace_row(stage, state, origin, context.marks, generations) for stage, state in seen]
+        context.store.update(trace_origin_s=origin)
         context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
 
 
@@ -170,6 +210,7 @@ def _report(context: Context) -> str | None:
 
 STEPS: dict[str, Callable[[Context], str | None]] = {
     "benchmark": _benchmark,
+    "generate": _generate,
     "profile": _profile,
     "ablate": _ablate,
     "correlate": _correlate,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from energyscope.errors import DeviceError, UsageError
+from energyscope.loading.sharding.device_maps import map_devices, uses_host
 from energyscope.loading.devices import cuda_uuid, pick_device, visible_gpus, why_no_gpu
 from energyscope.metering.choice import open_meter
 from energyscope.metering.group import MeterGroup
@@ -22,34 +23,68 @@ from energyscope.stages.settings import RunSettings
 
 @dataclass(frozen=True)
 class Targets:
-    """The device that the model runs on, and the UUIDs of the GPUs that are measured, the model's first.
+    """The device that a model's inputs go to, and the UUIDs of the GPUs that are measured, the model's first.
 
-    ``gpus`` is empty where the model runs on the CPU.
+    ``gpus`` is empty where the model runs on the CPU. ``devices`` are those that the model may take, the first
+    that of its inputs: with a device map in the order of ``gpus``, without one that device alone.
     """
 
     device: torch.device
     gpus: tuple[str, ...]
+    devices: tuple[torch.device, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Without a device map, the model's device is all of them."""
+        if not self.devices:
+            object.__setattr__(self, "devices", (self.device,))
 
 
 def find_targets(settings: RunSettings) -> Targets:
-    """Return what the settings' ``device`` and ``gpu_id`` mean on this machine.
+    """Return what the settings' ``device``, ``gpu_id`` and ``device_map`` mean on this machine.
 
     Raises:
-        UsageError: a GPU is unknown, the two name different devices, or the CPU cannot do what was asked for.
+        UsageError: a GPU is unknown, two of these contradict each other, or the devices cannot do what was asked.
         DeviceError: CUDA does not see the GPU.
         MeterError: GPUs were named, and NVML cannot be used.
 
     """
+    device_map = settings.device_map
+    found = _of_map(settings, device_map) if device_map else _of_device(settings)
+    if found.device.type != "cuda":
+        _refuse_without_gpu(settings)
+    return found
+
+
+def _of_device(settings: RunSettings) -> Targets:
     device = pick_device(settings.device)
     if settings.gpu_id:
         return _named(settings, device)
-    if device.type == "cuda":
-        return Targets(device, (cuda_uuid(device),))
+    return Targets(device, (cuda_uuid(device),) if device.type == "cuda" else ())
+
+
+def _refuse_without_gpu(settings: RunSettings) -> None:
     if settings.whole_gpu:
         raise UsageError("--whole-gpu measures a GPU, and the model runs on the CPU: leave it out")
     if settings.execution == "cuda-graph":
         raise UsageError("--execution cuda-graph needs an NVIDIA GPU, and the model runs on the CPU")
-    return Targets(device, ())
+
+
+def _of_map(settings: RunSettings, device_map: str) -> Targets:
+    """Return all GPUs that a model may be spread over, in the order in which the map takes them."""
+    if settings.gpu_id:
+        named = _named(settings, pick_device(settings.device))
+        uuids = dict(zip(map(_cuda_device, resolve_gpus(settings.gpu_id)), named.gpus, strict=True))
+    else:
+        uuids = {}
+    devices = map_devices(device_map, settings.device, tuple(uuids))
+    gpus = tuple(uuids.get(one) or cuda_uuid(one) for one in devices if one.type == "cuda")
+    if settings.execution == "cuda-graph" and (len(gpus) > 1 or (gpus and uses_host(device_map))):
+        where = f"{len(gpus)} GPUs" if len(gpus) > 1 else "host memory beside the GPU"
+        raise UsageError(
+            f"--execution cuda-graph captures what one device does by itself, and --device-map {device_map} may "
+            f"use {where}: use --execution eager"
+        )
+    return Targets(devices[0], gpus, devices)
 
 
 def _named(settings: RunSettings, by_device: torch.device) -> Targets:
@@ -106,3 +141,14 @@ def open_meters(settings: RunSettings, gpus: Sequence[str]) -> MeterGroup:
     if settings.sampling == "triggered":
         group.read()
     return group
+
+
+def of_devices(group: MeterGroup, targets: Targets, devices: Sequence[torch.device]) -> MeterGroup:
+    """Return the meters of the devices that a model was spread over, in their order; those of no map as they are.
+
+    A map may leave a GPU empty that it could have used: its joules are not the model's.
+    """
+    if len(targets.devices) < 2:
+        return group
+    by_device = dict(zip(targets.devices, group.meters, strict=False))
+    return MeterGroup([by_device[device] for device in devices if device in by_device])

@@ -77,7 +77,7 @@ class Trials:
         begin = time.monotonic()
         time.sleep(IDLE_S)
         found = meter.idle_w(begin, time.monotonic())
-        others = meter.bystanders(Replayer(self.bench.device).own_bytes())
+        others = meter.bystanders([Replayer(self.bench.device).own_bytes()])
         if not others or self.idle_w is None:  # beside others it is not the board's idle power
             self.idle_w = found
         self.bench.keep({"idle_w": self.idle_w, "bystanders": others})

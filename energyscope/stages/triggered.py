@@ -101,7 +101,7 @@ def _prepared(
         "sampling": SAMPLING,
         "meter": meter.name,
         "ticks_s": [one.describe().get("tick_period_s") for one in meter.meters],
-        "phase": settings.phase,
+        "phase": workload.phase,
         "precision": loaded.precision,
         "execution": "eager",
         "batch_size": workload.batch_size,
@@ -124,7 +124,7 @@ def _idle(meter: MeterGroup, replayer: Replayer) -> dict[str, Any]:
     time.sleep(IDLE_S)
     return {
         "idle_w": meter.idle_w(begin, time.monotonic()),
-        "bystanders": meter.bystanders(replayer.own_bytes()),
+        "bystanders": meter.bystanders([replayer.own_bytes()]),
     }
 
 

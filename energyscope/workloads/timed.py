@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -20,13 +20,22 @@ PROFILE_LENGTH = 128
 class Workload:
     """The input that is profiled: ``batch_size`` x ``sequence_length`` tokens, none of them padding.
 
-    ``tokens`` says whether they are text or random ids.
+    ``tokens`` says whether they are text or random ids. A decode step has one token of each sequence, on a KV
+    cache of ``context_length`` tokens; ``kv_cache`` is None where there is no cache.
     """
 
-    inputs: Mapping[str, torch.Tensor]
+    inputs: Mapping[str, Any]
     tokens: Literal["data", "synthetic"]
     batch_size: int
     sequence_length: int
+    phase: Literal["prefill", "decode"] = "prefill"
+    context_length: int | None = None
+    kv_cache: Literal["dynamic", "static"] | None = None
+
+    @property
+    def context(self) -> int:
+        """The tokens that attention sees: those in the cache of a decode step, those that come in of a prefill."""
+        return self.sequence_length if self.context_length is None else self.context_length
 
 
 def profile_inputs(
@@ -75,8 +84,7 @@ def benchmark_inputs(
         UsageError: the length is beyond the model's positions, or a size is not positive.
 
     """
-    default = min(PROFILE_LENGTH, position_limit(loaded))
-    length = checked_length(loaded, default if sequence_length is None else sequence_length)
+    length = checked_length(loaded, default_length(loaded) if sequence_length is None else sequence_length)
     check_batch_size(batch_size)
     if count < 1:
         raise UsageError(f"{count} batches are too few: use 1 or more")
@@ -84,6 +92,11 @@ def benchmark_inputs(
     rows = _synthetic_ids(loaded, count, size, seed) if evaluation is None else _data_ids(evaluation, count, size)
     tokens: Literal["data", "synthetic"] = "synthetic" if evaluation is None else "data"
     return tuple(_workload(ids.reshape(batch_size, length).to(loaded.device), tokens) for ids in rows)
+
+
+def default_length(loaded: LoadedModel) -> int:
+    """Return the length of an input that nobody chose: 128 tokens, or all that the model has positions for."""
+    return min(PROFILE_LENGTH, position_limit(loaded))
 
 
 def _workload(ids: torch.Tensor, tokens: Literal["data", "synthetic"]) -> Workload:

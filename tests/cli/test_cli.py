@@ -18,7 +18,8 @@ OPTIONS_OF_RUN = {
     "--component-budget", "--window", "--methods", "--joint", "--heads", "--adaptive", "--predict", "--stride",
     "--stages", "--batch-size", "--sequence-length", "--data",
     "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
-    "--dry-run", "--quiet", "--json", "--help",
+    "--dry-run", "--quiet", "--json", "--help", "--context-length", "--kv-cache", "--new-tokens", "--device-map",
+    "--double-quant", "--compute-dtype", "--skip-modules",
 }  # fmt: skip
 
 

@@ -113,7 +113,11 @@ def test_model_is_downloaded_once_and_then_cached(hub: ThreadingHTTPServer, tmp_
 @pytest.mark.parametrize(
     ("model", "environment", "answer"),
     [
-        ("team/gated", {}, "ModelError team/gated is gated: accept its terms"),
+        (
+            "team/gated",
+            {},
+            "ModelError team/gated is gated: accept its terms on its page and run `hf auth login`, or give a",
+        ),
         ("nobody/nothing", {}, "ModelError the hub has no model 'nobody/nothing'"),
         ("down/model", {}, "ModelError down/model is not in the local cache and the hub answered: "),
         (
@@ -131,3 +135,11 @@ def test_refusals_say_what_to_do(
     line = load(hub, tmp_path, model, **environment)
     assert line.startswith(answer)
     assert "\n" not in line
+
+
+def test_a_gated_model_whose_shape_we_ship_is_offered_by_its_short_name() -> None:
+    """GIVEN the hub id of a model that we know THEN its short name is what works without a token."""
+    from energyscope.loading.hub import _ungated
+
+    assert _ungated("meta-llama/Llama-3.2-1B") == "llama-3.2-1b"
+    assert "energyscope models" in _ungated("someone/else")

@@ -143,7 +143,7 @@ def test_states_and_bystanders_name_their_device():
 def test_our_memory_is_held_on_the_first_device():
     """What this process holds is said to the first meter only."""
     group = MeterGroup([Recorder("a", []), Recorder("b", [])])
-    assert group.bystanders(5) == ["a: 5 bytes are ours", "b: 0 bytes are ours"]
+    assert group.bystanders([5]) == ["a: 5 bytes are ours", "b: 0 bytes are ours"]
 
 
 def test_the_description_lists_several_sensors():

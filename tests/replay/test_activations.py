@@ -53,4 +53,4 @@ def test_a_cpu_has_no_budget():
     """On the host itself nothing is moved."""
     assert device_budget(torch.device("cpu")) is None
     one = torch.ones(3)
-    assert staged([one], torch.device("cpu"))[0] is one
+    assert staged([one])[0] is one

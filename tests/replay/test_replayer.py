@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -160,6 +161,9 @@ class OnTheHost(Replayer):
 
     def synchronize(self):
         pass
+
+    def _current(self):
+        return nullcontext()
 
     def _marks(self):
         return HostMarks()

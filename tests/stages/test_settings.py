@@ -16,7 +16,11 @@ from energyscope.stages.settings import RunSettings
         ({"granularity": "fein"}, "did you mean 'fine'"),
         ({"layers": "some"}, "--layers"),
         ({"weights": "none"}, "--weights"),
-        ({"phase": "decode"}, "--phase"),
+        ({"phase": "decoding"}, "did you mean 'decode'"),
+        ({"kv_cache": "paged"}, "--kv-cache"),
+        ({"new_tokens": 1}, "--new-tokens"),
+        ({"context_lengths": (128, 0)}, "--context-length"),
+        ({"sampling": "triggered", "phase": "decode"}, "--phase decode is for replay"),
         ({"execution": "cuda-grape"}, "did you mean 'cuda-graph'"),
         ({"meter": "nvlm"}, "did you mean 'nvml'"),
         ({"stages": ("profile", "plan")}, "--stages"),
@@ -113,4 +117,4 @@ def test_the_words_are_those_of_the_replay():
     from energyscope.stages import settings
 
     assert settings.EXECUTIONS == replayer.EXECUTIONS
-    assert settings.LAYERS == subjects.LAYERS
+    assert ("auto", *subjects.LAYERS) == settings.LAYERS

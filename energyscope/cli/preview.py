@@ -1,0 +1,71 @@
+"""What `energyscope run --dry-run` says of a run: what would be measured, and about how long it would take."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from energyscope.stages.preview import Preview
+
+
+def show_plan(model: str, options: dict[str, Any], *, as_json: bool) -> None:
+    from energyscope.stages.preview import preview
+    from energyscope.stages.settings import RunSettings
+
+    plan = preview(RunSettings(model, **options))
+    typer.echo(json.dumps(asdict(plan), indent=1) if as_json else _described(plan))
+
+
+def _described(plan: Preview) -> str:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in plan.kinds.items() if kind != "model")
+    tokens = f"{plan.batch_size} x {plan.sequence_length} tokens a pass"
+    lines = [
+        f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters, {tokens}",
+        *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),
+        f"{plan.components} components ({kinds})",
+        *([] if "benchmark" in plan.skipped else [_benchmark_line(plan)]),
+        *([] if "profile" in plan.skipped else _profile_lines(plan)),
+        *([] if "ablate" in plan.skipped else [_ablate_line(plan)]),
+        *(f"{stage}: skipped ({reason})" for stage, reason in plan.skipped.items()),
+        "nothing was loaded or measured (--dry-run)",
+    ]
+    return "\n".join(lines)
+
+
+WHAT = {
+    "node": "{} by themselves",
+    "group": "{} kinds as their mean over layers",
+    "glue": "{} times what a parent does besides its children",
+    "without": "{} times the model without a kind (differential)",
+}
+
+
+def _profile_lines(plan: Preview) -> list[str]:
+    if plan.sampling == "triggered":
+        seconds = _duration(plan.profile_seconds)
+        return [f"profile: reads around {plan.windows} calls of components, about {seconds} besides the passes"]
+    counted = [text.format(plan.subjects[what]) for what, text in WHAT.items() if what in plan.subjects]
+    most = f"up to {_duration(plan.profile_seconds_most)} where all need more windows"
+    longest = f"{most}; long calls, pauses and windows that must be taken again come on top"
+    return [
+        *([f"profile: {', '.join(plan.scenes)}"] if len(plan.scenes) > 1 else []),
+        f"profile: {', '.join(counted)}",
+        f"profile: {plan.windows} replay windows, about {_duration(plan.profile_seconds)} ({longest})",
+    ]
+
+
+def _benchmark_line(plan: Preview) -> str:
+    each = "" if plan.trial_seconds is None else f" of {plan.trial_seconds:g} s at most, and their warm-ups"
+    return f"benchmark: {', '.join(plan.precisions)}; {plan.trials} trials{each}"
+
+
+def _ablate_line(plan: Preview) -> str:
+    return f"ablate: {plan.ablations} changes of the model, each compared on the evaluation data"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,131 @@
+"""Real calls of ``model.generate``, each with a fixed number of new tokens, and when each token was there."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from energyscope.errors import ModelError, UsageError
+from energyscope.generating.marks import Mark
+from energyscope.generating.settings import GenerateSettings
+from energyscope.loading import LoadedModel
+from energyscope.workloads.limits import position_limit
+
+if TYPE_CHECKING:
+    from energyscope.workloads import Workload
+
+LENGTH_MEMORY = "_previous_max_cache_length"  # `generate` makes a static cache as long as earlier ones were
+INPUTS = ("input_ids", "attention_mask")
+
+
+class Stamps:
+    """A streamer for ``generate`` that keeps when each value came (s of the monotonic clock).
+
+    ``generate`` copies a token to the host before it hands it over, so that the device has finished it by then.
+    The first value is the prompt, each further one a token of every sequence of the batch.
+    """
+
+    def __init__(self) -> None:
+        self.times_s: list[float] = []
+
+    def put(self, _value: torch.Tensor) -> None:
+        """Keep the time of a value."""
+        self.times_s.append(time.monotonic())
+
+    def end(self) -> None:
+        """Do nothing: the end is when ``generate`` returns."""
+
+    @property
+    def tokens_s(self) -> tuple[float, ...]:
+        """When each token was there (s)."""
+        return tuple(self.times_s[1:])
+
+
+class Generator:
+    """A loaded model's ``generate`` on one workload: greedy, with a KV cache, not compiled."""
+
+    def __init__(self, loaded: LoadedModel, workload: Workload, kv_cache: str) -> None:
+        self.model: Any = loaded.model
+        self.inputs = {name: workload.inputs[name] for name in INPUTS}
+        self.kv_cache = kv_cache
+        self.batch_size = workload.batch_size
+        self.prompt_tokens = workload.sequence_length
+
+    def of_batch(self, size: int) -> Self:
+        """Return the same for the first sequences of the batch."""
+        part = copy.copy(self)
+        part.inputs = {name: ids[:size] for name, ids in self.inputs.items()}
+        part.batch_size = size
+        return part
+
+    def __call__(self, new_tokens: int, streamer: Any = None) -> torch.Tensor:
+        """Generate exactly ``new_tokens`` from each sequence; return their ids, shape (batch, new_tokens).
+
+        ``min_new_tokens`` keeps an end of sequence from ending it.
+        """
+        with torch.inference_mode(mode=False):  # as for whoever calls it: `generate` itself switches gradients off
+            ids: torch.Tensor = self.model.generate(
+                **self.inputs,
+                do_sample=False,
+                num_beams=1,
+                max_new_tokens=new_tokens,
+                min_new_tokens=new_tokens,
+                use_cache=True,
+                cache_implementation=self.kv_cache,
+                disable_compile=True,
+                streamer=streamer,
+            )
+        return ids[:, self.prompt_tokens :]
+
+    def marked(self, new_tokens: int) -> tuple[Mark, torch.Tensor]:
+        """Generate, and return when what happened, with the ids.
+
+        Raises:
+            ModelError: another number of tokens came.
+
+        """
+        stamps = Stamps()
+        begin_s = time.monotonic()
+        ids = self(new_tokens, stamps)
+        mark = Mark(begin_s, stamps.tokens_s, time.monotonic())
+        if len(mark.tokens_s) != new_tokens:
+            raise ModelError(
+                f"generate made {len(mark.tokens_s)} tokens and not {new_tokens}: take out what ends it early in "
+                "this model's generation settings (a time limit, or words to stop at)"
+            )
+        return mark, ids
+
+
+@contextmanager
+def length_memory_kept(model: Any) -> Iterator[None]:
+    """Let ``generate`` forget afterwards how long a static cache was."""
+    before = getattr(model, LENGTH_MEMORY, None)
+    try:
+        yield
+    finally:
+        if before is not None:
+            setattr(model, LENGTH_MEMORY, before)
+        elif hasattr(model, LENGTH_MEMORY):
+            delattr(model, LENGTH_MEMORY)
+
+
+def check_generation(loaded: LoadedModel, workload: Workload, settings: GenerateSettings) -> None:
+    """Refuse what cannot be generated, before anything is measured.
+
+    Raises:
+        UsageError: the model does not generate, or has too few positions.
+
+    """
+    if loaded.adapter.task != "next-token" or not hasattr(loaded.model, "generate"):
+        raise UsageError(f"{loaded.name} does not generate text: a generation needs a next-token model")
+    limit, prompt = position_limit(loaded), workload.sequence_length
+    if prompt + settings.new_tokens > limit:
+        raise UsageError(
+            f"a prompt of {prompt} tokens and {settings.new_tokens} new ones are too long: {loaded.name} has "
+            f"{limit} positions at most, so make the prompt shorter or generate fewer"
+        )

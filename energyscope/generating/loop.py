@@ -1,0 +1,71 @@
+"""`generate`'s own Python loop, from windows of generations whose forward passes were bypassed. Pure functions.
+
+Two lengths tell what each step costs from what each call costs:
+
+    short call = call + steps of the short one x step,    long call = call + steps of the long one x step
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from energyscope.generating.figures import Figure, mean_of, scaled
+from energyscope.generating.phases import joined
+from energyscope.metering.estimate import Window
+from energyscope.unknown import minus, quotient, times
+
+SHORT, LONG = 8, 64  # new tokens
+Entry = Mapping[str, Any]
+
+
+def loop_lengths(room: int) -> tuple[int, int] | None:
+    """Return the two lengths (new tokens) that fit into so many positions; None where no two do."""
+    longest = min(LONG, room)
+    return (max(1, min(SHORT, longest // 4)), longest) if longest >= 2 else None
+
+
+def loop_figures(entries: Sequence[Entry], why_not: str) -> dict[str, Any]:
+    """Return the loop per step of the batch and per call of ``generate``, from pairs of windows of one pass."""
+    refused = next((entry["loop_reason"] for entry in entries if "loop_reason" in entry), None)
+    by_pass: dict[int, dict[int, Window]] = defaultdict(dict)
+    for entry in entries:
+        if "loop_tokens" in entry:
+            by_pass[entry["pass"]][entry["loop_tokens"]] = joined(entry)
+    pairs = [sorted(one.items()) for one in by_pass.values() if len(one) == 2]
+    found = {
+        "per_token": _both([_step(pair) for pair in pairs]),
+        "per_call": _both([_call(pair) for pair in pairs]),
+    }
+    known = any(found.values())
+    reasons = [window.reason for pair in pairs for _, window in pair if window.reason]
+    return {
+        **found,
+        "windows": sum(len(one) for one in by_pass.values()),
+        "reason": None if known else refused or next(iter(reasons), why_not),
+    }
+
+
+Costs = tuple[float | None, float | None]  # seconds, mJ
+
+
+def _step(pair: Sequence[tuple[int, Window]]) -> Costs:
+    (few, short), (many, long) = pair
+    steps = many - few
+    seconds = quotient(minus(long.time_us, short.time_us), steps)
+    return times(seconds, 1e-6), quotient(minus(long.energy_mj, short.energy_mj), steps)
+
+
+def _call(pair: Sequence[tuple[int, Window]]) -> Costs:
+    few, short = pair[0]
+    seconds, energy = _step(pair)
+    return minus(times(short.time_us, 1e-6), times(seconds, few)), minus(short.energy_mj, times(energy, few))
+
+
+def _both(costs: Sequence[Costs]) -> dict[str, Figure | None] | None:
+    """Return the means; None where nothing is known of either, and an energy of None where it is not positive."""
+    seconds, energy = mean_of([one[0] for one in costs]), mean_of([one[1] for one in costs])
+    if energy is not None and not (energy["value"] or 0.0) > 0:
+        energy = None
+    return None if seconds is None else {"seconds": seconds, "energy_mj": scaled(energy, 1.0)}

@@ -1,0 +1,76 @@
+"""What is too short for a trace, or not in it by itself: repeated in windows of the meter, as plain entries."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from collections.abc import Generator as Yielding
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import torch
+
+from energyscope.errors import ModelError
+from energyscope.failures import no_memory_left
+from energyscope.generating.calling import Generator, Stamps
+from energyscope.generating.standin import recording, standing_in
+from energyscope.generating.text import WAYS, Ids
+from energyscope.metering.group import MeterGroup
+from energyscope.replay.calls import Call
+from energyscope.replay.replayer import Replayer
+
+LAST_TICK_S = 0.008  # the sampler prints a tick a read later
+
+Entries = Yielding[dict[str, Any], None, None]
+Say = Callable[[str], None]  # what is done next
+
+
+def loop_entries(
+    generator: Generator, device: torch.device, lengths: tuple[int, int], passes: int, meter: MeterGroup, say: Say
+) -> Entries:
+    """Yield windows of `generate` with the forward pass bypassed, of two lengths in turn; else one reason.
+
+    Close it where it is not read to its end: the model is changed until then.
+    """
+    replayer = Replayer(device)
+    try:
+        with recording(generator.model) as recorded:
+            generator(max(lengths), Stamps())
+        with standing_in(generator.model, recorded):
+            for number, new_tokens in itertools.product(range(passes), lengths):
+                say(f"the loop of generate, {new_tokens} tokens")
+                call = partial(_streamed, generator, new_tokens)
+                yield {"loop_tokens": new_tokens, "pass": number, "windows": window(replayer, call, meter)}
+    except ModelError as error:
+        yield {"loop_reason": str(error)}
+    except Exception as error:
+        if not no_memory_left(error):
+            raise
+        yield {"loop_reason": f"no memory was left for {max(lengths)} new tokens"}
+
+
+def text_entries(tokenizer: Any, given: dict[str, Ids], passes: int, meter: MeterGroup, say: Say) -> Entries:
+    """Yield windows of what the host does: ``given`` has the ids of ``tokenize`` and those of ``detokenize``."""
+    replayer = Replayer(torch.device("cpu"))
+    for name, ids in given.items():
+        call, tokens = WAYS[name](tokenizer, ids)
+        for number in range(passes):
+            say(name)
+            yield {"phase": name, "pass": number, "tokens": tokens, "windows": window(replayer, call, meter)}
+
+
+def window(replayer: Replayer, call: Call, meter: MeterGroup) -> list[dict[str, Any]]:
+    """Repeat a call for a window of the meter; return each device's figures per call (see `Window`)."""
+    calls = replayer.run([call], meter.window_s)
+    if calls is None:
+        return []  # only of a CUDA graph, and none is used here
+    if not meter.modelled:
+        time.sleep(max(0.0, float(calls.time_s[-1]) + LAST_TICK_S - time.monotonic()))
+    return [asdict(one) for one in meter.windows(calls)]
+
+
+def _streamed(generator: Generator, new_tokens: int) -> torch.Tensor:
+    """Generate with a streamer of its own, as in the trace: handing tokens over is part of the loop."""
+    return generator(new_tokens, Stamps())

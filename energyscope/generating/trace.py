@@ -1,0 +1,110 @@
+"""From a trace of generations to the energy of their phases, over all meters. Pure functions.
+
+Along the decode, power is a line through a few nodes: with one power for all steps, whatever the first ones draw
+otherwise than the last would be put into the prefill. Nodes are dropped where a trace cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from energyscope.generating.delay import fit_delayed, rough_delay_s
+from energyscope.generating.intervals import intervals
+from energyscope.generating.marks import FIRST_NODE, PREFILL, Bin, Mark, decode_bins, node_weights
+from energyscope.generating.regression import Fit
+from energyscope.metering.ticks import Array, Ticks
+
+MOST_BINS = 16
+NODES = ((0.0, 0.125, 0.25, 0.5, 0.75, 1.0), (0.0, 0.5, 1.0), (0.0, 1.0), (0.5,))  # denser near the prefill
+WIDEST_BIN = 0.2  # relative half-width of a bin's power, with which fewer nodes are tried
+WIDEST = 0.5  # relative half-width of what is told at all
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number with its 95 % half-width, and each device's share of it; None throughout with a ``reason``."""
+
+    value: float | None
+    half: float | None
+    devices: tuple[float, ...] | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The generations, a fit for each meter, and the weights of the decode steps on the nodes that were fitted."""
+
+    marks: tuple[Mark, ...]
+    nodes: Array
+    fits: tuple[Fit, ...]
+    bins: tuple[Bin, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Cut the decode into the bins that are shown."""
+        object.__setattr__(self, "bins", tuple(decode_bins(len(self.nodes), MOST_BINS)))
+
+    def prefill_j(self) -> Value:
+        """Return the energy of a mean prefill (J)."""
+        return self._energy(prefill=True)
+
+    def decode_j(self) -> Value:
+        """Return the energy of a mean generation after its first token (J)."""
+        return self._energy(prefill=False, steps=(1, len(self.nodes)))
+
+    def bin_j(self, one: Bin) -> Value:
+        """Return the energy of a bin of decode steps in a mean generation (J)."""
+        return self._energy(prefill=False, steps=one)
+
+    def whole_j(self) -> Value:
+        """Return the energy of a mean generation, prefill and decode (J)."""
+        return self._energy(prefill=True, steps=(1, len(self.nodes)))
+
+    def _energy(self, *, prefill: bool, steps: Bin = (1, 0)) -> Value:
+        weights = np.zeros(len(self.fits[0].power_w))
+        weights[PREFILL] = np.mean([mark.prefill_s for mark in self.marks]) if prefill else 0.0
+        part = slice(steps[0] - 1, steps[1])
+        seconds = np.mean([mark.steps_s for mark in self.marks], axis=0)[part]
+        weights[FIRST_NODE : FIRST_NODE + self.nodes.shape[1]] = seconds @ self.nodes[part]
+        return summed(self.fits, weights)
+
+
+def summed(fits: Sequence[Fit], seconds: Array) -> Value:
+    """Return the energy of some seconds of each column over all devices; None where it cannot be told."""
+    reasons = [fit.faults[column] for fit in fits for column in np.flatnonzero(seconds) if fit.faults[column]]
+    if reasons:
+        return Value(None, None, None, reasons[0])
+    parts = [fit.energy_j(seconds) for fit in fits]
+    total, half = sum(value for value, _ in parts), math.hypot(*(width for _, width in parts))
+    if not total > 0 or half > WIDEST * total:
+        return Value(None, None, None, f"{total:.3g} J +- {half:.2g} J is no answer: generate for longer")
+    return Value(total, half, tuple(value for value, _ in parts))
+
+
+def trace(ticks: Sequence[Ticks], marks: Sequence[Mark]) -> Traced:
+    """Fit the powers of all phases to each meter's ticks (those of one meter each).
+
+    ``marks`` are all generations of the trace, in order, at least one.
+    """
+    found = [intervals(one) for one in ticks]
+    steps = len(marks[0].tokens_s) - 1
+    simple = node_weights(steps, NODES[-1])
+    late = [rough_delay_s(one, marks, simple) for one in found]
+    tried = []
+    for shares in [one for one in NODES if len(one) <= steps] or [NODES[-1]]:
+        nodes = node_weights(steps, shares)
+        fits = [fit_delayed(each, marks, nodes, by_s) for each, by_s in zip(found, late, strict=True)]
+        one = Traced(tuple(marks), nodes, tuple(fits))
+        if _clear(one) and one.prefill_j().value is not None:
+            return one
+        tried.append(one)
+    return next((one for one in tried if _clear(one)), tried[-1])  # the prefill alone may be too short
+
+
+def _clear(traced: Traced) -> bool:
+    """Whether each bin has a power that is worth telling."""
+    values = [traced.bin_j(one) for one in traced.bins]
+    return all(one.value and one.half is not None and one.half <= WIDEST_BIN * one.value for one in values)

@@ -1,0 +1,96 @@
+"""What is settled of a model before its weights are read or drawn: what stays unquantized, and what goes where."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from energyscope.adapters import Adapter
+from energyscope.errors import ModelError
+from energyscope.loading.devices import require_room
+from energyscope.loading.options import LoadOptions
+from energyscope.loading.sharding.placement import Placement
+from energyscope.loading.sizes import planned_bytes
+from energyscope.loading.skipping import skipped_linears
+from energyscope.loading.sources import ModelSource
+
+# Predictions suffer most when a head is quantized, and a head that is tied to the embedding cannot be.
+_HEADS = {"lm_head", "classifier", "pooler"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is settled before weights are read or drawn.
+
+    ``keep`` names the modules that stay unquantized; ``placement`` is None where ``options.device`` has the whole
+    model.
+    """
+
+    options: LoadOptions
+    keep: list[str]
+    placement: Placement | None = None
+
+
+def plan_model(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> Plan:
+    """Return what a model's shape and the room on the devices decide.
+
+    Raises:
+        UsageError: modules to skip are not there, or the device map does not fit the model.
+        ModelError: the weights are stored quantized.
+        DeviceError: there is not enough memory.
+
+    """
+    _refuse_stored_quantization(found, config)
+    shape = meta_model(adapter, config, options)
+    keep = [*heads(adapter), *skipped_linears(shape, options.skip_modules)]
+    what = f"{found.name} in {options.precision}"
+    if options.device_map is not None:
+        from energyscope.loading.sharding.placing import place
+
+        placement = place(shape, options, keep, _whole_classes(shape, adapter), what)
+        if len(placement.devices) > 1:
+            return Plan(replace(options, device=placement.main), keep, placement)
+        options = replace(options, device=placement.main)
+    needed = planned_bytes(shape, options.precision, keep, double_quant=options.double_quant)
+    require_room(needed, options.device, what)
+    return Plan(options, keep)
+
+
+def _whole_classes(model: Any, adapter: Adapter) -> list[str]:
+    """Return the classes of modules that run on one device: transformers' own list, and that of the layers."""
+    named = set(getattr(model, "_no_split_modules", None) or ())
+    return sorted(named | {type(layer).__name__ for layer in model.get_submodule(adapter.layers)})
+
+
+def heads(adapter: Adapter) -> list[str]:
+    """Return the paths of the modules that stay unquantized."""
+    return [part.path for part in adapter.parts if part.kind in _HEADS]
+
+
+def meta_model(adapter: Adapter, config: Any, options: LoadOptions) -> Any:
+    """Return the unquantized model on the meta device, which takes no memory, to count its weights."""
+    import torch
+
+    with torch.device("meta"):
+        return auto_class(adapter).from_config(
+            copy.deepcopy(config), dtype=options.dtype, trust_remote_code=options.trust_remote_code
+        )
+
+
+def auto_class(adapter: Adapter) -> Any:
+    import transformers
+
+    found = getattr(transformers, adapter.auto_class, None)
+    if found is None:
+        raise ModelError(f"the adapter {adapter.name!r} names {adapter.auto_class!r}, which transformers lacks")
+    return found
+
+
+def _refuse_stored_quantization(found: ModelSource, config: Any) -> None:
+    stored = getattr(config, "quantization_config", None)
+    if stored:
+        method = stored.get("quant_method") if isinstance(stored, dict) else getattr(stored, "quant_method", "?")
+        raise ModelError(
+            f"{found.name} is stored quantized ({method}): give the original, and quantize with --precision"
+        )

@@ -1,0 +1,184 @@
+"""Where each module of a model goes, settled on a model without weights before any is read or drawn.
+
+    --device-map auto, balanced   over all GPUs, about as much on each
+    --device-map sequential       the first GPU full, then the next
+    --device-map FILE             as the file says (`energyscope.loading.sharding.device_maps`)
+
+The words are accelerate's, and mean what they mean there. What finds no room on the GPUs waits in host memory, and
+is copied to the main one whenever it runs; quantized layers cannot wait there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from energyscope.errors import DeviceError
+from energyscope.loading.devices import free_bytes
+from energyscope.loading.options import NATIVE, LoadOptions
+from energyscope.loading.quiet import quieten
+from energyscope.loading.random_weights import float32_bytes, is_kept, is_linear
+from energyscope.loading.sharding.device_maps import WORDS, read_map
+from energyscope.loading.sharding.placement import Placement
+from energyscope.loading.sharding.spreading import check_spread, spread
+from energyscope.loading.sizes import planned_bytes, planned_parameters
+
+CPU = torch.device("cpu")
+_SHARE = 0.9  # of what is free: inputs, the KV cache and the allocator need room too
+
+
+def place(model: Any, options: LoadOptions, keep: list[str], whole: Collection[str], what: str) -> Placement:
+    """Return where the modules of a model go by ``options.device_map``.
+
+    ``model`` is unquantized, in the data type of everything that stays so, and may be on the meta device. ``keep``
+    names the modules that stay unquantized, ``whole`` the classes of modules that run on one device; ``what``
+    names the weights in messages.
+
+    Raises:
+        UsageError: the file does not fit the model.
+        DeviceError: the weights fit on no arrangement, or not on the file's.
+
+    """
+    text = options.device_map or ""
+    if text in WORDS:
+        there = [*options.devices, *([CPU] if options.precision in NATIVE else [])]
+        return inferred(model, options, keep, whole, {device: _free(device) for device in there}, what)
+    placement = _among(spread(model, read_map(text), text), options)
+    check_spread(model, placement, whole, quantized_linears(model, options, keep), text)
+    sizes = dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
+    _require_rooms(sizes, placement, {device: _free(device) for device in placement.devices}, what)
+    return placement
+
+
+def _among(modules: Mapping[str, torch.device], options: LoadOptions) -> Placement:
+    used = [device for device in options.devices if device in modules.values()]
+    return Placement(modules, used[0] if used else CPU)
+
+
+def quantized_linears(model: nn.Module, options: LoadOptions, keep: list[str]) -> list[str]:
+    """Return the paths of the linears that will be quantized."""
+    if options.precision in NATIVE:
+        return []
+    return [path for path, one in model.named_modules() if is_linear(one) and not is_kept(path, keep)]
+
+
+def _free(device: torch.device) -> int:
+    """Return the bytes that are free for us, with those that PyTorch keeps for its next tensors; 0 if unknown."""
+    kept = 0
+    if device.type == "cuda":
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return (free_bytes(device) or 0) + kept
+
+
+def inferred(
+    model: Any,
+    options: LoadOptions,
+    keep: list[str],
+    whole: Collection[str],
+    free: Mapping[torch.device, int],
+    what: str,
+) -> Placement:
+    """Return accelerate's arrangement of a model over the devices that have ``free`` bytes, in their order.
+
+    The CPU among them is the host, in whose memory modules may wait. The rest is as for `place`.
+
+    Raises:
+        DeviceError: it finds none, or none that a GPU could run.
+
+    """
+    from accelerate import infer_auto_device_map
+    from accelerate.utils import get_balanced_memory
+
+    quieten()
+    gpus = [device for device in free if device != CPU]
+    dtypes = _dtypes(model, options, keep)
+    needed = planned_bytes(model, options.precision, keep, double_quant=options.double_quant)
+    share = _plain_bytes(model, dtypes) / max(1, needed)  # accelerate knows of no scales
+    room = _room(model, options, free)
+    memory: dict[int | str, int] = {number: int(share * room[device]) for number, device in enumerate(gpus)}
+    memory["cpu"] = room.get(CPU, 0)
+    given: dict[str, Any] = {"no_split_module_classes": list(whole), "special_dtypes": dtypes}
+    if options.device_map != "sequential":
+        memory = get_balanced_memory(model, dict(memory), **given)
+    found = infer_auto_device_map(model, memory, **given)
+    if "disk" in found.values():
+        raise _no_room(needed, free, what)
+    placement = _among({path: CPU if one == "cpu" else gpus[int(one)] for path, one in found.items()}, options)
+    sizes = dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
+    parts = _needed(sizes, placement)
+    if placement.main == CPU or any(parts[device] > free[device] for device in parts):
+        raise _no_room(needed, free, what)
+    return placement
+
+
+def _room(model: nn.Module, options: LoadOptions, free: Mapping[torch.device, int]) -> dict[torch.device, int]:
+    """Return the bytes that weights may take on each device.
+
+    On the main GPU random weights are drawn in float32, of a few modules at a time, which needs room too.
+    """
+    found = {device: int(_SHARE * size) for device, size in free.items()}
+    if options.weights == "random":
+        main = options.devices[0]
+        found[main] = max(0, min(found[main], free[main] - float32_bytes(model)))
+    return found
+
+
+def _dtypes(model: nn.Module, options: LoadOptions, keep: list[str]) -> dict[str, Any]:
+    """Return the data types of quantized weights, by their paths, as accelerate takes them."""
+    from accelerate.utils import CustomDtype
+
+    dtype = torch.int8 if options.precision == "int8" else CustomDtype.INT4
+    return {f"{path}.weight": dtype for path in quantized_linears(model, options, keep)}
+
+
+def _plain_bytes(model: nn.Module, dtypes: Mapping[str, Any]) -> float:
+    from accelerate.utils.modeling import dtype_byte_size
+
+    sizes = {
+        path: one.numel() * dtype_byte_size(dtypes.get(path, one.dtype)) for path, one in model.named_parameters()
+    }
+    return float(sum(sizes.values()))
+
+
+def _require_rooms(
+    sizes: Mapping[str, int], placement: Placement, free: Mapping[torch.device, int], what: str
+) -> None:
+    """Refuse a file whose parts do not fit where it puts them."""
+    needed = _needed(sizes, placement)
+    short = [device for device in needed if 0 < free[device] < needed[device]]
+    if short:
+        parts = ", ".join(f"{_gigabytes(needed[one])} on {one}" for one in short)
+        raise DeviceError(f"{what}: the device map puts {parts}, and {_listed(free)}: move some of it elsewhere")
+
+
+def _needed(sizes: Mapping[str, int], placement: Placement) -> dict[torch.device, int]:
+    """Return the bytes of weights on each device; on the main one with those of the largest copy."""
+    needed = dict.fromkeys(placement.devices, 0)
+    copied: dict[str, int] = {}
+    for path, size in sizes.items():
+        needed[placement.device_of(path)] += size
+        if placement.runs_on(path) != placement.device_of(path):
+            module = path.rpartition(".")[0]
+            copied[module] = copied.get(module, 0) + size
+    needed[placement.main] += max(copied.values(), default=0)
+    return needed
+
+
+def _no_room(needed: int, free: Mapping[torch.device, int], what: str) -> DeviceError:
+    waiting = "" if CPU in free else ", where alone quantized weights can be"
+    return DeviceError(
+        f"{what} needs about {_gigabytes(needed)} of memory and finds no arrangement: {_listed(free)}{waiting} "
+        f"(a tenth is left for inputs): use a smaller --precision or model, more GPUs, or end what else uses them"
+    )
+
+
+def _listed(free: Mapping[torch.device, int]) -> str:
+    words = [f"{'the host' if one == CPU else one} has {_gigabytes(size)} free" for one, size in free.items()]
+    return ", ".join(words)
+
+
+def _gigabytes(amount: int) -> str:
+    return f"{amount / 1e9:.1f} GB"

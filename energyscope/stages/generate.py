@@ -1,0 +1,224 @@
+"""Generate: real calls of ``model.generate`` under a continuous trace of the meter, and what stands around them.
+
+Over the host's clock::
+
+    warm-up | idle | warm-up | generation, pause, generation, pause, ... | the loop alone | tokenize | detokenize
+
+The pauses are random, up to a tick: so the phases fall at random offsets against the ticks, and a regression can
+tell the powers of phases apart that are shorter than a tick. ``recover`` makes the document of the journal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from energyscope.errors import DeviceError, EnergyscopeError, ModelError
+from energyscope.failures import first_line, no_memory_left
+from energyscope.generating.calling import Generator, check_generation, length_memory_kept
+from energyscope.generating.document import STAGE, recover
+from energyscope.generating.fitting import too_large
+from energyscope.generating.loop import loop_lengths
+from energyscope.generating.marks import Mark
+from energyscope.generating.notes import notes_of
+from energyscope.generating.repeating import loop_entries, text_entries
+from energyscope.generating.settings import GenerateSettings
+from energyscope.generating.text import Ids
+from energyscope.generating.watching import Pieces, load_entry
+from energyscope.loading import LoadedModel
+from energyscope.metering.group import MeterGroup
+from energyscope.progress import Progress, silent
+from energyscope.replay.quiet import no_garbage_collection
+from energyscope.replay.replayer import Replayer
+from energyscope.stages.session import IDLE_S, LAST_TICK_S, SETTLE_S, Journal
+from energyscope.workloads.limits import position_limit
+
+if TYPE_CHECKING:
+    from energyscope.workloads import Workload
+
+__all__ = ["STAGE", "GenerateSettings", "generate", "load_entry", "recover"]
+
+PREHEAT_S = 2.0
+PREHEAT_TOKENS = 16  # so that preheating ends soon after its time, however long a generation is
+LONG_S = 5.0  # a generation that takes longer is its own warm-up
+USUAL_TICK_S, MODELLED_TICK_S = 0.1, 0.005
+CLOSING_TICKS = 2.0  # waited for after the last generation
+ENDLESS_S = 120.0  # beyond it, the least number of generations is not waited for
+
+
+def generate(
+    loaded: LoadedModel,
+    workload: Workload,
+    meter: MeterGroup,
+    settings: GenerateSettings,
+    *,
+    journal: Journal,
+    progress: Progress = silent,
+) -> None:
+    """Measure generations of a loaded next-token model with started meters.
+
+    Everything that is finished goes to ``journal`` before the next thing starts; ``recover`` reads it.
+
+    Raises:
+        UsageError: the model does not generate, or prompt and new tokens are beyond its positions.
+        DeviceError: the batch does not fit in the device's memory.
+        ModelError: the model cannot generate with this cache.
+        MeterError: a meter was lost.
+
+    """
+    check_generation(loaded, workload, settings)
+    with length_memory_kept(loaded.model):
+        _Stage(loaded, workload, meter, settings, _Kept(journal), progress).run()
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Writes the stage's name to each entry."""
+
+    journal: Journal
+
+    def __call__(self, entry: Mapping[str, Any]) -> None:
+        self.journal({"stage": STAGE, **entry})
+
+
+@dataclass
+class _Stage:
+    """One run of the stage."""
+
+    loaded: LoadedModel
+    workload: Workload
+    meter: MeterGroup
+    settings: GenerateSettings
+    keep: _Kept
+    progress: Progress
+    replayer: Replayer = field(init=False)
+    generator: Generator = field(init=False)
+    done: int = 0
+    total: int = 1
+
+    def __post_init__(self) -> None:
+        self.replayer = Replayer(self.loaded.device)
+        self.generator = Generator(self.loaded, self.workload, self.settings.kv_cache)
+
+    def run(self) -> None:
+        self.keep({"header": self._header()})
+        self._say("warm-up")
+        mark, ids = self._first()
+        self._plan(mark.end_s - mark.begin_s)
+        self._say("idle power")
+        self._idle()
+        self._trace()
+        self._loop()
+        self._text(ids.tolist())
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "prompt_tokens": self.workload.sequence_length,
+            "new_tokens": self.settings.new_tokens,
+            "batch_size": self.workload.batch_size,
+            "kv_cache": self.settings.kv_cache,
+            "seed": self.settings.seed,
+            "modelled": self.meter.modelled,
+            "meters": len(self.meter.meters),
+            "settle_s": max(one.settle_s for one in self.meter.meters),
+            "tokenizer_reason": None if self.loaded.tokenizer is not None else self.loaded.tokenizer_reason,
+            "notes": notes_of(self.loaded, self.workload, self.settings, modelled=self.meter.modelled),
+        }
+
+    def _plan(self, one_s: float) -> None:
+        """Count the steps to come, for progress; ``one_s`` is what a generation takes (s)."""
+        generations = max(self.settings.least, math.ceil(self.settings.seconds / (one_s + self._tick_s() / 2)))
+        self.total = 1 + generations + 4 * self.settings.passes
+
+    def _say(self, label: str) -> None:
+        self.progress(STAGE, label, min(self.done, self.total - 1), self.total)
+        self.done += 1
+
+    def _tick_s(self) -> float:
+        periods = [one.describe().get("tick_period_s") for one in self.meter.meters]
+        known = [float(period) for period in periods if period]
+        return max(known) if known else MODELLED_TICK_S if self.meter.modelled else USUAL_TICK_S
+
+    def _first(self) -> tuple[Mark, torch.Tensor]:
+        """Generate once, to warm up, and again, for the time that it takes; what cannot be fails here."""
+        try:
+            first = self.generator.marked(self.settings.new_tokens)
+            long = first[0].end_s - first[0].begin_s > LONG_S
+            return first if long else self.generator.marked(self.settings.new_tokens)
+        except EnergyscopeError:
+            raise
+        except Exception as error:
+            if not no_memory_left(error):
+                kind = self.settings.kv_cache
+                raise ModelError(
+                    f"{self.loaded.name} cannot generate with a {kind} cache: {first_line(error)}"
+                ) from error
+        # outside of the handler: the error's traceback holds the tensors of the pass that failed
+        raise DeviceError(too_large(self.generator, self.settings.new_tokens, self.loaded.device))
+
+    def _idle(self) -> None:
+        """Measure the idle power with the context alive and power settled, and see who else uses the device."""
+        if self.meter.modelled:
+            return
+        self.replayer.synchronize()
+        time.sleep(SETTLE_S)
+        begin = time.monotonic()
+        time.sleep(IDLE_S)
+        power = self.meter.idle_w(begin, time.monotonic())
+        own = [Replayer(device).own_bytes() for device in self.loaded.devices]
+        self.keep({"idle_w": power, "bystanders": self.meter.bystanders(own)})
+
+    def _trace(self) -> None:
+        """Generate again and again for some seconds, with random pauses."""
+        pauses, tick_s = random.Random(self.settings.seed), self._tick_s()
+        self._preheat()
+        pieces = Pieces(self.meter)
+        begin_s = time.monotonic()
+        for number in itertools.count(1):
+            self._say(f"generation {number}")
+            time.sleep(pauses.uniform(0.0, tick_s))
+            with no_garbage_collection():
+                self.replayer.synchronize()
+                mark, _ = self.generator.marked(self.settings.new_tokens)
+            self.keep({"generation": asdict(mark), "ticks": pieces.take()})
+            elapsed = time.monotonic() - begin_s
+            if elapsed >= self.settings.seconds and (number >= self.settings.least or elapsed > ENDLESS_S):
+                break
+        time.sleep(CLOSING_TICKS * tick_s + LAST_TICK_S)
+        self.keep({"ticks": pieces.take()})
+
+    def _preheat(self) -> None:
+        """Bring the board back to its working clocks."""
+        until = time.monotonic() + (0.0 if self.meter.modelled else PREHEAT_S)
+        while time.monotonic() < until:
+            self.generator(min(self.settings.new_tokens, PREHEAT_TOKENS))
+
+    def _loop(self) -> None:
+        """Take windows of the loop of `generate` alone."""
+        lengths = loop_lengths(position_limit(self.loaded) - self.workload.sequence_length)
+        if lengths is None:
+            self.keep({"loop_reason": "the model has no positions left for generations of two lengths"})
+            return
+        passes, device = self.settings.passes, self.loaded.device
+        with closing(loop_entries(self.generator, device, lengths, passes, self.meter, self._say)) as entries:
+            for entry in entries:
+                self.keep(entry)
+
+    def _text(self, generated: Ids) -> None:
+        """Take windows of what turns text to ids and ids to text."""
+        if self.loaded.tokenizer is None:
+            return
+        if not self.meter.modelled:
+            time.sleep(SETTLE_S)  # the device rests meanwhile: no power of the loop is to be left
+        prompts: Ids = self.workload.inputs["input_ids"].tolist()
+        given = {"tokenize": prompts, "detokenize": generated}
+        for entry in text_entries(self.loaded.tokenizer, given, self.settings.passes, self.meter, self._say):
+            self.keep(entry)

@@ -1,0 +1,126 @@
+"""The moments of an inference that a run profiles, each by itself: the prompt's pass, and steps of decoding.
+
+A step costs what it costs at its context, so each context length is a scene of its own. The first of a kind is
+measured as finely as was asked for; further contexts as means over the layers, which is enough to see what grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from energyscope.adapters import Adapter
+from energyscope.errors import UsageError
+from energyscope.loading import LoadedModel
+from energyscope.replay.subjects import Layers
+from energyscope.stages.settings import RunSettings
+from energyscope.workloads import Workload
+from energyscope.workloads.decoding import (
+    CANNOT_GENERATE,
+    can_generate,
+    checked_context,
+    decode_step,
+    default_context,
+    prompt_pass,
+)
+from energyscope.workloads.evaluation import Evaluation
+
+PREFILL = "prefill"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One moment: its phase, the context of a decode step, and how each layer's components are measured.
+
+    ``layers`` ``whole`` measures the model alone, without its components.
+    """
+
+    phase: str
+    context_length: int | None
+    layers: Layers
+
+    @property
+    def name(self) -> str:
+        """What its journal entries are marked with: ``prefill``, ``decode@1024``."""
+        return self.phase if self.context_length is None else f"{self.phase}@{self.context_length}"
+
+
+def resolve_phase(settings: RunSettings, adapter: Adapter) -> str:
+    """Return what ``auto`` means for a family: all of a generation where its users wait for one."""
+    if settings.phase != "auto":
+        return settings.phase
+    return PREFILL if settings.sampling == "triggered" else adapter.phase
+
+
+def has_cache(scene: Scene, settings: RunSettings, adapter: Adapter) -> bool:
+    """Tell whether a scene's pass reads or fills a KV cache."""
+    return scene.phase == "decode" or resolve_phase(settings, adapter) != PREFILL
+
+
+def scenes(settings: RunSettings, loaded: LoadedModel) -> list[Scene]:
+    """Return what a run profiles, in order; the first is what its impact is related to.
+
+    Raises:
+        UsageError: a context is beyond the model's positions, or the model generates no text.
+
+    """
+    phase = resolve_phase(settings, loaded.adapter)
+    first = _layers(settings, phase)
+    found = [] if phase == "decode" else [Scene(PREFILL, None, first)]
+    if phase == PREFILL:
+        return found
+    if not can_generate(loaded):
+        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}")
+    lengths = [checked_context(loaded, length) for length in settings.context_lengths] or [default_context(loaded)]
+    found += [Scene("decode", length, "kinds" if number else first) for number, length in enumerate(lengths)]
+    return [*found, *_beside_the_trace(settings, loaded, lengths)]
+
+
+def _layers(settings: RunSettings, phase: str) -> Layers:
+    """Return how the layers are measured: each by itself, and a sample of them where there are several scenes."""
+    if settings.layers != "auto":
+        return settings.layers
+    return "sample" if phase == "both" else "mean"
+
+
+def _beside_the_trace(settings: RunSettings, loaded: LoadedModel, lengths: list[int]) -> list[Scene]:
+    """Return the whole model's step at the middle of the traced generation, which can be compared with it."""
+    if "generate" not in settings.stages:
+        return []
+    middle = middle_context(settings, loaded)
+    return [] if middle in lengths else [Scene("decode", middle, "whole")]
+
+
+def middle_context(settings: RunSettings, loaded: LoadedModel) -> int:
+    """Return the tokens in the cache halfway through the generation that the run traces."""
+    from energyscope.workloads.timed import default_length
+
+    prompt = settings.sequence_length or default_length(loaded)
+    return min(prompt + settings.new_tokens // 2, default_limit(loaded))
+
+
+def default_limit(loaded: LoadedModel) -> int:
+    """Return the longest context after which the model has a position left."""
+    from energyscope.workloads.limits import position_limit
+
+    return position_limit(loaded) - 1
+
+
+def workload_of(
+    scene: Scene, loaded: LoadedModel, prompt: Workload, settings: RunSettings, evaluation: Evaluation | None
+) -> Workload:
+    """Return what the model is given in a scene; ``prompt`` is the run's input.
+
+    A prefill beside decode steps is that of a generation: it fills a KV cache, and the head sees the last token.
+    """
+    if scene.phase == "decode":
+        return decode_step(
+            loaded,
+            batch_size=settings.batch_size,
+            context_length=scene.context_length,
+            kv_cache=settings.kv_cache,
+            evaluation=evaluation,
+            seed=settings.seed,
+        )
+    if not has_cache(scene, settings, loaded.adapter):
+        return prompt
+    return prompt_pass(loaded, prompt, kv_cache=settings.kv_cache, new_tokens=settings.new_tokens)

@@ -1,0 +1,133 @@
+"""Replay of a decode step: every component on a filled KV cache, which stays as it was."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from energyscope.components import component_tree
+from energyscope.kv_cache import CACHE_KINDS, cache_bytes
+from energyscope.loading import load_model
+from energyscope.replay.capture import capture
+from energyscope.replay.flops import count_work
+from energyscope.replay.rig import Rig
+from energyscope.replay.rotation import footprint_bytes
+from energyscope.replay.subjects import subjects
+from energyscope.workloads.decoding import decode_step
+
+CONTEXT = 24
+CACHED = 1000  # bytes of a device's cache, far fewer than the model's: copies are made
+
+
+@pytest.fixture(scope="module", params=["tiny-llama", "tiny-gpt2"])
+def loaded(request):
+    return load_model(request.param, device="cpu")
+
+
+def decoding(loaded, kind, cache_bytes=CACHED):
+    """Return the tree, a step's inputs and the rig of a decode step."""
+    step = decode_step(loaded, context_length=CONTEXT, kv_cache=kind)
+    tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=True)
+    return tree, step.inputs, Rig(tree, capture(tree, step.inputs), cache_bytes)
+
+
+def of_kind(tree, kind):
+    return [component for component in tree if component.kind == kind]
+
+
+@pytest.mark.parametrize("kind", CACHE_KINDS)
+def test_every_subject_of_a_step_can_be_replayed(loaded, kind):
+    """Components, glue and the model without a kind all run again and again, and the cache is what it was."""
+    tree, inputs, rig = decoding(loaded, kind)
+    before = cache_bytes(inputs)
+    with torch.inference_mode():
+        for subject in subjects(tree, "fine"):
+            with rig.round(subject) as round_:
+                for call in (*round_, *round_):
+                    call()
+            assert rig.overhead(subject) == []
+        again = tree.root.module(**rig.captures["model"].kwargs).logits
+    assert torch.equal(again, rig.captures["model"].output.logits)
+    assert cache_bytes(inputs) == before
+    assert int(inputs["past_key_values"].get_seq_length()) == CONTEXT
+
+
+@pytest.mark.parametrize("kind", CACHE_KINDS)
+def test_every_component_replays_to_the_output_of_the_step(loaded, kind):
+    """A component's replay, on its captured inputs and the held cache, gives what it gave in the model."""
+    tree, _, rig = decoding(loaded, kind)
+    with torch.inference_mode():
+        for component in tree.components[1:]:
+            one = rig.captures[component.name]
+            found = component.module(*one.args, **one.kwargs)
+            for output, expected in zip(leaves(found), leaves(one.output), strict=True):
+                assert torch.equal(output, expected), component.name
+
+
+def leaves(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [one for item in value for one in leaves(item)] if isinstance(value, tuple | list) else []
+
+
+def test_copies_of_an_attention_read_other_layers_keys(loaded):
+    """The same layer's keys and values again and again would lie in the cache: each copy reads another layer's."""
+    tree, _, rig = decoding(loaded, "dynamic")
+    attention = of_kind(tree, "attention")[1]
+    rig.cache_bytes = len(of_kind(tree, "layer")) * footprint_bytes(attention.module) // 2 + rig.layer_bytes
+    with rig.round(next(one for one in subjects(tree, "fine") if one.key == f"node:{attention.name}")) as round_:
+        indices = [call.func.layer_idx for call in round_]
+    layers = len(of_kind(tree, "layer"))
+    assert indices == [(1 + number) % layers for number in range(len(round_))]
+    assert len(set(indices)) == layers
+    assert attention.module.layer_idx == 1
+
+
+@pytest.mark.parametrize("kind", CACHE_KINDS)
+def test_updates_of_the_cache_take_the_layers_in_turn(loaded, kind):
+    """A function is told which layer's cache it updates: each member of the round runs on its own inputs."""
+    tree, _, rig = decoding(loaded, kind)
+    (update,) = [one for one in subjects(tree, "fine") if one.what == "group" and one.key.endswith(".cache")]
+    with rig.round(update) as round_:
+        told = [next(one for one in call.args if isinstance(one, int)) for call in round_]
+    assert told == list(range(len(of_kind(tree, "layer"))))
+
+
+def test_the_attention_core_reads_what_the_step_left(loaded):
+    """Keys and values of a static cache come from memory, layer by layer; those a dynamic one copied are hot."""
+    shared = {}
+    for kind in CACHE_KINDS:
+        tree, _, rig = decoding(loaded, kind)
+        (core,) = [one for one in subjects(tree, "fine") if one.what == "group" and one.key.endswith(".core")]
+        with rig.round(core) as round_:
+            shared[kind] = len({call.args[1].data_ptr() for call in round_}) == 1
+    assert shared == {"dynamic": True, "static": False}
+
+
+def test_the_work_of_an_update(loaded):
+    """A dynamic update reads and writes the whole layer's cache, a static one a token's slot."""
+    moved = {}
+    for kind in CACHE_KINDS:
+        tree, inputs, _ = decoding(loaded, kind)
+        work = count_work(tree, inputs)
+        moved[kind] = [work[one.name].bytes for one in of_kind(tree, "attention.cache")]
+        assert {work[one.name].flops for one in of_kind(tree, "attention.cache")} == {0.0}
+    layer = decode_step(loaded, context_length=1).inputs["past_key_values"].layers[0]
+    token = layer.keys.nbytes + layer.values.nbytes
+    layers = len(moved["dynamic"])
+    assert moved["static"] == [2 * token] * layers
+    assert moved["dynamic"] == [token * (1 + CONTEXT + CONTEXT + 1)] * layers
+
+
+def test_attention_has_the_work_of_its_context(loaded):
+    """Twice the context is twice the attention core's products, and no more of the projections'."""
+    flops = []
+    for context in (15, 31):
+        step = decode_step(loaded, context_length=context)
+        tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=True)
+        work = count_work(tree, step.inputs)
+        flops.append(
+            (work[of_kind(tree, "attention.core")[0].name].flops, work[of_kind(tree, "mlp")[0].name].flops)
+        )
+    assert flops[1][0] == 2 * flops[0][0]
+    assert flops[1][1] == flops[0][1]

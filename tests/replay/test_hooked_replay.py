@@ -1,0 +1,88 @@
+"""Replay of a model that accelerate has put its hooks on: they move what passes between the modules."""
+
+from __future__ import annotations
+
+import accelerate
+import pytest
+import torch
+
+from energyscope.components import component_tree
+from energyscope.loading import load_model
+from energyscope.replay.capture import capture
+from energyscope.replay.flops import count_work
+from energyscope.replay.rig import Rig
+from energyscope.replay.subjects import subjects
+from energyscope.workloads import profile_inputs
+from energyscope.workloads.decoding import decode_step
+
+CPU = torch.device("cpu")
+
+
+def hooked(way):
+    """Return a bundled model with hooks: ``aligned`` only moves inputs, ``waiting`` fetches all weights too."""
+    loaded = load_model("tiny-llama", device="cpu")
+    model = loaded.model
+    if way == "aligned":
+        for module in model.modules():
+            hook = accelerate.hooks.AlignDevicesHook(CPU, io_same_device=module is model)
+            accelerate.hooks.add_hook_to_module(module, hook)
+    else:
+        accelerate.cpu_offload(model, execution_device=CPU)
+    return loaded
+
+
+@pytest.mark.parametrize("way", ["aligned", "waiting"])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_every_subject_of_a_hooked_model_can_be_replayed(way, phase):
+    """All subjects run through the hooks, which are there afterwards, and the model computes what it did."""
+    loaded = hooked(way)
+    decoding = phase == "decode"
+    given = decode_step(loaded, context_length=9) if decoding else profile_inputs(loaded, sequence_length=9)
+    tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=decoding)
+    captures = capture(tree, given.inputs)
+    rig = Rig(tree, captures, cache_bytes=300_000)
+    with torch.inference_mode():
+        for subject in subjects(tree, "fine"):
+            with rig.round(subject) as round_:
+                for call in round_:
+                    call()
+            assert rig.device_of(subject) == CPU
+        again = tree.root.module(**captures["model"].kwargs).logits
+    assert torch.equal(again, captures["model"].output.logits)
+    owners = [module for module in loaded.model.modules() if list(module.parameters(recurse=False))]
+    assert all(hasattr(module, "_hf_hook") for module in owners)
+
+
+def test_a_hooked_model_computes_as_one_without():
+    """What the components give is what they give without hooks, copies of their weights included."""
+    captures = []
+    for loaded in (load_model("tiny-llama", device="cpu"), hooked("aligned"), hooked("waiting")):
+        tree = component_tree(loaded.model, loaded.adapter, "fine")
+        captures.append(capture(tree, profile_inputs(loaded, sequence_length=9).inputs))
+    for name, one in captures[0].items():
+        if name != "model" and isinstance(one.output, torch.Tensor):
+            assert all(torch.equal(one.output, other[name].output) for other in captures[1:]), name
+
+
+def test_weights_that_wait_are_not_copied():
+    """Copies of what is fetched at every call would only take memory: it comes from far away anyhow."""
+    rounds = {}
+    for way in ("aligned", "waiting"):
+        loaded = hooked(way)
+        tree = component_tree(loaded.model, loaded.adapter, "medium")
+        rig = Rig(tree, capture(tree, profile_inputs(loaded, sequence_length=9).inputs), cache_bytes=300_000)
+        (mlp,) = [one for one in subjects(tree, "medium") if one.key == "node:model.layers.0.mlp"]
+        with rig.round(mlp) as round_:
+            rounds[way] = len(round_)
+    assert rounds["aligned"] > 1
+    assert rounds["waiting"] == 1
+
+
+def test_hooks_leave_the_matrix_work_as_it_is():
+    """FLOPs are those of the model without hooks; fetching weights is no matrix work."""
+    found = []
+    for loaded in (load_model("tiny-llama", device="cpu"), hooked("waiting")):
+        tree = component_tree(loaded.model, loaded.adapter, "fine")
+        work = count_work(tree, profile_inputs(loaded, sequence_length=9).inputs)
+        found.append({name: one.flops for name, one in work.items()})
+    assert found[0] == found[1]

@@ -1,0 +1,82 @@
+"""Which moments of an inference a run profiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from energyscope.errors import UsageError
+from energyscope.loading import load_model
+from energyscope.stages.scenes import Scene, resolve_phase, scenes, workload_of
+from energyscope.stages.settings import RunSettings
+from energyscope.workloads import profile_inputs
+
+ALONE = ("profile",)
+
+
+@pytest.fixture(scope="module")
+def llama():
+    return load_model("tiny-llama", device="cpu")
+
+
+def planned(loaded, **options):
+    return scenes(RunSettings(loaded.name, **{"stages": ALONE, **options}), loaded)
+
+
+def test_a_chat_model_is_explained_as_a_generation(llama):
+    """Llama's default is the prompt's pass and a decode step; GPT-2's and DistilBERT's is one forward pass."""
+    assert [one.phase for one in planned(llama)] == ["prefill", "decode"]
+    for name in ("tiny-gpt2", "tiny-distilbert"):
+        assert planned(load_model(name, device="cpu")) == [Scene("prefill", None, "mean")]
+
+
+def test_further_contexts_are_measured_as_means(llama):
+    """The first context is measured as finely as was asked for, the others as means of their kinds."""
+    found = planned(llama, phase="decode", context_lengths=(64, 32, 16), layers="all")
+    assert [(one.name, one.layers) for one in found] == [
+        ("decode@64", "all"), ("decode@32", "kinds"), ("decode@16", "kinds"),
+    ]  # fmt: skip
+
+
+def test_several_scenes_are_measured_on_a_sample(llama):
+    """A generation's scenes are measured on a sample of the layers, one scene alone on every layer."""
+    generation = {"phase": "both", "context_lengths": (64,)}
+    assert [one.layers for one in planned(llama, **generation)] == ["sample", "sample"]
+    assert [one.layers for one in planned(llama, layers="all", **generation)] == ["all", "all"]
+    assert [one.layers for one in planned(llama, phase="decode")] == ["mean"]
+
+
+def test_the_traced_generation_has_a_step_to_compare_with(llama):
+    """The whole model's step at the middle of the trace is measured too, unless it is there already."""
+    options = {"phase": "decode", "stages": ("generate", "profile"), "sequence_length": 32, "new_tokens": 16}
+    assert [one.name for one in planned(llama, context_lengths=(64,), **options)] == ["decode@64", "decode@40"]
+    assert planned(llama, context_lengths=(64,), **options)[1].layers == "whole"
+    assert [one.name for one in planned(llama, context_lengths=(40,), **options)] == ["decode@40"]
+
+
+def test_reads_around_components_are_of_one_pass(llama):
+    """Triggered sampling knows forward passes only: its default phase is prefill, and others are refused."""
+    assert resolve_phase(RunSettings("tiny-llama", sampling="triggered"), llama.adapter) == "prefill"
+    with pytest.raises(UsageError, match="--phase both"):
+        RunSettings("tiny-llama", sampling="triggered", phase="both").check()
+
+
+def test_a_context_beyond_the_positions_is_refused(llama):
+    """The plan says so, before anything is measured."""
+    with pytest.raises(UsageError, match="--context-length 100000"):
+        planned(llama, context_lengths=(100_000,))
+
+
+def test_a_classifier_is_not_decoded():
+    """Asking for decode steps of a model that has none is refused."""
+    with pytest.raises(UsageError, match="--phase prefill"):
+        planned(load_model("tiny-distilbert", device="cpu"), phase="decode")
+
+
+def test_a_prefill_alone_has_no_cache_and_one_of_a_generation_has(llama):
+    """What the model is given follows from the phase."""
+    prompt = profile_inputs(llama, sequence_length=8)
+    alone = workload_of(Scene("prefill", None, "mean"), llama, prompt, RunSettings("m", phase="prefill"), None)
+    beside = workload_of(Scene("prefill", None, "mean"), llama, prompt, RunSettings("m", phase="both"), None)
+    assert alone is prompt
+    assert beside.kv_cache == "dynamic"
+    assert beside.inputs["logits_to_keep"] == 1

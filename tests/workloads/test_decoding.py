@@ -1,0 +1,79 @@
+"""A decode step is one token of each sequence on a filled cache, and the prompt's pass is that of a generation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from energyscope.errors import DeviceError, UsageError
+from energyscope.loading import load_model
+from energyscope.replay.capture import forward_inputs
+from energyscope.workloads import decoding, profile_inputs
+from energyscope.workloads.decoding import can_generate, decode_step, default_context, prompt_pass
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return load_model("tiny-llama", device="cpu")
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_a_step_has_one_token_and_its_context(loaded, kind):
+    """The cache holds as many tokens as were asked for, those before the one that is decoded."""
+    step = decode_step(loaded, batch_size=3, context_length=17, kv_cache=kind)
+    assert step.inputs["input_ids"].shape == (3, 1)
+    assert int(step.inputs["past_key_values"].get_seq_length()) == 17
+    assert (step.phase, step.context, step.kv_cache, step.batch_size) == ("decode", 17, kind, 3)
+
+
+def test_the_cache_holds_what_the_text_before_gives(loaded, monkeypatch):
+    """Filled in parts, a step's logits are those of the whole text in one pass."""
+    text = profile_inputs(loaded, batch_size=2, sequence_length=20).inputs["input_ids"]
+    whole = loaded.model(input_ids=text, use_cache=False).logits[:, -1]
+    monkeypatch.setattr(decoding, "FILLED_AT_ONCE", 6)
+    step = decode_step(loaded, batch_size=2, context_length=19)
+    found = loaded.model(**forward_inputs(loaded.model, step.inputs)).logits[:, -1]
+    torch.testing.assert_close(found, whole, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_the_prompts_pass_fills_an_empty_cache(loaded, kind):
+    """Again and again it finds no tokens, and the head gives the last token's logits only."""
+    prompt = prompt_pass(loaded, profile_inputs(loaded, sequence_length=8), kv_cache=kind, new_tokens=4)
+    for _ in range(2):
+        assert loaded.model(**prompt.inputs).logits.shape[:2] == (1, 1)
+        assert int(prompt.inputs["past_key_values"].get_seq_length()) == 0
+    assert (prompt.phase, prompt.context, prompt.kv_cache) == ("prefill", 8, kind)
+
+
+def test_the_default_context_leaves_room_for_the_token(loaded):
+    """1024 tokens, or one less than the model's positions."""
+    limit = loaded.model.config.max_position_embeddings
+    assert default_context(loaded) == min(1024, limit - 1)
+    with pytest.raises(UsageError, match=f"use {limit - 1} at most"):
+        decode_step(loaded, context_length=limit)
+    with pytest.raises(UsageError, match="--context-length 0"):
+        decode_step(loaded, context_length=0)
+
+
+def test_a_cache_without_room_names_the_batch_that_fits(loaded, monkeypatch):
+    """What does not fit is refused before it is allocated, with the largest batch that would."""
+    monkeypatch.setattr(decoding, "free_bytes", lambda _device: 3 * decoding.cache_need(loaded, 1, 100) + 5)
+    with pytest.raises(DeviceError, match="--batch-size 3 fits"):
+        decode_step(loaded, batch_size=4, context_length=100)
+
+
+def test_a_cache_needs_what_it_takes(loaded):
+    """The bytes foreseen are those that a dynamic cache of that length holds."""
+    from energyscope.kv_cache import cache_bytes
+
+    step = decode_step(loaded, batch_size=2, context_length=50)
+    assert cache_bytes(step.inputs) == decoding.cache_need(loaded, 2, 50)
+
+
+def test_a_classifier_has_no_decode_step():
+    """A model that generates nothing is refused with what to do."""
+    loaded = load_model("tiny-distilbert", device="cpu")
+    assert not can_generate(loaded)
+    with pytest.raises(UsageError, match="--phase prefill"):
+        decode_step(loaded)
