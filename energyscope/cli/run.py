@@ -108,7 +108,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     predict: Annotated[
         bool, Option("--predict/--no-predict", help="Predict impact from gradients and weights as well.")
     ] = True,
-    stages: Annotated[str, Option(help="Stages to do.")] = "benchmark,generate,profile,ablate,correlate,report",
+    stages: Annotated[str, Option(help="Stages to do.")] = "benchmark,generate,profile,alternatives,ablate,correlate,report",
     benchmark_precision: Annotated[
         str,
         Option(

@@ -38,7 +38,7 @@ from energyscope.stages.targets import find_targets, of_devices, open_meters
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 from energyscope.workloads.limits import checked_length
 
-METERED = ("load", "benchmark", "generate", "profile")
+METERED = ("load", "benchmark", "generate", "profile", "alternatives")
 
 
 def run(model: str, *, progress: Progress = silent, command: str | None = None, **options: Any) -> Run:
@@ -67,7 +67,7 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     # before the model takes memory: others' is told by its growth
     meters = {stage: open_meters(settings, targets.gpus) for stage in METERED}
     progress("load", settings.model, 0, 1)
-    only = names and not {"generate", "profile", "ablate"} & set(settings.stages)
+    only = names and not {"generate", "profile", "alternatives", "ablate"} & set(settings.stages)
     with _watched_load(settings, meters.pop("load")) as loading:
         loaded = load_for_benchmark(settings, names, targets.devices) if only else load(settings, targets.devices)
     meters = {stage: of_devices(group, targets, loaded.devices) for stage, group in meters.items()}

@@ -25,6 +25,8 @@ def salvage(store: RunStore) -> list[str]:
         written.append(schema.BENCHMARK_FILE)
     if not _done(store, "generate") and write_generation(store, entries):
         written.append(schema.GENERATION_JSON)
+    if not _done(store, "alternatives") and write_alternatives(store, entries):
+        written.append(schema.ALTERNATIVES_JSON)
     if not _done(store, "profile") and write_profile(store, entries):
         written.append(schema.ENERGY_FILE)
     if not _done(store, "ablate") and write_impact(store, entries):
@@ -94,6 +96,18 @@ def write_generation(store: RunStore, entries: Entries) -> bool:
         for mark in document["marks"]
     ]  # fmt: skip
     store.write_json(schema.GENERATION_JSON, {**document, "marks": shifted})
+    store.update()
+    return True
+
+
+def write_alternatives(store: RunStore, entries: Entries) -> bool:
+    """Write what changing one thing at a time would do; False if no alternative was begun."""
+    from energyscope.stages.alternatives import recover
+
+    document = recover(entries)
+    if document is None:
+        return False
+    store.write_json(schema.ALTERNATIVES_JSON, document)
     store.update()
     return True
 

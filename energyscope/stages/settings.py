@@ -27,7 +27,7 @@ SAMPLING = ("replay", "triggered")
 RUN_METERS = tuple(name for name in METERS if name != "recorded")
 WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
-RUN_STAGES = ("benchmark", "generate", "profile", "ablate", "correlate", "report")
+RUN_STAGES = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "report")
 
 
 @dataclass(frozen=True)

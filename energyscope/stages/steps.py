@@ -23,10 +23,12 @@ from energyscope.runs import schema
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages import facts
 from energyscope.stages.ablate import ablate
+from energyscope.stages.alternatives import AlternativesSettings, alternatives
 from energyscope.stages.benchmark import Source, benchmark, with_shapes
 from energyscope.stages.generate import GenerateSettings, generate
 from energyscope.stages.profile import PREFILL, ProfileSettings, profile
 from energyscope.stages.salvage import (
+    write_alternatives,
     write_benchmark,
     write_correlation,
     write_generation,
@@ -83,12 +85,19 @@ def _benchmark(context: Context) -> str | None:
     return None
 
 
+def _no_generation(context: Context) -> str | None:
+    """Return why a run explains no generation; None where it does."""
+    if not can_generate(context.loaded):
+        return f"{context.loaded.name} {CANNOT_GENERATE}"
+    if resolve_phase(context.settings, context.loaded.adapter) == PREFILL:
+        return "one forward pass is explained, not a generation: use --phase both"
+    return None
+
+
 def _generate(context: Context) -> str | None:
     settings, loaded = context.settings, context.loaded
-    if not can_generate(loaded):
-        return f"{loaded.name} {CANNOT_GENERATE}"
-    if resolve_phase(settings, loaded.adapter) == PREFILL:
-        return "one forward pass is explained, not a generation: use --phase both"
+    if reason := _no_generation(context):
+        return reason
     with _metered(context, "generate") as meter:
         generate(
             loaded,
@@ -110,6 +119,36 @@ def _profile(context: Context) -> None:
             _profile_scene(context, scene, meter)
             write_profile(context.store, read_journal(context.store.path))
             release(context.loaded.device)
+
+
+def _alternatives(context: Context) -> str | None:
+    settings, loaded = context.settings, context.loaded
+    if reason := _no_generation(context):
+        return reason
+    chosen = AlternativesSettings(
+        context_lengths=settings.context_lengths,
+        passes=settings.passes,
+        seed=settings.seed,
+        window_s=settings.window_s,
+        new_tokens=settings.new_tokens,
+    )
+    with _metered(context, "alternatives") as meter:
+        alternatives(
+            loaded,
+            context.workload,
+            meter,
+            chosen,
+            execution=settings.execution,
+            kv_cache=settings.kv_cache,
+            batch_size=settings.batch_size,
+            context_length=next(iter(settings.context_lengths), None),
+            evaluation=context.evaluation,
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+    write_alternatives(context.store, read_journal(context.store.path))
+    release(loaded.device)
+    return None
 
 
 def _profile_scene(context: Context, scene: Scene, meter: MeterGroup) -> None:
@@ -212,6 +251,7 @@ STEPS: dict[str, Callable[[Context], str | None]] = {
     "benchmark": _benchmark,
     "generate": _generate,
     "profile": _profile,
+    "alternatives": _alternatives,
     "ablate": _ablate,
     "correlate": _correlate,
     "report": _report,

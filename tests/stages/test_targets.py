@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
@@ -95,6 +97,81 @@ def test_on_the_cpu_there_is_nothing_to_name(monkeypatch):
     for change in ({"gpu_id": ("0",)}, {"whole_gpu": True}, {"execution": "cuda-graph"}):
         with pytest.raises(UsageError, match="the model runs on the CPU"):
             find_targets(settings(**change))
+
+
+def mapped(device_map, **changes):
+    return settings(device_map=str(device_map), **changes)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Return a function that writes a device map and returns its path."""
+
+    def write(**entries):
+        path = tmp_path / "map.json"
+        path.write_text(json.dumps(entries), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_a_word_measures_every_gpu_that_the_model_may_take(cuda):
+    """GIVEN --device-map auto THEN all visible GPUs are measured, the one of --device first."""
+    cuda("1a2b-00", "1a9f-11")
+    first, second = torch.device("cuda:0"), torch.device("cuda:1")
+    assert find_targets(mapped("auto")) == Targets(first, ("1a2b-00", "1a9f-11"), (first, second))
+    found = find_targets(mapped("sequential", device="cuda:1"))
+    assert found == Targets(second, ("1a9f-11", "1a2b-00"), (second, first))
+    assert find_targets(settings()).devices == (first,)
+
+
+def test_a_word_takes_the_gpus_that_are_named_in_their_order(fake_nvml, cuda):
+    """GIVEN --gpu-id and a word THEN the model may take those alone, in NVML's names and CUDA's devices alike."""
+    fake_nvml(TWO)
+    cuda("1a9f-11", "1a2b-00")
+    first, second = torch.device("cuda:0"), torch.device("cuda:1")
+    found = find_targets(mapped("auto", gpu_id=("0", "1")))
+    assert found == Targets(second, ("GPU-1a2b-00", "GPU-1a9f-11"), (second, first))
+    assert find_targets(mapped("auto", gpu_id=("1",))) == Targets(first, ("GPU-1a9f-11",), (first,))
+    assert find_targets(settings(gpu_id=("0", "1"))).devices == (second,)
+
+
+def test_a_file_measures_the_gpus_that_it_names(fake_nvml, cuda, file):
+    """GIVEN a file THEN its GPUs are measured, its first for the inputs, and --gpu-id may only agree."""
+    fake_nvml(TWO)
+    cuda("1a2b-00", "1a9f-11")
+    first, second = torch.device("cuda:0"), torch.device("cuda:1")
+    both = file(transformer=1, lm_head=0)
+    assert find_targets(mapped(both)) == Targets(second, ("1a9f-11", "1a2b-00"), (second, first))
+    found = find_targets(mapped(both, gpu_id=("0", "1")))
+    assert found == Targets(second, ("GPU-1a9f-11", "GPU-1a2b-00"), (second, first))
+    with pytest.raises(UsageError, match=r"uses cuda:1, cuda:0, and --gpu-id names cuda:0: leave --gpu-id out"):
+        find_targets(mapped(both, gpu_id=("0",)))
+    assert find_targets(mapped(file(transformer=1, lm_head="cpu"))) == Targets(second, ("1a9f-11",), (second,))
+
+
+def test_a_graph_is_captured_on_one_device(cuda, file):
+    """WHEN a map may use several GPUs, or the host beside one, THEN --execution cuda-graph is refused."""
+    cuda("1a2b-00", "1a9f-11")
+    with pytest.raises(UsageError, match="what one device does by itself, and --device-map auto may use 2 GPUs"):
+        find_targets(mapped("auto", execution="cuda-graph"))
+    with pytest.raises(UsageError, match="may use host memory beside the GPU: use --execution eager"):
+        find_targets(mapped(file(transformer=0, lm_head="cpu"), execution="cuda-graph"))
+    assert find_targets(mapped(file(transformer=0, lm_head=0), execution="cuda-graph")).gpus == ("1a2b-00",)
+    cuda("1a2b-00")
+    assert find_targets(mapped("auto", execution="cuda-graph")).devices == (torch.device("cuda:0"),)
+
+
+def test_a_map_without_gpus_runs_on_the_cpu_alone(monkeypatch, file):
+    """GIVEN no CUDA THEN a file for the CPU is the CPU's model, with its refusals; a word is refused."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    alone = file(transformer="cpu", lm_head="cpu")
+    assert find_targets(mapped(alone)) == Targets(torch.device("cpu"), ())
+    for change in ({"gpu_id": ("0",)}, {"whole_gpu": True}, {"execution": "cuda-graph"}):
+        with pytest.raises(UsageError, match="the model runs on the CPU"):
+            find_targets(mapped(alone, **change))
+    with pytest.raises(DeviceError, match="spreads a model over GPUs"):
+        find_targets(mapped("auto"))
 
 
 @pytest.mark.parametrize(

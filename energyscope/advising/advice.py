@@ -1,0 +1,178 @@
+"""What to change, and what it saves, in the joules that were measured. Pure functions over plain data.
+
+Something is said to save or to cost where the 95 % interval of the ratio of joules per token excludes 1 and both
+settings have grade A or B; else the sentence says that it cannot be told. Modelled joules say nothing that time
+does not, so sentences on them say so, and none of them is confident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from energyscope.advising import words
+from energyscope.advising.choice import BASE
+from energyscope.advising.precisions import precision_advice
+from energyscope.advising.said import GOOD, Advice, by_saving, marked, saved
+from energyscope.runs.intervals import Interval, difference
+
+__all__ = ["Advice", "advice"]
+
+Row = Mapping[str, Any]
+
+SAME_TIME = 0.005  # relative
+CHANGES = ("batch_size", "execution", "kv_cache", "attention")
+
+
+def advice(alternatives: Mapping[str, Any] | None, benchmark: Mapping[str, Any] | None) -> list[Advice]:
+    """Return what follows from alternatives.json and benchmark.json of one run, the largest saving first.
+
+    Without alternatives there is nothing to compare the benchmark's precisions with, and no advice.
+    """
+    if alternatives is None:
+        return []
+    modelled = bool(alternatives.get("modelled"))
+    found: list[Advice] = []
+    for phase in ("decode", "prefill"):
+        rows = [row for row in alternatives["rows"] if row["phase"] == phase]
+        base = next((row for row in rows if row["what"] == BASE), None)
+        if base is not None and words.limited(base["joules_per_token"]) is not None:
+            found += _of_phase(base, rows)
+    found += precision_advice(alternatives["base"]["precision"], benchmark)
+    return by_saving([marked(one) for one in found] if modelled else found)
+
+
+def _of_phase(base: Row, rows: Sequence[Row]) -> list[Advice]:
+    found = []
+    for what in CHANGES:
+        known = [row for row in rows if row["what"] == what and _comparable(row)]
+        if known:
+            found.append(_change(base, known))
+    contexts = [row for row in rows if row["what"] == "context_length" and _comparable(row)]
+    return found + ([_context(base, contexts)] if contexts else [])
+
+
+def _comparable(row: Row) -> bool:
+    return words.limited(row["ratio"]) is not None and words.limited(row["joules_per_token"]) is not None
+
+
+def _change(base: Row, rows: Sequence[Row]) -> Advice:
+    """Say what the best of the values does that something can have instead of the run's own."""
+    told = [row for row in rows if _told(base, row)]
+    best = min(told or rows, key=_ratio_of)
+    what, item = best["what"], _interval(best, "ratio")
+    others = [row for row in told if row is not best]
+    if best not in told:
+        return Advice(what, _undecided(base, best), saved(item), confident=False)
+    verb = "saves" if item.value < 1 else "costs"
+    much = f"{verb} {words.percent(abs(1 - item.value))} of the joules" if verb == "saves" else _more(item)
+    sentence = (
+        f"{_capital(words.setting(best))} instead of {words.own(base, what)} {much} per "
+        f"{words.TOKENS[best['phase']]}: {_joules(best)} against {_joules(base)}; {_latency(base, best)}"
+        f"{_with(base, best)}{_beside(others)}."
+    )
+    return Advice(what, sentence, saved(item), confident=True)
+
+
+def _told(base: Row, row: Row) -> bool:
+    both = base["quality"] in GOOD and row["quality"] in GOOD
+    return both and _interval(row, "ratio").excludes(1.0)
+
+
+def _undecided(base: Row, row: Row) -> str:
+    if base["quality"] in GOOD and row["quality"] in GOOD:
+        why = f"the ratio is {words.ratio(_interval(row, 'ratio'))}, which includes 1"
+    else:
+        why = f"their grades are {row['quality']} and {base['quality']}, and it takes A or B"
+    return (
+        f"Whether {words.setting(row)} or {words.own(base, row['what'])} takes fewer joules per "
+        f"{words.TOKENS[row['phase']]} cannot be told: {_joules(row)} against {_joules(base)} ({why})."
+    )
+
+
+def _more(item: Interval) -> str:
+    if item.value >= 2:
+        return f"costs {words.digits(item.value)} times the joules"
+    return f"costs {words.percent(item.value - 1)} more joules"
+
+
+def _joules(row: Row) -> str:
+    """Write a row's joules per token, with the part that idle power has in them."""
+    item = _interval(row, "joules_per_token")
+    text = words.joules(item)
+    if row["static_mj"] is None or not row["energy_mj"]:
+        return text
+    static = item.value * row["static_mj"] / row["energy_mj"]["value"]
+    return f"{text} (of which idle power {words.joules(Interval(static))})"
+
+
+def _latency(base: Row, row: Row) -> str:
+    """Say what a change does to the time of a step or a pass, which somebody waits for."""
+    name = "a step" if row["phase"] == "decode" else "a pass"
+    first, second = (_interval(one, "time_us").value for one in (row, base))
+    took = f"({words.seconds(first / 1e6)} against {words.seconds(second / 1e6)})"
+    if abs(first / second - 1) < SAME_TIME:
+        return f"{name} takes as long {took}"
+    if first > second:
+        return f"{name} takes {words.digits(first / second)} times as long {took}"
+    return f"{name} takes {words.percent(first / second)} of the time {took}"
+
+
+def _with(base: Row, row: Row) -> str:
+    """Say what else a change needs: another KV cache, and the time of setting it up."""
+    parts = []
+    if row["what"] == "execution" and row["kv_cache"] != base["kv_cache"]:
+        parts.append(f"; it needs a {row['kv_cache']} KV cache, which is in it")
+    if row["setup_s"]:
+        done = "compiling" if row["execution"] == "torch-compile" else "capturing"
+        parts.append(f"; {done} took {words.seconds(row['setup_s'])} once")
+    return "".join(parts)
+
+
+def _beside(rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
+    named = [f"{words.joules(_interval(row, 'joules_per_token'))} with {words.setting(row)}" for row in rows]
+    return f" (also {words.listed(named)})"
+
+
+def _context(base: Row, rows: Sequence[Row]) -> Advice:
+    """Say what further context costs, between the shortest and the longest that were measured."""
+    ends = sorted([base, *rows], key=lambda row: row["context_length"])
+    first, last = ends[0], ends[-1]
+    shortest = min(rows, key=lambda row: row["context_length"])
+    slope = difference(_interval(last, "energy_mj"), _interval(first, "energy_mj"))
+    slope = slope.scaled(1e3 / (last["context_length"] - first["context_length"]))
+    shorter = shortest["context_length"] < base["context_length"]
+    saving = saved(_interval(shortest, "ratio")) if shorter else None
+    between = (
+        f"{_joules(first)} per generated token at {first['context_length']:,} tokens of context, "
+        f"{_joules(last)} at {last['context_length']:,}"
+    )
+    if first["quality"] not in GOOD or last["quality"] not in GOOD or not slope.excludes(0.0):
+        why = "" if slope.known and not slope.excludes(0.0) else " (it takes grades A or B)"
+        sentence = f"What further context costs cannot be told{why}: {between}."
+        return Advice("context_length", sentence, saving, confident=False)
+    verb = "cost" if slope.value > 0 else "save"
+    each = words.joules(_absolute(slope).scaled(1e-3))
+    batch = "" if base["batch_size"] == 1 else f" of {base['batch_size']} sequences"
+    sentence = f"Each further 1,000 tokens of context {verb} {each} a step{batch}: {between}."
+    return Advice("context_length", sentence, saving, confident=True)
+
+
+def _absolute(item: Interval) -> Interval:
+    if item.value >= 0 or item.low is None or item.high is None:
+        return item
+    return Interval(-item.value, -item.high, -item.low)
+
+
+def _interval(row: Row, name: str) -> Interval:
+    return words.limited(row[name]) or Interval(float("nan"))
+
+
+def _ratio_of(row: Row) -> float:
+    return _interval(row, "ratio").value
+
+
+def _capital(text: str) -> str:
+    return text if text.startswith("torch.") else text[0].upper() + text[1:]

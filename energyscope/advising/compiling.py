@@ -1,0 +1,124 @@
+"""A step or a pass through `torch.compile`, with the model left as it is.
+
+A compiled step needs a static KV cache that a compiler can read through. That of a replayed step hides its
+counter (see `energyscope.kv_cache`); here the library's own update runs on a copy of the counter, which the
+compiler drops, and the addition goes to a tensor beside it: the same work, and the cache stands.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+
+from energyscope.kv_cache import new_cache
+from energyscope.loading import LoadedModel
+from energyscope.replay.calls import Call
+from energyscope.replay.capture import forward_inputs
+from energyscope.replay.graph_inputs import without_full_mask
+from energyscope.workloads.timed import Workload
+
+FIRST_CALLS = 3  # the first compiles; a second compilation, for what the first call changed, would come by then
+BASE_S = {"cuda": 8.0, "cpu": 15.0}
+LAYER_S = {"cuda": 0.8, "cpu": 2.0}  # layers are compiled one by one: five took 16 s on a CPU
+BROKEN = "torch.compile broke the step into {} parts"
+
+
+class Compiled:
+    """A compiled forward and the call of it.
+
+    ``setup_s`` is what the first calls took beyond the later ones: less where the compiler's cache on disk has the
+    code of an earlier run. ``notes`` is what a reader of its row should know.
+    """
+
+    def __init__(self, loaded: LoadedModel, workload: Workload) -> None:
+        from torch._dynamo.utils import counters
+
+        inputs = compilable(loaded, workload)
+        counters.clear()
+        self.call: Call = partial(torch.compile(loaded.model.forward), **inputs)
+        self.setup_s = _first_calls(self.call, loaded.device)
+        parts = int(counters["stats"]["unique_graphs"])
+        self.notes = [BROKEN.format(parts)] if parts > 1 else []
+
+
+def forget() -> None:
+    """Drop everything that was compiled."""
+    torch.compiler.reset()
+
+
+def expected_seconds(loaded: LoadedModel) -> float:
+    """Return about how long compiling a step of a model takes (s), by its layers."""
+    config: Any = loaded.model.config
+    layers = int(getattr(config.get_text_config(), "num_hidden_layers", 0) or 0)
+    return BASE_S[loaded.device.type] + LAYER_S[loaded.device.type] * layers
+
+
+@contextmanager
+def no_recompiling() -> Iterator[None]:
+    """Let a compilation inside of a window fail: it would be measured as if it were the step."""
+    with torch.compiler.set_stance("fail_on_recompile"):
+        yield
+
+
+def _first_calls(call: Call, device: torch.device) -> float:
+    """Make the first calls as the later ones are made, and return the seconds beyond those of plain calls."""
+    took = []
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # advice on other modes
+        for _ in range(FIRST_CALLS):
+            begin = time.monotonic()
+            call()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            took.append(time.monotonic() - begin)
+    return max(sum(took) - FIRST_CALLS * took[-1], 0.0)
+
+
+def compilable(loaded: LoadedModel, workload: Workload) -> dict[str, Any]:
+    """Return a workload's inputs for a compiled forward: without a mask of ones, on a cache that can be traced."""
+    inputs = without_full_mask(workload.inputs)
+    if workload.context_length is None:
+        return forward_inputs(loaded.model, inputs)
+    cache = inputs["past_key_values"]
+    return {**inputs, "past_key_values": standing(loaded, cache, workload.context_length)}
+
+
+@torch.no_grad()
+def standing(loaded: LoadedModel, held: Any, length: int) -> Any:
+    """Return a static cache for a compiler, over the memory of a held one; it stands at ``length`` tokens."""
+    fresh = new_cache(loaded.model, "static", positions=length + 1)
+    kind = _standing_layer()
+    for layer, filled in zip(fresh.layers, held.layers, strict=True):
+        layer.lazy_initialization(filled.keys, filled.values)
+        layer.keys, layer.values = filled.keys, filled.values
+        layer.cumulative_length.fill_(length)
+        layer.beside = layer.cumulative_length.clone()
+        layer.__class__ = kind
+    return fresh
+
+
+@functools.cache
+def _standing_layer() -> Any:
+    """Return the library's static layer with a counter that stands; made late, since its import takes seconds."""
+    from transformers.cache_utils import StaticLayer
+
+    class StandingLayer(StaticLayer):  # type: ignore[misc]
+        cumulative_length: torch.Tensor
+        beside: torch.Tensor
+
+        def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            counter = self.cumulative_length
+            self.cumulative_length = counter.clone()
+            found = super().update(key_states, value_states, *args, **kwargs)
+            self.cumulative_length = counter
+            self.beside.add_(key_states.shape[-2])
+            return found
+
+    return StandingLayer

@@ -1,0 +1,298 @@
+"""Alternatives: the whole model's step with one thing changed at a time, and what that does to joules per token.
+
+Over the host's clock::
+
+    set all up, one by one | preheat | idle | pass 1: each once, shuffled | pass 2: ... | idle
+
+The run's own setting is measured in every pass too, and each alternative is compared with it inside of the pass.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from energyscope.advising import choice, rows
+from energyscope.advising.budget import Budget
+from energyscope.advising.choice import BASE, Alternative, Execution
+from energyscope.books import records
+from energyscope.errors import MeterError
+from energyscope.failures import first_line, no_memory_left
+from energyscope.metering.group import MeterGroup, together
+from energyscope.metering.ticks import Calls
+from energyscope.progress import Progress, silent
+from energyscope.stages.session import (
+    IDLE_S,
+    LAST_TICK_S,
+    OVERHEAD_S,
+    REWARM_S,
+    SETTLE_S,
+    Clock,
+    HostClock,
+    Journal,
+)
+
+if TYPE_CHECKING:
+    from energyscope.advising.arranging import Prepared
+    from energyscope.kv_cache import CacheKind
+    from energyscope.loading import LoadedModel
+    from energyscope.workloads import Evaluation, Workload
+
+STAGE = "alternatives"
+PREHEAT_S = 3.0
+BUDGET_S = 90.0
+MODELLED_BUDGET_S = 20.0
+FEWEST_PASSES = 3  # below which there is no grade
+NO_MEMORY = "the device has no memory left for it"
+
+
+@dataclass(frozen=True)
+class AlternativesSettings:
+    """Which alternatives are measured, and for how long.
+
+    No ``batch_sizes`` or ``context_lengths`` are the usual ones that the model and the memory allow.
+    ``passes`` windows are taken of each. ``budget_s`` (s; None: 90, and 20 where joules are modelled) bounds it
+    all: what would not fit is left out, and said. ``window_s`` (s) None is the meter's own. ``new_tokens`` is the
+    room behind the prompt in a static cache of a prefill.
+    """
+
+    batch_sizes: tuple[int, ...] = ()
+    context_lengths: tuple[int, ...] = ()
+    passes: int = 5
+    budget_s: float | None = None
+    seed: int = 0
+    window_s: float | None = None
+    new_tokens: int = 128
+
+    def budget(self, *, modelled: bool) -> float:
+        """Return the seconds that the stage may take."""
+        return self.budget_s or (MODELLED_BUDGET_S if modelled else BUDGET_S)
+
+
+class Arranged(Protocol):
+    """Sets alternatives up and replays them; `energyscope.advising.arranging.Arranger` does it on a model."""
+
+    def prepare(self, one: Alternative) -> Prepared: ...
+
+    def expected_seconds(self, one: Alternative) -> float: ...
+
+    def run(self, one: Alternative, seconds: float) -> Calls | None: ...
+
+    def drop(self, one: Alternative) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def own_bytes(self) -> list[int | None]: ...
+
+
+def alternatives(  # noqa: PLR0913  the run's own setting is four of them
+    loaded: LoadedModel,
+    prompt: Workload,
+    meter: MeterGroup,
+    settings: AlternativesSettings,
+    *,
+    execution: Execution = "eager",
+    kv_cache: CacheKind = "dynamic",
+    context_length: int | None = None,
+    batch_size: int | None = None,
+    evaluation: Evaluation | None = None,
+    journal: Journal,
+    progress: Progress = silent,
+) -> None:
+    """Measure the alternatives to a run's own setting on started meters; `recover` makes the document.
+
+    ``prompt`` is the run's input; without ``context_length`` and ``batch_size``, decode steps have the usual
+    context and the prompt's batch. Of a model that generates no text, only its pass is measured. Every finished
+    window goes to ``journal`` at once. The model is left as it was.
+
+    Raises:
+        UsageError: the context is beyond the model's positions, or the device cannot do the execution.
+        MeterError: the meter was lost.
+
+    """
+    from energyscope.advising.arranging import Arranger
+    from energyscope.advising.bases import Own, bases, header, limits
+    from energyscope.advising.inputs import Given
+
+    own = bases(loaded, prompt, Own(execution, kv_cache, context_length, batch_size))
+    chosen, left_out = choice.choose(own, limits(loaded), settings.batch_sizes, settings.context_lengths)
+    arranger = Arranger(loaded, Given(prompt, evaluation, settings.seed, settings.new_tokens))
+    arranger.check(execution)
+
+    def keep(entry: Mapping[str, Any]) -> None:
+        journal({"stage": STAGE, **entry})
+
+    keep({"header": header(loaded, own, chosen, modelled=meter.modelled)})
+    for one in left_out:
+        keep({"skipped": asdict(one)})
+    with arranger.tidied():
+        Passes(arranger, meter, settings, keep, progress).run([*own, *chosen])
+
+
+def recover(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Make alternatives.json of journalled entries, however many there are; None where nothing was measured."""
+    return rows.document([entry for entry in entries if entry.get("stage") == STAGE])
+
+
+@dataclass
+class Passes:
+    """Sets the alternatives up and measures them in shuffled passes, within the budget.
+
+    Whatever fails beside a phase's base costs only itself; where the base fails, its phase is left out.
+    """
+
+    arranged: Arranged
+    meter: MeterGroup
+    settings: AlternativesSettings
+    keep: Journal
+    progress: Progress = silent
+    clock: Clock = field(default_factory=HostClock)
+
+    def __post_init__(self) -> None:
+        """Start the clock of the budget."""
+        self.window_s = self.settings.window_s or self.meter.window_s
+        seconds = self.settings.budget(modelled=self.meter.modelled)
+        self._budget = Budget(seconds, self.settings.passes, self.clock.now())
+        self._entries: list[Mapping[str, Any]] = []
+        self._gone: set[str] = set()
+
+    def run(self, plan: Sequence[Alternative]) -> None:
+        """Measure a plan, the bases of all phases first in it."""
+        ready = self._prepare(plan)
+        if not ready:
+            return
+        total = len(ready) * self.settings.passes
+        shuffle = random.Random(self.settings.seed)
+        self.progress(STAGE, "preheating", 0, total)
+        self._warm(ready[0], PREHEAT_S)
+        self._idle(0)
+        self._warm(ready[0], REWARM_S)
+        done = 0
+        for number in range(self.settings.passes):
+            if number >= FEWEST_PASSES and self._budget.over(self.clock.now()):
+                self._remember({"note": f"{number} of {self.settings.passes} passes fitted into the time"})
+                break
+            for one in shuffle.sample(ready, len(ready)):
+                self.progress(STAGE, f"{one.phase}, {label(one)}", done, total)
+                self._measure(one, number)
+                done += 1
+        self._idle(self.settings.passes)
+
+    # --- setting up -----------------------------------------------------------------------------------------
+
+    def _prepare(self, plan: Sequence[Alternative]) -> list[Alternative]:
+        ready: list[Alternative] = []
+        for done, one in enumerate(plan):
+            self.progress(STAGE, f"setting up {one.phase}, {label(one)}", done, len(plan))
+            reason = self._lost_base(one, plan) or self._too_long(one) or self._set_up(one)
+            if reason is None:
+                ready.append(one)
+            else:
+                self._skip(one, reason if reason != NO_MEMORY else f"{reason}{_largest(one, ready)}")
+        return ready
+
+    def _lost_base(self, one: Alternative, plan: Sequence[Alternative]) -> str | None:
+        base = next(other for other in plan if other.what == BASE and other.phase == one.phase)
+        return "the run's own setting of this phase could not be measured" if base.key in self._gone else None
+
+    def _too_long(self, one: Alternative) -> str | None:
+        """Return that an alternative does not fit into the budget; the bases always do."""
+        if one.what == BASE:
+            return None
+        setup_s = self.arranged.expected_seconds(one)
+        return self._budget.refused(self.clock.now(), setup_s, self.window_s + OVERHEAD_S)
+
+    def _set_up(self, one: Alternative) -> str | None:
+        """Set an alternative up; return why it cannot be."""
+        try:
+            prepared = self.arranged.prepare(one)
+        except MeterError:
+            raise
+        except Exception as error:  # noqa: BLE001  compilers and captures fail in many ways
+            reason = _reason(error)
+        else:
+            self._budget.plan(max(self.window_s, prepared.call_s) + prepared.again_s + OVERHEAD_S)
+            self._remember({"setup": one.key, "setup_s": prepared.setup_s, "reasons": list(prepared.reasons)})
+            return None
+        self.arranged.drop(one)  # when the error is gone, and what it held of the device's memory
+        return reason
+
+    # --- measuring ------------------------------------------------------------------------------------------
+
+    def _measure(self, one: Alternative, number: int) -> None:
+        if one.key in self._gone:
+            return
+        try:
+            entry = self._window(one, number)
+            if entry is not None and records.worth_again(entry, self._entries):
+                self._remember(entry)
+                self.clock.sleep(SETTLE_S)
+                entry = self._window(one, number)
+        except MeterError:
+            raise
+        except Exception as error:  # noqa: BLE001  an alternative that fails must not cost the others
+            entry, reason = None, _reason(error)
+        else:
+            reason = "it launches no work on the device"
+        if entry is not None:
+            self._remember(entry)
+            return
+        self._skip(one, reason)
+        self.arranged.drop(one)
+
+    def _window(self, one: Alternative, number: int) -> dict[str, Any] | None:
+        calls = self.arranged.run(one, self.window_s)
+        if calls is None:
+            return None
+        begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
+        if not self.meter.modelled:
+            self.clock.sleep(max(0.0, end + LAST_TICK_S - self.clock.now()))
+        window = together(self.meter.windows(calls))
+        board = records.board(self.meter.states((begin + end) / 2, end))
+        entry = {"pass": number, "subject": one.key, "begin_s": begin, "window": asdict(window), **board}
+        entry["guard"] = records.contamination(entry, self._entries)
+        return entry
+
+    def _warm(self, one: Alternative, seconds: float) -> None:
+        """Bring the board to its working temperature and clocks."""
+        if not self.meter.modelled:
+            self.arranged.run(one, seconds)
+
+    def _idle(self, number: int) -> None:
+        """Measure the idle power, and look for others on the device while nothing of ours runs."""
+        if self.meter.modelled:
+            return
+        self.arranged.synchronize()
+        self.clock.sleep(SETTLE_S)
+        begin = self.clock.now()
+        self.clock.sleep(IDLE_S)
+        power = self.meter.idle_w(begin, self.clock.now())
+        others = self.meter.bystanders(self.arranged.own_bytes())
+        self._remember({"pass": number, "idle_w": power, "bystanders": others})
+
+    def _skip(self, one: Alternative, reason: str) -> None:
+        self._gone.add(one.key)
+        self._remember({"skipped": asdict(choice.skipped(one, reason))})
+
+    def _remember(self, entry: Mapping[str, Any]) -> None:
+        self._entries.append(entry)
+        self.keep(entry)
+
+
+def _reason(error: Exception) -> str:
+    return NO_MEMORY if no_memory_left(error) else first_line(error)
+
+
+def _largest(one: Alternative, ready: Sequence[Alternative]) -> str:
+    """Say up to what size there was memory, of an alternative that is one."""
+    if one.what not in {"batch_size", "context_length"}:
+        return ""
+    sizes = [getattr(other, one.what) for other in ready if other.phase == one.phase]
+    return f"; {max(sizes):,} fits"
+
+
+def label(one: Alternative) -> str:
+    """Return an alternative in words, for a line of progress."""
+    return "as it is" if one.what == BASE else f"{one.what.replace('_', ' ')} {one.value}"

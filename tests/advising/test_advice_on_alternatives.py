@@ -1,0 +1,188 @@
+"""Advice names the joules that it rests on, what a change costs in time, and what cannot be told."""
+
+from __future__ import annotations
+
+import pytest
+from advice_builder import cell, document, limited, row
+from hypothesis import given
+from hypothesis import strategies as st
+
+from energyscope.advising.advice import advice
+
+LARGER = row("batch_size", "16", mj=10.0, us=1500.0)
+
+
+def only(found, what):
+    (one,) = [one for one in found if one.what == what]
+    return one
+
+
+def test_a_saving_names_both_joules_and_what_it_costs_in_time():
+    """GIVEN a batch of 16 at a tenth of the joules THEN both are named with intervals, and the longer step."""
+    one = only(advice(document(LARGER), None), "batch_size")
+    assert one.confident
+    assert "A batch of 16 instead of a batch of 1 saves 90 % of the joules per generated token" in one.sentence
+    assert "10.0 mJ [9.90, 10.10] against 100 mJ [99.0, 101.0]" in one.sentence
+    assert "a step takes 1.50 times as long (1.50 ms against 1.00 ms)" in one.sentence
+    assert one.saving == pytest.approx({"value": 0.9, "low": 0.899, "high": 0.901})
+
+
+def test_of_several_sizes_the_best_is_advised_and_the_others_are_named():
+    """GIVEN batches of 4 and 16 THEN the sentence is on 16, and says what 4 takes."""
+    one = only(advice(document(row("batch_size", "4", mj=30.0), LARGER), None), "batch_size")
+    assert one.sentence.startswith("A batch of 16")
+    assert "also 30.0 mJ [29.70, 30.30] with a batch of 4" in one.sentence
+
+
+def test_what_takes_more_is_said_to_cost():
+    """GIVEN eager attention at 1.3 times the joules THEN it costs 30 % more, and its saving is negative."""
+    one = only(advice(document(row("attention", "eager", mj=130.0, us=1300.0)), None), "attention")
+    assert one.confident
+    assert "Eager attention instead of sdpa attention costs 30 % more joules" in one.sentence
+    assert one.saving["value"] == pytest.approx(-0.3)
+
+
+def test_an_interval_that_includes_one_cannot_be_told():
+    """GIVEN a static cache at 0.995 of the joules, known to 1 %, THEN nothing is advised, and both are named."""
+    one = only(advice(document(row("kv_cache", "static", mj=99.5)), None), "kv_cache")
+    assert not one.confident
+    assert "cannot be told: 99.5 mJ [98.5, 100.5] against 100 mJ [99.0, 101.0]" in one.sentence
+    assert "includes 1" in one.sentence
+
+
+@pytest.mark.parametrize("quality", ["C", "invalid"])
+def test_poor_grades_carry_no_advice(quality):
+    """GIVEN a tenth of the joules of grade C THEN it cannot be told, since advice needs A or B."""
+    one = only(advice(document(row("batch_size", "16", mj=10.0, quality=quality)), None), "batch_size")
+    assert not one.confident
+    assert "it takes A or B" in one.sentence
+
+
+def test_a_graph_says_what_else_it_needs_and_what_idle_power_takes():
+    """GIVEN a step in a CUDA graph on a static cache THEN the cache, the capture and idle power are named."""
+    graph = row("execution", "cuda-graph", mj=40.0, us=300.0, setup_s=0.05, static_mj=30.0)
+    graph["kv_cache"] = "static"
+    found = document(graph)
+    found["rows"][0]["static_mj"] = 90.0
+    one = only(advice(found, None), "execution")
+    assert "A CUDA graph instead of eager execution saves 60 % of the joules" in one.sentence
+    assert (
+        "(of which idle power 30.0 mJ) against 100 mJ [99.0, 101.0] (of which idle power 90.0 mJ)" in one.sentence
+    )
+    assert "a step takes 30 % of the time" in one.sentence
+    assert "it needs a static KV cache" in one.sentence
+    assert "capturing took 50.0 ms once" in one.sentence
+
+
+def test_compiling_is_told_apart():
+    """GIVEN a compiled step THEN the seconds of compiling are named, and are not in its joules."""
+    one = only(
+        advice(document(row("execution", "torch-compile", mj=60.0, us=500.0, setup_s=24.0)), None), "execution"
+    )
+    assert one.sentence.startswith("torch.compile instead of eager execution saves 40 %")
+    assert "compiling took 24.0 s once" in one.sentence
+
+
+def test_context_has_a_price_a_thousand_tokens():
+    """GIVEN 91.04 mJ at 128 tokens and 171.68 at 8,192 THEN each further 1,000 tokens cost 10 mJ a step."""
+    rows = [row("context_length", "128", mj=91.04), row("context_length", "8192", mj=171.68)]
+    one = only(advice(document(*rows), None), "context_length")
+    assert one.confident
+    assert one.sentence.startswith("Each further 1,000 tokens of context cost 10.0 mJ [")
+    assert "at 128 tokens of context" in one.sentence
+    assert "at 8,192" in one.sentence
+    assert one.saving["value"] == pytest.approx(1 - 0.9104)
+
+
+def test_a_context_that_costs_nothing_that_could_be_seen_cannot_be_told():
+    """GIVEN the same joules at both ends THEN what context costs cannot be told."""
+    rows = [row("context_length", "128", mj=99.9), row("context_length", "8192", mj=100.4)]
+    one = only(advice(document(*rows), None), "context_length")
+    assert not one.confident
+    assert "cannot be told" in one.sentence
+
+
+def test_modelled_joules_say_so_and_are_not_confident():
+    """GIVEN joules that are time x watts THEN every sentence begins with it, and none is confident."""
+    found = advice(document(LARGER, row("context_length", "128", mj=50.0), modelled=True), None)
+    assert len(found) == 2
+    assert all(one.sentence.startswith("MODELLED (time x stated watts)") for one in found)
+    assert not any(one.confident for one in found)
+
+
+def test_the_largest_saving_comes_first_and_what_cannot_be_told_last():
+    """Confident advice is in the order of its saving; the rest follows."""
+    rows = [row("kv_cache", "static", mj=99.9), row("attention", "eager", mj=130.0), LARGER]
+    assert [one.what for one in advice(document(*rows), None)] == ["batch_size", "attention", "kv_cache"]
+
+
+def test_both_phases_are_advised():
+    """GIVEN prefill rows THEN they have sentences of their own, per prompt token."""
+    found = document(row(phase="prefill"), row("batch_size", "16", mj=50.0, phase="prefill"), LARGER)
+    sentences = [one.sentence for one in advice(found, None)]
+    assert [text.count("per generated token") for text in sentences] == [1, 0]
+    assert "per prompt token" in sentences[1]
+    assert "a pass takes as long" in sentences[1]
+
+
+def test_without_alternatives_there_is_no_advice():
+    """GIVEN a run that measured no alternatives, or no base, THEN nothing is said."""
+    assert advice(None, None) == []
+    assert advice({**document(), "rows": [LARGER]}, None) == []
+
+
+@given(st.floats(0.01, 100), st.floats(0.001, 0.2), st.sampled_from(["A", "B", "C", "invalid"]))
+def test_only_intervals_without_one_and_good_grades_are_confident(ratio, half, quality):
+    """Whatever the ratio, its width and its grade, confidence follows the rule."""
+    one = only(
+        advice(document(row("batch_size", "16", mj=100 * ratio, half=half, quality=quality)), None), "batch_size"
+    )
+    told = (ratio * (1 - half) > 1 or ratio * (1 + half) < 1) and quality in {"A", "B"}
+    assert one.confident == told
+    assert ("cannot be told" in one.sentence) == (not told)
+
+
+# --- precision --------------------------------------------------------------------------------------------------
+
+
+def benchmark(*cells, baseline="bf16", predictions=()):
+    return {"baseline": baseline, "cells": list(cells), "predictions": list(predictions)}
+
+
+def test_a_precision_that_saves_is_named_with_its_predictions():
+    """GIVEN a benchmark against the run's own precision THEN its paired ratio is taken, with the predictions."""
+    judged = {"precision": "int8", "metric": "perplexity", "agreement": limited(0.98), "difference": limited(0.2)}
+    found = benchmark(cell("bf16", 100.0, ratio=1.0), cell("int8", 60.0, ratio=0.55), predictions=[judged])
+    one = only(advice(document(), found), "precision")
+    assert one.saving["value"] == pytest.approx(0.45)
+    assert "The precision int8 instead of bf16 saves 45 % of the joules" in one.sentence
+    assert (
+        "600 µJ [594, 606] against 1.00 mJ [0.990, 1.010] per token in passes over 1 x 100 tokens" in one.sentence
+    )
+    assert "98.0 % of the predictions are those of bf16 and perplexity differs by +0.2" in one.sentence
+
+
+def test_against_another_baseline_the_cells_are_compared():
+    """GIVEN a benchmark against fp32 WHEN the run is bf16 THEN the ratio is that of the cells' energies."""
+    cells = cell("fp32", 300.0, ratio=1.0), cell("bf16", 100.0, ratio=0.33), cell("nf4", 80.0, ratio=0.27)
+    found = benchmark(*cells, baseline="fp32")
+    one = only(advice(document(), found), "precision")
+    assert one.saving["value"] == pytest.approx(0.2)
+    assert one.saving["low"] < 0.2 < one.saving["high"]
+    assert "what it does to the predictions was not measured" in one.sentence
+
+
+def test_where_no_precision_saves_the_nearest_is_named():
+    """GIVEN precisions that all cost more THEN that is said, with the nearest one's joules."""
+    found = benchmark(
+        cell("bf16", 100.0, ratio=1.0), cell("int8", 150.0, ratio=1.5), cell("nf4", 120.0, ratio=1.2)
+    )
+    one = only(advice(document(), found), "precision")
+    assert "No precision that was measured saves joules beside bf16. The nearest" in one.sentence
+    assert "nf4" in one.sentence
+    assert one.saving["value"] == pytest.approx(-0.2)
+
+
+def test_a_benchmark_without_the_runs_precision_says_nothing():
+    """GIVEN a benchmark that lacks the run's own precision THEN there is nothing to compare with."""
+    assert advice(document(), benchmark(cell("fp32", 100.0), baseline="fp32")) == []

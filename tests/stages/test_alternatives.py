@@ -1,0 +1,354 @@
+"""The alternatives to a run's setting: a real model on modelled joules, and known joules in virtual time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+
+from energyscope.advising.arranging import Prepared
+from energyscope.advising.choice import BASE, Alternative
+from energyscope.errors import MeterError, UsageError
+from energyscope.loading import load_model
+from energyscope.metering.group import MeterGroup
+from energyscope.metering.modelled import ModelledMeter
+from energyscope.progress import silent
+from energyscope.stages.alternatives import AlternativesSettings, Passes, alternatives, recover
+from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu
+from energyscope.workloads import profile_inputs
+
+SHORT = {"window_s": 0.03, "passes": 2, "budget_s": 24.0}
+
+
+def state_of(model):
+    """Return what must be the same afterwards: attributes, attention, hooks and weights."""
+    weights = sum(float(parameter.double().abs().sum()) for parameter in model.parameters())
+    hooks = [one for one in model.modules() if one._forward_hooks or "forward" in vars(one)]
+    return sorted(vars(model)), model.config._attn_implementation, type(model), hooks, weights
+
+
+def measured(loaded, *, progress=silent, length=8, **options):
+    """Return the document and the journal of a short measurement on modelled joules."""
+    entries: list = []
+    settings = AlternativesSettings(**{**SHORT, **options.pop("settings", {})})
+    with MeterGroup([ModelledMeter(65.0)]) as meter:
+        prompt = profile_inputs(loaded, sequence_length=length)
+        alternatives(loaded, prompt, meter, settings, journal=entries.append, progress=progress, **options)
+    return recover(json.loads(json.dumps(entries))), entries
+
+
+@pytest.fixture(scope="module")
+def llama():
+    return load_model("tiny-llama", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def found(llama):
+    """Return the document, the journal, the progress, and the model before and after."""
+    steps, before = [], state_of(llama.model)
+    document, entries = measured(llama, progress=lambda *step: steps.append(step), context_length=64)
+    return document, entries, steps, before, state_of(llama.model)
+
+
+def named(document):
+    return {(row["phase"], row["what"], row["value"]): row for row in document["rows"]}
+
+
+# --- a real model, on modelled joules ---------------------------------------------------------------------------
+
+
+def test_both_phases_have_a_base_and_rows_with_all_figures(found):
+    """Each row has joules, time, power and a ratio to the base of its phase; the base's is 1."""
+    rows = named(found[0])
+    assert {("decode", BASE, BASE), ("prefill", BASE, BASE)} <= set(rows)
+    assert {what for _, what, _ in rows} == {BASE, "batch_size", "context_length", "kv_cache", "attention"}
+    for row in rows.values():
+        for name in ("energy_mj", "time_us", "power_w", "joules_per_token", "tokens_per_s", "ratio"):
+            assert row[name]["value"] > 0
+        assert row["windows"] == SHORT["passes"]
+        assert row["static_mj"] is None
+        assert row["power_w"]["value"] == pytest.approx(65.0)
+    assert all(row["ratio"]["value"] == 1.0 for (_, what, _), row in rows.items() if what == BASE)
+
+
+def test_joules_per_token_are_of_all_sequences(found):
+    """A step of a batch makes a token of each sequence; a pass over prompts takes all of their tokens."""
+    rows = named(found[0])
+    decode, prefill = rows["decode", "batch_size", "4"], rows["prefill", "batch_size", "4"]
+    assert decode["joules_per_token"]["value"] == pytest.approx(decode["energy_mj"]["value"] / 1e3 / 4)
+    assert prefill["joules_per_token"]["value"] == pytest.approx(prefill["energy_mj"]["value"] / 1e3 / (4 * 8))
+    assert decode["tokens_per_s"]["value"] == pytest.approx(4e6 / decode["time_us"]["value"])
+
+
+def test_one_thing_differs_from_the_base(found):
+    """Each row's settings are the base's but for what it names."""
+    rows = named(found[0])
+    for (phase, what, value), row in rows.items():
+        for name in ("batch_size", "context_length", "execution", "kv_cache", "attention"):
+            expected = value if name == what else str(rows[phase, BASE, BASE][name])
+            assert str(row[name]) == expected
+
+
+def test_the_document_says_what_was_measured(found):
+    """The base, the modelled joules, and what was left out with reasons stand beside the rows."""
+    document = found[0]
+    assert document["base"] == {
+        "precision": "fp32",
+        "execution": "eager",
+        "batch_size": 1,
+        "context_length": 64,
+        "kv_cache": "dynamic",
+        "attention": "sdpa",
+        "prompt_tokens": 8,
+    }
+    assert document["modelled"]
+    assert document["idle_w"] is None
+    reasons = {(one["phase"], one["value"]): one["reason"] for one in document["skipped"]}
+    assert "NVIDIA GPU" in reasons["decode", "cuda-graph"]
+    assert "compiles decode steps only" in reasons["prefill", "torch-compile"]
+    assert "left of the 24 s" in reasons["decode", "torch-compile"]
+
+
+def test_the_model_is_left_as_it_was(found):
+    """Attention implementation, attributes, hooks and weights are those of before."""
+    assert found[3] == found[4]
+
+
+def test_every_pass_measures_everything_in_another_order(found):
+    """Each pass has one window of each alternative and base, shuffled."""
+    orders = [
+        [entry["subject"] for entry in found[1] if entry.get("pass") == number and "window" in entry]
+        for number in range(SHORT["passes"])
+    ]
+    assert sorted(orders[0]) == sorted(orders[1])
+    assert orders[0] != orders[1]
+    assert len(set(orders[0])) == len(found[0]["rows"])
+
+
+def test_a_cut_journal_gives_what_was_finished(found):
+    """GIVEN a journal without its last pass THEN rows have one window each, no interval, and no grade."""
+    half = [entry for entry in found[1] if entry.get("pass") != 1]
+    document = recover(half)
+    assert {row["windows"] for row in document["rows"]} == {1}
+    assert {row["quality"] for row in document["rows"]} == {"invalid"}
+    assert all(row["energy_mj"]["low"] is None for row in document["rows"])
+    assert recover(half[:1]) is None
+    assert recover([]) is None
+
+
+def test_progress_names_what_is_measured_within_its_total(found):
+    """Progress is the stage's and never runs past its total."""
+    assert all(step[0] == "alternatives" and step[2] <= step[3] for step in found[2])
+    assert any("batch size 4" in step[1] for step in found[2])
+
+
+def test_a_context_beyond_the_positions_is_skipped_with_what_fits(llama):
+    """GIVEN 512 positions WHEN contexts of 32 and 4,096 are asked for THEN one is measured, one explained."""
+    document, _ = measured(llama, context_length=64, settings={"context_lengths": (32, 4096), "batch_sizes": (2,)})
+    contexts = [row["value"] for row in document["rows"] if row["what"] == "context_length"]
+    assert contexts == ["32"]
+    (one,) = [one for one in document["skipped"] if one["what"] == "context_length"]
+    assert one["reason"] == "the model has 512 positions: 511 tokens of context at most"
+
+
+def test_a_static_cache_as_the_runs_own_is_compared_with_a_dynamic_one(llama):
+    """GIVEN a run on a static cache THEN the dynamic one is the alternative."""
+    document, _ = measured(llama, context_length=16, kv_cache="static", settings={"batch_sizes": (1,)})
+    assert document["base"]["kv_cache"] == "static"
+    assert named(document)["decode", "kv_cache", "dynamic"]["kv_cache"] == "dynamic"
+
+
+def test_a_budget_that_is_too_small_leaves_the_bases(llama):
+    """GIVEN a tenth of a second THEN the run's own setting is measured, and all else is skipped for time."""
+    document, _ = measured(llama, context_length=16, settings={"budget_s": 0.1})
+    assert {row["what"] for row in document["rows"]} == {BASE}
+    said = [one["reason"] for one in document["skipped"] if one["value"] not in {"cuda-graph", "torch-compile"}]
+    assert said
+    assert all("left of the 0.1 s" in reason for reason in said)
+
+
+def test_a_classifier_has_its_pass_only(tmp_path):
+    """GIVEN a model that generates no text THEN only its pass is measured, without a cache."""
+    loaded = load_model(str(tiny_models.save_model(tmp_path, "distilbert")))
+    document, _ = measured(loaded, settings={"batch_sizes": (2,), "budget_s": 12.0})
+    assert {row["phase"] for row in document["rows"]} == {"prefill"}
+    assert {row["what"] for row in document["rows"]} == {BASE, "batch_size", "attention"}
+    assert document["base"]["context_length"] is None
+    assert document["rows"][0]["kv_cache"] is None
+
+
+def test_graphs_and_long_contexts_are_refused_before_anything_is_measured(llama):
+    """GIVEN a run that cannot be on a CPU or with this model THEN it is bad usage, and nothing is journalled."""
+    entries: list = []
+    prompt = profile_inputs(llama, sequence_length=8)
+    for wrong in ({"execution": "cuda-graph"}, {"context_length": 512}):
+        with pytest.raises(UsageError), MeterGroup([ModelledMeter(65.0)]) as meter:
+            alternatives(llama, prompt, meter, AlternativesSettings(), journal=entries.append, **wrong)
+    assert entries == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling on a CPU needs a C++ compiler")
+def test_a_compiled_step_is_measured_and_forgotten(llama):
+    """GIVEN time enough THEN the compiled step has a row with the seconds of compiling, on a static cache."""
+    before = state_of(llama.model)
+    document, _ = measured(
+        llama, context_length=16, settings={"batch_sizes": (1,), "context_lengths": (16,), "budget_s": 300.0}
+    )
+    row = named(document)["decode", "execution", "torch-compile"]
+    assert (row["execution"], row["kv_cache"]) == ("torch-compile", "static")
+    assert row["setup_s"] > 0.1
+    assert row["windows"] == SHORT["passes"]
+    assert "broke the step" not in row["reasons"]
+    assert state_of(llama.model) == before
+
+
+# --- known joules, in virtual time ------------------------------------------------------------------------------
+
+OWN = Alternative(BASE, BASE, "decode", 1, 1024, "eager", "dynamic", "sdpa")
+BATCH = Alternative("batch_size", "16", "decode", 16, 1024, "eager", "dynamic", "sdpa")
+STATIC = Alternative("kv_cache", "static", "decode", 1, 1024, "eager", "static", "sdpa")
+JOULES = {
+    OWN.key: SimulatedCall(1000.0, 5000.0),
+    BATCH.key: SimulatedCall(2400.0, 8000.0),
+    STATIC.key: SimulatedCall(1000.0, 5000.0),
+}
+
+
+class Simulated:
+    """Replays calls of known joules; what ``failing`` names raises when it is set up, or when it runs."""
+
+    def __init__(self, gpu, *, failing=None, running=None, setup_s=0.0):
+        self.gpu, self.failing, self.running, self.setup_s = gpu, failing or {}, running or {}, setup_s
+        self.dropped = []
+
+    def prepare(self, one):
+        self.gpu.sleep(self.setup_s)
+        if one.key in self.failing:
+            raise self.failing[one.key]
+        return Prepared(None, 0.0, JOULES[one.key].time_us / 1e6)
+
+    def expected_seconds(self, one):
+        return self.setup_s
+
+    def run(self, one, seconds):
+        if one.key in self.running:
+            raise self.running[one.key]
+        return self.gpu.run([JOULES[one.key]], seconds)
+
+    def drop(self, one):
+        self.dropped.append(one.key)
+
+    def synchronize(self):
+        self.gpu.synchronize()
+
+    def own_bytes(self):
+        return [None]
+
+
+def header(*plan):
+    base = {"precision": "bf16", "execution": "eager", "batch_size": 1, "context_length": 1024}
+    planned = [{"key": one.key, "setting": {**vars(one)}} for one in plan]
+    return {"header": {"base": base, "modelled": False, "notes": [], "planned": planned}}
+
+
+def simulated(gpu, plan=(OWN, BATCH, STATIC), settings=None, **failures):
+    """Return the document of passes in virtual time, and what was set up."""
+    entries = [header(*plan)]
+    arranged = Simulated(gpu, **failures)
+    Passes(arranged, MeterGroup([gpu]), settings or AlternativesSettings(), entries.append, silent, gpu).run(plan)
+    return recover([{"stage": "alternatives", **entry} for entry in entries]), arranged
+
+
+def test_known_joules_come_out():
+    """GIVEN steps of known joules THEN energy, static share and ratio are theirs, with grade A."""
+    document, _ = simulated(SimulatedGpu(board=SimulatedBoard(idle_w=100.0)))
+    rows = named(document)
+    batch = rows["decode", "batch_size", "16"]
+    assert batch["energy_mj"]["value"] == pytest.approx(2400.0, rel=0.01)
+    assert batch["joules_per_token"]["value"] == pytest.approx(0.15, rel=0.01)
+    assert batch["ratio"]["value"] == pytest.approx(0.15, rel=0.01)
+    assert batch["static_mj"] == pytest.approx(800.0, rel=0.01)
+    assert batch["power_w"]["value"] == pytest.approx(300.0, rel=0.01)
+    assert document["idle_w"] == pytest.approx(100.0, rel=0.01)
+    assert {row["quality"] for row in rows.values()} == {"A"}
+
+
+def test_the_intervals_hold_what_is_true():
+    """GIVEN a drifting, noisy board, many times, THEN nine of ten intervals hold the true joules and ratio."""
+    held = []
+    for seed in range(60):
+        board = SimulatedBoard(window_noise=0.01, time_noise=0.005, seed=seed)
+        rows = named(simulated(SimulatedGpu(board=board))[0])
+        ratio, energy = rows["decode", "batch_size", "16"]["ratio"], rows[OWN.phase, BASE, BASE]["energy_mj"]
+        same = rows["decode", "kv_cache", "static"]["ratio"]
+        held.append([
+            ratio["low"] <= 0.15 <= ratio["high"],
+            energy["low"] <= 1000.0 <= energy["high"],
+            same["low"] <= 1.0 <= same["high"],
+        ])  # fmt: skip
+    assert np.mean(held, axis=0).min() >= 0.88
+
+
+def test_a_drift_cancels_in_the_ratio():
+    """GIVEN power that grows by 20 % a minute THEN equal steps have a ratio within 2 % of 1: passes are paired."""
+    rows = named(simulated(SimulatedGpu(board=SimulatedBoard(drift=0.2)))[0])
+    assert rows["decode", "kv_cache", "static"]["ratio"]["value"] == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), "no memory left for it; 1 fits"),
+        (RuntimeError("Failed to find a C compiler\nmore"), "Failed to find a C compiler"),
+    ],
+)
+def test_what_cannot_be_set_up_is_skipped_with_its_reason(error, reason):
+    """GIVEN a batch that cannot be set up THEN it is skipped with one line, and the rest is measured."""
+    document, arranged = simulated(SimulatedGpu(), failing={BATCH.key: error})
+    assert set(named(document)) == {("decode", BASE, BASE), ("decode", "kv_cache", "static")}
+    (one,) = document["skipped"]
+    assert (one["what"], one["value"], one["phase"]) == ("batch_size", "16", "decode")
+    assert one["reason"].endswith(reason)
+    assert arranged.dropped == [BATCH.key]
+
+
+def test_what_fails_in_a_window_is_skipped_and_costs_nothing_else():
+    """GIVEN a recompilation in a window THEN that alternative has no row, and the others have all windows."""
+    document, arranged = simulated(SimulatedGpu(), running={STATIC.key: RuntimeError("it would recompile")})
+    assert set(named(document)) == {("decode", BASE, BASE), ("decode", "batch_size", "16")}
+    assert {row["windows"] for row in document["rows"]} == {5}
+    assert [one["reason"] for one in document["skipped"]] == ["it would recompile"]
+    assert arranged.dropped == [STATIC.key]
+
+
+def test_without_its_base_a_phase_is_left_out():
+    """GIVEN a base that cannot be set up THEN its alternatives are skipped, since there is nothing to compare."""
+    document, _ = simulated(SimulatedGpu(), failing={OWN.key: RuntimeError("no")})
+    assert document is None
+
+
+def test_a_lost_meter_ends_the_stage():
+    """GIVEN a meter that is lost THEN that is no reason to skip an alternative."""
+    with pytest.raises(MeterError):
+        simulated(SimulatedGpu(), running={BATCH.key: MeterError("the counter is gone")})
+
+
+def test_others_on_the_device_lower_the_grades():
+    """GIVEN another process on the GPU THEN rows have grade C at best, and name it."""
+    gpu = SimulatedGpu()
+    gpu.others = ["process 42 uses the GPU"]
+    for row in simulated(gpu)[0]["rows"]:
+        assert row["quality"] == "C"
+        assert "process 42" in row["reasons"]
+
+
+def test_slow_set_ups_use_the_budget_up():
+    """GIVEN set-ups of 40 s and 90 s in all THEN the base and one alternative are set up, and that is said."""
+    document, _ = simulated(SimulatedGpu(), setup_s=40.0)
+    assert set(named(document)) == {("decode", BASE, BASE), ("decode", "batch_size", "16")}
+    assert "left of the 90 s" in document["skipped"][0]["reason"]

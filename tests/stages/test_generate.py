@@ -1,0 +1,265 @@
+"""The generate stage on bundled models: every phase is told, and an interrupted run keeps what it has."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+from energyscope.errors import DeviceError, ModelError
+from energyscope.loading import load_model
+from energyscope.metering.group import MeterGroup
+from energyscope.metering.modelled import ModelledMeter
+from energyscope.metering.nvml.counter import NvmlMeter
+from energyscope.stages import generate as module
+from energyscope.stages.generate import GenerateSettings, generate, load_entry, recover
+from energyscope.workloads import profile_inputs
+
+WATTS = 50.0
+NEW = 16
+SHORT = GenerateSettings(new_tokens=NEW, seconds=0.5, passes=2)
+PHASES = ["load", "tokenize", "prefill", "decode", "detokenize"]
+STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005"
+
+
+def measure(loaded, settings=SHORT, *, meters=None, batch_size=2, length=16, progress=None):
+    """Return the journal of a run, as it comes back from its file."""
+    entries = []
+    with MeterGroup(meters or [ModelledMeter(WATTS)]) as meter:
+        workload = profile_inputs(loaded, batch_size=batch_size, sequence_length=length)
+        options = {"progress": progress} if progress else {}
+        generate(loaded, workload, meter, settings, journal=entries.append, **options)
+    return json.loads(json.dumps(entries))
+
+
+@pytest.fixture(scope="module", params=["tiny-llama", "tiny-gpt2"])
+def loaded(request):
+    return load_model(request.param, device="cpu")
+
+
+@pytest.fixture(scope="module", params=["dynamic", "static"])
+def journal(loaded, request):
+    return measure(loaded, replace(SHORT, kv_cache=request.param))
+
+
+@pytest.fixture(scope="module")
+def found(journal):
+    return recover(journal)
+
+
+def value(figure):
+    return figure["value"]
+
+
+def test_every_phase_is_told(found):
+    """All five phases in their order; of those that ran, energy is watts x seconds, and tokens are counted."""
+    assert [one["phase"] for one in found["phases"]] == PHASES
+    load, *others = found["phases"]
+    assert (load["energy_j"], load["method"]) == (None, None)
+    assert "not watched" in load["reason"]
+    for one in others:
+        assert value(one["energy_j"]) == pytest.approx(WATTS * value(one["seconds"]), rel=1e-3)
+        assert value(one["power_w"]) == pytest.approx(WATTS, rel=1e-3)
+        assert one["energy_j"]["low"] <= value(one["energy_j"]) <= one["energy_j"]["high"]
+        assert value(one["joules_per_token"]) == pytest.approx(value(one["energy_j"]) / one["tokens"])
+        assert sum(one["devices_j"]) == pytest.approx(value(one["energy_j"]), rel=1e-6)
+        assert (one["static_j"], one["dynamic_j"], one["reason"]) == (None, None, None)
+    assert [one["method"] for one in others] == ["repeated", "regressed", "regressed", "repeated"]
+    assert [one["tokens"] for one in others][1:] == [2 * 16, 2 * (NEW - 1), 2 * NEW]
+
+
+def test_marks_are_those_of_the_generations(found):
+    """Each generation has its begin, its first token, as many tokens as were asked for, and its end, in order."""
+    marks = found["marks"]
+    assert len(marks) == found["settings"]["generations"] >= SHORT.least
+    for one in marks:
+        assert len(one["tokens_s"]) == NEW
+        moments = [one["begin_s"], *one["tokens_s"], one["end_s"]]
+        assert moments == sorted(moments)
+        assert one["prefill_end_s"] == one["tokens_s"][0]
+    assert all(one["end_s"] < after["begin_s"] for one, after in pairwise(marks))
+
+
+def test_steps_make_up_the_decode(found):
+    """Steps from the first to the last, each once; together they are the decode's seconds and energy."""
+    steps, decode = found["steps"], found["phases"][3]
+    assert [one["first"] for one in steps] == [1] + [one["last"] + 1 for one in steps[:-1]]
+    assert steps[-1]["last"] == NEW - 1
+    sizes = [one["last"] - one["first"] + 1 for one in steps]
+    seconds = sum(size * value(one["seconds"]) for size, one in zip(sizes, steps, strict=True))
+    millijoules = sum(size * value(one["energy_mj"]) for size, one in zip(sizes, steps, strict=True))
+    assert seconds == pytest.approx(value(decode["seconds"]))
+    assert millijoules == pytest.approx(value(decode["energy_j"]) * 1e3)
+
+
+def test_rates_follow_from_the_phases(found):
+    """Each rate is what its name says of the phases' tokens, seconds and joules."""
+    prefill, decode = found["phases"][2:4]
+    rates = {name: value(one) for name, one in found["rates"].items()}
+    joules = value(prefill["energy_j"]) + value(decode["energy_j"])
+    seconds = value(prefill["seconds"]) + value(decode["seconds"])
+    assert rates["time_to_first_token_s"] == value(prefill["seconds"])
+    assert rates["joules_per_prompt_token"] == pytest.approx(value(prefill["energy_j"]) / 32)
+    assert rates["joules_per_generated_token"] == pytest.approx(value(decode["energy_j"]) / 30)
+    assert rates["tokens_per_joule"] == pytest.approx(32 / joules)
+    assert rates["tokens_per_s"] == pytest.approx(32 / seconds)
+    assert rates["tokens_per_s_per_w"] == pytest.approx(30 / value(decode["energy_j"]))
+    assert rates["time_per_output_token_s"] == pytest.approx(value(decode["seconds"]) / 15, rel=0.2)
+
+
+def test_the_loop_is_a_part_of_each_token(found):
+    """The loop has its own seconds and joules per token, less than the whole token's."""
+    loop = found["loop"]
+    assert (loop["windows"], loop["reason"]) == (2 * SHORT.passes, None)
+    assert 0 < value(loop["per_token"]["seconds"]) < value(found["rates"]["time_per_output_token_s"])
+    assert value(loop["per_token"]["energy_mj"]) == pytest.approx(
+        1e3 * WATTS * value(loop["per_token"]["seconds"]), rel=1e-3
+    )
+    assert set(loop["per_call"]) == {"seconds", "energy_mj"}
+
+
+def test_what_a_reader_must_know_is_said(found):
+    """The document says that it is modelled, what was generated, and what the text was."""
+    assert found["modelled"] is True
+    assert found["idle_w"] is None
+    assert found["settings"]["new_tokens"] == NEW
+    assert any("ids are random" in note for note in found["notes"])
+    json.dumps(found, allow_nan=False)
+
+
+def test_an_interrupted_run_keeps_what_it_has(journal):
+    """GIVEN a journal cut anywhere THEN the document holds what was finished, and reasons for the rest."""
+    whole = recover(journal)
+    for length in range(1, len(journal)):
+        cut = recover(journal[:length])
+        assert [one["phase"] for one in cut["phases"]] == PHASES
+        assert all(one["energy_j"] or one["reason"] for one in cut["phases"])
+        assert cut["loop"]["per_token"] or cut["loop"]["reason"]
+        assert cut["marks"] == whole["marks"][: len(cut["marks"])]
+    assert recover([]) is None
+    assert "before a generation was finished" in recover(journal[:1])["phases"][2]["reason"]
+
+
+def test_a_stage_that_was_begun_again_counts_from_there(journal):
+    """GIVEN the entries of an interrupted try, and of other stages THEN only the last try is read."""
+    others = [{"stage": "profile", "header": {}}, *journal[:4]]
+    assert recover([*others, *journal]) == recover(journal)
+
+
+def test_the_load_is_told_from_its_entry(journal):
+    """GIVEN a journalled load THEN its energy is the counter's rise over it, between bounds."""
+    with MeterGroup([ModelledMeter(WATTS)]) as meter:
+        entry = json.loads(json.dumps(load_entry(10.0, 12.5, meter)))
+    load = recover([entry, *journal])["phases"][0]
+    assert (load["method"], load["reason"]) == ("traced", None)
+    assert value(load["energy_j"]) == pytest.approx(125.0)
+    assert load["energy_j"]["low"] <= 125.0 <= load["energy_j"]["high"]
+    assert value(load["power_w"]) == pytest.approx(WATTS)
+
+
+def test_progress_counts_up_to_its_total(loaded):
+    """Progress is named, never runs backwards or past its total."""
+    steps = []
+    measure(loaded, progress=lambda *step: steps.append(step))
+    assert {step[0] for step in steps} == {"generate"}
+    assert all(done < total for _, _, done, total in steps)
+    assert [step[2] for step in steps] == sorted(step[2] for step in steps)
+
+
+def test_one_token_is_a_prefill_alone(loaded):
+    """GIVEN one new token THEN the prefill is told, and the decode is None with its reason."""
+    found = recover(measure(loaded, replace(SHORT, new_tokens=1)))
+    prefill, decode = found["phases"][2:4]
+    assert value(prefill["energy_j"]) > 0
+    assert (decode["energy_j"], decode["seconds"]) == (None, None)
+    assert "nothing is decoded" in decode["reason"]
+    assert found["steps"] == []
+    assert found["rates"]["time_per_output_token_s"] is None
+
+
+def test_without_a_tokenizer_the_phases_say_why(loaded):
+    """GIVEN a model without a tokenizer THEN tokenize and detokenize are None, with the loader's reason."""
+    bare = replace(loaded, tokenizer=None, tokenizer_reason="there are no files")
+    found = recover(measure(bare))
+    for number in (1, 4):
+        assert found["phases"][number]["energy_j"] is None
+        assert found["phases"][number]["reason"] == "there are no files"
+
+
+def test_at_the_last_position_the_loop_is_shorter(loaded):
+    """GIVEN a prompt with few positions left THEN the loop is taken from generations that still fit."""
+    limit = loaded.model.config.max_position_embeddings
+    entries = measure(loaded, replace(SHORT, new_tokens=4), batch_size=1, length=limit - 4)
+    assert {entry["loop_tokens"] for entry in entries if "loop_tokens" in entry} == {1, 4}
+
+
+def test_what_does_not_fit_is_one_error(loaded, monkeypatch):
+    """GIVEN no memory THEN DeviceError names the batch that fits; any other failure is ModelError in one line."""
+
+    def refuse(error):
+        def generate(**options):
+            if len(options["input_ids"]) > 1:
+                raise error
+            return torch.zeros(1, 32, dtype=torch.long)
+
+        monkeypatch.setattr(loaded.model, "generate", generate)
+
+    refuse(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"))
+    with pytest.raises(DeviceError, match=r"batch of 2 x \(16 \+ 16\) tokens does not fit.*a batch of 1 does"):
+        measure(loaded)
+    refuse(ValueError("no such cache here\nmore"))
+    with pytest.raises(ModelError, match=r"cannot generate with a dynamic cache: no such cache here$"):
+        measure(loaded)
+
+
+def test_a_meter_that_averages_gives_seconds_alone(loaded):
+    """GIVEN a meter whose power lags THEN phases have seconds, and no joules with the reason."""
+
+    class Late(ModelledMeter):
+        settle_s = 0.05
+
+    prefill = recover(measure(loaded, meters=[Late(WATTS)]))["phases"][2]
+    assert value(prefill["seconds"]) > 0
+    assert (prefill["energy_j"], prefill["method"]) == (None, None)
+    assert "use --meter nvml" in prefill["reason"]
+
+
+def test_the_model_is_left_as_it_was_when_the_journal_fails(loaded):
+    """GIVEN a disk that fills up within the loop THEN the model computes again what it did before."""
+
+    def full(entry):
+        if "loop_tokens" in entry:
+            raise OSError("no space left")
+
+    workload = profile_inputs(loaded, batch_size=1, sequence_length=16)
+    with MeterGroup([ModelledMeter(WATTS)]) as meter, pytest.raises(OSError, match="no space") as caught:
+        generate(loaded, workload, meter, SHORT, journal=full)
+    assert caught.value.__traceback__ is not None  # it still holds the frames
+    assert "forward" not in vars(loaded.model)
+
+
+def test_two_meters_add_up(loaded):
+    """GIVEN two meters THEN energies are their sums, with each one's own beside them."""
+    found = recover(measure(loaded, meters=[ModelledMeter(30.0), ModelledMeter(20.0)]))
+    for one in found["phases"][1:]:
+        assert value(one["power_w"]) == pytest.approx(50.0, rel=1e-3)
+        assert one["devices_j"][0] == pytest.approx(1.5 * one["devices_j"][1], rel=1e-3)
+
+
+def test_on_a_counter_that_ticks(fake_nvml, monkeypatch):
+    """GIVEN a board that draws 200 W throughout THEN the traced phases have its power, all of it static."""
+    for name, seconds in (("SETTLE_S", 0.1), ("IDLE_S", 0.6), ("PREHEAT_S", 0.2)):
+        monkeypatch.setattr(module, name, seconds)
+    fake_nvml(f"{STEADY}\nat 0 period_s 0.02")
+    loaded = load_model("tiny-llama", device="cpu")
+    found = recover(measure(loaded, replace(SHORT, seconds=3.0, new_tokens=32), meters=[NvmlMeter("GPU-aaaa")]))
+    assert found["modelled"] is False
+    assert found["idle_w"] == pytest.approx(200, rel=0.03)
+    decode = found["phases"][3]
+    assert value(decode["power_w"]) == pytest.approx(200, rel=0.05)
+    assert decode["static_j"] == pytest.approx(found["idle_w"] * value(decode["seconds"]))
+    assert decode["dynamic_j"] == pytest.approx(value(decode["energy_j"]) - decode["static_j"])
+    assert value(found["phases"][1]["power_w"]) == pytest.approx(200, rel=0.05)

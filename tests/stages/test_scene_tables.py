@@ -1,0 +1,98 @@
+"""A run of several scenes: one table with all rows, and each scene as if it were alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from energyscope.errors import RunError
+from energyscope.loading import load_model
+from energyscope.metering.group import MeterGroup
+from energyscope.metering.modelled import ModelledMeter
+from energyscope.runs.compare import compare
+from energyscope.runs.store import RunStore, load_run, read_journal
+from energyscope.stages.profile import ProfileSettings, profile
+from energyscope.stages.salvage import write_profile
+from energyscope.stages.scenes import scenes, workload_of
+from energyscope.stages.session import Effort
+from energyscope.stages.settings import RunSettings
+from energyscope.workloads import profile_inputs
+
+NAMES = ["prefill", "decode@24", "decode@48"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Return a run of a bundled model's prompt and two decode steps, as its journal."""
+    loaded = load_model("tiny-llama", device="cpu")
+    settings = RunSettings("tiny-llama", stages=("profile",), context_lengths=(24, 48), granularity="fine")
+    made = RunStore.create("scenes", tmp_path_factory.mktemp("runs"))
+    made.update(name="scenes", settings=settings.document(), warnings=[])
+    prompt = profile_inputs(loaded, sequence_length=8)
+    with MeterGroup([ModelledMeter(65.0)]) as meter:
+        for scene in scenes(settings, loaded):
+            chosen = ProfileSettings("fine", scene.layers, Effort(2, window_s=0.03, budget_s=0.06))
+            given = workload_of(scene, loaded, prompt, settings, None)
+            profile(loaded, given, meter, chosen, journal=made.journal, scene=scene.name)
+    write_profile(made, read_journal(made.path))
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(store):
+    return load_run(store.path)
+
+
+def test_every_scene_has_its_rows(run):
+    """The table holds all scenes, in order, with their phase, context and cache."""
+    keys = run.energy[["phase", "context_length", "kv_cache"]].drop_duplicates()
+    assert [tuple(key) for key in keys.itertuples(index=False)] == [
+        ("prefill", 8, "dynamic"), ("decode", 24, "dynamic"), ("decode", 48, "dynamic"),
+    ]  # fmt: skip
+    assert [one["name"] for one in run.scenes] == NAMES
+    assert [one["layers"] for one in run.scenes] == ["sample", "sample", "kinds"]
+
+
+def test_a_scene_is_a_run_of_its_own(run):
+    """Seen alone it has its rows, its closure and its passes; the run as a whole has those of the first."""
+    for name, described in zip(NAMES, run.scenes, strict=True):
+        alone = run.scene(name)
+        assert set(alone.energy["phase"]) == {described["phase"]}
+        assert (alone.energy["kind"] == "model").sum() == 1
+        assert alone.document["closure"] == described["closure"] != {}
+        assert alone.document["passes"]
+    assert run.document["closure"] == run.scenes[0]["closure"]
+    with pytest.raises(RunError, match="it has: prefill, decode@24"):
+        run.scene("decode@1024")
+
+
+def test_a_decode_step_updates_its_cache(run):
+    """The update of the KV cache is a component where there is one, and has energy."""
+    updates = run.scene("decode@24").energy.query("kind == 'attention.cache'")
+    assert len(updates) == 5
+    assert (updates["energy_mj"] > 0).all()
+
+
+def test_further_contexts_hold_means_only(run):
+    """Every value of a layer is its kind's mean there, and no kind was left out of the model."""
+    kinds = run.scene("decode@48").energy
+    assert kinds[kinds["layer"].notna()]["reused"].all()
+    assert kinds["differential_mj"].isna().all()
+    assert run.scene("decode@24").energy["differential_mj"].notna().any()
+
+
+def test_a_scene_that_was_not_reached_leaves_no_row(store, tmp_path):
+    """GIVEN a journal that ends in the second scene's preparation THEN only the first is in the table."""
+    entries = read_journal(store.path)
+    begin = next(number for number, entry in enumerate(entries) if entry.get("scene") == "decode@24")
+    cut = RunStore.create("cut", tmp_path)
+    cut.update(warnings=[])
+    assert write_profile(cut, entries[: begin + 1])
+    assert [one["name"] for one in load_run(cut.path).scenes] == ["prefill"]
+    assert set(load_run(cut.path).energy["phase"]) == {"prefill"}
+
+
+def test_runs_are_compared_scene_by_scene(run):
+    """Two runs are compared in every moment that both profiled."""
+    pairs = compare([run, run]).pairs
+    assert [pair.scene for pair in pairs] == NAMES
+    assert all(difference.change.value == 0 for pair in pairs for difference in pair.parts if difference.change)
