@@ -6,16 +6,21 @@ The report shows them side by side; written to files they are the figures.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from energyscope.reporting import text
 from energyscope.reporting.benchmark_figures import benchmark_figures
 from energyscope.reporting.charts import flow, profile
+from energyscope.reporting.choices_figures import choices_figures
 from energyscope.reporting.correlation_figures import correlation_figures
 from energyscope.reporting.data import ReportData
 from energyscope.reporting.data.energy import Cell, kind_sentence
 from energyscope.reporting.data.flow import FlowNode
+from energyscope.reporting.data.scenes import SceneData
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.generation_figures import generation_figures
 from energyscope.reporting.impact_figures import impact_figures
+from energyscope.reporting.scene_figures import growth_figure, intensity_figure
 from energyscope.reporting.trust_figures import trust_figures
 
 HOLLOW = " Hollow bars are values below grade C, which are not to be relied on."
@@ -25,7 +30,11 @@ def figures(data: ReportData) -> list[Figure]:
     """Draw every chart for which the run has data, in the order of the report."""
     return [
         *benchmark_figures(data.benchmark),
+        *generation_figures(data.generation),
         *_energy(data),
+        *(figure for scene in data.further for figure in _of_scene(scene)),
+        *_over_scenes(data),
+        *choices_figures(data.choices),
         *impact_figures(data.impact),
         *correlation_figures(data.correlation, _word(data)),
         *trust_figures(data.trust, _word(data)),
@@ -45,11 +54,27 @@ def _energy(data: ReportData) -> list[Figure]:
     return found
 
 
-def _word(data: ReportData) -> str:
+def _of_scene(scene: SceneData) -> list[Figure]:
+    """Draw a scene after the first, in its own section; of means over the layers, only the kinds."""
+    found = [_by_kind(scene)] if scene.energy.kinds else []
+    if scene.flow is not None and scene.flow.children and scene.layers != "kinds":
+        found.append(_flow(scene.flow, _word(scene)))
+    if scene.own_layers and len(scene.energy.layers) > 1:
+        found.append(_by_layer(scene))
+    return [replace(one, name=f"{scene.anchor}-{one.name}", section=scene.anchor) for one in found]
+
+
+def _over_scenes(data: ReportData) -> list[Figure]:
+    found = [growth_figure(data.growth, _word(data))] if data.growth else []
+    power = intensity_figure(data.intensity, _word(data), modelled=data.modelled)
+    return found + ([power] if power else [])
+
+
+def _word(data: ReportData | SceneData) -> str:
     return "Modelled energy" if data.modelled else "Energy"
 
 
-def _by_kind(data: ReportData) -> Figure:
+def _by_kind(data: ReportData | SceneData) -> Figure:
     kinds = data.energy.kinds if data.energy else []
     summary = f"{_word(data)} by kind of component: " + "; ".join(
         f"{entry.kind} {kind_sentence(entry)}" for entry in kinds[:6]
@@ -74,7 +99,7 @@ def _by_kind(data: ReportData) -> Figure:
     )
 
 
-def _missing_notes(data: ReportData) -> list[str]:
+def _missing_notes(data: ReportData | SceneData) -> list[str]:
     missing = data.energy.missing if data.energy else []
     if not missing:
         return []
@@ -82,7 +107,7 @@ def _missing_notes(data: ReportData) -> list[str]:
     return [f"Without a value, and in no sum: {text.count(len(missing), 'component')} ({names})."]
 
 
-def _invalid_notes(data: ReportData) -> list[str]:
+def _invalid_notes(data: ReportData | SceneData) -> list[str]:
     rows = data.energy.kinds if data.energy else []
     weak = [f"{entry.invalid} of {entry.kind}" for entry in rows if entry.invalid]
     return [f"\u2020 Below grade C, and in the sums: {text.listed(weak)}; the table says why."] if weak else []
@@ -115,7 +140,7 @@ def _flow(root: FlowNode, word: str) -> Figure:
     )
 
 
-def _by_layer(data: ReportData) -> Figure:
+def _by_layer(data: ReportData | SceneData) -> Figure:
     layers = data.energy.layers if data.energy else []
     rows = [[cell.component, text.with_limits(cell.energy, "mJ"), _measured(cell)] for cell in layers]
     values = sorted(cell.energy.value for cell in layers if cell.energy)

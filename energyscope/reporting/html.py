@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from energyscope.errors import RunError
 from energyscope.reporting import text
 from energyscope.reporting.charts import theme
-from energyscope.reporting.data import report_data
+from energyscope.reporting.data import generation_words, report_data
 from energyscope.reporting.data.correlate import UNDECIDED, coefficient_text, column_title, p_text
 from energyscope.reporting.data.faithful import ratio_text
+from energyscope.reporting.data.scenes import scene_table
 from energyscope.reporting.figures import figures
 from energyscope.reporting.rows import component_columns, component_rows
 from energyscope.reporting.templates import environment, templates_directory
@@ -63,7 +64,7 @@ def render(run: Run) -> str:
         document=run.document,
         data=data,
         figures=drawn,
-        columns=component_columns(modelled=run.modelled),
+        columns=component_columns(modelled=run.modelled, scenes=len(data.scenes) > 1),
         components=component_rows(data),
         style=(templates_directory() / "report.css").read_text(encoding="utf-8"),
         libraries=libraries,
@@ -72,6 +73,8 @@ def render(run: Run) -> str:
         policy=_policy(libraries, script),
         subtitle=_subtitle(run.document),
         UNDECIDED=UNDECIDED,
+        scene_table=scene_table(data.scenes),
+        generation_words=generation_words,
     )
 
 
@@ -141,8 +144,15 @@ def _subtitle(document: dict[str, Any]) -> str:
     """Say in one line what was run: device, precision, workload, execution, date."""
     settings, device = document.get("settings") or {}, document.get("device") or {}
     workload = document.get("workload") or {}
-    parts = [device.get("name") or device.get("type"), settings.get("precision"), settings.get("phase")]
+    parts = [device.get("name") or device.get("type"), settings.get("precision"), _phase(document)]
     if workload.get("batch_size") and workload.get("sequence_length"):
         parts.append(f"batch {workload['batch_size']} x {workload['sequence_length']} tokens")
     parts += [settings.get("execution"), str(document.get("created") or "").replace("T", " ").removesuffix("Z")]
     return " \u00b7 ".join(str(part) for part in parts if part)
+
+
+def _phase(document: dict[str, Any]) -> str | None:
+    """Return which phases were profiled; what was asked for where that is not known."""
+    phases = dict.fromkeys(str(scene.get("phase")) for scene in document.get("scenes") or [])
+    asked = (document.get("settings") or {}).get("phase")
+    return " and ".join(phases) or (None if asked == "auto" else asked)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from energyscope.reporting import text
 from energyscope.reporting.data import ReportData
 from energyscope.reporting.data.efficiency import efficiency
+from energyscope.reporting.data.scenes import SceneData
 from energyscope.runs.intervals import Interval, finite, interval
 from energyscope.runs.tree import origin_of
 
@@ -60,16 +61,41 @@ COMPONENT_COLUMNS = (
 )
 
 
-def component_columns(*, modelled: bool) -> list[Column]:
-    """Return the table's columns; joules that were modelled say so above their column."""
+def component_columns(*, modelled: bool, scenes: bool = False) -> list[Column]:
+    """Return the table's columns; joules that were modelled say so above their column.
+
+    With ``scenes``, rows of several moments of the inference stand below each other, and a column says which.
+    """
     word = "Modelled energy" if modelled else "Energy"
-    return [replace(column, title=word) if column.title == "Energy" else column for column in COMPONENT_COLUMNS]
+    found = [replace(column, title=word) if column.title == "Energy" else column for column in COMPONENT_COLUMNS]
+    return [*found[:2], Column("Moment", numeric=False), *found[2:]] if scenes else found
 
 
 def component_rows(data: ReportData) -> list[list[TableCell]]:
-    """Return the table's rows in the order of the energy table."""
-    rows = data.energy.rows if data.energy else []
-    return [_row(row) for row in rows]
+    """Return the table's rows in the order of the energy table.
+
+    Of a run with several moments, one measurement that stands for several layers takes one row.
+    """
+    if len(data.scenes) < 2:
+        return [_row(row) for row in data.energy.rows] if data.energy else []
+    return [_in_scene(source, rows, scene.short) for scene in data.scenes for source, rows in _once(scene).items()]
+
+
+def _once(scene: SceneData) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each measurement of a scene, those of the components for which it stands together."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for node, row in zip(scene.tree.nodes, scene.energy.rows, strict=True):
+        groups.setdefault(node.source, []).append(row)
+    return groups
+
+
+def _in_scene(source: str, rows: Sequence[dict[str, Any]], moment: str) -> list[TableCell]:
+    """Return the cells of one measurement; a mean over layers has no layer of its own."""
+    name, kind, layer, *others = _row(rows[0])
+    if len(rows) > 1:
+        name = TableCell(f"{source} (each of {len(rows)})")
+        layer = TableCell("") if source != rows[0]["component"] else layer
+    return [name, kind, TableCell(moment), layer, *others]
 
 
 def _row(row: dict[str, Any]) -> list[TableCell]:

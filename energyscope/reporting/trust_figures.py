@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from energyscope.reporting import text
 from energyscope.reporting.charts import trust
-from energyscope.reporting.data import Trust
 from energyscope.reporting.data.simpler import METHODS
+from energyscope.reporting.data.trust import Trust
 from energyscope.reporting.figure import Figure, Table
 
 

@@ -16,13 +16,13 @@ from energyscope.reporting.figures import figures
 @pytest.mark.parametrize(
     ("shape", "names"),
     [
-        (Shape(), ["energy-by-kind", "energy-flow", "energy-by-layer", "energy-heatmap", "impact-kl",
-                   "impact-perplexity-difference", "impact-heatmap-zero", "energy-impact",
+        (Shape(), ["energy-by-kind", "energy-flow", "energy-by-layer", "energy-heatmap", "power-intensity",
+                   "impact-kl", "impact-perplexity-difference", "impact-heatmap-zero", "energy-impact",
                    "simpler-methods", "anchors"]),
         (Shape(granularity="coarse", impact=False), ["energy-by-kind", "energy-flow", "energy-by-layer",
-                                                     "simpler-methods", "anchors"]),
-        (Shape(layers=1, impact=False), ["energy-by-kind", "energy-flow", "energy-heatmap", "simpler-methods",
-                                         "anchors"]),
+                                                     "power-intensity", "simpler-methods", "anchors"]),
+        (Shape(layers=1, impact=False), ["energy-by-kind", "energy-flow", "energy-heatmap", "power-intensity",
+                                         "simpler-methods", "anchors"]),
         (Shape(layers=1, modelled=True, old=True, impact=False), ["energy-by-kind", "energy-flow",
                                                                   "energy-heatmap", "anchors"]),
     ],

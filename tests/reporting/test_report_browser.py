@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from benchmark_builder import PRECISIONS, Bench
+from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
 from energyscope.reporting.html import write_report
@@ -52,6 +53,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "graph": build_run(folder / "graph", Shape(execution="cuda-graph", impact=False)),
         "one-layer": build_run(folder / "one-layer", Shape(layers=1, granularity="coarse", impact=False)),
         "hostile": build_run(folder / "hostile", hostile, model={"name": "<img src=x onerror='window.hacked=1'>"}),
+        "inference": build_inference(folder / "inference"),
+        "inference-modelled": build_inference(folder / "inference-modelled", Inference(layers=4, modelled=True)),
     }
     return {name: write_report(run.path) for name, run in runs.items()}
 
@@ -72,7 +75,19 @@ def _open(browser: Browser, report: Path, **context: Any) -> tuple[Page, list[st
 
 
 @pytest.mark.parametrize(
-    "name", ["fine", "modelled", "large", "one-layer", "hostile", "old", "graph", "benchmark"]
+    "name",
+    [
+        "fine",
+        "modelled",
+        "large",
+        "one-layer",
+        "hostile",
+        "old",
+        "graph",
+        "benchmark",
+        "inference",
+        "inference-modelled",
+    ],
 )
 def test_every_chart_draws_without_an_error_or_a_request(
     browser: Browser, reports: dict[str, Path], name: str
@@ -92,7 +107,7 @@ def test_every_chart_draws_without_an_error_or_a_request(
 @pytest.mark.parametrize("width", [360, 1280])
 def test_pages_fit_the_window(browser: Browser, reports: dict[str, Path], scheme: str, width: int) -> None:
     """GIVEN a phone or a desktop, THEN the page itself never scrolls sideways; wide charts and tables do."""
-    for name in ("fine", "large", "hostile", "benchmark"):
+    for name in ("fine", "large", "hostile", "benchmark", "inference"):
         page, _ = _open(browser, reports[name], viewport={"width": width, "height": 800}, color_scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.get_attribute("[data-chart]", "data-drawn") == scheme
@@ -111,6 +126,35 @@ def test_the_panels_of_the_benchmark_fit_the_window(
     )
     assert len(lefts) == 6
     assert len(set(lefts)) == columns
+    page.close()
+
+
+def test_a_reader_finds_each_moment(browser: Browser, reports: dict[str, Path]) -> None:
+    """GIVEN several moments, WHEN a reader follows a line of their table, THEN that moment's part is in sight."""
+    page, _ = _open(browser, reports["inference"], viewport={"width": 390, "height": 800})
+    page.emulate_media(reduced_motion="reduce")
+    page.click("#profile .scenes a:has-text('1,024 tokens')")
+    top = page.evaluate("document.getElementById('scene-decode-1024').getBoundingClientRect().top")
+    assert -5 <= top < 400
+    page.close()
+
+
+def test_folded_moments_open(browser: Browser, reports: dict[str, Path]) -> None:
+    """WHEN a reader opens a further context below the efficiency, THEN its table is in sight."""
+    page, _ = _open(browser, reports["inference"])
+    folded = page.locator("#efficiency details:has-text('8,192 tokens in the cache')").first
+    assert not folded.locator("table").is_visible()
+    folded.locator("summary").click()
+    assert folded.locator("table").is_visible()
+    page.close()
+
+
+def test_tokens_and_phases_are_marked_in_the_close_up(browser: Browser, reports: dict[str, Path]) -> None:
+    """The traced generation that is shown larger has a stroke for each of its 128 tokens, and both phases."""
+    page, _ = _open(browser, reports["inference"])
+    assert page.locator("#generation-power-close svg .mark-rule.role-mark line").count() == 128
+    assert page.locator("#generation-power-close svg .mark-rect.role-mark path").count() == 2
+    assert page.locator("#generation-power-trace svg .mark-rect.role-mark path").count() == 18
     page.close()
 
 
@@ -185,9 +229,10 @@ def test_charts_have_a_text_alternative(browser: Browser, reports: dict[str, Pat
 
 def test_it_prints(browser: Browser, reports: dict[str, Path]) -> None:
     """GIVEN a reader who prints, THEN a PDF of a few pages comes out."""
-    page, wrong = _open(browser, reports["fine"], color_scheme="dark")
-    pdf = page.pdf(format="A4")
-    assert pdf.startswith(b"%PDF")
-    assert 3 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") <= 20
-    assert wrong == []
-    page.close()
+    for name, most in (("fine", 20), ("inference", 40)):
+        page, wrong = _open(browser, reports[name], color_scheme="dark")
+        pdf = page.pdf(format="A4")
+        assert pdf.startswith(b"%PDF")
+        assert 3 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") <= most
+        assert wrong == []
+        page.close()

@@ -28,6 +28,7 @@ KIND_COLOURS = {
     "attention.value": "#8ccaf0",
     "attention.core": "#56b4e9",
     "attention.output": "#4a76b8",
+    "attention.cache": "#7d6fd0",
     "mlp": "#e69f00",
     "mlp.up": "#e69f00",
     "mlp.gate": "#f0b93d",
@@ -214,14 +215,14 @@ def magnitude(values: list[float]) -> Magnitude:
     if not sizes or sizes[-1] / sizes[0] <= 30:
         return Magnitude("linear", None)
     if min(values) > 0:
-        return Magnitude("log", _ticks(sizes[0], sizes[-1]))
+        return Magnitude("log", log_ticks(sizes[0], sizes[-1]))
     smallest = max(sizes[len(sizes) // 10], sizes[-1] * 1e-4)
     positive = _powers(smallest, sizes[-1])
     ticks = [-tick for tick in reversed(positive)] + [0.0, *positive]
     return Magnitude("symlog", [tick for tick in ticks if min(values) <= tick <= max(values)], smallest)
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def log_ticks(low: float, high: float) -> list[float]:
     """Return 1, 2 and 5 times the powers of ten between two sizes; the powers alone where that is too many."""
     ticks = [power * factor for power in _powers(low, high) for factor in (1, 2, 5)]
     inside = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]

@@ -24,6 +24,7 @@ KIND_TITLES = {
     "attention.qkv": "The fused query/key/value projections",
     "attention.output": "The attention output projections",
     "attention.core": "The attention products",
+    "attention.cache": "The cache updates",
     "mlp": "The MLP blocks",
     "mlp.up": "The MLP up projections",
     "mlp.gate": "The MLP gate projections",

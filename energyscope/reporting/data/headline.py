@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting import text
-from energyscope.reporting.data.closure import closures
+from energyscope.reporting.data.closure import ClosureRow, closures
 from energyscope.reporting.data.execution import TRIGGERED, execution_of
 from energyscope.reporting.data.stages import unfinished
 from energyscope.runs.intervals import Interval, finite, interval
@@ -77,30 +77,31 @@ def headline(run: Run, tree: EnergyTree | None) -> list[Metric]:
     if closure:
         found.append(closure)
     if tree and tree.nodes:
-        found.append(_grades(tree, root))
-    return found + _predictions(document)
+        found.append(grades(tree, root))
+    return found + predictions(document)
 
 
 def _energy(root: Node, run: Run) -> list[Metric]:
     document, modelled = run.document, run.modelled
     unit = "per decode step" if root.row.get("phase") == "decode" else "per forward pass"
     word = "Modelled energy" if modelled else "Energy"
-    found = [_metric(f"{word} {unit}", root.energy, "mJ", execution_of(run).title)]
+    found = [metric(f"{word} {unit}", root.energy, "mJ", execution_of(run).title)]
     tokens = finite((document.get("workload") or {}).get("tokens_per_forward"))
     if root.energy and tokens:
         per_thousand = root.energy.scaled(1000 / tokens)
         found.append(
-            _metric(f"{word} per 1,000 tokens", per_thousand, "mJ", f"{text.number(tokens)} tokens a pass")
+            metric(f"{word} per 1,000 tokens", per_thousand, "mJ", f"{text.number(tokens)} tokens a pass")
         )
-    found.append(_metric(f"Latency {unit}", interval(root.number("time_us")), "us"))
+    found.append(metric(f"Latency {unit}", interval(root.number("time_us")), "us"))
     power = interval(root.number("power_w"))
-    found.append(_metric("Stated power" if modelled else "Mean power", power, "W"))
+    found.append(metric("Stated power" if modelled else "Mean power", power, "W"))
     if not modelled:
         found.append(_split(root))
     return found
 
 
-def _metric(label: str, item: Interval | None, unit: str, note: str = "") -> Metric:
+def metric(label: str, item: Interval | None, unit: str, note: str = "") -> Metric:
+    """Return a value with its 95 % interval as a headline number."""
     if item is None:
         return Metric(label, text.UNKNOWN, note=note)
     detail = f"95 % interval {text.limits(item, unit)}" if item.known else ""
@@ -118,8 +119,11 @@ def _split(root: Node) -> Metric:
 
 def _closure(document: dict[str, Any]) -> Metric | None:
     whole = next((row for row in closures(document) if row.name == "model"), None)
-    if whole is None:
-        return None
+    return None if whole is None else closure_metric(whole)
+
+
+def closure_metric(whole: ClosureRow) -> Metric:
+    """Return how far the parts of the model add up to it."""
     note = "parts and glue" if whole.with_glue else "parts, without glue"
     note += f", {whole.state}" if whole.state else ""
     note += "" if whole.advisable else "; outside 93-107 %"
@@ -133,7 +137,8 @@ def _limits_of_share(item: Interval) -> str:
     return f"95 % interval {written[written.index('[') :]}" if "[" in written else ""
 
 
-def _grades(tree: EnergyTree, root: Node | None) -> Metric:
+def grades(tree: EnergyTree, root: Node | None) -> Metric:
+    """Return the whole model's grade, and how many components have which."""
     grades = Counter(str(node.row.get("quality")) for node in tree.nodes)
     detail = ", ".join(f"{amount} {grade}" for grade, amount in sorted(grades.items()))
     return Metric(
@@ -144,7 +149,8 @@ def _grades(tree: EnergyTree, root: Node | None) -> Metric:
     )
 
 
-def _predictions(document: dict[str, Any]) -> list[Metric]:
+def predictions(document: dict[str, Any]) -> list[Metric]:
+    """Return how well the model predicts, where that was evaluated."""
     evaluation = (document.get("workload") or {}).get("evaluation") or {}
     found = []
     for name, value in (evaluation.get("baseline") or {}).items():

@@ -36,6 +36,8 @@ def method_facts(run: Run, tree: EnergyTree | None) -> list[Fact]:
         _fact("Execution", settings.get("execution")),
         _fact("Sampling", settings.get("sampling")),
         _fact("Phase", settings.get("phase")),
+        _fact("Moments", ", ".join(str(scene.get("name")) for scene in run.scenes) or None),
+        _fact("KV cache", settings.get("kv_cache") if run.scenes or run.generation else None),
         _fact("Windows of every component", settings.get("passes")),
         _share("Half-width aimed at", settings.get("target_interval")),
         _fact("Time budget of a component", _scaled(settings.get("component_budget_s"), 1e6), "us"),

@@ -12,6 +12,7 @@ from energyscope.reporting.data.relations import TITLES, coefficient
 from energyscope.reporting.publication import benchmarks, sweeps
 from energyscope.reporting.publication.by_type import impact_rows
 from energyscope.reporting.publication.costliest import costliest
+from energyscope.reporting.publication.inference import inference_sheets
 from energyscope.reporting.publication.sheet import DOUBLE, SINGLE, Missing, Panel, Sheet
 from energyscope.reporting.publication.source import Source, missing, sheet_of
 from energyscope.runs.tree import energy_tree
@@ -21,10 +22,10 @@ _NOT_OWN = "A stroke marks a mean over layers, or another layer's value."
 
 
 def sheets(of: Source) -> list[Sheet | Missing]:
-    """Return the six figures of a run, or why one cannot be drawn; a seventh where the benchmark has a sweep."""
+    """Return the six figures of a run, or why one cannot be drawn; then those of a whole inference."""
     sweep = sweeps.sweep(of)
     first = [benchmarks.overview(of), *([sweep] if sweep is not None else []), benchmarks.tradeoff(of)]
-    return [*first, _energy(of), _impact(of), _scatter(of), _matrix(of)]
+    return [*first, _energy(of), _impact(of), _scatter(of), _matrix(of), *inference_sheets(of)]
 
 
 def _energy(of: Source) -> Sheet | Missing:
