@@ -43,6 +43,7 @@ from energyscope.stages.triggered import triggered
 from energyscope.workloads import Evaluation, Workload
 from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate
 
+GENERATIONS_S, MODELLED_GENERATIONS_S = 12.0, 4.0  # a regression on ticks needs many; time x watts does not
 DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
 
 
@@ -103,7 +104,12 @@ def _generate(context: Context) -> str | None:
             loaded,
             context.workload,
             meter,
-            GenerateSettings(settings.new_tokens, settings.kv_cache, seed=settings.seed),
+            GenerateSettings(
+                settings.new_tokens,
+                settings.kv_cache,
+                seconds=MODELLED_GENERATIONS_S if meter.modelled else GENERATIONS_S,
+                seed=settings.seed,
+            ),
             journal=context.store.journal,
             progress=context.progress,
         )

@@ -48,6 +48,8 @@ def test_every_file_of_the_design_is_there(finished):
         schema.MERGED_FILE, schema.CORRELATION_FILE, schema.REPORT_FILE, schema.BENCHMARK_FILE,
         schema.BENCHMARK_JSON,
     }  # fmt: skip
+    if run.document["settings"]["phase"] == "both":  # a chat model's generation
+        expected |= {schema.GENERATION_JSON, schema.ALTERNATIVES_JSON}
     assert names == expected
 
 
