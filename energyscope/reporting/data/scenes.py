@@ -1,0 +1,186 @@
+"""The moments of an inference that a run profiled, each with its own tree, books and findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from energyscope.reporting import text
+from energyscope.reporting.data.closure import ClosureRow, closures
+from energyscope.reporting.data.efficiency import EfficiencyRow, efficiency_rows, efficiency_sentences
+from energyscope.reporting.data.energy import EnergyData, energy_data
+from energyscope.reporting.data.findings import energy_findings
+from energyscope.reporting.data.flow import FlowNode, energy_flow
+from energyscope.reporting.data.given import whole
+from energyscope.reporting.data.trust import Trust, trust_of
+from energyscope.reporting.figure import Table
+from energyscope.runs.intervals import Interval, interval
+from energyscope.runs.tree import EnergyTree, energy_tree
+
+if TYPE_CHECKING:
+    from energyscope.reporting.data.growth import Growth
+    from energyscope.runs.store import Run
+
+PREFILL, DECODE = "prefill", "decode"
+WHOLE = "whole"  # the layers of a scene of which only the model was measured
+
+
+@dataclass(frozen=True)
+class SceneData:
+    """One moment: a pass over the prompt, or one step of decoding at a context.
+
+    ``tokens`` are read (prefill) or made (decode) by it, over the whole batch; energies are in mJ and times in us
+    per pass or step. ``tree`` has only its root where the model alone was measured, as ``detailed`` says.
+    """
+
+    name: str
+    phase: str
+    context: int | None
+    kv_cache: str | None
+    layers: str | None
+    tokens: int | None
+    modelled: bool
+    tree: EnergyTree
+    energy: EnergyData
+    flow: FlowNode | None
+    efficiency: list[EfficiencyRow]
+    efficiency_said: list[str]
+    trust: Trust
+    findings: list[str]
+    closure: ClosureRow | None
+
+    @property
+    def anchor(self) -> str:
+        """Its name where only letters, digits and hyphens may stand."""
+        return "scene-" + re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+    @property
+    def unit(self) -> str:
+        """What its energies are of."""
+        return "step" if self.phase == DECODE else "pass"
+
+    @property
+    def title(self) -> str:
+        """What it is called in headings and tables."""
+        length = "" if self.context is None else f"{self.context:,}"
+        if self.phase == DECODE:
+            return f"A decode step, {length} tokens in the cache" if length else "A decode step"
+        return f"The pass over the prompt, {length} tokens" if length else "The pass over the prompt"
+
+    @property
+    def short(self) -> str:
+        """What it is called where there is little room: ``"prefill, 128 tokens"``, ``"decode at 1,024"``."""
+        if self.context is None:
+            return self.phase
+        return f"decode at {self.context:,}" if self.phase == DECODE else f"{self.phase}, {self.context:,} tokens"
+
+    @property
+    def detailed(self) -> bool:
+        """Whether its components were measured, and not the model alone."""
+        return self.layers != WHOLE and len(self.tree.nodes) > 1
+
+    @property
+    def own_layers(self) -> bool:
+        """Whether some layer was measured by itself, so that layers can be compared."""
+        return any(not cell.reused for cell in self.energy.layers)
+
+    @property
+    def per_token(self) -> Interval | None:
+        """Energy (mJ) for each token that it reads or makes."""
+        model = self.energy.model
+        return model.scaled(1 / self.tokens) if model and self.tokens else None
+
+    @property
+    def time_us(self) -> Interval | None:
+        """How long it takes."""
+        return interval(self.tree.root.number("time_us")) if self.tree.root else None
+
+    @property
+    def power_w(self) -> float | None:
+        """Mean power while it runs again and again."""
+        return self.tree.root.number("power_w") if self.tree.root else None
+
+    @property
+    def static_mj(self) -> float | None:
+        """Idle power times its time."""
+        return self.tree.root.number("static_mj") if self.tree.root else None
+
+
+def scenes_data(run: Run) -> list[SceneData]:
+    """Return the moments in the order in which they were profiled; none of a run that knows no scenes."""
+    found = [_scene(run, entry) for entry in run.scenes]
+    return [scene for scene in found if scene is not None]
+
+
+def _scene(run: Run, entry: Mapping[str, Any]) -> SceneData | None:
+    own = run.scene(str(entry["name"]))
+    if own.energy is None or own.energy.empty:
+        return None
+    tree = energy_tree(own.energy)
+    efficient = efficiency_rows(tree)
+    context, phase = whole(entry.get("context_length")), str(entry.get("phase"))
+    batch = whole((run.document.get("settings") or {}).get("batch_size"))
+    return SceneData(
+        name=str(entry["name"]),
+        phase=phase,
+        context=context,
+        kv_cache=entry.get("kv_cache"),
+        layers=entry.get("layers"),
+        tokens=_tokens(phase, context, batch),
+        modelled=run.modelled,
+        tree=tree,
+        energy=energy_data(tree, own.energy),
+        flow=energy_flow(tree) if tree.root and tree.model_energy else None,
+        efficiency=efficient,
+        efficiency_said=efficiency_sentences(efficient),
+        trust=trust_of(own, tree),
+        findings=energy_findings(tree, own) if len(tree.nodes) > 1 else [],
+        closure=next((row for row in closures(own.document) if row.name == "model"), None),
+    )
+
+
+def _tokens(phase: str, context: int | None, batch: int | None) -> int | None:
+    if batch is None:
+        return None
+    if phase == DECODE:
+        return batch
+    return None if context is None else batch * context
+
+
+def scenes_findings(scenes: Sequence[SceneData], grown: Growth | None) -> list[str]:
+    """Return two sentences of the first moment, two of the first decode step, and what the context adds."""
+    first = scenes[0]
+    step = next((scene for scene in scenes[1:] if scene.phase == DECODE and scene.detailed), None)
+    shown = [first] + ([step] if step else [])
+    said = [f"{scene.short[0].upper()}{scene.short[1:]}: {_lowered(sentence)}"
+            for scene in shown for sentence in scene.findings[:2]]  # fmt: skip
+    return said + (grown.said[:1] if grown else [])
+
+
+def _lowered(sentence: str) -> str:
+    """Begin a sentence as it goes on after a colon; abbreviations keep their capitals."""
+    return sentence if sentence[1:2].isupper() else sentence[0].lower() + sentence[1:]
+
+
+def scene_table(scenes: Sequence[SceneData]) -> Table:
+    """Return the table of all scenes as text: a line for each, with what a pass or a step of it costs."""
+    columns = ["moment", "energy of a pass or step", "energy per token", "time", "power", "static share",
+               "closure"]  # fmt: skip
+    return Table(columns, [_line(scene) for scene in scenes])
+
+
+def _line(scene: SceneData) -> list[str]:
+    model, static = scene.energy.model, scene.static_mj
+    share = static / model.value if model and static is not None and model.value > 0 else None
+    closed = "model only" if not scene.detailed else "not judged"
+    return [
+        scene.title,
+        text.with_limits(model, "mJ"),
+        text.with_limits(scene.per_token, "mJ"),
+        text.quantity(scene.time_us.value if scene.time_us else None, "us"),
+        text.quantity(scene.power_w, "W"),
+        text.percent(share),
+        text.percent_with_limits(scene.closure.energy) if scene.closure else closed,
+    ]
