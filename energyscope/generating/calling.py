@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -13,13 +11,14 @@ import torch
 from energyscope.errors import ModelError, UsageError
 from energyscope.generating.marks import Mark
 from energyscope.generating.settings import GenerateSettings
+from energyscope.kv_cache import CacheKind
 from energyscope.loading import LoadedModel
+from energyscope.workloads.decoding import generation_options
 from energyscope.workloads.limits import position_limit
 
 if TYPE_CHECKING:
     from energyscope.workloads import Workload
 
-LENGTH_MEMORY = "_previous_max_cache_length"  # `generate` makes a static cache as long as earlier ones were
 INPUTS = ("input_ids", "attention_mask")
 
 
@@ -49,7 +48,7 @@ class Stamps:
 class Generator:
     """A loaded model's ``generate`` on one workload: greedy, with a KV cache, not compiled."""
 
-    def __init__(self, loaded: LoadedModel, workload: Workload, kv_cache: str) -> None:
+    def __init__(self, loaded: LoadedModel, workload: Workload, kv_cache: CacheKind) -> None:
         self.model: Any = loaded.model
         self.inputs = {name: workload.inputs[name] for name in INPUTS}
         self.kv_cache = kv_cache
@@ -64,21 +63,13 @@ class Generator:
         return part
 
     def __call__(self, new_tokens: int, streamer: Any = None) -> torch.Tensor:
-        """Generate exactly ``new_tokens`` from each sequence; return their ids, shape (batch, new_tokens).
-
-        ``min_new_tokens`` keeps an end of sequence from ending it.
-        """
+        """Generate exactly ``new_tokens`` from each sequence; return their ids, shape (batch, new_tokens)."""
         with torch.inference_mode(mode=False):  # as for whoever calls it: `generate` itself switches gradients off
             ids: torch.Tensor = self.model.generate(
                 **self.inputs,
-                do_sample=False,
-                num_beams=1,
                 max_new_tokens=new_tokens,
-                min_new_tokens=new_tokens,
-                use_cache=True,
-                cache_implementation=self.kv_cache,
-                disable_compile=True,
                 streamer=streamer,
+                **generation_options(self.kv_cache, new_tokens),
             )
         return ids[:, self.prompt_tokens :]
 
@@ -99,19 +90,6 @@ class Generator:
                 "this model's generation settings (a time limit, or words to stop at)"
             )
         return mark, ids
-
-
-@contextmanager
-def length_memory_kept(model: Any) -> Iterator[None]:
-    """Let ``generate`` forget afterwards how long a static cache was."""
-    before = getattr(model, LENGTH_MEMORY, None)
-    try:
-        yield
-    finally:
-        if before is not None:
-            setattr(model, LENGTH_MEMORY, before)
-        elif hasattr(model, LENGTH_MEMORY):
-            delattr(model, LENGTH_MEMORY)
 
 
 def check_generation(loaded: LoadedModel, workload: Workload, settings: GenerateSettings) -> None:

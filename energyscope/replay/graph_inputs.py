@@ -47,8 +47,9 @@ def without_full_mask(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
     To find out that it masks nothing, a model would have to wait for the device, which a capture forbids: it
     would then build and apply the whole mask, and run other attention kernels than it does in eager execution.
+    A mask that is ready to be applied (of four dimensions, beside a static cache) stays.
     """
     mask = inputs.get("attention_mask")
-    if mask is None or not bool((mask == 1).all()):
+    if mask is None or mask.dim() != 2 or not bool((mask == 1).all()):
         return dict(inputs)
     return {name: tensor for name, tensor in inputs.items() if name != "attention_mask"}

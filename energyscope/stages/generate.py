@@ -23,7 +23,7 @@ import torch
 
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line, no_memory_left
-from energyscope.generating.calling import Generator, check_generation, length_memory_kept
+from energyscope.generating.calling import Generator, check_generation
 from energyscope.generating.document import STAGE, recover
 from energyscope.generating.fitting import too_large
 from energyscope.generating.loop import loop_lengths
@@ -39,6 +39,7 @@ from energyscope.progress import Progress, silent
 from energyscope.replay.quiet import no_garbage_collection
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.session import IDLE_S, LAST_TICK_S, SETTLE_S, Journal
+from energyscope.workloads.decoding import length_forgotten
 from energyscope.workloads.limits import position_limit
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def generate(
 
     """
     check_generation(loaded, workload, settings)
-    with length_memory_kept(loaded.model):
+    with length_forgotten(loaded.model):
         _Stage(loaded, workload, meter, settings, _Kept(journal), progress).run()
 
 

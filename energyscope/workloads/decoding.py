@@ -1,19 +1,23 @@
 """What one step of a generation is given: the prompt as `generate` reads it, or one token on a filled KV cache.
 
-`context_length` is the number of tokens whose keys and values a decode step finds in the cache. They are those of
-a real forward pass over as many tokens, so what attention reads has the values that it would have.
+`generate` itself is asked: it runs until it calls the model for that step, and what it would have given the model
+is kept. So positions, masks and the number of logits are those of a real generation, in each version of the
+library, and the cache holds the keys and values of a real pass over as many tokens. `context_length` is how many a
+decode step finds there.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from energyscope.errors import DeviceError, UsageError
-from energyscope.kv_cache import CacheKind, hold, new_cache
+from energyscope.errors import DeviceError, ModelError, UsageError
+from energyscope.kv_cache import CacheKind, hold
 from energyscope.loading import LoadedModel
 from energyscope.loading.devices import free_bytes
 from energyscope.workloads.evaluation import Evaluation
@@ -21,7 +25,7 @@ from energyscope.workloads.limits import position_limit, text_config
 from energyscope.workloads.timed import Workload, profile_inputs
 
 CONTEXT_LENGTH = 1024
-FILLED_AT_ONCE = 4096  # tokens of all sequences together: a whole long context needs too much memory beside it
+LENGTH_MEMORY = "_previous_max_cache_length"  # `generate` makes a static cache as long as earlier ones were
 CANNOT_GENERATE = "generates no text, so it has no decode step: use --phase prefill"
 
 
@@ -76,14 +80,9 @@ def decode_step(
     )
     ids = tokens.inputs["input_ids"]
     _require_room(loaded, batch_size, context)
-    cache = new_cache(loaded.model, kv_cache, positions=context + 1)
-    _fill(loaded, cache, ids[:, :context])
-    inputs = {
-        "input_ids": ids[:, context:].contiguous(),
-        "attention_mask": torch.ones_like(ids),
-        "past_key_values": hold(cache),
-        "use_cache": True,
-    }
+    inputs = given_by_generate(loaded.model, ids[:, :context], kv_cache=kv_cache, new_tokens=2, number=1)
+    inputs["input_ids"] = ids[:, context:].contiguous()  # the text's own next token, not the likeliest
+    hold(inputs["past_key_values"])
     return Workload(
         inputs,
         tokens.tokens,
@@ -101,15 +100,14 @@ def prompt_pass(loaded: LoadedModel, workload: Workload, *, kv_cache: CacheKind,
     ``new_tokens`` is what a static cache has room for behind the prompt.
     """
     _check_generates(loaded)
-    cache = new_cache(
-        loaded.model,
-        kv_cache,
-        positions=workload.sequence_length + new_tokens,
-    )
-    if kv_cache == "static":  # its memory is there before the prompt comes: `generate` keeps it from call to call
-        _fill(loaded, cache, workload.inputs["input_ids"][:, :1])
+    ids = workload.inputs["input_ids"]
+    inputs = given_by_generate(loaded.model, ids, kv_cache=kv_cache, new_tokens=new_tokens, number=0)
+    cache = inputs["past_key_values"]
+    if kv_cache == "static":  # its memory is there before the prompt comes: a graph could not set it up
+        with torch.no_grad():
+            loaded.model(input_ids=ids[:, :1], past_key_values=cache, use_cache=True)
         cache.reset()
-    inputs = {**workload.inputs, **_last_logits(loaded), "past_key_values": hold(cache), "use_cache": True}
+    hold(cache)
     return Workload(
         inputs,
         workload.tokens,
@@ -153,21 +151,68 @@ def _check_generates(loaded: LoadedModel) -> None:
         raise UsageError(f"{loaded.name} {CANNOT_GENERATE}")
 
 
-@torch.no_grad()
-def _fill(loaded: LoadedModel, cache: Any, ids: torch.Tensor) -> None:
-    """Fill a cache by forward passes over the tokens, a part at a time.
+class _ReachedError(Exception):
+    """`generate` has come to the call that was asked for."""
 
-    Not in inference mode: a static cache from there could not be written to in an ordinary pass.
+    def __init__(self, given: dict[str, Any]) -> None:
+        super().__init__()
+        self.given = given
+
+
+def given_by_generate(
+    model: Any, ids: torch.Tensor, *, kv_cache: CacheKind, new_tokens: int, number: int
+) -> dict[str, Any]:
+    """Return the keyword arguments of the model's call ``number`` in a generation (0: the prompt's), not made.
+
+    The KV cache among them holds what the calls before have left.
     """
-    at_once = max(1, FILLED_AT_ONCE // ids.shape[0])
-    for begin in range(0, ids.shape[1], at_once):
-        part = ids[:, begin : begin + at_once]
-        loaded.model(input_ids=part, past_key_values=cache, use_cache=True, **_last_logits(loaded))
+    calls = itertools.count()
+
+    def before(_model: Any, _args: Any, given: dict[str, Any]) -> None:
+        if next(calls) == number:
+            raise _ReachedError(given)
+
+    handle = model.register_forward_pre_hook(before, with_kwargs=True)
+    try:
+        with length_forgotten(model):
+            model.generate(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=new_tokens,
+                **generation_options(kv_cache, new_tokens),
+            )
+    except _ReachedError as reached:
+        return {name: value for name, value in reached.given.items() if value is not None}
+    finally:
+        handle.remove()
+    raise ModelError(f"{type(model).__name__} did not come to step {number} of a generation")
 
 
-def _last_logits(loaded: LoadedModel) -> Mapping[str, int]:
-    """Return the argument that keeps the head from all but the last token, where the model has it."""
-    return {"logits_to_keep": 1} if _takes(loaded.model, "logits_to_keep") else {}
+def generation_options(kv_cache: CacheKind, new_tokens: int) -> dict[str, Any]:
+    """Return what a generation of a fixed number of tokens is asked for: greedy, cached, not compiled.
+
+    ``min_new_tokens`` keeps an end of sequence from ending it.
+    """
+    return {
+        "do_sample": False,
+        "num_beams": 1,
+        "min_new_tokens": new_tokens,
+        "use_cache": True,
+        "cache_implementation": kv_cache,
+        "disable_compile": True,
+    }
+
+
+@contextmanager
+def length_forgotten(model: Any) -> Iterator[None]:
+    """Let `generate` make a static cache as long as it needs, and remember afterwards what it did before."""
+    before = vars(model).pop(LENGTH_MEMORY, None)
+    try:
+        yield
+    finally:
+        vars(model).pop(LENGTH_MEMORY, None)
+        if before is not None:
+            setattr(model, LENGTH_MEMORY, before)
 
 
 def _takes(model: Any, argument: str) -> bool:

@@ -7,11 +7,12 @@ import tiny_models
 import torch
 
 from energyscope.errors import ModelError, UsageError
-from energyscope.generating.calling import LENGTH_MEMORY, Generator, check_generation, length_memory_kept
+from energyscope.generating.calling import Generator, check_generation
 from energyscope.generating.fitting import too_large
 from energyscope.generating.settings import GenerateSettings
 from energyscope.loading import load_model
 from energyscope.workloads import profile_inputs
+from energyscope.workloads.decoding import LENGTH_MEMORY, length_forgotten
 
 NEW = 12
 
@@ -72,7 +73,7 @@ def test_a_generation_that_ends_early_is_refused(loaded):
 def test_a_static_cache_is_forgotten(loaded):
     """Afterwards generate makes static caches as long as it would have before."""
     before = getattr(loaded.model, LENGTH_MEMORY, None)
-    with length_memory_kept(loaded.model):
+    with length_forgotten(loaded.model):
         generator(loaded, "static")(NEW)
     assert getattr(loaded.model, LENGTH_MEMORY, None) == before
 

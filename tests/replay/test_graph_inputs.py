@@ -83,3 +83,9 @@ def test_a_mask_that_masks_stays():
     padded["attention_mask"][0, -1] = 0
     assert without_full_mask(padded) == padded
     assert without_full_mask({"input_ids": padded["input_ids"]}) == {"input_ids": padded["input_ids"]}
+
+
+def test_a_mask_that_is_ready_stays():
+    """GIVEN a mask of four dimensions, as beside a static cache, THEN it stays: a model would build another."""
+    ready = {"input_ids": inputs()["input_ids"], "attention_mask": torch.ones(1, 1, 1, 12, dtype=torch.bool)}
+    assert without_full_mask(ready) == ready

@@ -26,11 +26,10 @@ def test_a_step_has_one_token_and_its_context(loaded, kind):
     assert (step.phase, step.context, step.kv_cache, step.batch_size) == ("decode", 17, kind, 3)
 
 
-def test_the_cache_holds_what_the_text_before_gives(loaded, monkeypatch):
-    """Filled in parts, a step's logits are those of the whole text in one pass."""
+def test_the_cache_holds_what_the_text_before_gives(loaded):
+    """A step's logits are those of the whole text in one pass."""
     text = profile_inputs(loaded, batch_size=2, sequence_length=20).inputs["input_ids"]
     whole = loaded.model(input_ids=text, use_cache=False).logits[:, -1]
-    monkeypatch.setattr(decoding, "FILLED_AT_ONCE", 6)
     step = decode_step(loaded, batch_size=2, context_length=19)
     found = loaded.model(**forward_inputs(loaded.model, step.inputs)).logits[:, -1]
     torch.testing.assert_close(found, whole, atol=1e-4, rtol=1e-4)
@@ -77,3 +76,33 @@ def test_a_classifier_has_no_decode_step():
     assert not can_generate(loaded)
     with pytest.raises(UsageError, match="--phase prefill"):
         decode_step(loaded)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_a_step_is_given_what_generate_gives(loaded, kind):
+    """Names and shapes are those of the second pass of a real generation, its positions and masks among them."""
+    given = []
+    handle = loaded.model.register_forward_pre_hook(lambda _m, _a, given_: given.append(given_), with_kwargs=True)
+    prompt = profile_inputs(loaded, sequence_length=12).inputs
+    with decoding.length_forgotten(loaded.model):
+        loaded.model.generate(**prompt, max_new_tokens=2, **decoding.generation_options(kind, 2))
+    handle.remove()
+    step = decode_step(loaded, context_length=12, kv_cache=kind).inputs
+    assert shapes_of(step) == shapes_of(given[1])
+    assert int(step["position_ids"].max()) == 12
+    first = prompt_pass(loaded, profile_inputs(loaded, sequence_length=12), kv_cache=kind, new_tokens=2).inputs
+    assert shapes_of(first) == shapes_of(given[0])
+
+
+def shapes_of(given):
+    known = {name: value for name, value in given.items() if value is not None}
+    return {name: tuple(value.shape) for name, value in known.items() if isinstance(value, torch.Tensor)}, set(
+        known
+    )
+
+
+def test_a_step_leaves_no_trace_on_the_model(loaded):
+    """No hook is left, and generate makes its next static cache as long as it would have before."""
+    decode_step(loaded, context_length=40, kv_cache="static")
+    assert not loaded.model._forward_pre_hooks
+    assert not hasattr(loaded.model, decoding.LENGTH_MEMORY)
