@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,11 @@ def device_facts(device: torch.device) -> dict[str, Any]:
         return {**facts, **Board(gpu.parent_uuid or gpu.uuid).facts(), "uuid": gpu.uuid}
     except MeterError:
         return facts  # torch can use GPUs that NVML cannot be asked about; the meter says why
+
+
+def spread_facts(devices: Sequence[torch.device]) -> list[dict[str, Any]] | None:
+    """Return what is known of each device that a model is spread over; None where it is on one."""
+    return [{"place": str(one), **device_facts(one)} for one in devices] if len(devices) > 1 else None
 
 
 def measured_gpus(meters: MeterGroup) -> list[str]:

@@ -42,3 +42,21 @@ def test_one_device_needs_no_table(tmp_path: Path) -> None:
     run = build_run(tmp_path / "run")
     assert run.energy is not None
     assert device_rows(energy_tree(run.energy), run.document) == []
+
+
+def test_what_a_device_takes_while_it_waits_stands_apart(tmp_path: Path) -> None:
+    """GIVEN a model spread over two devices, THEN each one's share of the other's components is its waiting."""
+    run = build_run(tmp_path / "run", Shape(impact=False), sensor=SENSORS)
+    assert run.energy is not None
+    run.document["device"]["spread"] = [{"place": "cuda:0"}, {"place": "cuda:1"}]
+    run.energy["device"] = ["cuda:1" if kind == "lm_head" else "cuda:0" for kind in run.energy["kind"]]
+    run.energy["devices_mj"] = [f"{energy * 0.75};{energy * 0.25}" for energy in run.energy["energy_mj"]]
+    first, second = device_rows(energy_tree(run.energy), run.document)
+    leaves = energy_tree(run.energy).leaves
+    heads = sum(one.energy.value for one in leaves if one.kind == "lm_head" and one.energy)
+    others = sum(one.energy.value for one in leaves if one.kind != "lm_head" and one.energy)
+    assert first.waiting_mj == pytest.approx(0.75 * heads)
+    assert second.waiting_mj == pytest.approx(0.25 * others)
+    page = render(run)
+    assert "of which waiting" in page
+    assert "cuda:1, GPU-2" in page

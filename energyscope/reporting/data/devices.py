@@ -12,10 +12,16 @@ from energyscope.runs.tree import EnergyTree, Node
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """One device: the model's energy on it and that of each leaf kind (mJ per forward pass), None if unknown."""
+    """One device: the model's energy on it and that of each leaf kind (mJ per forward pass), None if unknown.
+
+    ``waiting_mj`` is the part of it that the device took while components of other devices ran; None where the
+    model is not spread over them. ``place`` is the device as the model knows it, such as ``cuda:1``.
+    """
 
     device: str
+    place: str | None
     model_mj: float | None
+    waiting_mj: float | None
     kinds: dict[str, float | None]
 
 
@@ -27,10 +33,25 @@ def device_rows(tree: EnergyTree, document: Mapping[str, Any]) -> list[DeviceRow
         if node.energy is not None:
             kinds.setdefault(node.kind, []).append(node)
     root = [tree.root] if tree.root else []
+    spread = (document.get("device") or {}).get("spread") or []
+    places = [str(one["place"]) for one in spread] if len(spread) == len(names) else []
     return [
-        DeviceRow(name, _on(root, index), {kind: _on(of_kind, index) for kind, of_kind in kinds.items()})
+        DeviceRow(
+            device=name,
+            place=places[index] if places else None,
+            model_mj=_on(root, index),
+            waiting_mj=_on([one for one in tree.leaves if _elsewhere(one, places[index])], index)
+            if places
+            else None,
+            kinds={kind: _on(of_kind, index) for kind, of_kind in kinds.items()},
+        )
         for index, name in enumerate(names)
     ]
+
+
+def _elsewhere(node: Node, place: str) -> bool:
+    """Tell whether a component runs on other devices only."""
+    return place not in str(node.row.get("device")).split("+")
 
 
 def _on(nodes: Sequence[Node], index: int) -> float | None:
