@@ -20,6 +20,14 @@ DeviceMap = Annotated[
         "[default: one device]."
     ),
 ]
+TensorParallel = Annotated[
+    bool,
+    Option(
+        "--tensor-parallel",
+        help="Split every large matrix over the processes of `torchrun --nproc-per-node N -m energyscope run "
+        "...`, a GPU each; profile and report only.",
+    ),
+]
 DoubleQuant = Annotated[
     bool, Option("--double-quant", help="4-bit: quantize the scales of the weights as well (bitsandbytes).")
 ]

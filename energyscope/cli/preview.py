@@ -28,7 +28,9 @@ def _described(plan: Preview) -> str:
         *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),
         f"{plan.components} components ({kinds})",
         *([] if "benchmark" in plan.skipped else [_benchmark_line(plan)]),
+        *([f"generate: about {_duration(plan.generate_seconds)}"] if plan.generate_seconds else []),
         *([] if "profile" in plan.skipped else _profile_lines(plan)),
+        *([_alternatives_line(plan)] if plan.alternatives_seconds_most else []),
         *([] if "ablate" in plan.skipped else [_ablate_line(plan)]),
         *(f"{stage}: skipped ({reason})" for stage, reason in plan.skipped.items()),
         "nothing was loaded or measured (--dry-run)",
@@ -61,6 +63,11 @@ def _profile_lines(plan: Preview) -> list[str]:
 def _benchmark_line(plan: Preview) -> str:
     each = "" if plan.trial_seconds is None else f" of {plan.trial_seconds:g} s at most, and their warm-ups"
     return f"benchmark: {', '.join(plan.precisions)}; {plan.trials} trials{each}"
+
+
+def _alternatives_line(plan: Preview) -> str:
+    most = _duration(plan.alternatives_seconds_most)
+    return f"alternatives: the step with one thing changed at a time, at most {most}"
 
 
 def _ablate_line(plan: Preview) -> str:

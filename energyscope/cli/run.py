@@ -73,6 +73,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     ] = "replay",
     device: shared.Device = "auto",
     device_map: shared.DeviceMap = None,
+    tensor_parallel: shared.TensorParallel = False,
     gpu_id: shared.GpuId = "",
     whole_gpu: shared.WholeGpu = False,
     meter: shared.Meter = "auto",
@@ -108,7 +109,9 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     predict: Annotated[
         bool, Option("--predict/--no-predict", help="Predict impact from gradients and weights as well.")
     ] = True,
-    stages: Annotated[str, Option(help="Stages to do.")] = "benchmark,generate,profile,alternatives,ablate,correlate,report",
+    stages: Annotated[
+        str, Option(help="Stages to do.")
+    ] = "benchmark,generate,profile,alternatives,ablate,correlate,report",
     benchmark_precision: Annotated[
         str,
         Option(
@@ -141,7 +144,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     options: dict[str, Any] = {
         "granularity": granularity, "layers": layers, "precision": precision, "weights": weights, "phase": phase,
         "double_quant": double_quant, "compute_dtype": compute_dtype, "skip_modules": words(skip_modules),
-        "device_map": device_map,
+        "device_map": device_map, "tensor_parallel": tensor_parallel,
         "context_lengths": numbers("--context-length", context_length), "kv_cache": kv_cache,
         "new_tokens": new_tokens,
         "execution": execution, "sampling": sampling, "device": device, "gpu_id": words(gpu_id),

@@ -14,9 +14,9 @@ from energyscope import bundled
 from energyscope.adapters import Adapter, adapter_for
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line
-from energyscope.loading import hub, random_weights
+from energyscope.loading import hub, random_weights, tensor_parallel
 from energyscope.loading.options import NATIVE, LoadOptions
-from energyscope.loading.planning import Plan, auto_class
+from energyscope.loading.planning import Plan, auto_class, meta_model
 from energyscope.loading.quiet import quieten
 from energyscope.loading.sharding.dispatching import as_accelerate_has_it, undispatch
 from energyscope.loading.sources import ModelSource
@@ -112,6 +112,9 @@ def build_model(found: ModelSource, folder: Path | None, adapter: Adapter, confi
 
     """
     options = plan.options
+    if options.weights == "random" and options.tensor_parallel:
+        shares = tensor_parallel.split_empty(meta_model(adapter, config, options))
+        return random_weights.build(lambda: shares, options, keep=plan.keep, home=lambda _: options.device)
     if options.weights == "random":
         return random_weights.build(
             lambda: auto_class(adapter).from_config(
@@ -131,7 +134,9 @@ def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, plan: Plan
     settings: dict[str, Any] = {"dtype": options.dtype}
     if options.precision not in NATIVE:
         settings["quantization_config"] = _quantization(plan)
-    if plan.placement:
+    if options.tensor_parallel:
+        settings["distributed_config"] = tensor_parallel.distributed_config()
+    elif plan.placement:
         settings["device_map"] = as_accelerate_has_it(plan.placement)
     elif options.device.type != "cpu":
         settings["device_map"] = {"": options.device}  # each tensor is read straight to the GPU
@@ -150,6 +155,8 @@ def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, plan: Plan
         )
     if plan.placement:
         undispatch(model)
+    if options.tensor_parallel:
+        tensor_parallel.settle(model)
     return model
 
 

@@ -76,6 +76,16 @@ def free_bytes(device: torch.device) -> int | None:
     return _free_host_bytes()
 
 
+def usable_bytes(device: torch.device) -> int | None:
+    """Return what this process could still use on the device (bytes): free, or held by PyTorch and not in use."""
+    import torch
+
+    free = free_bytes(device)
+    if device.type != "cuda" or free is None:
+        return free
+    return free + int(torch.cuda.memory_reserved(device)) - int(torch.cuda.memory_allocated(device))
+
+
 def _free_host_bytes() -> int | None:
     """Return what the machine, or the container that we are in, still has: whichever is less."""
     found = []

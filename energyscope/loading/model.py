@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from energyscope.adapters import Adapter
 from energyscope.errors import UsageError
 from energyscope.loading import building
+from energyscope.loading import tensor_parallel as shares
 from energyscope.loading.devices import pick_device
 from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadOptions, Weights, check_quantization
 from energyscope.loading.planning import plan_model
@@ -45,7 +46,8 @@ class LoadedModel:
 
     ``device`` is where its inputs go, and the first of ``devices``, which hold its weights or run them.
     ``device_map`` says which module lies on which where there are several, and ``offloaded`` names the modules
-    whose weights wait in host memory and are copied to ``device`` whenever they run.
+    whose weights wait in host memory and are copied to ``device`` whenever they run. Of a model that is split over
+    ``ranks`` processes (tensor parallel), this is one process's share.
     """
 
     name: str
@@ -62,6 +64,7 @@ class LoadedModel:
     devices: tuple[torch.device, ...] = ()
     device_map: Mapping[str, str] | None = None
     offloaded: tuple[str, ...] = ()
+    ranks: int = 1
 
     def __post_init__(self) -> None:
         """Without a map, the model's device is all of them."""
@@ -83,6 +86,7 @@ def load_model(  # noqa: PLR0913  each is an option of the command line
     double_quant: bool = False,
     compute_dtype: str | None = None,
     skip_modules: Sequence[str] = (),
+    tensor_parallel: bool = False,
 ) -> LoadedModel:
     """Load a model and put it on the device, ready for inference.
 
@@ -95,9 +99,10 @@ def load_model(  # noqa: PLR0913  each is an option of the command line
 
     ``device_map`` spreads the model over devices: auto, balanced, sequential, or a JSON file of module paths and
     devices (see `energyscope.loading.sharding.device_maps`); ``devices`` are the GPUs that a word may take, in
-    their order, all if none is named. ``double_quant`` quantizes the scales of 4-bit weights too, ``compute_dtype``
+    their order, all if none is named. ``double_quant`` quantizes the scales of 4-bit weights, ``compute_dtype``
     (fp32, fp16, bf16) is what 4-bit layers multiply in, and ``skip_modules`` names more modules that stay
-    unquantized.
+    unquantized. ``tensor_parallel`` loads this process's share of a model that is split over the processes which
+    were joined before (`energyscope.loading.tensor_parallel.join`).
 
     Raises:
         UsageError: the model or the precision is unknown, or one of the last five does not fit it.
@@ -125,6 +130,7 @@ def load_model(  # noqa: PLR0913  each is an option of the command line
         double_quant=double_quant,
         compute_dtype=compute_dtype,
         skip_modules=tuple(skip_modules),
+        tensor_parallel=tensor_parallel,
     )
     building.silence_libraries()
     with building.one_line_errors(found.name, options):
@@ -140,6 +146,8 @@ def load_model(  # noqa: PLR0913  each is an option of the command line
         if plan.placement:
             dispatch(model, plan.placement)
             notes += offload_notes(plan.placement)
+        ranks = shares.world_size() if tensor_parallel else 1
+        notes += tuple(shares.notes(ranks)) if tensor_parallel else ()
     return LoadedModel(
         name=found.name,
         model=model,
@@ -152,6 +160,7 @@ def load_model(  # noqa: PLR0913  each is an option of the command line
         source=found.source,
         seconds=time.perf_counter() - started,
         notes=notes,
+        ranks=ranks,
         **(_spread(plan.placement) if plan.placement else {}),
     )
 

@@ -38,6 +38,7 @@ class LoadOptions:
     double_quant: bool = False
     compute_dtype: str | None = None
     skip_modules: tuple[str, ...] = ()
+    tensor_parallel: bool = False
 
     @property
     def dtype(self) -> torch.dtype:

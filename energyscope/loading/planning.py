@@ -8,6 +8,7 @@ from typing import Any
 
 from energyscope.adapters import Adapter
 from energyscope.errors import ModelError
+from energyscope.loading import tensor_parallel
 from energyscope.loading.devices import require_room
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.sharding.placement import Placement
@@ -36,7 +37,8 @@ def plan_model(found: ModelSource, adapter: Adapter, config: Any, options: LoadO
     """Return what a model's shape and the room on the devices decide.
 
     Raises:
-        UsageError: modules to skip are not there, or the device map does not fit the model.
+        UsageError: modules to skip are not there, the device map does not fit the model, or it cannot be split
+            over processes.
         ModelError: the weights are stored quantized.
         DeviceError: there is not enough memory.
 
@@ -52,6 +54,11 @@ def plan_model(found: ModelSource, adapter: Adapter, config: Any, options: LoadO
         if len(placement.devices) > 1:
             return Plan(replace(options, device=placement.main), keep, placement)
         options = replace(options, device=placement.main)
+    if options.tensor_parallel:
+        ranks = tensor_parallel.world_size()
+        tensor_parallel.check_plan(found.name, shape, ranks)
+        require_room(tensor_parallel.share_bytes(shape, ranks), options.device, f"a share of {what}")
+        return Plan(options, keep)
     needed = planned_bytes(shape, options.precision, keep, double_quant=options.double_quant)
     require_room(needed, options.device, what)
     return Plan(options, keep)

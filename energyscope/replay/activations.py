@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import torch
@@ -12,12 +13,10 @@ from energyscope.replay.tensors import cloned, mapped
 SHARE_OF_FREE = 0.25  # the rest is for copies of weights, activations and graphs
 
 
-def device_budget(device: torch.device) -> int | None:
-    """Return the bytes that captured tensors may take on a device; None: no limit (the CPU)."""
-    if device.type != "cuda":
-        return None
-    free, _ = torch.cuda.mem_get_info(device)
-    return int(SHARE_OF_FREE * free)
+def device_budget(*devices: torch.device) -> int | None:
+    """Return the bytes that captured tensors may take on each of some devices; None: no limit (the CPU)."""
+    free = [torch.cuda.mem_get_info(device)[0] for device in devices if device.type == "cuda"]
+    return int(SHARE_OF_FREE * min(free)) if free else None
 
 
 class ActivationStore:
@@ -30,7 +29,7 @@ class ActivationStore:
     def __init__(self, budget_bytes: int | None = None) -> None:
         self.budget_bytes = budget_bytes
         self.standing: set[int] = set()
-        self.kept_bytes = 0
+        self.kept_bytes: Counter[torch.device] = Counter()  # each device has the budget
 
     def keep(self, value: Any) -> Any:
         """Return a clone of nested tensors, on the device or on the host."""
@@ -43,9 +42,9 @@ class ActivationStore:
         if self.budget_bytes is None or not tensor.is_contiguous():  # a copy on the host would lose its strides
             return tensor
         size = tensor.untyped_storage().nbytes()
-        if self.kept_bytes + size > self.budget_bytes:
+        if self.kept_bytes[tensor.device] + size > self.budget_bytes:
             return _waiting(tensor)
-        self.kept_bytes += size
+        self.kept_bytes[tensor.device] += size
         return tensor
 
 

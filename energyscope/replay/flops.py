@@ -35,7 +35,7 @@ from energyscope.replay.tensors import tensors_in
 NO_MATRIX_WORK = "no matrix work"
 Shape = tuple[int, ...]
 
-_STANDARD = frozenset({"aten", "prim", "prims"})  # whose matrix products are all in the counter's table
+_STANDARD = frozenset({"aten", "prim", "prims", "c10d"})  # whose matrix products are all in the counter's table
 _ATTENTION = (
     "_scaled_dot_product_flash_attention",
     "_scaled_dot_product_flash_attention_for_cpu",
@@ -171,7 +171,8 @@ class _Counter:
             for weight in layer.parameters(recurse=False):
                 share = self._shares.get(weight.data_ptr(), 1.0) if partly else 1.0
                 own = share * tensor_bytes(weight)
-                moved[weight.data_ptr()] = max(own, moved.get(weight.data_ptr(), 0.0))
+                place = id(weight) if weight.is_meta else weight.data_ptr()  # what waits on the host is nowhere
+                moved[place] = max(own, moved.get(place, 0.0))
         used = {
             buffer.data_ptr(): buffer.nbytes
             for buffer in module.buffers()

@@ -18,6 +18,7 @@ import torch
 from energyscope.errors import ModelError
 from energyscope.failures import first_line, out_of_memory
 from energyscope.replay.calls import Call
+from energyscope.replay.masks import masks_as_in_eager
 
 UNROLLED_S = 1e-3  # launches 2-3 us apart (measured on an H200) are below 0.5 % of this
 MAXIMUM_CALLS = 4096  # in a graph: building one takes the host's time for each
@@ -80,7 +81,11 @@ class GraphRound:
 
     def _capture(self, round_: Sequence[Call], times: int) -> tuple[torch.cuda.CUDAGraph, bool]:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(self._stream), warnings.catch_warnings(record=True) as said:
+        with (
+            masks_as_in_eager(),
+            torch.cuda.stream(self._stream),
+            warnings.catch_warnings(record=True) as said,
+        ):
             warnings.simplefilter("always")
             graph.capture_begin(capture_error_mode="thread_local")
             try:

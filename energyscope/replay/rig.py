@@ -122,14 +122,19 @@ class Rig:
     def _inside(self, members: Sequence[Component], on: Component) -> list[tuple[nn.Module, Any]]:
         """Return all members' children with the outputs that one member's children gave.
 
-        All members of a group share the input of one of them, so they share its children's outputs too.
+        All members of a group share the input of one of them, so they share its children's outputs too: but for
+        what lies in a KV cache, which is another memory in each layer.
         """
         recorded = [self._output(child) for child in self.tree.children(on.name)]
         return [
-            (child.module, output)
+            (child.module, self._output(child) if self._is_kept(child) else output)
             for member in members
             for child, output in zip(self.tree.children(member.name), recorded, strict=True)
         ]
+
+    def _is_kept(self, component: Component) -> bool:
+        """Tell whether a component put out memory of a KV cache."""
+        return any(is_kept(tensor, self.kept) for tensor in tensors_in(self.captures[component.name].output))
 
 
 def _middle(members: Sequence[Component]) -> Component:

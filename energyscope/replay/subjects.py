@@ -68,7 +68,10 @@ def _measured_on(tree: ComponentTree, component: Component) -> str:
     alike = [tree[name] for name in _alike(tree, component)]
     if component.layer is None or len(alike) == 1:
         return component.name
-    sampled = (alike[0], alike[len(alike) // 2], alike[-1])
+    if component is alike[0]:
+        return component.name
+    first = alike[0] if alike[0] is tree.group(component.group)[0] else alike[1]  # it fetches from another device
+    sampled = (first, alike[len(alike) // 2], alike[-1])
     nearest = min(sampled, key=lambda one: abs((one.layer or 0) - (component.layer or 0)))
     return nearest.name
 
@@ -98,11 +101,16 @@ def _alike(tree: ComponentTree, component: Component) -> tuple[str, ...]:
 
 
 def _signature(tree: ComponentTree, component: Component) -> tuple[Any, ...]:
-    if component.part and component.part.function and component.parent:  # it has no weights; its caller has
-        component = tree[component.parent]
     children = tuple(child.group for child in tree.children(component.name))
-    weights = list(component.module.parameters())
+    weights = list(_weighted(tree, component).module.parameters())
     return children, tuple(tuple(weight.shape) for weight in weights), {weight.device for weight in weights}
+
+
+def _weighted(tree: ComponentTree, component: Component) -> Component:
+    """Return the component, or what is above it where it has no weights: a function, an activation."""
+    while component.parent and not any(True for _ in component.module.parameters()):
+        component = tree[component.parent]
+    return component
 
 
 def _key(what: str, component: Component, members: tuple[str, ...], tree: ComponentTree) -> str:

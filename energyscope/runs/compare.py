@@ -39,7 +39,9 @@ _VARIED = (
     ("model", "model", "name"),
     ("weights", "model", "weights"),
     ("precision", "settings", "precision"),
+    ("KV cache", "scene", "kv_cache"),
 )
+_OF_DECODE = frozenset({"phase", "sequence length"})  # conditions that say nothing of a decode step: its name does
 _MEANINGS = {"execution": ", so a difference holds what launching from the host costs"}
 _ASSUMED = {"sampling": "replay", "execution": "eager"}  # of runs made before there was a choice
 
@@ -113,11 +115,12 @@ def _pairs(baseline: Run, other: Run) -> Iterator[PairComparison]:
     if not common:
         yield _pair(baseline, other)
     for name in common:
-        yield replace(_pair(baseline.scene(name), other.scene(name)), scene=name)
+        ignored = _OF_DECODE if name.startswith("decode") else frozenset[str]()
+        yield replace(_pair(baseline.scene(name), other.scene(name), ignored), scene=name)
 
 
-def _pair(baseline: Run, other: Run) -> PairComparison:
-    obstacles, notes = _conditions(baseline.document, other.document)
+def _pair(baseline: Run, other: Run, ignored: frozenset[str] = frozenset()) -> PairComparison:
+    obstacles, notes = _conditions(baseline.document, other.document, ignored)
     trees = (_tree(baseline), _tree(other))
     alignment, parts = _parts(*trees, obstacles)
     whole = (*_whole(*trees, obstacles), *_quality(baseline, other))
@@ -136,8 +139,11 @@ def _tree(run: Run) -> EnergyTree | None:
     return None if run.energy is None or run.energy.empty else energy_tree(run.energy)
 
 
-def _conditions(first: dict[str, Any], second: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    obstacles = [f"{label}: {one} against {two}" for label, one, two in _unlike(first, second, _CONDITIONS)]
+def _conditions(
+    first: dict[str, Any], second: dict[str, Any], ignored: frozenset[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    asked = [one for one in _CONDITIONS if one[0] not in ignored]
+    obstacles = [f"{label}: {one} against {two}" for label, one, two in _unlike(first, second, asked)]
     both_modelled = all((document.get("sensor") or {}).get("modelled") for document in (first, second))
     notes = ["both are MODELLED: a difference of joules is a difference of time"] if both_modelled else []
     for label, one, two in _unlike(first, second, _VARIED):

@@ -143,7 +143,7 @@ class Run:
         if found is None:
             known = ", ".join(one["name"] for one in self.scenes) or "none"
             raise RunError(f"{self.name} profiled no {name} (it has: {known})")
-        document = {**self.document, **{key: found.get(key) for key in SCENE_SECTIONS}}
+        document = {**self.document, **{key: found.get(key) for key in SCENE_SECTIONS}, "scene": found}
         return replace(self, document=document, energy=_of_scene(self.energy, found))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import resource
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,8 +77,9 @@ def device_facts(device: torch.device) -> dict[str, Any]:
 
 
 def spread_facts(devices: Sequence[torch.device]) -> list[dict[str, Any]] | None:
-    """Return what is known of each device that a model is spread over; None where it is on one."""
-    return [{"place": str(one), **device_facts(one)} for one in devices] if len(devices) > 1 else None
+    """Return what is known of each GPU that a model is spread over; None where it is on one device."""
+    alike = [one for one in devices if one.type == devices[0].type]
+    return [{"place": str(one), **device_facts(one)} for one in alike] if len(alike) > 1 else None
 
 
 def measured_gpus(meters: MeterGroup) -> list[str]:
@@ -110,6 +113,12 @@ def _cpu_name() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
+def host_peak_bytes() -> int:
+    """Return the most host memory that this process has held so far, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
 def model_facts(loaded: LoadedModel) -> dict[str, Any]:
     """Return the model's identity and size."""
     config = loaded.model.config
@@ -129,6 +138,7 @@ def model_facts(loaded: LoadedModel) -> dict[str, Any]:
         "attention": getattr(config, "_attn_implementation", None),
         "device_map": None if loaded.device_map is None else dict(loaded.device_map),
         "offloaded": list(loaded.offloaded),
+        "host_peak_bytes": host_peak_bytes(),
     }
 
 

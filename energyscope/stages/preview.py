@@ -14,8 +14,9 @@ from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.skeleton import load_skeleton
 from energyscope.replay.subjects import subjects
+from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
-from energyscope.stages.scenes import Scene, has_cache, scenes
+from energyscope.stages.scenes import PREFILL, Scene, has_cache, resolve_phase, scenes
 from energyscope.stages.session import IDLE_S, SETTLE_S, expected_seconds
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.steps import profile_settings
@@ -23,6 +24,8 @@ from energyscope.stages.targets import Targets, find_targets
 from energyscope.workloads import profile_inputs
 
 TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.15}
+GENERATE_S = {False: 28.0, True: 12.0}  # modelled or not: generations, idle power, the loop, the tokenizer
+ALTERNATIVES_S = {modelled: AlternativesSettings().budget(modelled=modelled) for modelled in (False, True)}
 READ_S = 0.005  # one read of an energy counter and of the power beside it
 
 
@@ -47,8 +50,9 @@ class Preview(Profiling):
 
     ``scenes`` are the moments of the inference that are profiled. ``precisions`` are those of the benchmark, with
     ``trials`` loops in all of ``trial_seconds`` (s) at most (None: no limit); warming up takes as long again at
-    most. ``ablations`` is how many changes of the model are compared with it on the evaluation data;
-    ``skipped`` says which stages will not run, and why.
+    most. ``ablations`` is how many changes of the model are compared with it on the evaluation data. The traced
+    generations take about ``generate_seconds``, the alternatives ``alternatives_seconds_most`` at most (s; 0 where
+    the stage is skipped). ``skipped`` says which stages will not run, and why.
     """
 
     model: str
@@ -66,6 +70,8 @@ class Preview(Profiling):
     trials: int
     trial_seconds: float | None
     ablations: int
+    generate_seconds: float
+    alternatives_seconds_most: float
     skipped: dict[str, str]
 
 
@@ -86,8 +92,10 @@ def preview(settings: RunSettings) -> Preview:
     )
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     tree = component_tree(shape.model, shape.adapter, settings.granularity)
-    planned = [_Planned(one, _scene_tree(one, shape, settings)) for one in scenes(settings, shape)]
-    skipped = _skipped(settings)
+    skipped = _skipped(settings, shape)
+    chosen = [Scene(PREFILL, None, "mean")] if "profile" in skipped else scenes(settings, shape)
+    planned = [_Planned(one, _scene_tree(one, shape, settings)) for one in chosen]
+    modelled = settings.meter == "modelled" or not targets.gpus
     measured = "benchmark" not in skipped
     precisions = tuple(chosen_precisions(settings.benchmark.precisions, targets.device)[0]) if measured else ()
     return Preview(
@@ -107,6 +115,8 @@ def preview(settings: RunSettings) -> Preview:
         trials=len(precisions) * _cells(settings) * settings.benchmark.trials,
         trial_seconds=settings.benchmark.trial_seconds,
         ablations=0 if "ablate" in skipped else _ablations(shape, tree, settings),
+        generate_seconds=0.0 if "generate" in skipped else GENERATE_S[modelled],
+        alternatives_seconds_most=0.0 if "alternatives" in skipped else ALTERNATIVES_S[modelled],
         skipped=skipped,
     )
 
@@ -123,12 +133,12 @@ def _ablations(shape: LoadedModel, tree: ComponentTree, settings: RunSettings) -
     return len(singles(tree, settings.methods)) + len(more)
 
 
-def _skipped(settings: RunSettings) -> dict[str, str]:
-    skipped = {
-        stage: "not asked for"
-        for stage in ("benchmark", "profile", "ablate", "correlate")
-        if stage not in settings.stages
-    }
+def _skipped(settings: RunSettings, shape: LoadedModel) -> dict[str, str]:
+    stages = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate")
+    skipped = {stage: "not asked for" for stage in stages if stage not in settings.stages}
+    if resolve_phase(settings, shape.adapter) == PREFILL:
+        explained = "one forward pass is explained, not a generation"
+        skipped = dict.fromkeys(("generate", "alternatives"), explained) | skipped
     if settings.weights == "random":
         skipped |= dict.fromkeys(("ablate", "correlate"), "random weights: impact on them means nothing")
     return skipped

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from energyscope.replay.capture import Capture, capture, not_called
 from energyscope.replay.flops import Work, count_work
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
 from energyscope.replay.graphs import NotCapturableError
+from energyscope.replay.lockstep import follow, leading
 from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import l2_bytes
@@ -69,6 +71,37 @@ def profile(
 
     """
     replayer = Replayer(loaded.device, settings.execution)
+    ready = _set_up(loaded, workload, settings)
+    entries: list[Mapping[str, Any]] = []
+
+    def keep(entry: Mapping[str, Any]) -> None:
+        entries.append({"stage": STAGE, "scene": scene, **entry})
+        journal(entries[-1])
+
+    header = {**_header(ready.plan, loaded, workload, settings), "tree": ready.described, "notes": ready.notes}
+    keep({"header": {"meter": meter.name, **header}})
+    with _bench(ready, replayer, loaded, meter) as bench:
+        Session(bench, settings.effort, keep, seed=settings.seed).run(ready.plan, progress)
+    return recover(entries)
+
+
+def follow_profile(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) -> None:
+    """Follow the process that does `profile`, in another one of a split model (tensor parallel)."""
+    ready = _set_up(loaded, workload, settings)
+    follow(ready.rig, ready.plan, loaded.device)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What a session replays: the same in every process of a split model, after the same forward passes."""
+
+    rig: Rig
+    plan: list[Subject]
+    described: list[dict[str, Any]]
+    notes: list[str]
+
+
+def _set_up(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) -> _Ready:
     tree = component_tree(
         loaded.model, loaded.adapter, settings.granularity, kv_cache=workload.kv_cache is not None
     )
@@ -77,29 +110,27 @@ def profile(
     inputs = without_full_mask(workload.inputs) if settings.execution == "cuda-graph" else workload.inputs
     captures, notes = _captures(tree, inputs, loaded, settings)
     tree, left_out = present(tree, captures)
-    notes += left_out
     plan = subjects(tree, settings.granularity, settings.layers)
-    entries: list[Mapping[str, Any]] = []
-
-    def keep(entry: Mapping[str, Any]) -> None:
-        entries.append({"stage": STAGE, "scene": scene, **entry})
-        journal(entries[-1])
-
     rig = Rig(tree, captures, l2_bytes(loaded.device))
-    described = described_tree(tree, captures, inputs)
-    header = {**_header(plan, loaded, workload, settings), "tree": described, "notes": notes}
-    keep({"header": {"meter": meter.name, **header}})
-    elsewhere = {device: Replayer(device) for device in loaded.devices[1:]}
-    bench = Bench(rig, replayer, meter, elsewhere=elsewhere)
-    Session(bench, settings.effort, keep, seed=settings.seed).run(plan, progress)
-    return recover(entries)
+    return _Ready(rig, plan, described_tree(tree, captures, inputs), notes + left_out)
+
+
+@contextmanager
+def _bench(ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterGroup) -> Iterator[Bench]:
+    """Yield what a session works with; of a split model, the other processes follow it."""
+    if loaded.ranks == 1:
+        elsewhere = {device: Replayer(device) for device in metered_devices(loaded)[1:]}
+        yield Bench(ready.rig, replayer, meter, elsewhere=elsewhere)
+        return
+    with leading(ready.rig, ready.plan, loaded.device) as lead:
+        yield Bench(lead.rig, lead.replayer, meter, elsewhere=lead.elsewhere)
 
 
 def _captures(
     tree: ComponentTree, inputs: Mapping[str, Any], loaded: LoadedModel, settings: ProfileSettings
 ) -> tuple[dict[str, Capture], list[str]]:
     """Return what every component is given in the execution that is measured, and what to know of it."""
-    budget = device_budget(loaded.device)
+    budget = device_budget(*loaded.devices)
     if settings.execution == "eager":
         return capture(tree, inputs, ActivationStore(budget)), []
     try:
@@ -144,7 +175,7 @@ def _header(
         "kv_cache": workload.kv_cache,
         "layers": settings.layers,
         "device": str(loaded.device),
-        "devices": [str(device) for device in loaded.devices],
+        "devices": [str(device) for device in metered_devices(loaded)],
         "passes": settings.effort.passes,
         "subjects": [asdict(subject) for subject in plan],
     }
@@ -174,6 +205,11 @@ def by_scene(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str
     for entry in of_profile(entries):
         found.setdefault(entry.get("scene", PREFILL), []).append(entry)
     return found
+
+
+def metered_devices(loaded: LoadedModel) -> list[torch.device]:
+    """Return the devices whose joules are measured: beside GPUs not the host, where modules may wait."""
+    return [device for device in loaded.devices if device.type == loaded.device.type]
 
 
 def places_of(component: Component, captured: Capture) -> list[str]:

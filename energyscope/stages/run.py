@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -23,6 +23,7 @@ from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.devices import pick_device
 from energyscope.loading.options import FOUR_BIT, QUANTIZED
 from energyscope.loading.precision import resolve_precision
+from energyscope.loading.tensor_parallel import leave
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
@@ -30,6 +31,16 @@ from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.generate import load_entry
+from energyscope.stages.ranks import (
+    Ranks,
+    follow_run,
+    ranks,
+    require_torchrun,
+    skipped_because,
+    speaking_for_all,
+    split_settings,
+    split_targets,
+)
 from energyscope.stages.salvage import salvage
 from energyscope.stages.scenes import resolve_phase, scenes
 from energyscope.stages.settings import RunSettings
@@ -56,9 +67,15 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
 
     """
     settings = RunSettings.of(model, **options)
-    settings.check()
-    settings.check_places()
-    targets = find_targets(settings)
+    found = ranks()
+    with speaking_for_all(found):
+        settings.check()
+        require_torchrun(settings.tensor_parallel)
+        settings.check_places()
+    asked, settings = settings.stages, split_settings(settings)
+    if not found.leads:
+        _follow(settings, found)
+    targets = split_targets(settings, found) if settings.tensor_parallel else find_targets(settings)
     name = settings.name or default_name(model, settings.root)
     settings = replace(settings, name=name, device=str(targets.device))
     names: list[str] = []
@@ -82,8 +99,22 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     _open_document(context, command)
     for entry in loading:
         store.journal(entry)
-    _run_stages(context)
+    _run_stages(context, asked)
     return load_run(store.path)
+
+
+def _follow(settings: RunSettings, found: Ranks) -> NoReturn:
+    """Do in another process of a split model what the first one's run needs, and end this process.
+
+    Raises:
+        Dismissed: always.
+
+    """
+    with speaking_for_all(found):
+        settings = replace(settings, device=str(split_targets(settings, found).device))
+        loaded = load(settings)
+        _check_possible(settings, loaded)
+        follow_run(settings, loaded, _workload(loaded, None, settings))
 
 
 def _check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
@@ -141,6 +172,7 @@ def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedM
         precision=resolve_precision(settings.model, settings.precision, settings.device),  # a device by now
         device=settings.device,
         device_map=settings.device_map,
+        tensor_parallel=settings.tensor_parallel,
         devices=devices if settings.device_map else (),
         double_quant=settings.double_quant,
         compute_dtype=settings.compute_dtype,
@@ -208,7 +240,7 @@ def _open_document(context: Context, command: str | None) -> None:
     device = {
         **facts.device_facts(loaded.device),
         "measured": facts.measured_gpus(context.meters["profile"]),
-        "spread": [facts.device_facts(one) for one in loaded.devices] if len(loaded.devices) > 1 else None,
+        "spread": facts.spread_facts(loaded.devices),
     }
     environment = facts.environment()
     context.store.update(
@@ -247,15 +279,17 @@ def _notes_on_data(context: Context) -> tuple[str, ...]:
     return () if data is None else (f"--data {data} was not read: {context.no_evaluation}",)
 
 
-def _run_stages(context: Context) -> None:
+def _run_stages(context: Context, asked: Sequence[str]) -> None:
     for name, step in STEPS.items():
         if name not in context.settings.stages:
-            context.store.stage(name, "skipped", reason="not asked for")
+            context.store.stage(name, "skipped", reason=skipped_because(context.settings, name, asked))
             continue
         with _recorded(context, name) as started:
             reason = step(context)
             seconds = time.monotonic() - started
             context.store.stage(name, "skipped" if reason else "done", reason=reason, seconds=seconds)
+        if name == "profile":
+            leave()  # the processes of a split model part at the same time: NCCL waits for all
 
 
 @contextmanager
@@ -275,7 +309,8 @@ def _recorded(context: Context, name: str) -> Iterator[float]:
         if not no_memory_left(error):
             _fail(context, name, f"{type(error).__name__}: {error}")
             raise
-        lower = "give shorter texts with --data" if name == "ablate" else "lower --batch-size or --sequence-length"
+        shorter = "lower --batch-size, --sequence-length or --context-length"
+        lower = "give shorter texts with --data" if name == "ablate" else shorter
         message = f"out of memory in {name}: {lower}, or use a smaller --precision"
         _fail(context, name, message)
         raise DeviceError(message) from error

@@ -20,9 +20,11 @@ from energyscope.workloads.decoding import (
     checked_context,
     decode_step,
     default_context,
+    longest_context,
     prompt_pass,
 )
 from energyscope.workloads.evaluation import Evaluation
+from energyscope.workloads.timed import default_length
 
 PREFILL = "prefill"
 
@@ -45,10 +47,13 @@ class Scene:
 
 
 def resolve_phase(settings: RunSettings, adapter: Adapter) -> str:
-    """Return what ``auto`` means for a family: all of a generation where its users wait for one."""
+    """Return what ``auto`` means: all of a generation where a family's users wait for one, or ask about it."""
     if settings.phase != "auto":
         return settings.phase
-    return PREFILL if settings.sampling == "triggered" else adapter.phase
+    if settings.sampling == "triggered":
+        return PREFILL
+    asked = settings.context_lengths or settings.kv_cache != RunSettings.kv_cache
+    return "both" if asked else adapter.phase
 
 
 def has_cache(scene: Scene, settings: RunSettings, adapter: Adapter) -> bool:
@@ -70,7 +75,8 @@ def scenes(settings: RunSettings, loaded: LoadedModel) -> list[Scene]:
         return found
     if not can_generate(loaded):
         raise UsageError(f"{loaded.name} {CANNOT_GENERATE}")
-    lengths = [checked_context(loaded, length) for length in settings.context_lengths] or [default_context(loaded)]
+    asked = dict.fromkeys(settings.context_lengths)
+    lengths = [checked_context(loaded, length) for length in asked] or [default_context(loaded)]
     found += [Scene("decode", length, "kinds" if number else first) for number, length in enumerate(lengths)]
     return [*found, *_beside_the_trace(settings, loaded, lengths)]
 
@@ -92,17 +98,8 @@ def _beside_the_trace(settings: RunSettings, loaded: LoadedModel, lengths: list[
 
 def middle_context(settings: RunSettings, loaded: LoadedModel) -> int:
     """Return the tokens in the cache halfway through the generation that the run traces."""
-    from energyscope.workloads.timed import default_length
-
     prompt = settings.sequence_length or default_length(loaded)
-    return min(prompt + settings.new_tokens // 2, default_limit(loaded))
-
-
-def default_limit(loaded: LoadedModel) -> int:
-    """Return the longest context after which the model has a position left."""
-    from energyscope.workloads.limits import position_limit
-
-    return position_limit(loaded) - 1
+    return min(prompt + settings.new_tokens // 2, longest_context(loaded))
 
 
 def workload_of(

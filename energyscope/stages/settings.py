@@ -14,7 +14,7 @@ from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
 from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.errors import UsageError
 from energyscope.impact.methods import DEFAULT_METHODS, HEADS, JOINT, METHODS
-from energyscope.loading.options import check_quantization
+from energyscope.loading.options import QUANTIZED, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
@@ -28,6 +28,7 @@ RUN_METERS = tuple(name for name in METERS if name != "recorded")
 WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
 RUN_STAGES = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "report")
+SPLIT_STAGES = ("profile", "report")  # those of a model that is split over processes
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class RunSettings:
     skip_modules: tuple[str, ...] = ()
     device: str = "auto"
     device_map: str | None = None
+    tensor_parallel: bool = False
     gpu_id: tuple[str, ...] = ()
     whole_gpu: bool = False
     granularity: Granularity = "medium"
@@ -116,15 +118,10 @@ class RunSettings:
         if self.meter == "recorded":
             raise UsageError(f"--meter recorded plays a trace back in tests: use one of {', '.join(RUN_METERS)}")
         _one_of("--meter", self.meter, RUN_METERS)
-        if self.device_map:
-            check_device_map(self.device_map)
-        check_quantization(
-            self.precision,
-            double_quant=self.double_quant,
-            compute_dtype=self.compute_dtype,
-            skip_modules=self.skip_modules,
-        )
+        self._check_loading()
         self._check_gpus()
+        if self.tensor_parallel:
+            self._check_tensor_parallel()
         if self.sampling == "triggered":
             self._check_triggered()
         if not self.stages or not self.methods:
@@ -144,8 +141,7 @@ class RunSettings:
         _at_least("--batch-size", self.batch_size, 1)
         _at_least("--sequence-length", self.sequence_length, 1)
         _at_least("--new-tokens", self.new_tokens, 2)
-        for length in self.context_lengths:
-            _at_least("--context-length", length, 1)
+        self._check_contexts()
         _at_least("--max-examples", self.max_examples, 2)
         _at_least("--stride", self.stride, 1)
         _at_least("--seed", self.seed, 0)
@@ -155,11 +151,53 @@ class RunSettings:
         _within("--sample-interval", self.sample_interval_s, 10, "seconds")
         _within("--target-interval", self.target_interval, 1, "(a share: 0.01 is 1 %)")
 
+    def _check_loading(self) -> None:
+        """Refuse a device map, or options of quantized layers, that cannot be followed."""
+        if self.device_map:
+            check_device_map(self.device_map)
+        check_quantization(
+            self.precision,
+            double_quant=self.double_quant,
+            compute_dtype=self.compute_dtype,
+            skip_modules=self.skip_modules,
+        )
+
+    def _check_contexts(self) -> None:
+        if self.phase == "prefill" and self.context_lengths:
+            raise UsageError("--context-length is for decode steps: use --phase decode or both, or leave it out")
+        for length in self.context_lengths:
+            _at_least("--context-length", length, 1)
+
     def _check_gpus(self) -> None:
         if self.gpu_id and self.device == "cpu":
             raise UsageError("--gpu-id measures GPUs, and --device cpu runs the model on none: give one of them")
         if len(self.gpu_id) > 1 and self.meter == "modelled":
             raise UsageError("--meter modelled knows the watts of one device: name one GPU with --gpu-id")
+
+    def _check_tensor_parallel(self) -> None:
+        """Refuse what a model that is split over processes cannot do."""
+        if self.execution == "cuda-graph":
+            raise UsageError(
+                "--execution cuda-graph captures what one process does by itself, and --tensor-parallel needs "
+                "several: use --execution eager"
+            )
+        if self.precision in QUANTIZED:
+            raise UsageError(
+                f"--tensor-parallel splits plain weights, not {self.precision}: use bf16, or --device-map"
+            )
+        given = {
+            f"--device-map {self.device_map}": self.device_map,
+            f"--gpu-id {','.join(self.gpu_id)}": self.gpu_id,
+            f"--device {self.device}": ":" in self.device,
+            f"--sampling {self.sampling}": self.sampling != "replay",
+        }
+        if said := [option for option, is_given in given.items() if is_given]:
+            raise UsageError(
+                f"{said[0]} does not go with --tensor-parallel, where process N has cuda:N: leave it out "
+                "(CUDA_VISIBLE_DEVICES chooses GPUs)"
+            )
+        if not set(SPLIT_STAGES) & set(self.stages):
+            raise UsageError(f"--tensor-parallel is for --stages {','.join(SPLIT_STAGES)}")
 
     def _check_triggered(self) -> None:
         """Refuse what only replay can do."""
@@ -171,6 +209,8 @@ class RunSettings:
         given = [option for option, value in replayed.items() if value is not None]
         if self.phase in {"decode", "both"}:
             given.append(f"--phase {self.phase}")
+        if self.context_lengths:
+            given.append("--context-length")
         if self.layers != RunSettings.layers:
             given.append("--layers")
         if self.target_interval != RunSettings.target_interval:

@@ -42,6 +42,7 @@ from energyscope.stages.tracing import generated, trace_row
 from energyscope.stages.triggered import triggered
 from energyscope.workloads import Evaluation, Workload
 from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate
+from energyscope.workloads.limits import position_limit
 
 GENERATIONS_S, MODELLED_GENERATIONS_S = 12.0, 4.0  # a regression on ticks needs many; time x watts does not
 DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
@@ -62,13 +63,14 @@ class Context:
     marks: list[tuple[float, str]] = field(default_factory=list)  # when (s) what phase began to be profiled
 
 
+OFFLOADED = "some of the model waits in host memory, and a pass takes as long as copying it"
 SPREAD = "the model is spread over several devices, and precisions are compared on one: use energyscope benchmark"
 
 
 def _benchmark(context: Context) -> str | None:
     settings, workload = context.settings, context.workload
     if len(context.loaded.devices) > 1:
-        return SPREAD
+        return OFFLOADED if context.loaded.offloaded else SPREAD
     with _metered(context, "benchmark") as meter:
         benchmark(
             context.loaded,
@@ -92,12 +94,21 @@ def _no_generation(context: Context) -> str | None:
         return f"{context.loaded.name} {CANNOT_GENERATE}"
     if resolve_phase(context.settings, context.loaded.adapter) == PREFILL:
         return "one forward pass is explained, not a generation: use --phase both"
-    return None
+    return OFFLOADED if context.loaded.offloaded else None
+
+
+def _too_long(context: Context) -> str | None:
+    """Return why no generation fits behind the prompt; None where it does."""
+    tokens = context.workload.sequence_length + context.settings.new_tokens
+    limit = position_limit(context.loaded)
+    if tokens <= limit:
+        return None
+    return f"prompt and new tokens are {tokens}, and the model has {limit} positions: lower --new-tokens"
 
 
 def _generate(context: Context) -> str | None:
     settings, loaded = context.settings, context.loaded
-    if reason := _no_generation(context):
+    if reason := _no_generation(context) or _too_long(context):
         return reason
     with _metered(context, "generate") as meter:
         generate(

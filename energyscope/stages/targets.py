@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 
 from energyscope.errors import DeviceError, UsageError
-from energyscope.loading.sharding.device_maps import map_devices, uses_host
 from energyscope.loading.devices import cuda_uuid, pick_device, visible_gpus, why_no_gpu
+from energyscope.loading.sharding.device_maps import map_devices, uses_host
 from energyscope.metering.choice import open_meter
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.nvml.devices import Gpu, bare, list_gpus, resolve_gpus

@@ -9,7 +9,6 @@ decode step finds there.
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,19 +18,25 @@ import torch
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.kv_cache import CacheKind, hold
 from energyscope.loading import LoadedModel
-from energyscope.loading.devices import free_bytes
+from energyscope.loading.devices import usable_bytes
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.limits import position_limit, text_config
 from energyscope.workloads.timed import Workload, profile_inputs
 
 CONTEXT_LENGTH = 1024
+FILLED_AT_ONCE = 16384  # tokens of all sequences together: a long context at once needs much memory beside it
 LENGTH_MEMORY = "_previous_max_cache_length"  # `generate` makes a static cache as long as earlier ones were
 CANNOT_GENERATE = "generates no text, so it has no decode step: use --phase prefill"
 
 
+def longest_context(loaded: LoadedModel) -> int:
+    """Return the longest context after which the model has a position left."""
+    return position_limit(loaded) - 1
+
+
 def default_context(loaded: LoadedModel) -> int:
     """Return the context length of a decode step that nobody chose: 1024 tokens, or all that the model has."""
-    return min(CONTEXT_LENGTH, position_limit(loaded) - 1)
+    return min(CONTEXT_LENGTH, longest_context(loaded))
 
 
 def checked_context(loaded: LoadedModel, length: int) -> int:
@@ -80,7 +85,7 @@ def decode_step(
     )
     ids = tokens.inputs["input_ids"]
     _require_room(loaded, batch_size, context)
-    inputs = given_by_generate(loaded.model, ids[:, :context], kv_cache=kv_cache, new_tokens=2, number=1)
+    inputs = given_by_generate(loaded.model, ids[:, :context], kv_cache=kv_cache, new_tokens=2, at=context)
     inputs["input_ids"] = ids[:, context:].contiguous()  # the text's own next token, not the likeliest
     hold(inputs["past_key_values"])
     return Workload(
@@ -101,7 +106,7 @@ def prompt_pass(loaded: LoadedModel, workload: Workload, *, kv_cache: CacheKind,
     """
     _check_generates(loaded)
     ids = workload.inputs["input_ids"]
-    inputs = given_by_generate(loaded.model, ids, kv_cache=kv_cache, new_tokens=new_tokens, number=0)
+    inputs = given_by_generate(loaded.model, ids, kv_cache=kv_cache, new_tokens=new_tokens, at=0)
     cache = inputs["past_key_values"]
     if kv_cache == "static":  # its memory is there before the prompt comes: a graph could not set it up
         with torch.no_grad():
@@ -131,18 +136,20 @@ def _require_room(loaded: LoadedModel, batch_size: int, context_length: int) -> 
     """Refuse a cache that cannot fit, with the largest batch that would.
 
     Raises:
-        DeviceError: less memory is free.
+        DeviceError: less memory is free on all of the model's devices together.
 
     """
-    free = free_bytes(loaded.device)
+    room = [usable_bytes(device) for device in loaded.devices if device.type == loaded.device.type]
+    known = [one for one in room if one is not None]
     need = cache_need(loaded, batch_size, context_length)
-    if free is None or need <= free:
+    if len(known) < len(room) or need <= sum(known):
         return
-    fits = batch_size * free // need
+    fits = batch_size * sum(known) // need
     instead = f"--batch-size {fits} fits" if fits else "use a shorter --context-length"
+    where = " and ".join(str(device) for device in loaded.devices)
     raise DeviceError(
-        f"the KV cache of --batch-size {batch_size} at {context_length} tokens needs {need / 1e9:.1f} GB and "
-        f"{loaded.device} has {free / 1e9:.1f} GB free: {instead}"
+        f"the KV cache of --batch-size {batch_size} at {context_length} tokens needs {need / 1e9:.1f} GB, and "
+        f"{sum(known) / 1e9:.1f} GB are free on {where}: {instead}"
     )
 
 
@@ -160,18 +167,18 @@ class _ReachedError(Exception):
 
 
 def given_by_generate(
-    model: Any, ids: torch.Tensor, *, kv_cache: CacheKind, new_tokens: int, number: int
+    model: Any, ids: torch.Tensor, *, kv_cache: CacheKind, new_tokens: int, at: int
 ) -> dict[str, Any]:
-    """Return the keyword arguments of the model's call ``number`` in a generation (0: the prompt's), not made.
+    """Return the keyword arguments of a generation's first call of the model with ``at`` tokens in the cache.
 
-    The KV cache among them holds what the calls before have left.
+    The call itself is not made. The prompt's own is at 0, that of the first decode step at the prompt's length.
     """
-    calls = itertools.count()
 
     def before(_model: Any, _args: Any, given: dict[str, Any]) -> None:
-        if next(calls) == number:
+        if int(given["past_key_values"].get_seq_length()) == at:
             raise _ReachedError(given)
 
+    many = ids.numel() > FILLED_AT_ONCE and at > 0
     handle = model.register_forward_pre_hook(before, with_kwargs=True)
     try:
         with length_forgotten(model):
@@ -179,13 +186,14 @@ def given_by_generate(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
                 max_new_tokens=new_tokens,
+                prefill_chunk_size=max(1, FILLED_AT_ONCE // ids.shape[0]) if many else None,
                 **generation_options(kv_cache, new_tokens),
             )
     except _ReachedError as reached:
         return {name: value for name, value in reached.given.items() if value is not None}
     finally:
         handle.remove()
-    raise ModelError(f"{type(model).__name__} did not come to step {number} of a generation")
+    raise ModelError(f"{type(model).__name__} did not come to the step after {at} tokens of a generation")
 
 
 def generation_options(kv_cache: CacheKind, new_tokens: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ OPTIONS_OF_RUN = {
     "--stages", "--batch-size", "--sequence-length", "--data",
     "--text-column", "--label-column", "--max-examples", "--seed", "--trust-remote-code", "--name", "--root",
     "--dry-run", "--quiet", "--json", "--help", "--context-length", "--kv-cache", "--new-tokens", "--device-map",
-    "--double-quant", "--compute-dtype", "--skip-modules",
+    "--double-quant", "--compute-dtype", "--skip-modules", "--tensor-parallel",
 }  # fmt: skip
 
 

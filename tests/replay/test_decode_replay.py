@@ -135,3 +135,14 @@ def test_attention_has_the_work_of_its_context(loaded):
         )
     assert flops[1][0] == 2 * flops[0][0]
     assert flops[1][1] == flops[0][1]
+
+
+def test_glue_finds_each_layers_own_memory_of_a_static_cache():
+    """GIVEN attention without its children THEN every layer goes on from its own keys, not from another one's."""
+    tree, _, rig = decoding(load_model("tiny-gpt2", device="cpu"), "static")
+    members = of_kind(tree, "attention")
+    inside = dict(rig._inside(members, members[0]))
+    updates = [one.module for one in of_kind(tree, "attention.cache")]
+    assert len({inside[update][0].data_ptr() for update in updates}) == len(members)
+    others = [one.module for one in of_kind(tree, "attention.qkv")]
+    assert len({inside[other].data_ptr() for other in others}) == 1

@@ -107,3 +107,31 @@ def test_the_model_is_measured_without_each_kind(family):
     assert set(without) == {f"without:{kind}" for kind in kinds}
     for kind in kinds:
         assert without[f"without:{kind}"] == tuple(one.name for one in tree if one.kind == kind)
+
+
+def spread_tree():
+    """Return a model of four layers, the last two of which lie on another device."""
+    tree = tree_of("llama", num_hidden_layers=4)
+    for name in ("model.layers.2", "model.layers.3"):
+        tree[name].module.to("meta")
+    return tree
+
+
+def test_what_is_on_another_device_is_measured_there():
+    """Layers of two devices have no common mean, and neither have activations, which hold no weights."""
+    groups = [one for one in subjects(spread_tree(), "fine", "kinds") if one.what == "group"]
+    for kind in ("mlp", "mlp.act_fn", "self_attn.core", "self_attn"):
+        found = [
+            one.members
+            for one in groups
+            if one.members[0].endswith(f"0.{kind}") or one.members[0].endswith(f"2.{kind}")
+        ]
+        assert [len(members) for members in found] == [2, 2], kind
+
+
+def test_a_layer_that_fetches_from_another_device_stands_for_itself():
+    """The first layer behind a boundary waits for what comes over: it is no sample of the others."""
+    nodes = {one.key: one.members for one in subjects(spread_tree(), "coarse", "sample") if one.what == "node"}
+    assert nodes["node:model.layers.2"] == ("model.layers.2",)
+    assert nodes["node:model.layers.3"] == ("model.layers.3",)
+    assert nodes["node:model.layers.0"] == ("model.layers.0",)

@@ -87,3 +87,13 @@ def test_what_was_known_is_kept():
         "idle_w": 100.0, "tick_period_s": 0.1, "read_cost_s": 0.004, "notes": [],
         "devices": [{"idle_w": 70.0, "read_cost_s": 0.004}, {"idle_w": 30.0}],
     }  # fmt: skip
+
+
+def test_the_most_host_memory_is_known():
+    """It holds what was allocated, also after it is gone: 64 MB more show."""
+    from energyscope.stages.facts import host_peak_bytes
+
+    before = host_peak_bytes()
+    held = bytearray(b"x") * (before + (64 << 20))
+    del held
+    assert host_peak_bytes() > before + (32 << 20)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import pytest
 
 from energyscope.errors import RunError
@@ -96,3 +99,15 @@ def test_runs_are_compared_scene_by_scene(run):
     pairs = compare([run, run]).pairs
     assert [pair.scene for pair in pairs] == NAMES
     assert all(difference.change.value == 0 for pair in pairs for difference in pair.parts if difference.change)
+
+
+def test_a_decode_step_is_comparable_whatever_else_was_profiled(run):
+    """GIVEN another run of decode steps alone, on a static cache, THEN they compare, and the cache is named."""
+    other = replace(run, document=copy.deepcopy(run.document))
+    other.document["settings"]["phase"] = "decode"
+    for one in other.document["scenes"]:
+        one["kv_cache"] = "static"
+    prefill, decode, _ = compare([run, other]).pairs
+    assert any("phase" in obstacle for obstacle in prefill.obstacles)
+    assert decode.obstacles == ()
+    assert any("KV cache: dynamic against static" in note for note in decode.notes)

@@ -80,3 +80,17 @@ def test_a_prefill_alone_has_no_cache_and_one_of_a_generation_has(llama):
     assert alone is prompt
     assert beside.kv_cache == "dynamic"
     assert beside.inputs["logits_to_keep"] == 1
+
+
+def test_a_context_is_measured_once(llama):
+    """The same length twice is one scene."""
+    assert [one.name for one in planned(llama, phase="decode", context_lengths=(64, 64))] == ["decode@64"]
+
+
+def test_who_asks_about_the_cache_gets_decode_steps():
+    """GPT-2's default is one forward pass, unless a context or a kind of cache is named."""
+    loaded = load_model("tiny-gpt2", device="cpu")
+    assert [one.phase for one in planned(loaded, context_lengths=(64,))] == ["prefill", "decode"]
+    assert [one.phase for one in planned(loaded, kv_cache="static")] == ["prefill", "decode"]
+    with pytest.raises(UsageError, match="--context-length"):
+        RunSettings("tiny-gpt2", phase="prefill", context_lengths=(64,)).check()

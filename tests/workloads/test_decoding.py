@@ -57,7 +57,7 @@ def test_the_default_context_leaves_room_for_the_token(loaded):
 
 def test_a_cache_without_room_names_the_batch_that_fits(loaded, monkeypatch):
     """What does not fit is refused before it is allocated, with the largest batch that would."""
-    monkeypatch.setattr(decoding, "free_bytes", lambda _device: 3 * decoding.cache_need(loaded, 1, 100) + 5)
+    monkeypatch.setattr(decoding, "usable_bytes", lambda _device: 3 * decoding.cache_need(loaded, 1, 100) + 5)
     with pytest.raises(DeviceError, match="--batch-size 3 fits"):
         decode_step(loaded, batch_size=4, context_length=100)
 
@@ -99,6 +99,21 @@ def shapes_of(given):
     return {name: tuple(value.shape) for name, value in known.items() if isinstance(value, torch.Tensor)}, set(
         known
     )
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_a_long_context_is_filled_in_parts(loaded, kind, monkeypatch):
+    """GIVEN more tokens than are filled at once THEN the step's logits are those of the whole text still."""
+    text = profile_inputs(loaded, batch_size=2, sequence_length=20).inputs["input_ids"]
+    whole = loaded.model(input_ids=text, use_cache=False).logits[:, -1]
+    monkeypatch.setattr(decoding, "FILLED_AT_ONCE", 12)
+    passes = []
+    handle = loaded.model.register_forward_pre_hook(lambda *_: passes.append(1))
+    step = decode_step(loaded, batch_size=2, context_length=19, kv_cache=kind)
+    handle.remove()
+    found = loaded.model(**step.inputs).logits[:, -1]
+    torch.testing.assert_close(found, whole, atol=1e-4, rtol=1e-4)
+    assert len(passes) == 5
 
 
 def test_a_step_leaves_no_trace_on_the_model(loaded):

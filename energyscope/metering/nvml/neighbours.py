@@ -74,7 +74,7 @@ def _by_use(usage: Usage) -> list[str]:
 
 
 def own_processes() -> set[int]:
-    """Return the ids of this process and of all that it started, directly or not."""
+    """Return the ids of this process and of all that it started, directly or not; under torchrun its siblings."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -83,7 +83,8 @@ def own_processes() -> set[int]:
         except (OSError, IndexError, ValueError):
             continue  # it ended while we looked
         children.setdefault(parent, []).append(int(entry.parent.name))
-    found, waiting = set(), [os.getpid()]
+    launcher = [os.getppid()] if "TORCHELASTIC_RUN_ID" in os.environ else []
+    found, waiting = set(), [os.getpid(), *launcher]
     while waiting:
         pid = waiting.pop()
         found.add(pid)

@@ -96,3 +96,12 @@ def test_through_nvml(fake_nvml):
     """On the fake library, another process and a busy GPU are both reported."""
     fake_nvml("gpu GPU-aaaa\nprocess self 500\nprocess 1 600\nat 0 utilisation 50")
     assert len(board_neighbours(Board("GPU-aaaa")).found(500 * MIB)) == 2
+
+
+def test_the_other_ranks_are_ours_too(monkeypatch):
+    """GIVEN a process that torchrun started THEN all that torchrun started belongs to the run."""
+    import os
+
+    assert os.getppid() not in own_processes()
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    assert {os.getppid(), os.getpid()} <= own_processes()

@@ -1,0 +1,240 @@
+"""Replay of a model that is split over processes: every rank makes the same calls, since they contain collectives.
+
+Rank 0 leads: it decides what is replayed, for how long and in which chunks, and reads every device's meter. The
+others follow its orders and answer; what they do not do by themselves is decide::
+
+    leader     | ROUND s | STEPS n .. | BEGIN c | CHUNK .. | CHUNK .. | ... | END  | LEAVE | ... | DONE
+    followers  | ready   | seconds    |         | kept     | kept     | ... | times|       |     |
+
+Orders and answers go over the host, never over the devices that are measured. A chunk's order is given before the
+leader queues that chunk itself, some chunks ahead of the devices, so that none of them waits for an order.
+
+All processes are on one machine, whose monotonic clock they share: a chunk is done when the last rank is done.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from energyscope.errors import DeviceError
+from energyscope.failures import out_of_memory
+from energyscope.metering.ticks import Calls
+from energyscope.replay.calls import Call
+from energyscope.replay.marks import IN_FLIGHT
+from energyscope.replay.quiet import no_garbage_collection
+from energyscope.replay.replayer import Replayer, _Turn
+from energyscope.replay.rest import resting
+from energyscope.replay.rig import Rig
+from energyscope.replay.subjects import Subject
+from energyscope.replay.team import NO_MEMORY, NO_REST, READY, LeaderLeftError, Order, Team, has_parted
+
+
+class LeadingRig(Rig):
+    """The leader's: the others set the same subjects up."""
+
+    def __init__(self, rig: Rig, plan: Sequence[Subject], team: Team) -> None:
+        super().__init__(rig.tree, rig.captures, rig.cache_bytes)
+        self._team = team
+        self._numbers = {subject.key: number for number, subject in enumerate(plan)}
+
+    @contextmanager
+    def round(self, subject: Subject) -> Iterator[list[Call]]:
+        """Yield the subject's round of calls, once all ranks have set it up.
+
+        Raises:
+            OutOfMemoryError: a rank has no memory left for it.
+
+        """
+        self._team.give(Order.ROUND, self._numbers[subject.key])
+        try:
+            with ExitStack() as stack:
+                try:
+                    calls = stack.enter_context(super().round(subject))
+                finally:
+                    states = self._team.answers()
+                _require_ready(states)
+                yield calls
+        except BaseException:
+            self._team.last_word(Order.LEAVE)
+            raise
+        self._team.give(Order.LEAVE)
+
+    def overhead(self, subject: Subject) -> list[Call]:
+        """Return what each of the subject's calls does besides its own work; the others find theirs."""
+        self._team.give(Order.OVERHEAD, self._numbers[subject.key])
+        return super().overhead(subject)
+
+
+def _require_ready(states: Sequence[npt.NDArray[np.float64]]) -> None:
+    if any(state[0] != READY for state in states):
+        raise torch.OutOfMemoryError("another process has no memory left to set it up")
+
+
+class LeadingReplayer(Replayer):
+    """The leader's: what it runs, all ranks run, and a chunk is done when the last of them is done."""
+
+    def __init__(self, device: torch.device, team: Team) -> None:
+        super().__init__(device)
+        self._team = team
+
+    def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:
+        """Run the calls of a round on all ranks (see `Replayer.run`)."""
+        self._team.give(Order.RUN, NO_REST if rest_s is None else round(rest_s * 1e9))
+        return super().run(round_, seconds, rest_s=rest_s)
+
+    def _seconds_of(self, turn: _Turn, steps: int) -> float:
+        self._team.give(Order.STEPS, steps)
+        own = super()._seconds_of(turn, steps)
+        return max(own, *(float(theirs[0]) for theirs in self._team.answers()))
+
+    def _timed(self, turn: _Turn, chunk: int, seconds: float) -> Calls:
+        self._team.give(Order.BEGIN, chunk)
+        marks = self._marks()
+        counts = [0]
+        end = time.monotonic() + seconds
+        while counts[-1] == 0 or time.monotonic() < end:
+            self._team.give(Order.CHUNK)
+            for step in itertools.islice(turn.steps, chunk):
+                step()
+            counts.append(counts[-1] + chunk * turn.calls)
+            marks.mark()
+            if len(counts) > IN_FLIGHT:  # a rank that is behind must not fall out of the window
+                self._team.answers()
+        self._team.give(Order.END)
+        for _ in range(min(IN_FLIGHT - 1, len(counts) - 1)):
+            self._team.answers()
+        times = np.array([marks.finish(), *self._team.answers()])
+        return Calls(times.max(axis=0), np.array(counts, dtype=float), marks.waited_s)
+
+
+class OtherRank:
+    """The replayer of another rank's device, as far as a session needs one there: it says what memory it holds."""
+
+    def __init__(self, rank: int, team: Team) -> None:
+        self._rank = rank
+        self._team = team
+
+    def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:
+        """Run nothing: what the leader runs, this rank runs too."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Do nothing: when the leader has its answers, the others have done all that was queued."""
+
+    def own_bytes(self) -> int | None:
+        """Return the device memory (bytes) that the rank holds; None on the CPU."""
+        self._team.give(Order.MEMORY)
+        held = self._team.answers()[self._rank - 1][0]
+        return None if held < 0 else int(held)
+
+
+@dataclass(frozen=True)
+class Lead:
+    """What a session needs to replay on all ranks; ``elsewhere`` are the other ranks, by their devices."""
+
+    rig: LeadingRig
+    replayer: LeadingReplayer
+    elsewhere: Mapping[torch.device, OtherRank]
+
+
+@contextmanager
+def leading(rig: Rig, plan: Sequence[Subject], device: torch.device) -> Iterator[Lead]:
+    """Lead the other ranks through a plan, as long as the context lasts; they `follow`.
+
+    However it ends, they are told: none of them waits for ever.
+    """
+    team = Team()
+    others = [torch.device(device.type, rank) for rank in team.followers] if device.type == "cuda" else []
+    elsewhere = {other: OtherRank(rank, team) for rank, other in enumerate(others, start=1)}
+    try:
+        yield Lead(LeadingRig(rig, plan, team), LeadingReplayer(device, team), elsewhere)
+    except BaseException as error:
+        team.last_word(Order.DONE)
+        if has_parted(error):
+            raise DeviceError("one of the processes ended: its own message says why") from error
+        raise
+    team.give(Order.DONE)
+    team.dissolve()
+
+
+def follow(rig: Rig, plan: Sequence[Subject], device: torch.device) -> None:
+    """Do what the leader orders until it is done; ``plan`` is the leader's own.
+
+    Raises:
+        LeaderLeftError: it gave up, or is gone, in the middle of a replay.
+
+    """
+    team = Team()
+    follower = _Follower(rig, plan, device, team)
+    follower.until(Order.DONE)
+    team.dissolve()
+
+
+class _Follower(Replayer):
+    """One of the other ranks."""
+
+    def __init__(self, rig: Rig, plan: Sequence[Subject], device: torch.device, team: Team) -> None:
+        super().__init__(device)
+        self._rig = rig
+        self._plan = plan
+        self._team = team
+        self._round: list[Call] = []
+
+    def until(self, last: Order) -> None:
+        """Follow orders up to the last one of its kind."""
+        while (ordered := self._team.next())[0] is not last:
+            order, number = ordered
+            if order is Order.ROUND:
+                self._set_up(self._plan[number])
+            elif order is Order.OVERHEAD:
+                self._round = self._rig.overhead(self._plan[number])
+            elif order is Order.RUN:
+                self._replay(None if number == NO_REST else number / 1e9)
+            elif order is Order.MEMORY:
+                held = self.own_bytes()
+                self._team.answer([-1 if held is None else held])
+            else:
+                raise LeaderLeftError
+
+    def _set_up(self, subject: Subject) -> None:
+        with ExitStack() as stack:
+            try:
+                self._round = stack.enter_context(self._rig.round(subject))
+            except Exception as error:
+                if not out_of_memory(error):
+                    raise
+                self._team.answer([NO_MEMORY])
+            else:
+                self._team.answer([READY])
+            self.until(Order.LEAVE)
+        self._round = []
+
+    @torch.inference_mode()
+    def _replay(self, rest_s: float | None) -> None:
+        with no_garbage_collection(), self._current():
+            turn: Any = self._turn(self._round if rest_s is None else resting(self._round, rest_s))
+            while (ordered := self._team.next())[0] is Order.STEPS:
+                self._team.answer([self._seconds_of(turn, ordered[1])])
+            if ordered[0] is not Order.BEGIN:
+                raise LeaderLeftError
+            self._chunks(turn, ordered[1])
+
+    def _chunks(self, turn: _Turn, chunk: int) -> None:
+        marks = self._marks()
+        while (ordered := self._team.next())[0] is Order.CHUNK:
+            for step in itertools.islice(turn.steps, chunk):
+                step()
+            marks.mark()
+            self._team.answer([READY])
+        if ordered[0] is not Order.END:
+            raise LeaderLeftError
+        self._team.answer(marks.finish())

@@ -1,0 +1,169 @@
+"""The processes that torchrun started, when they share one model: the first does the run, the others follow it.
+
+    torchrun --nproc-per-node 2 -m energyscope run MODEL --tensor-parallel --stages profile,report
+
+The first (rank 0) makes the run directory and reads the meters of all GPUs; the others load their share, make the
+same forward passes, and follow its orders (`energyscope.replay.lockstep`). They print nothing but what went wrong
+in them alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import torch
+
+from energyscope.errors import EnergyscopeError, ModelError, UsageError
+from energyscope.loading import LoadedModel
+from energyscope.loading.devices import cuda_uuid
+from energyscope.loading.tensor_parallel import join, leave, rank_device
+from energyscope.replay.team import LeaderLeftError, has_parted
+from energyscope.stages.profile import follow_profile
+from energyscope.stages.scenes import scenes, workload_of
+from energyscope.stages.settings import SPLIT_STAGES, RunSettings
+from energyscope.stages.targets import Targets
+from energyscope.workloads import Workload
+
+NOT_SPLIT = "not done on a model that is split over processes (--tensor-parallel): run it without torchrun"
+
+LET_SPEAK_S = 3.0  # torchrun ends all processes when one fails: the first is to have said why by then
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those of torchrun: its number, how many there are, and its number on this machine."""
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+    local_world: int = 1
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+
+class Dismissed(SystemExit):
+    """Ends a process that followed another one's run."""
+
+
+def ranks() -> Ranks:
+    """Return what torchrun says of this process in its environment; one alone without it."""
+    names = {"rank": "RANK", "world": "WORLD_SIZE", "local_rank": "LOCAL_RANK", "local_world": "LOCAL_WORLD_SIZE"}
+    if "LOCAL_RANK" not in os.environ:  # other launchers set some of these for purposes of their own
+        return Ranks()
+    try:
+        return Ranks(**{field: int(os.environ[name]) for field, name in names.items()})
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"the environment is not as torchrun sets it ({error}): start it by torchrun") from error
+
+
+def require_torchrun(tensor_parallel: bool) -> Ranks:
+    """Return the processes that share a model; one alone where it is not to be split.
+
+    Raises:
+        UsageError: a split is asked for without torchrun, torchrun without a split, or several machines.
+        Dismissed: the same, in a process that the first one speaks for.
+
+    """
+    found = ranks()
+    with speaking_for_all(found):
+        if tensor_parallel and found.world < 2:
+            raise UsageError(
+                "--tensor-parallel needs a process for each GPU: start it as "
+                "torchrun --nproc-per-node 2 -m energyscope run MODEL --tensor-parallel ..."
+            )
+        if not tensor_parallel and found.world > 1:
+            raise UsageError(
+                f"torchrun started {found.world} processes that would each do the whole run: add "
+                "--tensor-parallel to split the model over them, or start energyscope without torchrun"
+            )
+        if found.local_world != found.world:
+            raise UsageError(
+                f"torchrun started {found.world} processes, {found.local_world} of them here: --tensor-parallel "
+                "measures one machine"
+            )
+    return found
+
+
+@contextmanager
+def speaking_for_all(found: Ranks) -> Iterator[None]:
+    """Let the first process alone say what all processes find wrong, and others what is wrong with them alone.
+
+    What was asked for and the model's files are the same for all of them.
+    """
+    if not found.leads:
+        _hear_signals_by(signal.SIG_DFL)  # end without a word
+    try:
+        yield
+    except (UsageError, ModelError) as error:
+        if found.leads:
+            raise
+        time.sleep(LET_SPEAK_S)
+        raise Dismissed(error.exit_code) from error
+    except EnergyscopeError as error:
+        raise error if found.leads else type(error)(f"process {found.rank} of {found.world}: {error}") from error
+
+
+def _hear_signals_by(handler: signal.Handlers) -> None:
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, handler)
+
+
+def split_targets(settings: RunSettings, found: Ranks) -> Targets:
+    """Return this process's device, and all GPUs of the processes, whose meters the first one reads; joins them.
+
+    Raises:
+        DeviceError: there are fewer GPUs than processes.
+
+    """
+    device = rank_device(settings.device, found.local_rank, found.world)
+    join(device)
+    gpus = [cuda_uuid(torch.device("cuda", rank)) for rank in range(found.world)] if device.type == "cuda" else []
+    return Targets(device, tuple(gpus))
+
+
+def split_settings(settings: RunSettings) -> RunSettings:
+    """Return the settings with the stages that a split model can do; as they are where it is not split."""
+    if not settings.tensor_parallel:
+        return settings
+    return replace(settings, stages=tuple(stage for stage in settings.stages if stage in SPLIT_STAGES))
+
+
+def follow_run(settings: RunSettings, loaded: LoadedModel, workload: Workload) -> NoReturn:
+    """Follow the first process through the scenes that it profiles, and end this process.
+
+    A signal to stop is for the first: it keeps what was finished, and its last word, or its end, ends this one.
+
+    Raises:
+        Dismissed: always.
+
+    """
+    from energyscope.stages.steps import profile_settings  # it holds all stages
+
+    _hear_signals_by(signal.SIG_IGN)
+    try:
+        for scene in scenes(settings, loaded) if "profile" in settings.stages else ():
+            chosen = replace(profile_settings(settings), layers=scene.layers)
+            follow_profile(loaded, workload_of(scene, loaded, workload, settings, None), chosen)
+    except LeaderLeftError as error:
+        raise Dismissed(1) from error
+    except RuntimeError as error:
+        if not has_parted(error):
+            raise
+        raise Dismissed(1) from error
+    leave()
+    raise Dismissed(0)
+
+
+def skipped_because(settings: RunSettings, stage: str, asked: Sequence[str]) -> str:
+    """Return why a stage is not done."""
+    return NOT_SPLIT if settings.tensor_parallel and stage in asked else "not asked for"

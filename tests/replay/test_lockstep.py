@@ -1,0 +1,184 @@
+"""Two processes replay one model together: every call is made by both, and neither waits for one that gave up."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import multiprocessing, nn
+
+from energyscope.components import Component, ComponentTree
+from energyscope.errors import DeviceError
+from energyscope.replay.capture import capture
+from energyscope.replay.lockstep import follow, leading
+from energyscope.replay.rig import Rig
+from energyscope.replay.subjects import subjects
+from energyscope.replay.team import LeaderLeftError, Order, Team, has_parted
+
+pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="the processes talk by gloo")
+CPU = torch.device("cpu")
+
+
+class Summing(nn.Module):
+    """A layer with a collective: it comes to an end only where both processes call it."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.called = 0
+
+    def forward(self, given):
+        self.called += 1
+        found = self.linear(given)
+        dist.all_reduce(found)
+        return found
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Summing(), Summing()
+
+    def forward(self, given):
+        return self.second(self.first(given))
+
+
+class Tight(Rig):
+    """A rig of a device that has no memory left for one of the subjects."""
+
+    def round(self, subject):
+        if subject.key == "node:first":
+            raise torch.OutOfMemoryError("no memory left")
+        return super().round(subject)
+
+
+def rig_of(kind=Rig):
+    """Return what both processes set up alike."""
+    model = Model()
+    parts = [("first", model.first), ("second", model.second)]
+    blocks = [Component(name, "mlp", None, "block", "model", one) for name, one in parts]
+    tree = ComponentTree([Component("model", "model", None, "model", None, model), *blocks])
+    return kind(tree, capture(tree, {"given": torch.ones(2, 4)}), None)
+
+
+def plan_of(rig):
+    return subjects(rig.tree, "medium")
+
+
+def both(tmp_path, scenario):
+    """Run a scenario in two processes; each gets its rank, and fails the test by what it raises."""
+    multiprocessing.spawn(_joined, (str(tmp_path / "meeting"), scenario), nprocs=2)
+
+
+def _joined(rank, meeting, scenario):
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    scenario(rank)
+
+
+def replays_alike(rank):
+    rig = rig_of()
+    plan = plan_of(rig)
+    if rank == 1:
+        follow(rig, plan, CPU)
+    else:
+        with leading(rig, plan, CPU) as lead:
+            assert lead.elsewhere == {}
+            for subject in plan:
+                with lead.rig.round(subject) as round_:
+                    calls = lead.replayer.run(round_, 0.03)
+                assert calls.count[0] == 0
+                assert (np.diff(calls.count) > 0).all()
+                assert (np.diff(calls.time_s) >= 0).all()
+                assert len(calls.time_s) == len(calls.count)
+                assert lead.rig.overhead(subject) == []
+    model = rig.tree.root.module
+    called = torch.tensor([model.first.called, model.second.called])
+    theirs = called.clone()
+    dist.broadcast(theirs, 0)
+    assert torch.equal(called, theirs)
+    assert called.min() > 10
+
+
+@pytest.mark.slow
+def test_both_make_the_same_calls(tmp_path):
+    """Warm-up, chunks and their number are the leader's; the other process makes every call that it makes."""
+    both(tmp_path, replays_alike)
+
+
+def lacks_memory(rank):
+    rig = rig_of(Tight if rank == 1 else Rig)
+    plan = plan_of(rig)
+    if rank == 1:
+        follow(rig, plan, CPU)
+        return
+    model, first, *_ = plan
+    with leading(rig, plan, CPU) as lead:
+        with pytest.raises(torch.OutOfMemoryError, match="another process"), lead.rig.round(first):
+            pass
+        with lead.rig.round(model) as round_:
+            assert lead.replayer.run(round_, 0.01).count[-1] > 0
+
+
+@pytest.mark.slow
+def test_memory_that_one_process_lacks_is_the_leaders_to_judge(tmp_path):
+    """GIVEN a process without memory for a subject THEN the leader hears of it, and both go on with the next."""
+    both(tmp_path, lacks_memory)
+
+
+class GivingUpError(Exception):
+    """Whatever ends a session."""
+
+
+def give_up_in_a_run(lead):
+    lead.replayer._team.give(Order.RUN, -1)
+    raise GivingUpError
+
+
+def gives_up(rank):
+    rig = rig_of()
+    plan = plan_of(rig)
+    if rank == 1:
+        follow(rig, plan, CPU)  # told between two subjects: an orderly end
+        with pytest.raises(LeaderLeftError):
+            follow(rig, plan, CPU)  # told in the middle of one
+        return
+    with pytest.raises(GivingUpError), leading(rig, plan, CPU):
+        raise GivingUpError
+    with pytest.raises(GivingUpError), leading(rig, plan, CPU) as lead, lead.rig.round(plan[0]):
+        give_up_in_a_run(lead)
+
+
+@pytest.mark.slow
+def test_a_leader_that_gives_up_leaves_nobody_waiting(tmp_path):
+    """However the leader's session ends, the other process is told, and the leader's own error is raised."""
+    both(tmp_path, gives_up)
+
+
+def is_gone(rank):
+    team = Team()
+    if rank == 1:
+        assert team.next() == (Order.RUN, 7)
+        team.dissolve()
+        return
+    for number in range(7, 100):  # orders are held until they are read: nobody waits for a slow reader
+        team.last_word(Order.RUN) if number > 7 else team.give(Order.RUN, number)
+    with pytest.raises(DeviceError, match="process 1 of 2 ended"):
+        team.answers()
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_is_named(tmp_path):
+    """GIVEN a process that is gone THEN waiting for its answer ends, in one line that names it."""
+    both(tmp_path, is_gone)
+
+
+def test_collectives_that_fail_for_a_lost_process_are_told_apart():
+    """gloo raises plain RuntimeErrors: those of a lost connection are known by their words."""
+    assert has_parted(RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1"))
+    assert not has_parted(RuntimeError("shapes cannot be multiplied"))
+    assert not has_parted(ValueError("connection closed"))
