@@ -10,7 +10,8 @@ import pytest
 import torch
 from tiny_models import save_model
 
-from energyscope.loading import load_model, placing, weight_bytes
+from energyscope.loading import load_model, weight_bytes
+from energyscope.loading.sharding import placing
 from energyscope.loading.devices import cuda_uuid
 from energyscope.metering.nvml.devices import bare
 from energyscope.stages.settings import RunSettings
