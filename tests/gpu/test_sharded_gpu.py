@@ -11,8 +11,8 @@ import torch
 from tiny_models import save_model
 
 from energyscope.loading import load_model, weight_bytes
-from energyscope.loading.sharding import placing
 from energyscope.loading.devices import cuda_uuid
+from energyscope.loading.sharding import placing
 from energyscope.metering.nvml.devices import bare
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import find_targets
