@@ -75,8 +75,9 @@ def _return_references(layer: Any) -> None:
 def _let_stand(layer: Any) -> None:
     """Let a static layer count its tokens beside its counter: the same kernel, another tensor."""
     length = layer.cumulative_length
+    seen = length if int(length) else 0  # `generate` asks an empty cache before it has any memory: it says 0
     layer.cumulative_length = _Standing(length)
-    layer.get_seq_length = lambda: length
+    layer.get_seq_length = lambda: seen
 
 
 class _Standing:

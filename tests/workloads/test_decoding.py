@@ -43,6 +43,7 @@ def test_the_prompts_pass_fills_an_empty_cache(loaded, kind):
         assert loaded.model(**prompt.inputs).logits.shape[:2] == (1, 1)
         assert int(prompt.inputs["past_key_values"].get_seq_length()) == 0
     assert (prompt.phase, prompt.context, prompt.kv_cache) == ("prefill", 8, kind)
+    assert isinstance(prompt.inputs["past_key_values"].get_seq_length(), int)  # as `generate` finds it: no tensor
 
 
 def test_the_default_context_leaves_room_for_the_token(loaded):
