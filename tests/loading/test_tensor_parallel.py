@@ -33,6 +33,8 @@ def _joined(rank, meeting, scenario, more):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
     scenario(*more)
+    if dist.is_initialized():
+        dist.destroy_process_group()  # its threads must not outlive the interpreter
 
 
 def computes_the_same(folder):

@@ -78,6 +78,7 @@ def _joined(rank, meeting, scenario):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
     scenario(rank)
+    dist.destroy_process_group()  # its threads must not outlive the interpreter
 
 
 def replays_alike(rank):
