@@ -123,9 +123,9 @@ class OtherRank:
         self._rank = rank
         self._team = team
 
-    def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:
-        """Run nothing: what the leader runs, this rank runs too."""
-        raise NotImplementedError
+    def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:  # noqa: ARG002 - the contract's
+        """Refuse: what the leader runs, this rank runs too, and nothing can be run on it alone."""
+        raise RuntimeError("a rank of a split model runs nothing alone: replay on the leader's device")
 
     def synchronize(self) -> None:
         """Do nothing: when the leader has its answers, the others have done all that was queued."""
