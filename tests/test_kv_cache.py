@@ -71,7 +71,7 @@ def test_an_empty_dynamic_cache_stays_empty(model, ids):
 
 
 def test_a_held_step_can_follow_in_inference_mode(model, ids):
-    """Replay runs in inference mode, capture does not: both can use the cache."""
+    """A script may call the model in inference mode, replay does not: both can use the cache."""
     cache = filled(model, ids, "static")
     with torch.inference_mode():
         model(input_ids=ids[:, -1:], past_key_values=cache, use_cache=True)

@@ -150,7 +150,7 @@ class Arranger:
             return self._compiled[one.key].setup_s
         if one.execution == "cuda-graph":
             begin = time.monotonic()
-            with torch.inference_mode(), no_garbage_collection():
+            with torch.no_grad(), no_garbage_collection():
                 GraphRound([self._call(one, workload)], self.loaded.device, unrolled=False)
             return time.monotonic() - begin
         return None
@@ -161,7 +161,7 @@ class Arranger:
         inputs = workload.inputs if one.execution == "eager" else without_full_mask(workload.inputs)
         return partial(self.loaded.model, **forward_inputs(self.loaded.model, inputs))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _call_seconds(self, one: Alternative, workload: Workload) -> float:
         """Return how long a step takes from Python (s), with the device synchronised; the second of two."""
         call = self._call(one, workload)

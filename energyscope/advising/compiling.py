@@ -70,7 +70,7 @@ def no_recompiling() -> Iterator[None]:
 def _first_calls(call: Call, device: torch.device) -> float:
     """Make the first calls as the later ones are made, and return the seconds beyond those of plain calls."""
     took = []
-    with torch.inference_mode(), warnings.catch_warnings():
+    with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # advice on other modes
         for _ in range(FIRST_CALLS):
             begin = time.monotonic()

@@ -85,5 +85,5 @@ class Bench:
         ]
         if self.settings.execution == "eager":
             return passes
-        with torch.inference_mode(), no_garbage_collection():
+        with torch.no_grad(), no_garbage_collection():
             return [GraphRound(passes[:1], self.device, unrolled=False).launch]

@@ -58,7 +58,7 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def warm_up(calls: Sequence[Call], device: torch.device, *, steps: int, most_s: float | None = None) -> WarmUp:
     """Run ``steps`` passes, and go on until their latency is stable, for ten seconds at most.
 
@@ -88,7 +88,7 @@ def is_stable(medians: Sequence[float]) -> bool:
     return len(last) == 3 and max(last) <= (1 + STABLE_WITHIN) * min(last)
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def timed(
     calls: Sequence[Call],
     device: torch.device,

@@ -58,7 +58,7 @@ class Work:
     reason: str | None = None
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def count_work(tree: ComponentTree, inputs: Mapping[str, Any]) -> dict[str, Work]:
     """Run the model once, on its own device, and return every component's work, by name.
 

@@ -218,7 +218,7 @@ class _Follower(Replayer):
             self.until(Order.LEAVE)
         self._round = []
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _replay(self, rest_s: float | None) -> None:
         with no_garbage_collection(), self._current():
             turn: Any = self._turn(self._round if rest_s is None else resting(self._round, rest_s))

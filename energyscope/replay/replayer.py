@@ -50,7 +50,7 @@ class Replayer:
         self.device = device
         self.execution = execution
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:
         """Run the calls of a round in turn, over and over, for at least some seconds and one whole call.
 

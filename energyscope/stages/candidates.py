@@ -105,7 +105,7 @@ class Candidates:
                 return None
             cell = replace(cell, batch_size=cell.batch_size // 2)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _tried(self, variant: Variant, cell: Cell, watch: MemoryWatch) -> Cell:
         require_host_room(self.bench.loaded, cell)
         watch.restart()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -16,10 +16,9 @@ from energyscope.loading.skeleton import load_skeleton
 from energyscope.replay.subjects import subjects
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
-from energyscope.stages.scenes import PREFILL, Scene, has_cache, resolve_phase, scenes
-from energyscope.stages.session import IDLE_S, SETTLE_S, expected_seconds
+from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
+from energyscope.stages.session import IDLE_S, SETTLE_S, first_windows, seconds_range
 from energyscope.stages.settings import RunSettings
-from energyscope.stages.steps import profile_settings
 from energyscope.stages.targets import Targets, find_targets
 from energyscope.workloads import profile_inputs
 
@@ -158,7 +157,7 @@ def _scene_tree(scene: Scene, shape: LoadedModel, settings: RunSettings) -> Comp
 
 def _profiling(planned: Sequence[_Planned], settings: RunSettings, targets: Targets) -> Profiling:
     modelled = settings.meter == "modelled" or not targets.gpus
-    effort = profile_settings(settings).effort
+    effort = profile_settings(settings, [one.scene for one in planned], planned[0].scene).effort
     if settings.sampling == "triggered":
         components = len(planned[0].tree)
         reads = components * effort.passes
@@ -166,10 +165,7 @@ def _profiling(planned: Sequence[_Planned], settings: RunSettings, targets: Targ
         return Profiling({"node": components}, reads, seconds, seconds)
     plans = [subjects(one.tree, settings.granularity, one.scene.layers) for one in planned]
     window_s = TYPICAL_WINDOW_S[targets.device.type]
-    limit = effort.limit(window_s, modelled=modelled)
-    least, most = (
-        sum(expected_seconds(plan, replace(effort, passes=passes), window_s, modelled=modelled) for plan in plans)
-        for passes in (effort.passes, limit)
-    )
-    windows = sum(len(plan) * effort.passes + 1 for plan in plans)
+    ranges = [seconds_range(plan, effort, window_s, modelled=modelled) for plan in plans]
+    least, most = (sum(seconds) for seconds in zip(*ranges, strict=True))
+    windows = sum(first_windows(plan, effort) for plan in plans)
     return Profiling(dict(Counter(subject.what for plan in plans for subject in plan)), windows, least, most)

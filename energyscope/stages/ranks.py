@@ -26,7 +26,7 @@ from energyscope.loading.devices import cuda_uuid
 from energyscope.loading.tensor_parallel import join, leave, rank_device
 from energyscope.replay.team import LeaderLeftError, has_parted
 from energyscope.stages.profile import follow_profile
-from energyscope.stages.scenes import scenes, workload_of
+from energyscope.stages.scenes import profile_settings, scenes, workload_of
 from energyscope.stages.settings import SPLIT_STAGES, RunSettings
 from energyscope.stages.targets import Targets
 from energyscope.workloads import Workload
@@ -147,12 +147,11 @@ def follow_run(settings: RunSettings, loaded: LoadedModel, workload: Workload) -
         Dismissed: always.
 
     """
-    from energyscope.stages.steps import profile_settings  # it holds all stages
-
     _hear_signals_by(signal.SIG_IGN)
     try:
-        for scene in scenes(settings, loaded) if "profile" in settings.stages else ():
-            chosen = replace(profile_settings(settings), layers=scene.layers)
+        planned = scenes(settings, loaded) if "profile" in settings.stages else []
+        for scene in planned:
+            chosen = profile_settings(settings, planned, scene)
             follow_profile(loaded, workload_of(scene, loaded, workload, settings, None), chosen)
     except LeaderLeftError as error:
         raise Dismissed(1) from error

@@ -6,12 +6,15 @@ measured as finely as was asked for; further contexts as means over the layers, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from energyscope.adapters import Adapter
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
 from energyscope.replay.subjects import Layers
+from energyscope.stages.profile import ProfileSettings
+from energyscope.stages.session import PREHEAT_S, REWARM_S, Effort
 from energyscope.stages.settings import RunSettings
 from energyscope.workloads import Workload
 from energyscope.workloads.decoding import (
@@ -100,6 +103,19 @@ def middle_context(settings: RunSettings, loaded: LoadedModel) -> int:
     """Return the tokens in the cache halfway through the generation that the run traces."""
     prompt = settings.sequence_length or default_length(loaded)
     return min(prompt + settings.new_tokens // 2, longest_context(loaded))
+
+
+def profile_settings(settings: RunSettings, planned: Sequence[Scene], scene: Scene) -> ProfileSettings:
+    """Return what a run's settings say of the profile of one of its planned scenes; the first warms the board."""
+    effort = Effort(
+        settings.passes,
+        settings.target_interval,
+        settings.component_budget_s,
+        settings.window_s,
+        scenes=sum(one.layers != "whole" for one in planned),
+        preheat_s=PREHEAT_S if scene is planned[0] else REWARM_S,
+    )
+    return ProfileSettings(settings.granularity, scene.layers, effort, settings.seed, settings.execution)
 
 
 def workload_of(

@@ -5,11 +5,12 @@ One pass, over the host's clock::
     idle | model | shuffled subjects: a replay window each ... | idle | model | ...
 
 The first passes visit every subject. Then each subject's own spread says how many windows it needs for its
-interval to be as narrow as was asked for, and further passes visit only those that lack some.
+interval to be as narrow as was asked for, and further passes visit only those that lack some, while there is time.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,8 @@ OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 LAST_TICK_S = 0.008  # the sampler prints a tick a read later
 MEASURED_BUDGET_S = 6.0
 MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
+SHARED = 0.8  # of that is for all scenes of a run together, where there are several, and for the board to settle
+FEW = 3  # windows of the model without a kind in a run of several scenes; more of them if there is time
 
 
 class Replays(Protocol):
@@ -81,21 +84,37 @@ class Effort:
 
     ``passes`` windows are taken of every subject, then as many more as its spread asks for to bring the
     relative 95 % half-width to ``target_interval``, within ``budget_s`` seconds a subject (None: the meter's
-    usual). ``window_s`` None takes the meter's own.
+    usual, which the ``scenes`` of a run share). ``window_s`` None takes the meter's own. ``preheat_s`` brings the
+    board to its working temperature first.
     """
 
     passes: int = 5
     target_interval: float = 0.01
     budget_s: float | None = None
     window_s: float | None = None
+    scenes: int = 1
+    preheat_s: float = PREHEAT_S
 
     def window_for(self, meter_window_s: float) -> float:
         return self.window_s or meter_window_s
 
     def limit(self, meter_window_s: float, *, modelled: bool, took_s: float = 0.0) -> int:
         """Return the most windows of one subject; ``took_s`` is what one took, if that was longer than planned."""
-        budget = self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
+        budget = self._budget_s(modelled=modelled)
         return max(self.passes, int(budget / (max(self.window_for(meter_window_s), took_s) + OVERHEAD_S)))
+
+    def further_s(self, subjects: int, *, modelled: bool) -> float:
+        """Return for how long (s) after a session's beginning further windows are begun: among scenes, a share."""
+        if self.scenes == 1 or self.budget_s is not None:
+            return math.inf
+        return SHARED / self.scenes * self._budget_s(modelled=modelled) * subjects
+
+    def first(self, subject: Subject) -> int:
+        """Return how many of the first passes visit a subject."""
+        return min(FEW, self.passes) if subject.what == "without" and self.scenes > 1 else self.passes
+
+    def _budget_s(self, *, modelled: bool) -> float:
+        return self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
 
 
 @dataclass
@@ -148,30 +167,35 @@ class Session:
     def run(self, plan: Sequence[Subject], progress: Progress) -> None:
         """Measure every subject of a plan, the model among them."""
         anchor = next(subject for subject in plan if subject.key == f"node:{ROOT}")
-        others = [subject for subject in plan if subject is not anchor]
-        steps = _Steps(progress, total=len(others) * self.effort.passes + self.effort.passes + 1)
+        steps = _Steps(progress, total=first_windows(plan, self.effort))
         progress(STAGE, "preheating", 0, steps.total)
-        self._warm(anchor, PREHEAT_S)
+        end = self.bench.clock.now() + self.effort.further_s(len(plan), modelled=self.meter.modelled)
+        self._warm(anchor, self.effort.preheat_s)
         number = 0
         for number in range(self.effort.passes):
-            self._pass(number, anchor, others, steps)
+            due = [one for one in plan if one is not anchor and number < self.effort.first(one)]
+            self._pass(number, anchor, due, steps)
         self._retake_stalled(plan, steps)  # a stall among the first windows would ask for many more
-        while lacking := self._lacking(plan):
+        while (lacking := self._lacking(plan)) and self.bench.clock.now() < end:
             number += 1
             others = [subject for subject in lacking if subject is not anchor]
             steps.total += len(others) + 1
-            self._pass(number, anchor, others, steps)
+            self._pass(number, anchor, others, steps, end)
         self._measure(anchor, number + 1, steps)
         self._retake_stalled(plan, steps)
         self._idle(number + 1)
         self._redo(plan, anchor, steps)
 
-    def _pass(self, number: int, anchor: Subject, others: Sequence[Subject], steps: _Steps) -> None:
+    def _pass(
+        self, number: int, anchor: Subject, others: Sequence[Subject], steps: _Steps, end: float = math.inf
+    ) -> None:
+        """Visit the subjects in another order each time; those whose turn comes after the end are left out."""
         self._idle(number)
         self._warm(anchor, REWARM_S)
         self._measure(anchor, number, steps)
         for subject in self._shuffle.sample(others, len(others)):
-            self._measure(subject, number, steps)
+            if self.bench.clock.now() < end:
+                self._measure(subject, number, steps)
 
     def _lacking(self, subjects: Sequence[Subject]) -> list[Subject]:
         """Return the subjects whose interval is still to be narrowed, by the spread of their first windows."""
@@ -319,11 +343,25 @@ class _Steps:
         self.done += 1
 
 
-def expected_seconds(plan: Sequence[Subject], effort: Effort, meter_window_s: float, *, modelled: bool) -> float:
-    """Return about how long the passes over a plan take at least (s); calls longer than a window take longer.
+def first_windows(plan: Sequence[Subject], effort: Effort) -> int:
+    """Return the windows of the first passes, and the model's last one."""
+    return sum(effort.first(subject) for subject in plan) + 1
 
-    Components that need more windows than the first passes add up to their budget each.
+
+def seconds_range(
+    plan: Sequence[Subject], effort: Effort, meter_window_s: float, *, modelled: bool
+) -> tuple[float, float]:
+    """Return about how long (s) the passes over a plan take: the first ones alone, and with all further ones.
+
+    Calls longer than a window take longer.
     """
-    windows = (len(plan) - 1) * effort.passes + effort.passes + 1
-    fixed = 0.0 if modelled else PREHEAT_S + effort.passes * REWARM_S + (effort.passes + 1) * (SETTLE_S + IDLE_S)
+    windows, passes = first_windows(plan, effort), effort.passes
+    limit = effort.limit(meter_window_s, modelled=modelled)
+    least = _seconds_of(windows, passes, effort, meter_window_s, modelled=modelled)
+    most = _seconds_of(limit * len(plan) + 1, limit, effort, meter_window_s, modelled=modelled)
+    return least, max(least, min(most, effort.further_s(len(plan), modelled=modelled)))
+
+
+def _seconds_of(windows: int, passes: int, effort: Effort, meter_window_s: float, *, modelled: bool) -> float:
+    fixed = 0.0 if modelled else effort.preheat_s + passes * REWARM_S + (passes + 1) * (SETTLE_S + IDLE_S)
     return fixed + windows * (effort.window_for(meter_window_s) + OVERHEAD_S)

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.benchmarking.memory import release
@@ -35,8 +35,7 @@ from energyscope.stages.salvage import (
     write_impact,
     write_profile,
 )
-from energyscope.stages.scenes import Scene, resolve_phase, scenes, workload_of
-from energyscope.stages.session import Effort
+from energyscope.stages.scenes import Scene, profile_settings, resolve_phase, scenes, workload_of
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.tracing import generated, trace_row
 from energyscope.stages.triggered import triggered
@@ -131,9 +130,10 @@ def _generate(context: Context) -> str | None:
 
 def _profile(context: Context) -> None:
     with _metered(context, "profile") as meter:
-        for scene in scenes(context.settings, context.loaded):
+        planned = scenes(context.settings, context.loaded)
+        for scene in planned:
             context.marks.append((time.monotonic(), scene.phase))
-            _profile_scene(context, scene, meter)
+            _profile_scene(context, scene, profile_settings(context.settings, planned, scene), meter)
             write_profile(context.store, read_journal(context.store.path))
             release(context.loaded.device)
 
@@ -168,14 +168,13 @@ def _alternatives(context: Context) -> str | None:
     return None
 
 
-def _profile_scene(context: Context, scene: Scene, meter: MeterGroup) -> None:
+def _profile_scene(context: Context, scene: Scene, chosen: ProfileSettings, meter: MeterGroup) -> None:
     settings, loaded = context.settings, context.loaded
     workload = workload_of(scene, loaded, context.workload, settings, context.evaluation)
     keep, told = context.store.journal, context.progress
     if settings.sampling == "triggered":
-        triggered(loaded, workload, meter, profile_settings(settings), journal=keep, progress=told)
+        triggered(loaded, workload, meter, chosen, journal=keep, progress=told)
     else:
-        chosen = replace(profile_settings(settings), layers=scene.layers)
         profile(loaded, workload, meter, chosen, journal=keep, progress=told, scene=scene.name)
 
 
@@ -193,13 +192,6 @@ def _metered(context: Context, stage: str) -> Iterator[MeterGroup]:
         finally:
             store.update(sensor=facts.known_of_sensor(store.document["sensor"], meter.describe()))
             _write_trace(context)
-
-
-def profile_settings(settings: RunSettings) -> ProfileSettings:
-    """Return the profile's share of a run's settings."""
-    names = ("granularity", "seed", "execution")
-    effort = Effort(settings.passes, settings.target_interval, settings.component_budget_s, settings.window_s)
-    return ProfileSettings(**{name: getattr(settings, name) for name in names}, effort=effort)
 
 
 def _write_trace(context: Context) -> None:

@@ -79,7 +79,7 @@ def triggered(
     replayer = Replayer(loaded.device)
     keep({"pass": 0, **_idle(meter, replayer)})
     levels, passes = by_depth(tree), settings.effort.passes
-    with torch.inference_mode():
+    with torch.no_grad():
         for _ in range(WARM_UP_CALLS):
             call()
         for step in range(passes * len(levels)):

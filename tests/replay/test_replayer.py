@@ -70,11 +70,11 @@ def test_calls_are_time_stamped_in_short_chunks():
     assert CHUNK_S / 4 < np.median(np.diff(calls.time_s)) < CHUNK_S * 4
 
 
-def test_calls_run_in_inference_mode():
-    """As in use: no graph of gradients is built in a window."""
+def test_calls_run_as_generate_runs_them():
+    """No gradients, and not in inference mode, in which a host launches faster than `generate` does."""
     modes = set()
-    Replayer(CPU).run([lambda: modes.add(torch.is_inference_mode_enabled())], 0.001)
-    assert modes == {True}
+    Replayer(CPU).run([lambda: modes.add((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))], 0.001)
+    assert modes == {(False, False)}
 
 
 def test_the_collector_stays_off_if_it_was():

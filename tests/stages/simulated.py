@@ -97,7 +97,8 @@ def component(name: str) -> dict[str, Any]:
 
 
 def subject(key: str) -> Subject:
-    return Subject(key, "node", (key.partition(":")[2],))
+    what, _, name = key.partition(":")
+    return Subject(key, what, (name,))
 
 
 def measure(

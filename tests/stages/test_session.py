@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 
@@ -13,7 +14,17 @@ from energyscope.books import records
 from energyscope.books.measured import PAUSES
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import silent
-from energyscope.stages.session import PREHEAT_S, Bench, Effort, Session, expected_seconds
+from energyscope.stages.session import (
+    FEW,
+    MEASURED_BUDGET_S,
+    PREHEAT_S,
+    REWARM_S,
+    SHARED,
+    Bench,
+    Effort,
+    Session,
+    seconds_range,
+)
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 MODEL = SimulatedCall(20.0, 80.0)  # 250 W
@@ -107,9 +118,55 @@ def test_the_expected_time_is_what_quiet_passes_take(gpu):
     begin = gpu.now()
     measure(gpu, ROUNDS)
     plan = [subject(key) for key in ROUNDS]
-    assert expected_seconds(plan, Effort(), gpu.window_s, modelled=False) == pytest.approx(
-        gpu.now() - begin, rel=0.1
-    )
+    least, _most = seconds_range(plan, Effort(), gpu.window_s, modelled=False)
+    assert least == pytest.approx(gpu.now() - begin, rel=0.1)
+
+
+def test_no_effort_takes_longer_than_expected(gpu):
+    """GIVEN subjects that scatter beyond what any budget narrows THEN the time is the longest foreseen."""
+    begin = gpu.now()
+    measure(gpu, {key: scattered(0.2) for key in ROUNDS})
+    _least, most = seconds_range([subject(key) for key in ROUNDS], Effort(), gpu.window_s, modelled=False)
+    assert most == pytest.approx(gpu.now() - begin, rel=0.1)
+
+
+# --- several scenes -------------------------------------------------------------------------------------------
+
+
+def test_scenes_share_their_time(gpu):
+    """GIVEN a run of two scenes WHEN subjects scatter THEN this one ends after its share of a subject's usual
+    seconds, and each subject has its first windows all the same."""
+    keys = ["node:model", *(f"node:{number}" for number in range(20))]
+    begin = gpu.now()
+    found = measure(gpu, {key: scattered(0.05) for key in keys}, effort=Effort(scenes=2))
+    assert gpu.now() - begin == pytest.approx(SHARED * MEASURED_BUDGET_S / 2 * len(keys), rel=0.1)
+    assert min(len(found.windows(key)) for key in keys) >= PASSES
+
+
+def test_a_budget_that_was_asked_for_is_not_shared():
+    """GIVEN a component's budget by the user THEN the number of scenes does not take from it."""
+    assert Effort(budget_s=4.0, scenes=3).further_s(10, modelled=False) == math.inf
+
+
+def test_the_model_without_a_kind_is_visited_less_where_there_are_several_scenes(gpu):
+    """A difference of two models serves as the judge: three windows, and more only while there is time."""
+    rounds = {**ROUNDS, "without:a": [MODEL]}
+    counts = {
+        scenes: len(measure(SimulatedGpu(), rounds, effort=Effort(scenes=scenes)).windows("without:a"))
+        for scenes in (1, 4)
+    }
+    assert counts == {1: PASSES, 4: FEW}
+
+
+def test_a_warm_board_is_not_heated_again():
+    """GIVEN a scene after another one THEN its board is warm, and it begins sooner."""
+    durations = []
+    for preheat_s in (PREHEAT_S, REWARM_S):
+        gpu = SimulatedGpu()
+        begin = gpu.now()
+        measure(gpu, ROUNDS, effort=Effort(preheat_s=preheat_s))
+        durations.append(gpu.now() - begin)
+    assert durations[0] - durations[1] == pytest.approx(PREHEAT_S - REWARM_S, abs=0.3)
 
 
 # --- adaptive passes ------------------------------------------------------------------------------------------
