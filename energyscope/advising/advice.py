@@ -1,8 +1,10 @@
 """What to change, and what it saves, in the joules that were measured. Pure functions over plain data.
 
-Something is said to save or to cost where the 95 % interval of the ratio of joules per token excludes 1 and both
-settings have grade A or B; else the sentence says that it cannot be told. Modelled joules say nothing that time
-does not, so sentences on them say so, and none of them is confident.
+Something is said to save or to cost where the 95 % interval of the ratio of joules per token excludes 1. How much
+is said where both settings have grade A or B; where windows only scatter more than that, as those of launch-bound
+steps on a busy host do, it is said how much *at least*, which is the interval's nearer end. Beside a raised guard,
+or with fewer than three windows, it cannot be told. Modelled joules say nothing that time does not, so sentences
+on them say so, and none of them is confident.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ __all__ = ["Advice", "advice"]
 Row = Mapping[str, Any]
 
 SAME_TIME = 0.005  # relative
+FEWEST_WINDOWS = 3
 CHANGES = ("batch_size", "execution", "kv_cache", "attention")
 
 
@@ -64,10 +67,8 @@ def _change(base: Row, rows: Sequence[Row]) -> Advice:
     others = [row for row in told if row is not best]
     if best not in told:
         return Advice(what, _undecided(base, best), saved(item), confident=False)
-    verb = "saves" if item.value < 1 else "costs"
-    much = f"{verb} {words.percent(abs(1 - item.value))} of the joules" if verb == "saves" else _more(item)
     sentence = (
-        f"{_capital(words.setting(best))} instead of {words.own(base, what)} {much} per "
+        f"{_capital(words.setting(best))} instead of {words.own(base, what)} {_much(base, best)} per "
         f"{words.TOKENS[best['phase']]}: {_joules(best)} against {_joules(base)}; {_latency(base, best)}"
         f"{_with(base, best)}{_beside(others)}."
     )
@@ -75,25 +76,43 @@ def _change(base: Row, rows: Sequence[Row]) -> Advice:
 
 
 def _told(base: Row, row: Row) -> bool:
-    both = base["quality"] in GOOD and row["quality"] in GOOD
-    return both and _interval(row, "ratio").excludes(1.0)
+    return _sound(base) and _sound(row) and _interval(row, "ratio").excludes(1.0)
+
+
+def _sound(row: Row) -> bool:
+    """Whether a row says something: its grade is good, or poor for nothing but the scatter of its windows."""
+    return row["quality"] in GOOD or (not row.get("guards", True) and row["windows"] >= FEWEST_WINDOWS)
+
+
+def _exact(base: Row, row: Row) -> bool:
+    return base["quality"] in GOOD and row["quality"] in GOOD
 
 
 def _undecided(base: Row, row: Row) -> str:
-    if base["quality"] in GOOD and row["quality"] in GOOD:
+    if _sound(base) and _sound(row):
         why = f"the ratio is {words.ratio(_interval(row, 'ratio'))}, which includes 1"
     else:
-        why = f"their grades are {row['quality']} and {base['quality']}, and it takes A or B"
+        why = f"their grades are {row['quality']} and {base['quality']}, for more than scatter"
     return (
         f"Whether {words.setting(row)} or {words.own(base, row['what'])} takes fewer joules per "
         f"{words.TOKENS[row['phase']]} cannot be told: {_joules(row)} against {_joules(base)} ({why})."
     )
 
 
-def _more(item: Interval) -> str:
-    if item.value >= 2:
-        return f"costs {words.digits(item.value)} times the joules"
-    return f"costs {words.percent(item.value - 1)} more joules"
+def _much(base: Row, row: Row) -> str:
+    """Write what a change saves or costs, of scattered windows what it does at least."""
+    item = _interval(row, "ratio")
+    if _exact(base, row):
+        return _share("", item.value)
+    return _share("at least ", float(item.low if item.value > 1 else item.high))  # type: ignore[arg-type]  # excludes 1
+
+
+def _share(least: str, ratio: float) -> str:
+    if ratio < 1:
+        return f"saves {least}{words.percent(1 - ratio)} of the joules"
+    if ratio >= 2:
+        return f"costs {least}{words.digits(ratio)} times the joules"
+    return f"costs {least}{words.percent(ratio - 1)} more joules"
 
 
 def _joules(row: Row) -> str:
@@ -149,8 +168,8 @@ def _context(base: Row, rows: Sequence[Row]) -> Advice:
         f"{_joules(first)} per generated token at {first['context_length']:,} tokens of context, "
         f"{_joules(last)} at {last['context_length']:,}"
     )
-    if first["quality"] not in GOOD or last["quality"] not in GOOD or not slope.excludes(0.0):
-        why = "" if slope.known and not slope.excludes(0.0) else " (it takes grades A or B)"
+    if not (_sound(first) and _sound(last) and slope.excludes(0.0)):
+        why = "" if slope.known and not slope.excludes(0.0) else " (a window was disturbed, or there are too few)"
         sentence = f"What further context costs cannot be told{why}: {between}."
         return Advice("context_length", sentence, saving, confident=False)
     verb = "cost" if slope.value > 0 else "save"

@@ -109,6 +109,7 @@ def _row(kept: _Kept, base: _Kept | None, idle_w: float | None, guards: Iterable
         "setup_s": kept.setup_s,
         "windows": energy.windows,
         "quality": quality,
+        "guards": sorted(spoilt),
         "reasons": "; ".join([*reasons, *kept.notes]),
     }
 

@@ -26,9 +26,12 @@ from energyscope.progress import Progress, silent
 from energyscope.stages.session import (
     IDLE_S,
     LAST_TICK_S,
+    MODELLED_REPEATED_SHARE,
     OVERHEAD_S,
+    REPEATED_SHARE,
     REWARM_S,
     SETTLE_S,
+    SLOW,
     Clock,
     HostClock,
     Journal,
@@ -178,7 +181,16 @@ class Passes:
                 self.progress(STAGE, f"{one.phase}, {label(one)}", done, total)
                 self._measure(one, number)
                 done += 1
+        self._retake_stalled(ready, total)
         self._idle(self.settings.passes)
+
+    def _retake_stalled(self, ready: Sequence[Alternative], total: int) -> None:
+        """Take the windows again in which the host stalled, up to a share of all and while there is time."""
+        share = MODELLED_REPEATED_SHARE if self.meter.modelled else REPEATED_SHARE
+        by_key = {one.key: one for one in ready}
+        for key, number in records.slow_windows(self._entries, limit=int(share * total), slow=SLOW):
+            if not self._budget.over(self.clock.now()):
+                self._measure(by_key[key], number)
 
     # --- setting up -----------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ def row(what="base", value="base", *, mj=100.0, us=1000.0, phase="decode", half=
         "energy_mj": limited(mj * tokens, half), "static_mj": None, "time_us": limited(us, half),
         "power_w": limited(mj * tokens / us * 1e3, half), "joules_per_token": limited(mj / 1e3, half),
         "tokens_per_s": limited(tokens * 1e6 / us, half), "ratio": ratio, "setup_s": None, "windows": 5,
-        "quality": quality, "reasons": "", **more,
+        "quality": quality, "guards": [], "reasons": "", **more,
     }  # fmt: skip
 
 
