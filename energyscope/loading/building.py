@@ -222,6 +222,8 @@ def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
         line = first_line(error)
         if "out of memory" in line or "can't allocate memory" in line:
             raise _out_of_memory(name, options) from error
+        if tensor_parallel.world_size() > 1 and "tensor parallel" in line:
+            raise ModelError(f"{name} cannot be split so ({line}): start another number of processes") from error
         raise ModelError(f"{name} cannot be loaded ({line}): check its files, or fetch them again") from error
 
 

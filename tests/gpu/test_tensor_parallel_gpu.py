@@ -18,7 +18,7 @@ pytestmark = [
 ]
 SIZES = {
     "num_hidden_layers": 4, "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32,
-    "num_key_value_heads": 8, "max_position_embeddings": 512,
+    "num_key_value_heads": 8, "max_position_embeddings": 512, "vocab_size": 32,
 }  # fmt: skip
 
 
