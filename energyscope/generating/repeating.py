@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from collections.abc import Generator as Yielding
 from dataclasses import asdict
@@ -18,10 +17,9 @@ from energyscope.generating.calling import Generator, Stamps
 from energyscope.generating.standin import recording, standing_in
 from energyscope.generating.text import WAYS, Ids
 from energyscope.metering.group import MeterGroup
+from energyscope.metering.settled import windows_of
 from energyscope.replay.calls import Call
 from energyscope.replay.replayer import Replayer
-
-LAST_TICK_S = 0.008  # the sampler prints a tick a read later
 
 Entries = Yielding[dict[str, Any], None, None]
 Say = Callable[[str], None]  # what is done next
@@ -66,9 +64,7 @@ def window(replayer: Replayer, call: Call, meter: MeterGroup) -> list[dict[str, 
     calls = replayer.run([call], meter.window_s)
     if calls is None:
         return []  # only of a CUDA graph, and none is used here
-    if not meter.modelled:
-        time.sleep(max(0.0, float(calls.time_s[-1]) + LAST_TICK_S - time.monotonic()))
-    return [asdict(one) for one in meter.windows(calls)]
+    return [asdict(one) for one in windows_of(meter, calls)]
 
 
 def _streamed(generator: Generator, new_tokens: int) -> torch.Tensor:

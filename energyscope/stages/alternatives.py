@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from energyscope.advising import choice, rows
@@ -21,19 +21,15 @@ from energyscope.books import records
 from energyscope.errors import MeterError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.metering.group import MeterGroup, together
+from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent
 from energyscope.stages.session import (
-    IDLE_S,
-    LAST_TICK_S,
     MODELLED_REPEATED_SHARE,
     OVERHEAD_S,
     REPEATED_SHARE,
     REWARM_S,
-    SETTLE_S,
     SLOW,
-    Clock,
-    HostClock,
     Journal,
 )
 
@@ -151,7 +147,7 @@ class Passes:
     settings: AlternativesSettings
     keep: Journal
     progress: Progress = silent
-    clock: Clock = field(default_factory=HostClock)
+    clock: Clock = HOST
 
     def __post_init__(self) -> None:
         """Start the clock of the budget."""
@@ -259,9 +255,7 @@ class Passes:
         if calls is None:
             return None
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
-        if not self.meter.modelled:
-            self.clock.sleep(max(0.0, end + LAST_TICK_S - self.clock.now()))
-        window = together(self.meter.windows(calls))
+        window = together(windows_of(self.meter, calls, self.clock))
         board = records.board(self.meter.states((begin + end) / 2, end))
         entry = {"pass": number, "subject": one.key, "begin_s": begin, "window": asdict(window), **board}
         entry["guard"] = records.contamination(entry, self._entries)
@@ -274,15 +268,9 @@ class Passes:
 
     def _idle(self, number: int) -> None:
         """Measure the idle power, and look for others on the device while nothing of ours runs."""
-        if self.meter.modelled:
-            return
         self.arranged.synchronize()
-        self.clock.sleep(SETTLE_S)
-        begin = self.clock.now()
-        self.clock.sleep(IDLE_S)
-        power = self.meter.idle_w(begin, self.clock.now())
-        others = self.meter.bystanders(self.arranged.own_bytes())
-        self._remember({"pass": number, "idle_w": power, "bystanders": others})
+        if found := idle(self.meter, self.arranged.own_bytes, self.clock):
+            self._remember({"pass": number, **found})
 
     def _skip(self, one: Alternative, reason: str) -> None:
         self._gone.add(one.key)

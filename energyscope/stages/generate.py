@@ -35,10 +35,11 @@ from energyscope.generating.text import Ids
 from energyscope.generating.watching import Pieces, load_entry
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
+from energyscope.metering.settled import LAST_TICK_S, SETTLE_S, idle
 from energyscope.progress import Progress, silent
 from energyscope.replay.quiet import no_garbage_collection
 from energyscope.replay.replayer import Replayer
-from energyscope.stages.session import IDLE_S, LAST_TICK_S, SETTLE_S, Journal
+from energyscope.stages.session import Journal
 from energyscope.workloads.decoding import length_forgotten
 from energyscope.workloads.limits import position_limit
 
@@ -167,15 +168,9 @@ class _Stage:
 
     def _idle(self) -> None:
         """Measure the idle power with the context alive and power settled, and see who else uses the device."""
-        if self.meter.modelled:
-            return
         self.replayer.synchronize()
-        time.sleep(SETTLE_S)
-        begin = time.monotonic()
-        time.sleep(IDLE_S)
-        power = self.meter.idle_w(begin, time.monotonic())
-        own = [Replayer(device).own_bytes() for device in self.loaded.devices]
-        self.keep({"idle_w": power, "bystanders": self.meter.bystanders(own)})
+        if found := idle(self.meter, lambda: [Replayer(device).own_bytes() for device in self.loaded.devices]):
+            self.keep(found)
 
     def _trace(self) -> None:
         """Generate again and again for some seconds, with random pauses."""

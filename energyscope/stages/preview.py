@@ -13,11 +13,12 @@ from energyscope.impact.plan import beside_singles, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.skeleton import load_skeleton
+from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.replay.subjects import subjects
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
-from energyscope.stages.session import IDLE_S, SETTLE_S, first_windows, seconds_range
+from energyscope.stages.session import first_windows, seconds_range
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import Targets, find_targets
 from energyscope.workloads import profile_inputs

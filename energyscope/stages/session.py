@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -22,9 +21,9 @@ import torch
 from energyscope.books import records
 from energyscope.books.ledger import ROOT
 from energyscope.failures import out_of_memory
-from energyscope.metering.estimate import Window
 from energyscope.metering.group import MeterGroup, less, together
 from energyscope.metering.interval import windows_wanted
+from energyscope.metering.settled import HOST, IDLE_S, SETTLE_S, Clock, idle, windows_of
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress
 from energyscope.replay.calls import Call
@@ -35,15 +34,12 @@ from energyscope.replay.subjects import Subject
 Journal = Callable[[Mapping[str, Any]], None]
 
 STAGE = "profile"
-SETTLE_S = 0.8  # power falls to idle within this after a load
-IDLE_S = 1.0
 PREHEAT_S = 5.0
 REWARM_S = 0.5
 SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
 REPEATED_SHARE = 0.08  # of all windows are taken again at most
 MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are many
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
-LAST_TICK_S = 0.008  # the sampler prints a tick a read later
 MEASURED_BUDGET_S = 6.0
 MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
 SHARED = 0.8  # of that is for all scenes of a run together, where there are several, and for the board to settle
@@ -58,24 +54,6 @@ class Replays(Protocol):
     def synchronize(self) -> None: ...
 
     def own_bytes(self) -> int | None: ...
-
-
-class Clock(Protocol):
-    """A monotonic clock (s), that of the meter's ticks and of the calls."""
-
-    def now(self) -> float: ...
-
-    def sleep(self, seconds: float) -> None: ...
-
-
-class HostClock:
-    """The host's own."""
-
-    def now(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True)
@@ -127,7 +105,7 @@ class Bench:
     rig: Rig
     replayer: Replays
     meter: MeterGroup
-    clock: Clock = field(default_factory=HostClock)
+    clock: Clock = HOST
     elsewhere: Mapping[torch.device, Replays] = field(default_factory=dict)
 
     def replayer_of(self, subject: Subject) -> Replays:
@@ -254,17 +232,10 @@ class Session:
             self._idle(max(number for _, number in again) + 1)
 
     def _idle(self, number: int) -> None:
-        """Measure the idle power, with the context alive and power settled, and look for other users."""
-        if self.meter.modelled:
-            return
-        clock = self.bench.clock
+        """Measure the idle power, with the context alive, and look for other users."""
         self.bench.synchronize()
-        clock.sleep(SETTLE_S)
-        begin = clock.now()
-        clock.sleep(IDLE_S)
-        power = self.meter.idle_w(begin, clock.now())
-        others = self.meter.bystanders(self.bench.own_bytes())
-        self.keep({"pass": number, "idle_w": power, "bystanders": others})
+        if found := idle(self.meter, self.bench.own_bytes, self.bench.clock):
+            self.keep({"pass": number, **found})
 
     def _measure(self, subject: Subject, number: int, steps: _Steps) -> None:
         steps.next(subject.key)
@@ -305,14 +276,15 @@ class Session:
         entry = {"pass": number, "subject": subject.key}
         if calls is None:
             return {**entry, "empty": True}
-        windows = self._read(calls)
+        windows = windows_of(self.meter, calls, self.bench.clock)
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
         overhead = self.bench.rig.overhead(subject)
         if overhead or rest_s is not None:
             alone = replayer.run(overhead, self.window_s, rest_s=rest_s)
             if alone is not None:
-                windows = [less(both, other) for both, other in zip(windows, self._read(alone), strict=True)]
+                others = windows_of(self.meter, alone, self.bench.clock)
+                windows = [less(both, other) for both, other in zip(windows, others, strict=True)]
         if rest_s is not None:
             entry["rest_us"] = rest_s * 1e6
         found = {**entry, "begin_s": begin, "window": asdict(together(windows)), **records.board(states)}
@@ -321,13 +293,6 @@ class Session:
             found["devices"] = [window.energy_mj for window in windows]
         found["guard"] = records.contamination(found, self.entries)
         return found
-
-    def _read(self, calls: Calls) -> list[Window]:
-        """Return each device's window, once the sampler has printed its last tick."""
-        if not self.meter.modelled:
-            clock = self.bench.clock
-            clock.sleep(max(0.0, float(calls.time_s[-1]) + LAST_TICK_S - clock.now()))
-        return self.meter.windows(calls)
 
 
 class _Steps:

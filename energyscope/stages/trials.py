@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -17,10 +16,10 @@ from energyscope.errors import MeterError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.loading.variants import Variant
 from energyscope.metering.group import LOOK_BACK_S, together
+from energyscope.metering.settled import idle, windows_of
 from energyscope.replay.replayer import Replayer
 from energyscope.runs.schema import BenchmarkRow
 from energyscope.stages.candidates import STAGE
-from energyscope.stages.session import IDLE_S, LAST_TICK_S, SETTLE_S
 
 PREHEAT_S = 3.0
 SPARE = 1.15  # a loop that should fill the meter's window is a little longer
@@ -70,17 +69,12 @@ class Trials:
 
     def _idle(self) -> None:
         """Measure the idle power, and look for others on the device while nothing of ours runs."""
-        meter = self.bench.meter
-        if meter.modelled:
+        found = idle(self.bench.meter, lambda: [Replayer(self.bench.device).own_bytes()])
+        if found is None:
             return
-        time.sleep(SETTLE_S)
-        begin = time.monotonic()
-        time.sleep(IDLE_S)
-        found = meter.idle_w(begin, time.monotonic())
-        others = meter.bystanders([Replayer(self.bench.device).own_bytes()])
-        if not others or self.idle_w is None:  # beside others it is not the board's idle power
-            self.idle_w = found
-        self.bench.keep({"idle_w": self.idle_w, "bystanders": others})
+        if not found["bystanders"] or self.idle_w is None:  # beside others it is not the board's idle power
+            self.idle_w = found["idle_w"]
+        self.bench.keep({**found, "idle_w": self.idle_w})
 
     def _trial(self, cell: Cell, number: int) -> None:
         try:
@@ -120,9 +114,7 @@ class Trials:
     def _row(self, variant: Variant, cell: Cell, number: int, warmed: WarmUp, timing: Timing) -> BenchmarkRow:
         meter = self.bench.meter
         begin, end = float(timing.calls.time_s[0]), float(timing.calls.time_s[-1])
-        if not meter.modelled:
-            time.sleep(max(0.0, end + LAST_TICK_S - time.monotonic()))
-        window = together(meter.windows(timing.calls))
+        window = together(windows_of(meter, timing.calls))
         ticks = [one.ticks(begin - LOOK_BACK_S, end) for one in meter.meters]
         powers = trial.power_samples(ticks, begin, end, self.bench.settings.power_sample_interval_s)
         metered = trial.Metered(window, powers, self.idle_w, meter.modelled)

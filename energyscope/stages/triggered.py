@@ -28,13 +28,14 @@ from energyscope.functions import routed
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import Reading
+from energyscope.metering.settled import idle
 from energyscope.progress import Progress, silent
 from energyscope.replay.activations import ActivationStore, device_budget
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import capture, forward_inputs
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.profile import ProfileSettings, described_tree, present
-from energyscope.stages.session import IDLE_S, SETTLE_S, STAGE, Journal
+from energyscope.stages.session import STAGE, Journal
 from energyscope.unknown import minus, times, total
 
 if TYPE_CHECKING:
@@ -115,17 +116,8 @@ def _prepared(
 
 
 def _idle(meter: MeterGroup, replayer: Replayer) -> dict[str, Any]:
-    """Return the idle power (W) once power has settled, and who else uses the device."""
-    if meter.modelled:
-        return {"idle_w": None, "bystanders": []}
     replayer.synchronize()
-    time.sleep(SETTLE_S)
-    begin = time.monotonic()
-    time.sleep(IDLE_S)
-    return {
-        "idle_w": meter.idle_w(begin, time.monotonic()),
-        "bystanders": meter.bystanders([replayer.own_bytes()]),
-    }
+    return idle(meter, lambda: [replayer.own_bytes()]) or {"idle_w": None, "bystanders": []}
 
 
 def by_depth(tree: ComponentTree) -> list[list[Component]]:

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 import energyscope
+from energyscope.metering import settled
 from energyscope.reporting.terminal import run_summary
 from energyscope.runs import schema
 from energyscope.runs.compare import compare
 from energyscope.runs.store import load_run
 from energyscope.stages import run as stage
-from energyscope.stages import session, steps, triggered
+from energyscope.stages import scenes, session, steps
 from energyscope.stages.targets import Targets
 
 FIRST = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005"
@@ -24,10 +25,9 @@ def machine(fake_nvml, monkeypatch):
     """Return a function that measures GPUs of a fake machine, with little idling."""
 
     def make(script, *gpus):
-        for module in (session, triggered):
-            monkeypatch.setattr(module, "SETTLE_S", 0.1)
-            monkeypatch.setattr(module, "IDLE_S", 0.3)
-        monkeypatch.setattr(session, "PREHEAT_S", 0.1)
+        monkeypatch.setattr(settled, "SETTLE_S", 0.1)
+        monkeypatch.setattr(settled, "IDLE_S", 0.3)
+        monkeypatch.setattr(scenes, "PREHEAT_S", 0.1)
         monkeypatch.setattr(session, "REWARM_S", 0.1)
         monkeypatch.setattr(stage, "find_targets", lambda settings: Targets(torch.device("cpu"), gpus))
         return fake_nvml(script)

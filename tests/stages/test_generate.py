@@ -11,6 +11,7 @@ import torch
 
 from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import load_model
+from energyscope.metering import settled
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.metering.nvml.counter import NvmlMeter
@@ -251,8 +252,9 @@ def test_two_meters_add_up(loaded):
 
 def test_on_a_counter_that_ticks(fake_nvml, monkeypatch):
     """GIVEN a board that draws 200 W throughout THEN the traced phases have its power, all of it static."""
-    for name, seconds in (("SETTLE_S", 0.1), ("IDLE_S", 0.6), ("PREHEAT_S", 0.2)):
-        monkeypatch.setattr(module, name, seconds)
+    monkeypatch.setattr(settled, "SETTLE_S", 0.1)
+    monkeypatch.setattr(settled, "IDLE_S", 0.6)
+    monkeypatch.setattr(module, "PREHEAT_S", 0.2)
     fake_nvml(f"{STEADY}\nat 0 period_s 0.02")
     loaded = load_model("tiny-llama", device="cpu")
     found = recover(measure(loaded, replace(SHORT, seconds=3.0, new_tokens=32), meters=[NvmlMeter("GPU-aaaa")]))

@@ -12,11 +12,11 @@ import torch
 from energyscope.books.triggered import recover
 from energyscope.components import component_tree
 from energyscope.loading import load_model
+from energyscope.metering import settled
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import Reading, WithoutProcess
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.metering.nvml.counter import NvmlMeter
-from energyscope.stages import triggered as module
 from energyscope.stages.profile import ProfileSettings
 from energyscope.stages.session import Effort
 from energyscope.stages.triggered import by_depth, reads_around, triggered
@@ -147,8 +147,8 @@ def test_progress_counts_up_to_its_total(loaded):
 
 def test_below_the_tick_there_is_no_energy(loaded, fake_nvml, monkeypatch):
     """GIVEN a counter that ticks every 100 ms THEN microseconds have time and power, and None for energy."""
-    monkeypatch.setattr(module, "SETTLE_S", 0.1)
-    monkeypatch.setattr(module, "IDLE_S", 0.3)
+    monkeypatch.setattr(settled, "SETTLE_S", 0.1)
+    monkeypatch.setattr(settled, "IDLE_S", 0.3)
     fake_nvml(STEADY)
     rows = measure(loaded, [NvmlMeter("GPU-aaaa")], ProfileSettings(granularity="medium", effort=Effort(2))).rows
     assert [row for row in rows if row.energy_mj is not None or row.dynamic_mj is not None] == []
@@ -160,8 +160,8 @@ def test_below_the_tick_there_is_no_energy(loaded, fake_nvml, monkeypatch):
 
 def test_beyond_the_tick_there_is_energy(loaded, fake_nvml, monkeypatch):
     """GIVEN a component that takes several ticks THEN its energy is the counter's rise."""
-    monkeypatch.setattr(module, "SETTLE_S", 0.1)
-    monkeypatch.setattr(module, "IDLE_S", 0.3)
+    monkeypatch.setattr(settled, "SETTLE_S", 0.1)
+    monkeypatch.setattr(settled, "IDLE_S", 0.3)
     fake_nvml(f"{STEADY}\nat 0 period_s 0.02")
     hold = loaded.model.register_forward_hook(lambda *_: time.sleep(0.2))
     try:
