@@ -15,6 +15,7 @@ MODEL = "node:model"
 THERMAL = 0x08 | 0x20 | 0x40 | 0x80  # NVML's hardware slow-down, thermal and power-brake bits
 POWER_CAP = 0x04
 CLOCKS_APART = 0.01
+SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
 LIMIT_CHANGED = "the power limit was changed"
 
 
@@ -94,8 +95,8 @@ def seconds(entries: Sequence[Entry]) -> dict[str, float]:
     return {key: statistics.median(group) for key, group in found.items()}
 
 
-def slow_windows(entries: Sequence[Entry], *, limit: int, slow: float) -> list[tuple[str, int]]:
-    """Return (subject, pass) of windows ``slow`` times longer than their subject's median, the slowest first.
+def slow_windows(entries: Sequence[Entry], *, limit: int) -> list[tuple[str, int]]:
+    """Return (subject, pass) of windows that took much longer than their subject's median, the slowest first.
 
     Only gross stalls: taking again whatever was a little slow would cut off a tail of the ordinary scatter, and
     the interval would be too narrow.
@@ -109,7 +110,7 @@ def slow_windows(entries: Sequence[Entry], *, limit: int, slow: float) -> list[t
         for key, group in times.items()
         for number, time_us in group.items()
     ]
-    stalled = sorted((one for one in excess if one[0] > slow), reverse=True)
+    stalled = sorted((one for one in excess if one[0] > SLOW), reverse=True)
     return [(key, number) for _, key, number in stalled[:limit]]
 
 

@@ -24,14 +24,8 @@ from energyscope.metering.group import MeterGroup, together
 from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent
-from energyscope.stages.session import (
-    MODELLED_REPEATED_SHARE,
-    OVERHEAD_S,
-    REPEATED_SHARE,
-    REWARM_S,
-    SLOW,
-    Journal,
-)
+from energyscope.stages.effort import OVERHEAD_S, REWARM_S, most_retaken
+from energyscope.stages.session import Journal
 
 if TYPE_CHECKING:
     from energyscope.advising.arranging import Prepared
@@ -182,9 +176,9 @@ class Passes:
 
     def _retake_stalled(self, ready: Sequence[Alternative], total: int) -> None:
         """Take the windows again in which the host stalled, up to a share of all and while there is time."""
-        share = MODELLED_REPEATED_SHARE if self.meter.modelled else REPEATED_SHARE
         by_key = {one.key: one for one in ready}
-        for key, number in records.slow_windows(self._entries, limit=int(share * total), slow=SLOW):
+        limit = most_retaken(total, modelled=self.meter.modelled)
+        for key, number in records.slow_windows(self._entries, limit=limit):
             if not self._budget.over(self.clock.now()):
                 self._measure(by_key[key], number)
 

@@ -17,8 +17,8 @@ from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.replay.subjects import subjects
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
+from energyscope.stages.effort import first_windows, seconds_range
 from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
-from energyscope.stages.session import first_windows, seconds_range
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import Targets, find_targets
 from energyscope.workloads import profile_inputs

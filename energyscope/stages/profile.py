@@ -29,7 +29,8 @@ from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.subjects import Layers, Subject, subjects
 from energyscope.replay.tensors import tensors_in
-from energyscope.stages.session import STAGE, Bench, Effort, Journal, Session
+from energyscope.stages.effort import Effort
+from energyscope.stages.session import STAGE, Bench, Journal, Session
 
 PREFILL = "prefill"
 

@@ -13,8 +13,8 @@ from energyscope.adapters import Adapter
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
 from energyscope.replay.subjects import Layers
+from energyscope.stages.effort import PREHEAT_S, REWARM_S, Effort
 from energyscope.stages.profile import ProfileSettings
-from energyscope.stages.session import PREHEAT_S, REWARM_S, Effort
 from energyscope.stages.settings import RunSettings
 from energyscope.workloads import Workload
 from energyscope.workloads.decoding import (

@@ -23,27 +23,18 @@ from energyscope.books.ledger import ROOT
 from energyscope.failures import out_of_memory
 from energyscope.metering.group import MeterGroup, less, together
 from energyscope.metering.interval import windows_wanted
-from energyscope.metering.settled import HOST, IDLE_S, SETTLE_S, Clock, idle, windows_of
+from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress
 from energyscope.replay.calls import Call
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.rig import Rig
 from energyscope.replay.subjects import Subject
+from energyscope.stages.effort import REWARM_S, Effort, first_windows, most_retaken
 
 Journal = Callable[[Mapping[str, Any]], None]
 
 STAGE = "profile"
-PREHEAT_S = 5.0
-REWARM_S = 0.5
-SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
-REPEATED_SHARE = 0.08  # of all windows are taken again at most
-MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are many
-OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
-MEASURED_BUDGET_S = 6.0
-MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
-SHARED = 0.8  # of that is for all scenes of a run together, where there are several, and for the board to settle
-FEW = 3  # windows of the model without a kind in a run of several scenes; more of them if there is time
 
 
 class Replays(Protocol):
@@ -54,45 +45,6 @@ class Replays(Protocol):
     def synchronize(self) -> None: ...
 
     def own_bytes(self) -> int | None: ...
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is spent on each component.
-
-    ``passes`` windows are taken of every subject, then as many more as its spread asks for to bring the
-    relative 95 % half-width to ``target_interval``, within ``budget_s`` seconds a subject (None: the meter's
-    usual, which the ``scenes`` of a run share). ``window_s`` None takes the meter's own. ``preheat_s`` brings the
-    board to its working temperature first.
-    """
-
-    passes: int = 5
-    target_interval: float = 0.01
-    budget_s: float | None = None
-    window_s: float | None = None
-    scenes: int = 1
-    preheat_s: float = PREHEAT_S
-
-    def window_for(self, meter_window_s: float) -> float:
-        return self.window_s or meter_window_s
-
-    def limit(self, meter_window_s: float, *, modelled: bool, took_s: float = 0.0) -> int:
-        """Return the most windows of one subject; ``took_s`` is what one took, if that was longer than planned."""
-        budget = self._budget_s(modelled=modelled)
-        return max(self.passes, int(budget / (max(self.window_for(meter_window_s), took_s) + OVERHEAD_S)))
-
-    def further_s(self, subjects: int, *, modelled: bool) -> float:
-        """Return for how long (s) after a session's beginning further windows are begun: among scenes, a share."""
-        if self.scenes == 1 or self.budget_s is not None:
-            return math.inf
-        return SHARED / self.scenes * self._budget_s(modelled=modelled) * subjects
-
-    def first(self, subject: Subject) -> int:
-        """Return how many of the first passes visit a subject."""
-        return min(FEW, self.passes) if subject.what == "without" and self.scenes > 1 else self.passes
-
-    def _budget_s(self, *, modelled: bool) -> float:
-        return self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
 
 
 @dataclass
@@ -207,9 +159,8 @@ class Session:
 
     def _retake_stalled(self, plan: Sequence[Subject], steps: _Steps) -> None:
         """Take the windows again in which the host stalled, up to a share of all."""
-        share = MODELLED_REPEATED_SHARE if self.meter.modelled else REPEATED_SHARE
-        left = int(share * steps.total) - self._retaken
-        again = records.slow_windows(self.entries, limit=max(left, 0), slow=SLOW)
+        left = most_retaken(steps.total, modelled=self.meter.modelled) - self._retaken
+        again = records.slow_windows(self.entries, limit=max(left, 0))
         self._retaken += len(again)
         self._retake(plan, again, steps)
 
@@ -306,27 +257,3 @@ class _Steps:
         self.progress(STAGE, {"glue": f"{name} (glue)", "without": f"model without {name}"}.get(what, name),
                       self.done, self.total)  # fmt: skip
         self.done += 1
-
-
-def first_windows(plan: Sequence[Subject], effort: Effort) -> int:
-    """Return the windows of the first passes, and the model's last one."""
-    return sum(effort.first(subject) for subject in plan) + 1
-
-
-def seconds_range(
-    plan: Sequence[Subject], effort: Effort, meter_window_s: float, *, modelled: bool
-) -> tuple[float, float]:
-    """Return about how long (s) the passes over a plan take: the first ones alone, and with all further ones.
-
-    Calls longer than a window take longer.
-    """
-    windows, passes = first_windows(plan, effort), effort.passes
-    limit = effort.limit(meter_window_s, modelled=modelled)
-    least = _seconds_of(windows, passes, effort, meter_window_s, modelled=modelled)
-    most = _seconds_of(limit * len(plan) + 1, limit, effort, meter_window_s, modelled=modelled)
-    return least, max(least, min(most, effort.further_s(len(plan), modelled=modelled)))
-
-
-def _seconds_of(windows: int, passes: int, effort: Effort, meter_window_s: float, *, modelled: bool) -> float:
-    fixed = 0.0 if modelled else effort.preheat_s + passes * REWARM_S + (passes + 1) * (SETTLE_S + IDLE_S)
-    return fixed + windows * (effort.window_for(meter_window_s) + OVERHEAD_S)

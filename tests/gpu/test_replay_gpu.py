@@ -31,8 +31,9 @@ from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask 
 from energyscope.replay.graphs import GraphRound, NotCapturableError  # noqa: E402
 from energyscope.replay.replayer import Replayer  # noqa: E402
 from energyscope.replay.subjects import Subject  # noqa: E402
+from energyscope.stages.effort import Effort  # noqa: E402
 from energyscope.stages.facts import gpu_uuid  # noqa: E402
-from energyscope.stages.session import Bench, Effort, Session  # noqa: E402
+from energyscope.stages.session import Bench, Session  # noqa: E402
 from energyscope.workloads import profile_inputs  # noqa: E402
 
 pytestmark = pytest.mark.gpu

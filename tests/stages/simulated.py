@@ -15,7 +15,8 @@ from energyscope.progress import Progress, silent
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.subjects import Subject
 from energyscope.runs.schema import EnergyRow
-from energyscope.stages.session import Bench, Effort, Journal, Session
+from energyscope.stages.effort import Effort
+from energyscope.stages.session import Bench, Journal, Session
 from energyscope.testing import SimulatedCall, SimulatedGpu
 
 NOTHING = SimulatedCall(0.0, 0.0)  # launches no work

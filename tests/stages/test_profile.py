@@ -18,8 +18,8 @@ from energyscope.metering.modelled import ModelledMeter
 from energyscope.progress import silent
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.stages import profile as stage
+from energyscope.stages.effort import Effort
 from energyscope.stages.profile import ProfileSettings, anchors_drift, notes_of, profile, recover
-from energyscope.stages.session import Effort
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu
 from energyscope.workloads import profile_inputs
 

@@ -13,10 +13,10 @@ from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.runs.compare import compare
 from energyscope.runs.store import RunStore, load_run, read_journal
+from energyscope.stages.effort import Effort
 from energyscope.stages.profile import ProfileSettings, profile
 from energyscope.stages.salvage import write_profile
 from energyscope.stages.scenes import scenes, workload_of
-from energyscope.stages.session import Effort
 from energyscope.stages.settings import RunSettings
 from energyscope.workloads import profile_inputs
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import replace
 
@@ -14,17 +13,15 @@ from energyscope.books import records
 from energyscope.books.measured import PAUSES
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import silent
-from energyscope.stages.session import (
+from energyscope.stages.effort import (
     FEW,
     MEASURED_BUDGET_S,
     PREHEAT_S,
     REWARM_S,
     SHARED,
-    Bench,
     Effort,
-    Session,
-    seconds_range,
 )
+from energyscope.stages.session import Bench, Session
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 MODEL = SimulatedCall(20.0, 80.0)  # 250 W
@@ -113,23 +110,6 @@ def test_progress_never_runs_past_its_total(gpu):
     assert steps[-1][2] + 1 == steps[-1][3]
 
 
-def test_the_expected_time_is_what_quiet_passes_take(gpu):
-    """GIVEN calls that need no more windows THEN the estimate is right to 10 %."""
-    begin = gpu.now()
-    measure(gpu, ROUNDS)
-    plan = [subject(key) for key in ROUNDS]
-    least, _most = seconds_range(plan, Effort(), gpu.window_s, modelled=False)
-    assert least == pytest.approx(gpu.now() - begin, rel=0.1)
-
-
-def test_no_effort_takes_longer_than_expected(gpu):
-    """GIVEN subjects that scatter beyond what any budget narrows THEN the time is the longest foreseen."""
-    begin = gpu.now()
-    measure(gpu, {key: scattered(0.2) for key in ROUNDS})
-    _least, most = seconds_range([subject(key) for key in ROUNDS], Effort(), gpu.window_s, modelled=False)
-    assert most == pytest.approx(gpu.now() - begin, rel=0.1)
-
-
 # --- several scenes -------------------------------------------------------------------------------------------
 
 
@@ -141,11 +121,6 @@ def test_scenes_share_their_time(gpu):
     found = measure(gpu, {key: scattered(0.05) for key in keys}, effort=Effort(scenes=2))
     assert gpu.now() - begin == pytest.approx(SHARED * MEASURED_BUDGET_S / 2 * len(keys), rel=0.1)
     assert min(len(found.windows(key)) for key in keys) >= PASSES
-
-
-def test_a_budget_that_was_asked_for_is_not_shared():
-    """GIVEN a component's budget by the user THEN the number of scenes does not take from it."""
-    assert Effort(budget_s=4.0, scenes=3).further_s(10, modelled=False) == math.inf
 
 
 def test_the_model_without_a_kind_is_visited_less_where_there_are_several_scenes(gpu):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from simulated import NOTHING, REFUSED, RefusingGpu, measure
 
-from energyscope.stages.session import Effort
+from energyscope.stages.effort import Effort
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 COMPONENTS = 40  # in a session

@@ -17,8 +17,8 @@ from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import Reading, WithoutProcess
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.metering.nvml.counter import NvmlMeter
+from energyscope.stages.effort import Effort
 from energyscope.stages.profile import ProfileSettings
-from energyscope.stages.session import Effort
 from energyscope.stages.triggered import by_depth, reads_around, triggered
 from energyscope.workloads import profile_inputs
 

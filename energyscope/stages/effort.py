@@ -1,0 +1,88 @@
+"""How much time a profile spends on each component, and so on all of them. Plain arithmetic (seconds)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from energyscope.metering.settled import IDLE_S, SETTLE_S
+from energyscope.replay.subjects import Subject
+
+PREHEAT_S = 5.0
+REWARM_S = 0.5
+OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
+MEASURED_BUDGET_S = 6.0
+MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
+SHARED = 0.8  # of that is for all scenes of a run together, where there are several, and for the board to settle
+REPEATED_SHARE = 0.08  # of all windows are taken again at most
+MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are many
+FEW = 3  # windows of the model without a kind in a run of several scenes; more of them if there is time
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is spent on each component.
+
+    ``passes`` windows are taken of every subject, then as many more as its spread asks for to bring the
+    relative 95 % half-width to ``target_interval``, within ``budget_s`` seconds a subject (None: the meter's
+    usual, which the ``scenes`` of a run share). ``window_s`` None takes the meter's own. ``preheat_s`` brings the
+    board to its working temperature first.
+    """
+
+    passes: int = 5
+    target_interval: float = 0.01
+    budget_s: float | None = None
+    window_s: float | None = None
+    scenes: int = 1
+    preheat_s: float = PREHEAT_S
+
+    def window_for(self, meter_window_s: float) -> float:
+        return self.window_s or meter_window_s
+
+    def limit(self, meter_window_s: float, *, modelled: bool, took_s: float = 0.0) -> int:
+        """Return the most windows of one subject; ``took_s`` is what one took, if that was longer than planned."""
+        budget = self._budget_s(modelled=modelled)
+        return max(self.passes, int(budget / (max(self.window_for(meter_window_s), took_s) + OVERHEAD_S)))
+
+    def further_s(self, subjects: int, *, modelled: bool) -> float:
+        """Return for how long (s) after a session's beginning further windows are begun: among scenes, a share."""
+        if self.scenes == 1 or self.budget_s is not None:
+            return math.inf
+        return SHARED / self.scenes * self._budget_s(modelled=modelled) * subjects
+
+    def first(self, subject: Subject) -> int:
+        """Return how many of the first passes visit a subject."""
+        return min(FEW, self.passes) if subject.what == "without" and self.scenes > 1 else self.passes
+
+    def _budget_s(self, *, modelled: bool) -> float:
+        return self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
+
+
+def first_windows(plan: Sequence[Subject], effort: Effort) -> int:
+    """Return the windows of the first passes, and the model's last one."""
+    return sum(effort.first(subject) for subject in plan) + 1
+
+
+def most_retaken(windows: int, *, modelled: bool) -> int:
+    """Return how many of so many windows may be taken again because the host stalled."""
+    return int((MODELLED_REPEATED_SHARE if modelled else REPEATED_SHARE) * windows)
+
+
+def seconds_range(
+    plan: Sequence[Subject], effort: Effort, meter_window_s: float, *, modelled: bool
+) -> tuple[float, float]:
+    """Return about how long (s) the passes over a plan take: the first ones alone, and with all further ones.
+
+    Calls longer than a window take longer.
+    """
+    windows, passes = first_windows(plan, effort), effort.passes
+    limit = effort.limit(meter_window_s, modelled=modelled)
+    least = _seconds_of(windows, passes, effort, meter_window_s, modelled=modelled)
+    most = _seconds_of(limit * len(plan) + 1, limit, effort, meter_window_s, modelled=modelled)
+    return least, max(least, min(most, effort.further_s(len(plan), modelled=modelled)))
+
+
+def _seconds_of(windows: int, passes: int, effort: Effort, meter_window_s: float, *, modelled: bool) -> float:
+    fixed = 0.0 if modelled else effort.preheat_s + passes * REWARM_S + (passes + 1) * (SETTLE_S + IDLE_S)
+    return fixed + windows * (effort.window_for(meter_window_s) + OVERHEAD_S)

@@ -1,0 +1,63 @@
+"""What a profile's effort comes to in seconds and windows, beside what a session on virtual time really takes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from simulated import measure, subject
+
+from energyscope.replay.subjects import Subject
+from energyscope.stages.effort import FEW, Effort, first_windows, most_retaken, seconds_range
+from energyscope.testing import SimulatedCall, SimulatedGpu, SimulatedSensor
+
+MODEL = SimulatedCall(20.0, 80.0)
+CALL = SimulatedCall(16.0, 50.0)
+ROUNDS = {"node:model": [MODEL], "node:a": [CALL], "node:b": [CALL], "node:c": [CALL]}
+
+
+@pytest.fixture
+def gpu():
+    return SimulatedGpu(SimulatedSensor(period_s=0.05))
+
+
+def scattered(share):
+    """Return a round whose energy is off by a share, up in even and down in odd visits."""
+    return lambda visit: [SimulatedCall(CALL.energy_mj * (1 + share * (-1) ** visit), CALL.time_us)]
+
+
+def test_the_expected_time_is_what_quiet_passes_take(gpu):
+    """GIVEN calls that need no more windows THEN the estimate is right to 10 %."""
+    begin = gpu.now()
+    measure(gpu, ROUNDS)
+    plan = [subject(key) for key in ROUNDS]
+    least, _most = seconds_range(plan, Effort(), gpu.window_s, modelled=False)
+    assert least == pytest.approx(gpu.now() - begin, rel=0.1)
+
+
+def test_no_effort_takes_longer_than_expected(gpu):
+    """GIVEN subjects that scatter beyond what any budget narrows THEN the time is the longest foreseen."""
+    begin = gpu.now()
+    measure(gpu, {key: scattered(0.2) for key in ROUNDS})
+    _least, most = seconds_range([subject(key) for key in ROUNDS], Effort(), gpu.window_s, modelled=False)
+    assert most == pytest.approx(gpu.now() - begin, rel=0.1)
+
+
+def test_a_budget_that_was_asked_for_is_not_shared():
+    """GIVEN a component's budget by the user THEN the number of scenes does not take from it."""
+    assert Effort(budget_s=4.0, scenes=3).further_s(10, modelled=False) == math.inf
+
+
+def test_the_first_windows_are_those_of_all_passes():
+    """Each subject has one a pass and the model one more; among scenes, the model without a kind has three."""
+    plan = [Subject("node:model", "node", ("model",)), Subject("without:mlp", "without", ("mlp",))]
+    assert first_windows(plan, Effort()) == 5 + 5 + 1
+    assert first_windows(plan, Effort(scenes=2)) == 5 + FEW + 1
+    assert first_windows(plan, Effort(passes=2, scenes=2)) == 2 + 2 + 1
+
+
+def test_a_tenth_of_all_windows_is_not_taken_again():
+    """Retaking more would cut off the tail of ordinary scatter; a shared host without a GPU is given more."""
+    assert most_retaken(100, modelled=False) == 8
+    assert most_retaken(100, modelled=True) == 30
+    assert most_retaken(5, modelled=False) == 0
