@@ -25,10 +25,12 @@ def _described(plan: Preview) -> str:
     tokens = f"{plan.batch_size} x {plan.sequence_length} tokens a pass"
     lines = [
         f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters, {tokens}",
+        f"weights: {plan.weight_bytes / 1e9:.3g} GB",
+        *([f"REFUSED HERE: {plan.refused}"] if plan.refused else []),
         *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),
         f"{plan.components} components ({kinds})",
         *([] if "benchmark" in plan.skipped else [_benchmark_line(plan)]),
-        *([f"generate: about {_duration(plan.generate_seconds)}"] if plan.generate_seconds else []),
+        *([_generate_line(plan)] if plan.generate_seconds else []),
         *([] if "profile" in plan.skipped else _profile_lines(plan)),
         *([_alternatives_line(plan)] if plan.alternatives_seconds_most else []),
         *([] if "ablate" in plan.skipped else [_ablate_line(plan)]),
@@ -51,8 +53,9 @@ def _profile_lines(plan: Preview) -> list[str]:
         seconds = _duration(plan.profile_seconds)
         return [f"profile: reads around {plan.windows} calls of components, about {seconds} besides the passes"]
     counted = [text.format(plan.subjects[what]) for what, text in WHAT.items() if what in plan.subjects]
-    most = f"up to {_duration(plan.profile_seconds_most)} where all need more windows"
-    longest = f"{most}; long calls, pauses and windows that must be taken again come on top"
+    more = plan.profile_seconds_most > plan.profile_seconds
+    most = f"up to {_duration(plan.profile_seconds_most)} where all need more windows; " if more else ""
+    longest = f"{most}long calls, pauses and windows that must be taken again come on top"
     return [
         *([f"profile: {', '.join(plan.scenes)}"] if len(plan.scenes) > 1 else []),
         f"profile: {', '.join(counted)}",
@@ -63,6 +66,10 @@ def _profile_lines(plan: Preview) -> list[str]:
 def _benchmark_line(plan: Preview) -> str:
     each = "" if plan.trial_seconds is None else f" of {plan.trial_seconds:g} s at most, and their warm-ups"
     return f"benchmark: {', '.join(plan.precisions)}; {plan.trials} trials{each}"
+
+
+def _generate_line(plan: Preview) -> str:
+    return f"generate: about {_duration(plan.generate_seconds)}, or 6 generations where those take longer"
 
 
 def _alternatives_line(plan: Preview) -> str:

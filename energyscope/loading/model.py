@@ -72,6 +72,22 @@ class LoadedModel:
             object.__setattr__(self, "devices", (self.device,))
 
 
+def load_options(
+    *, device: str = "auto", device_map: str | None = None, devices: Sequence[torch.device] = (), **rest: Any
+) -> LoadOptions:
+    """Return the options of `load_model` with the devices found; ``rest`` are fields of `LoadOptions`.
+
+    Raises:
+        UsageError: the device map cannot be used here.
+        DeviceError: there is no such device.
+
+    """
+    spread = map_devices(device_map, device, devices) if device_map else ()
+    main = spread[0] if spread else pick_device(device)
+    rest["skip_modules"] = tuple(rest.get("skip_modules", ()))
+    return LoadOptions(device=main, device_map=device_map, devices=spread, **rest)
+
+
 def load_model(  # noqa: PLR0913  each is an option of the command line
     reference: str,
     *,
@@ -117,19 +133,18 @@ def load_model(  # noqa: PLR0913  each is an option of the command line
     check_quantization(
         precision, double_quant=double_quant, compute_dtype=compute_dtype, skip_modules=skip_modules
     )
-    spread = map_devices(device_map, device, devices) if device_map else ()
-    options = LoadOptions(
+    options = load_options(
         precision=precision,
-        device=spread[0] if spread else pick_device(device),
+        device=device,
         weights=weights,
         seed=seed,
         trust_remote_code=trust_remote_code,
         allow_pickle=allow_pickle,
         device_map=device_map,
-        devices=spread,
+        devices=devices,
         double_quant=double_quant,
         compute_dtype=compute_dtype,
-        skip_modules=tuple(skip_modules),
+        skip_modules=skip_modules,
         tensor_parallel=tensor_parallel,
     )
     building.silence_libraries()

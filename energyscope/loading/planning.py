@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from energyscope.adapters import Adapter
-from energyscope.errors import ModelError
+from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import tensor_parallel
 from energyscope.loading.devices import require_room
 from energyscope.loading.options import LoadOptions
@@ -31,6 +31,26 @@ class Plan:
     options: LoadOptions
     keep: list[str]
     placement: Placement | None = None
+
+
+def settle(
+    found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions
+) -> tuple[int, DeviceError | None]:
+    """Return the bytes of a model's weights, and why they would find no room (None: they would).
+
+    Raises:
+        UsageError: as `plan_model`.
+        ModelError: as `plan_model`.
+
+    """
+    shape = meta_model(adapter, config, options)
+    keep = [*heads(adapter), *skipped_linears(shape, options.skip_modules)]
+    needed = planned_bytes(shape, options.precision, keep, double_quant=options.double_quant)
+    try:
+        plan_model(found, adapter, config, options)
+    except DeviceError as error:
+        return needed, error
+    return needed, None
 
 
 def plan_model(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> Plan:

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from energyscope.loading import building
 from energyscope.loading.model import LoadedModel
 from energyscope.loading.options import LoadOptions
-from energyscope.loading.planning import meta_model
+from energyscope.loading.planning import meta_model, settle
 from energyscope.loading.sources import find_model
 
 if TYPE_CHECKING:
     import torch
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What loading a model would take: the bytes of its weights, and why there would be no room (None: there is)."""
+
+    weight_bytes: int
+    refused: str | None
+
+
+def foresee(reference: str, options: LoadOptions) -> Foreseen:
+    """Return what loading a model would take, from its configuration alone.
+
+    Raises:
+        UsageError: there is no such model, or the options do not fit it.
+        ModelError: its files are out of reach, no adapter serves it, or its weights are stored quantized.
+
+    """
+    found = find_model(reference)
+    building.silence_libraries()
+    with building.one_line_errors(found.name, options):
+        without = replace(options, weights="random")  # no weights are looked for
+        folder = building.files_of(found, without)
+        adapter = building.adapter_of(found, folder)
+        config = building.configuration_of(found, folder, without)
+        needed, error = settle(found, adapter, config, options)
+    return Foreseen(needed, None if error is None else str(error))
 
 
 def load_skeleton(

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from energyscope.components import ComponentTree, component_tree
 from energyscope.impact.plan import beside_singles, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
+from energyscope.loading.model import load_options
 from energyscope.loading.precision import resolve_precision
-from energyscope.loading.skeleton import load_skeleton
+from energyscope.loading.skeleton import foresee, load_skeleton
 from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.replay.subjects import subjects
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.effort import first_windows, seconds_range
+from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import Targets, find_targets
-from energyscope.workloads import profile_inputs
+from energyscope.workloads import Workload, profile_inputs
+from energyscope.workloads.decoding import too_long
 
 TYPICAL_WINDOW_S = {"cuda": 0.42, "cpu": 0.15}
 GENERATE_S = {False: 28.0, True: 12.0}  # modelled or not: generations, idle power, the loop, the tokenizer
@@ -52,7 +55,8 @@ class Preview(Profiling):
     ``trials`` loops in all of ``trial_seconds`` (s) at most (None: no limit); warming up takes as long again at
     most. ``ablations`` is how many changes of the model are compared with it on the evaluation data. The traced
     generations take about ``generate_seconds``, the alternatives ``alternatives_seconds_most`` at most (s; 0 where
-    the stage is skipped). ``skipped`` says which stages will not run, and why.
+    the stage is skipped). ``skipped`` says which stages will not run, and why. The weights take ``weight_bytes``
+    on the device; ``refused`` says why the run would be refused here for want of memory (None: there is enough).
     """
 
     model: str
@@ -70,6 +74,8 @@ class Preview(Profiling):
     trials: int
     trial_seconds: float | None
     ablations: int
+    weight_bytes: int
+    refused: str | None
     generate_seconds: float
     alternatives_seconds_most: float
     skipped: dict[str, str]
@@ -83,16 +89,19 @@ def preview(settings: RunSettings) -> Preview:
 
     """
     settings.check()
+    require_torchrun(settings.tensor_parallel)
     settings.check_places()
     targets = find_targets(settings)
     precision = resolve_precision(settings.model, settings.precision, str(targets.device))
     check_precision(precision)
+    at_device = replace(settings, device=str(targets.device))
+    foreseen = foresee(settings.model, load_options(**at_device.loading(precision, targets.devices)))
     shape = load_skeleton(
         settings.model, torch.device("meta"), tokenizer=False, trust_remote_code=settings.trust_remote_code
     )
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     tree = component_tree(shape.model, shape.adapter, settings.granularity)
-    skipped = _skipped(settings, shape)
+    skipped = _skipped(settings, shape, workload)
     chosen = [Scene(PREFILL, None, "mean")] if "profile" in skipped else scenes(settings, shape)
     planned = [_Planned(one, _scene_tree(one, shape, settings)) for one in chosen]
     modelled = settings.meter == "modelled" or not targets.gpus
@@ -115,6 +124,8 @@ def preview(settings: RunSettings) -> Preview:
         trials=len(precisions) * _cells(settings) * settings.benchmark.trials,
         trial_seconds=settings.benchmark.trial_seconds,
         ablations=0 if "ablate" in skipped else _ablations(shape, tree, settings),
+        weight_bytes=foreseen.weight_bytes,
+        refused=foreseen.refused,
         generate_seconds=0.0 if "generate" in skipped else GENERATE_S[modelled],
         alternatives_seconds_most=0.0 if "alternatives" in skipped else ALTERNATIVES_S[modelled],
         skipped=skipped,
@@ -133,12 +144,14 @@ def _ablations(shape: LoadedModel, tree: ComponentTree, settings: RunSettings) -
     return len(singles(tree, settings.methods)) + len(more)
 
 
-def _skipped(settings: RunSettings, shape: LoadedModel) -> dict[str, str]:
+def _skipped(settings: RunSettings, shape: LoadedModel, workload: Workload) -> dict[str, str]:
     stages = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate")
     skipped = {stage: "not asked for" for stage in stages if stage not in settings.stages}
     if resolve_phase(settings, shape.adapter) == PREFILL:
         explained = "one forward pass is explained, not a generation"
         skipped = dict.fromkeys(("generate", "alternatives"), explained) | skipped
+    if "generate" not in skipped and (reason := too_long(shape, workload.sequence_length, settings.new_tokens)):
+        skipped["generate"] = reason
     if settings.weights == "random":
         skipped |= dict.fromkeys(("ablate", "correlate"), "random weights: impact on them means nothing")
     return skipped

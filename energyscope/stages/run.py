@@ -167,20 +167,8 @@ def default_name(model: str, root: Path) -> str:
 
 def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedModel:
     """Load the model of the settings, spread over devices by a map; ``auto`` precision is settled first."""
-    return load_model(
-        settings.model,
-        precision=resolve_precision(settings.model, settings.precision, settings.device),  # a device by now
-        device=settings.device,
-        device_map=settings.device_map,
-        tensor_parallel=settings.tensor_parallel,
-        devices=devices if settings.device_map else (),
-        double_quant=settings.double_quant,
-        compute_dtype=settings.compute_dtype,
-        skip_modules=settings.skip_modules,
-        weights=settings.weights,
-        seed=settings.seed,
-        trust_remote_code=settings.trust_remote_code,
-    )
+    precision = resolve_precision(settings.model, settings.precision, settings.device)  # a device by now
+    return load_model(settings.model, **settings.loading(precision, devices))
 
 
 def load_for_benchmark(

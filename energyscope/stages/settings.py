@@ -6,9 +6,10 @@ import hashlib
 import json
 import math
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
 from energyscope.benchmarking.settings import BenchmarkSettings
@@ -18,6 +19,9 @@ from energyscope.loading.options import QUANTIZED, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
+
+if TYPE_CHECKING:
+    import torch
 
 EXECUTIONS = ("eager", "cuda-graph")
 LAYERS = ("auto", "mean", "all", "sample", "kinds")
@@ -100,6 +104,15 @@ class RunSettings:
             if name not in known:
                 raise UsageError(f"no option is called {name!r}{did_you_mean(name, known)}")
         return cls(model, **options)
+
+    def loading(self, precision: str, devices: Sequence[torch.device]) -> dict[str, Any]:
+        """Return the options of `energyscope.loading.load_model`, with what was settled of them."""
+        names = (
+            "device", "device_map", "tensor_parallel", "double_quant", "compute_dtype", "skip_modules", "weights",
+            "seed", "trust_remote_code",
+        )  # fmt: skip
+        spread = devices if self.device_map else ()
+        return {"precision": precision, "devices": spread, **{name: getattr(self, name) for name in names}}
 
     def check(self) -> None:
         """Refuse what cannot be.

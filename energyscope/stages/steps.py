@@ -40,8 +40,7 @@ from energyscope.stages.settings import RunSettings
 from energyscope.stages.tracing import generated, trace_row
 from energyscope.stages.triggered import triggered
 from energyscope.workloads import Evaluation, Workload
-from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate
-from energyscope.workloads.limits import position_limit
+from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, too_long
 
 GENERATIONS_S, MODELLED_GENERATIONS_S = 12.0, 4.0  # a regression on ticks needs many; time x watts does not
 DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
@@ -96,18 +95,10 @@ def _no_generation(context: Context) -> str | None:
     return OFFLOADED if context.loaded.offloaded else None
 
 
-def _too_long(context: Context) -> str | None:
-    """Return why no generation fits behind the prompt; None where it does."""
-    tokens = context.workload.sequence_length + context.settings.new_tokens
-    limit = position_limit(context.loaded)
-    if tokens <= limit:
-        return None
-    return f"prompt and new tokens are {tokens}, and the model has {limit} positions: lower --new-tokens"
-
-
 def _generate(context: Context) -> str | None:
     settings, loaded = context.settings, context.loaded
-    if reason := _no_generation(context) or _too_long(context):
+    prompt = context.workload.sequence_length
+    if reason := _no_generation(context) or too_long(loaded, prompt, settings.new_tokens):
         return reason
     with _metered(context, "generate") as meter:
         generate(

@@ -57,6 +57,15 @@ def checked_context(loaded: LoadedModel, length: int) -> int:
     return length
 
 
+def too_long(loaded: LoadedModel, prompt: int, new_tokens: int) -> str | None:
+    """Return why no generation of so many tokens fits behind the prompt; None where it does."""
+    limit = position_limit(loaded)
+    if prompt + new_tokens <= limit:
+        return None
+    most = f"--new-tokens {limit - prompt} at most" if prompt < limit else "a shorter prompt"
+    return f"prompt and new tokens are {prompt + new_tokens}, and the model has {limit} positions: use {most}"
+
+
 def can_generate(loaded: LoadedModel) -> bool:
     """Tell whether the model predicts the next token and can keep keys and values."""
     return loaded.adapter.task == "next-token" and _takes(loaded.model, "past_key_values")

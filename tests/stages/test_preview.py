@@ -8,6 +8,8 @@ import torch
 
 from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.errors import UsageError
+from energyscope.loading import devices
+from energyscope.loading.options import LoadOptions
 from energyscope.stages import preview as stage
 from energyscope.stages.preview import preview
 from energyscope.stages.settings import RunSettings
@@ -34,6 +36,41 @@ def test_a_plan_counts_what_is_measured(model, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_plan_says_what_the_weights_take(model, tmp_path):
+    """Quantized weights take less than unquantized ones, and both fit here."""
+    wide, narrow = (plan(model, tmp_path, precision=precision) for precision in ("fp32", "nf4"))
+    assert wide.weight_bytes > narrow.weight_bytes > 0
+    assert wide.weight_bytes == 4 * wide.parameters
+    assert wide.refused is None
+
+
+def test_a_plan_says_that_there_is_no_room(model, tmp_path, monkeypatch):
+    """GIVEN weights beyond the free memory THEN the plan stands, and says what the run would be refused for."""
+    monkeypatch.setattr(devices, "free_bytes", lambda device: 1000)
+    assert "and cpu has 0.0 GB free" in plan(model, tmp_path).refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tensor_parallel": True}, "needs a process for each GPU"),
+        ({"precision": "nf4", "skip_modules": ("nope.nope",)}, "nope.nope"),
+    ],
+)
+def test_a_plan_is_refused_for_what_the_run_would_be_refused_for(model, tmp_path, changes, said):
+    """What does not fit the model or the machine is refused before anything is planned."""
+    with pytest.raises(UsageError, match=said):
+        plan(model, tmp_path, **changes)
+
+
+def test_a_generation_beyond_the_positions_is_skipped(model, tmp_path):
+    """GIVEN more new tokens than positions THEN nothing will be generated, and the plan says how many fit."""
+    stages = ("generate", "profile")
+    found = plan(model, tmp_path, phase="both", new_tokens=5000, sequence_length=8, stages=stages)
+    assert "use --new-tokens 24 at most" in found.skipped["generate"]
+    assert found.generate_seconds == 0
+
+
 def test_effort_is_in_the_expected_time(model, tmp_path):
     """More passes take longer; a larger budget only makes the most longer."""
     base, more, longer = (
@@ -51,6 +88,7 @@ def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):
     modelled = plan(model, tmp_path, execution="eager")
     monkeypatch.setattr(stage, "find_targets", lambda settings: found)
     monkeypatch.setattr(stage, "resolve_precision", lambda *words: "fp32")
+    monkeypatch.setattr(stage, "load_options", lambda **words: LoadOptions("fp32", torch.device("cpu")))
     measured = plan(model, tmp_path, stages=("profile",))
     assert measured.gpus == ("GPU-aaaa",)
     assert measured.profile_seconds > 2 * modelled.profile_seconds
