@@ -13,6 +13,8 @@ Entry = Mapping[str, Any]
 
 QUANTITIES = ("energy", "time", "static", "dynamic")
 TOLERANCE = {"cuda-graph": 0.03, "eager": 0.05}
+CLOSED, UNDER, OVER, UNCERTAIN = "closed", "under-captured", "over-captured", "uncertain"
+WIDEST = 0.15  # the half-width of the 95 % interval beyond which a closure says nothing
 
 
 class Sources:
@@ -99,17 +101,23 @@ def _closure(sources: Sources, parents: Sequence[Entry], inside: Sequence[Entry]
 
 
 def state(closure: Entry, execution: str) -> str:
-    """Say whether a closure is ``closed``, ``under-captured`` or ``over-captured``.
+    """Say whether a closure is ``closed``, ``under-captured``, ``over-captured`` or ``uncertain``.
 
     Closed is within 3 % of 1 in a CUDA graph, 5 % eager, or an interval that includes 1. Too much is as wrong
-    as too little: joules that were counted twice, or replay that is dearer than the model.
+    as too little: joules that were counted twice, or replay that is dearer than the model. What would be closed
+    with an interval of more than `WIDEST` to either side is uncertain: it includes nearly everything.
     """
     ratio, low, high = closure["energy"], closure["energy_low"], closure["energy_high"]
     within = abs(ratio - 1) <= TOLERANCE[execution]
     includes = low is not None and high is not None and low <= 1 <= high
     if within or includes:
-        return "closed"
-    return "over-captured" if ratio > 1 else "under-captured"
+        return UNCERTAIN if too_wide(low, high) else CLOSED
+    return OVER if ratio > 1 else UNDER
+
+
+def too_wide(low: float | None, high: float | None) -> bool:
+    """Say whether a closure's 95 % interval is so wide that it cannot be told whether the books close."""
+    return low is not None and high is not None and (high - low) / 2 > WIDEST
 
 
 def quotient(part: Total | None, whole: Total | None) -> Total | None:

@@ -24,7 +24,7 @@ def command(
     from rich.console import Console
 
     from energyscope.errors import UsageError
-    from energyscope.reporting.terminal import comparison_table
+    from energyscope.reporting.terminal_compare import comparison_table
     from energyscope.runs.compare import compare
     from energyscope.runs.store import load_run
 

@@ -38,6 +38,7 @@ def command(
     """Write the figures of a run for a paper, and one that compares it with a second."""
     from energyscope.errors import RunError, UsageError
     from energyscope.reporting.publication import files
+    from energyscope.reporting.publication.absent import absent
     from energyscope.runs.store import load_run
 
     names = tuple(dict.fromkeys(name.strip().lower() for name in formats.split(",") if name.strip()))
@@ -50,6 +51,10 @@ def command(
         made.append(one)
         if not as_json:
             _say(one, first=one.format in {None, names[0]})
+    for missing in absent(runs[0], {one.figure for one in made}):
+        made.append(files.Made(missing.stem, None, None, missing.reason))
+        if not as_json:
+            _say(made[-1], first=True)
     if as_json:
         typer.echo(json.dumps([_record(one) for one in made], indent=1))
     if not any(one.path for one in made):

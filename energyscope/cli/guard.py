@@ -43,7 +43,8 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             terminated = isinstance(error, Terminated)
-            _say("stopped; if anything was finished, it is kept (`energyscope runs` lists it)")
+            kept = "; ".join(getattr(error, "__notes__", ()))  # what was stopped knows what it leaves
+            _say(f"stopped: {kept}" if kept else "stopped")
             raise typer.Exit(TERMINATED if terminated else INTERRUPTED) from error
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What loading a model would take: the bytes of its weights, and why there would be no room (None: there is)."""
+    """What loading a model would take: the bytes of its weights, and why they have no room (None: they have)."""
 
     weight_bytes: int
     refused: str | None

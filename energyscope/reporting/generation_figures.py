@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from energyscope.reporting import text
 from energyscope.reporting.charts import generation as charts
-from energyscope.reporting.data.generation import Agreement, GenerationData
+from energyscope.reporting.data.agreement import Agreement
+from energyscope.reporting.data.generation import GenerationData
 from energyscope.reporting.data.generation_words import agreement_sentence, trend_sentence
 from energyscope.reporting.data.power_trace import PowerTrace, close_up
 from energyscope.reporting.figure import Figure, Table

@@ -24,7 +24,8 @@ def growth_figure(found: Growth, word: str) -> Figure:
         section="context",
         title=f"{word} of a decode step, by the context",
         caption="The means of each kind over the layers, added up; the rest is what the step takes beside them, "
-        "glue and unexplained energy included. Bars are 95 % intervals.",
+        "glue and unexplained energy included. Bars are 95 % intervals, side by side at each context; on a "
+        "logarithmic axis, one that runs down to the lower end reaches further, maybe to 0 or below.",
         summary=summary,
         chart=growth_chart.growth(found, summary, word),
         table=Table(["tokens in the cache", *titles], rows),

@@ -12,22 +12,20 @@ from rich.text import Text
 
 from energyscope.reporting import text
 from energyscope.reporting.data import ReportData, report_data
-from energyscope.reporting.data.energy import EnergyData
+from energyscope.reporting.data.energy import EnergyData, KindEnergy, share_of
 from energyscope.reporting.data.scenes import DECODE
 from energyscope.reporting.terminal_benchmark import benchmark_summary
 from energyscope.reporting.terminal_impact import impact_summary
 from energyscope.reporting.terminal_inference import advice_lines, growth_sentences, inference_summary
 from energyscope.runs import schema
-from energyscope.runs.compare import Comparison, Difference, PairComparison
-from energyscope.runs.intervals import Interval
+from energyscope.runs.intervals import Interval, total
 from energyscope.runs.tree import EnergyTree, Node, energy_tree
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
 _NOTHING = Interval(0.0)
-MOST_KINDS, MOST_COMPONENTS, MOST_DIFFERENCES = 12, 8, 15
-_VERDICT_STYLES = {"less": "green", "more": "red", "no difference shown": "", "not comparable": "yellow"}
+MOST_KINDS, MOST_COMPONENTS = 12, 8
 
 
 def run_summary(run: Run) -> RenderableType:
@@ -113,12 +111,24 @@ def _kinds(energy: EnergyData, data: ReportData) -> Table:
     table.add_column("number", justify="right")
     for name in (f"{_word(data)} [95 % interval]", "share of the model"):
         table.add_column(name, justify="right")
-    for entry in energy.kinds[:MOST_KINDS]:
-        energy_text, share = text.with_limits(entry.energy, "mJ"), text.percent_with_limits(entry.share)
-        table.add_row(Text(entry.kind), str(entry.count), energy_text, share)
-    if len(energy.kinds) > MOST_KINDS:
-        table.caption = f"and {len(energy.kinds) - MOST_KINDS} more in the report"
+    components = [entry for entry in energy.kinds if entry.role == "component"]
+    rest = [entry for entry in energy.kinds if entry.role != "component"]  # never left out: how well it adds up
+    for entry in components[:MOST_KINDS]:
+        table.add_row(*_kind(entry))
+    left = components[MOST_KINDS:]
+    if left:
+        energy_of = total(entry.energy for entry in left)
+        shown = text.with_limits(energy_of, "mJ"), text.percent_with_limits(share_of(energy_of, energy.model))
+        count = sum(entry.count for entry in left)
+        table.add_row(f"{text.count(len(left), 'more kind')}, in the report", str(count), *shown)
+    for entry in rest:
+        table.add_row(*_kind(entry))
     return table
+
+
+def _kind(entry: KindEnergy) -> tuple[Text, str, str, str]:
+    shown = text.with_limits(entry.energy, "mJ"), text.percent_with_limits(entry.share)
+    return Text(entry.kind), str(entry.count), *shown
 
 
 def _components(tree: EnergyTree, data: ReportData, title: str = "Largest components") -> Table:
@@ -144,66 +154,6 @@ def _components(tree: EnergyTree, data: ReportData, title: str = "Largest compon
             Text(str(first.row.get("quality"))),
         )
     return table
-
-
-def comparison_table(comparison: Comparison) -> RenderableType:
-    """Return the differences of every run from the baseline, whole model first, then the largest parts."""
-    parts: list[RenderableType] = []
-    for pair in comparison.pairs:
-        at = f", {pair.scene}" if pair.scene else ""
-        parts.append(Text(f"{pair.other} against {pair.baseline} (baseline){at}", style="bold"))
-        parts += [Text(f"not comparable in joules: {obstacle}", style="yellow") for obstacle in pair.obstacles]
-        parts += [Text(note, style="dim") for note in pair.notes]
-        parts.append(_differences("Whole model", list(pair.whole)))
-        if pair.parts:
-            parts.append(_parts(pair))
-    return Group(*parts)
-
-
-def _parts(pair: PairComparison) -> Table:
-    by = "component" if pair.alignment == "component" else "kind, added up over its components"
-    shown = pair.largest[:MOST_DIFFERENCES]
-    table = _differences(f"Largest differences by {by}", shown)
-    if len(pair.parts) > len(shown):
-        table.caption = f"{len(pair.parts) - len(shown)} smaller ones not shown"
-    return table
-
-
-def _differences(title: str, differences: Sequence[Difference]) -> Table:
-    """Return a table that fits 80 columns: the two values in one, the limits below their difference."""
-    table = _table(title)
-    table.add_column("what", overflow="fold", ratio=1)
-    table.add_column("baseline \u2192 other", justify="right", no_wrap=True)
-    table.add_column("difference [95 %]", justify="right", no_wrap=True)
-    table.add_column("verdict", min_width=10)
-    for item in differences:
-        values = f"{_value(item.baseline, item.unit)}\n\u2192 {_value(item.other, item.unit)}"
-        table.add_row(Text(item.name), values, _change(item), _verdict(item))
-    return table
-
-
-def _value(item: Interval | None, unit: str) -> str:
-    return text.UNKNOWN if item is None else text.quantity(item.value, unit)
-
-
-def _change(item: Difference) -> str:
-    """Write the difference in the unit of the baseline, so that a small one does not change its unit."""
-    if item.change is None or item.baseline is None:
-        return text.UNKNOWN
-    divisor, unit = text.scale_of(item.baseline.value, item.unit)
-    change = item.change.scaled(1 / divisor)
-    written = f"{change.value:+.{text.places(change)}f} {unit}".rstrip()
-    relative = "" if item.relative is None else f" ({(item.relative.value - 1) * 100:+.1f} %)"
-    return f"{written}{relative}" + (f"\n{text.limits(change, '')}" if change.known else "")
-
-
-def _verdict(item: Difference) -> Text:
-    why = (
-        ": no interval"
-        if item.change is not None and not item.change.known and item.verdict != "not comparable"
-        else ""
-    )
-    return Text(item.verdict + why, style=_VERDICT_STYLES[item.verdict])
 
 
 def runs_table(runs: Sequence[Run]) -> Table:

@@ -9,20 +9,23 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from energyscope.advising.said import MODELLED
 from energyscope.reporting import text
 from energyscope.reporting.data import ReportData
 from energyscope.reporting.data.choices import ChoicesData
-from energyscope.reporting.data.generation import GenerationData, PhaseRow
+from energyscope.reporting.data.generation import GenerationData
 from energyscope.reporting.data.generation_words import (
     DASH,
     US_PER_S,
     agreement_sentence,
     loop_sentence,
     rates,
+    share_of,
 )
 from energyscope.reporting.data.headline import Metric
 from energyscope.reporting.data.headline_scenes import HEADLINE_RATES
-from energyscope.reporting.data.scenes import SceneData
+from energyscope.reporting.data.phases import PhaseRow
+from energyscope.reporting.data.scenes import MIDDLE, MODEL_ONLY, SceneData
 from energyscope.runs.intervals import Interval
 
 MOST_ADVICE = 6
@@ -50,12 +53,13 @@ def scenes_table(scenes: Sequence[SceneData]) -> Table:
     """Return a line for each moment: energy of a pass or step and of a token, time, power and closure."""
     energy = "MODELLED energy" if scenes[0].modelled else "energy"
     table = _table("By moment of the inference (prefill: a pass, decode: a step)")
-    table.add_column("moment")
+    table.add_column("moment", overflow="fold", max_width=24)
     for name in (f"{energy}\n[95 %]", "per token", "time\npower", "closure\n[95 %]"):
         table.add_column(name, justify="right", no_wrap=True)
     for scene in scenes:
+        middle = f"\n{MIDDLE}" if scene.middle else ""
         table.add_row(
-            Text(scene.short),
+            Text.assemble(scene.short, (middle, "dim")),
             _stacked(scene.energy.model, "mJ"),
             text.quantity(scene.per_token.value, "mJ") if scene.per_token else DASH,
             f"{text.quantity(scene.time_us.value if scene.time_us else None, 'us')}\n"
@@ -67,7 +71,7 @@ def scenes_table(scenes: Sequence[SceneData]) -> Table:
 
 def _closure(scene: SceneData) -> str:
     if scene.closure is None:
-        return DASH if scene.detailed else "model only"
+        return DASH if scene.detailed else MODEL_ONLY
     return text.percent_with_limits(scene.closure.energy).replace(" [", "\n[")
 
 
@@ -76,11 +80,12 @@ def _generation(data: GenerationData) -> list[RenderableType]:
     others = [rate for rate in rates(data) if rate.label not in HEADLINE_RATES]  # those stand at the top
     found.append(Text("- " + "; ".join(_rate(rate) for rate in others) + "."))
     found.append(Text(f"- {loop_sentence(data)}", style="dim"))
-    if data.agreement is not None:
-        style = "" if data.agreement.agrees else "yellow"
-        found.append(Text(f"- {agreement_sentence(data.agreement)}", style=style))
-    elif data.loop.energy is not None:
+    if data.agreement is None and data.loop.energy is not None:
         found.append(Text(f"- {data.disagreement}", style="dim"))
+    for one in (data.agreement, data.prefill_agreement):
+        if one is not None:
+            style = "yellow" if one.verdict == "disagree" else ""
+            found.append(Text(f"- {agreement_sentence(one)}", style=style))
     return found
 
 
@@ -93,20 +98,24 @@ def _phases(data: GenerationData) -> Table:
     energy = "MODELLED energy" if data.modelled else "energy"
     table = _table(f"A whole generation ({data.new_tokens} tokens from {data.prompt_tokens})")
     table.add_column("phase")
-    for name in ("time", f"{energy}\n[95 %]", "power", "per token\n[95 %]"):
+    for name in ("time\npower", f"{energy}\n[95 %]", "share", "per token\n[95 %]"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("how", overflow="fold")
     for row in data.phases:
-        table.add_row(*_phase(row))
+        table.add_row(*_phase(row, data))
+    if data.total is not None:
+        table.add_section()
+        table.add_row(*_phase(data.total, data))
     return table
 
 
-def _phase(row: PhaseRow) -> list[RenderableType]:
+def _phase(row: PhaseRow, data: GenerationData) -> list[RenderableType]:
     return [
         Text(row.phase),
-        text.quantity(row.seconds.scaled(US_PER_S).value, "us") if row.seconds else DASH,
+        (text.quantity(row.seconds.scaled(US_PER_S).value, "us") if row.seconds else DASH)
+        + (f"\n{text.quantity(row.power_w.value, 'W')}" if row.power_w else ""),
         _stacked(row.energy, "mJ"),
-        text.quantity(row.power_w.value, "W") if row.power_w else DASH,
+        share_of(row, data),
         _stacked(row.per_token, "mJ"),
         Text(row.reason or row.method or "not told", style="dim"),
     ]
@@ -121,6 +130,7 @@ def advice_lines(data: ChoicesData | None) -> list[RenderableType]:
     more = len(data.advice) - len(lines)
     return [
         Text("What to change", style="bold"),
+        *([Text(MODELLED.strip())] if data.modelled and lines else []),
         *(lines or [Text("- Nothing that was tried can be told to save energy.", style="dim")]),
         *([Text(f"  and {more} more in the report", style="dim")] if more > 0 else []),
     ]

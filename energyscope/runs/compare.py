@@ -1,4 +1,4 @@
-"""How runs differ: whole models and components, each difference with an interval and a verdict.
+"""How runs differ: generations, whole models and components, each difference with an interval and a verdict.
 
 The first run is the baseline. Components are aligned by name where both runs have the same components,
 by kind (each added up over its components) where they do not: another model, or another granularity.
@@ -6,63 +6,24 @@ by kind (each added up over its components) where they do not: another model, or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from energyscope.errors import UsageError
-from energyscope.runs.intervals import Interval, difference, interval, ratio
-from energyscope.runs.tree import EnergyTree, Node, energy_tree, sum_energy
+from energyscope.runs.compare_conditions import OF_DECODE, both_modelled, conditions, said_of, unfinished, warnings
+from energyscope.runs.compare_difference import Difference, Verdict, compared
+from energyscope.runs.compare_generation import GenerationComparison, compare_generations
+from energyscope.runs.compare_parts import Alignment, compare_parts
+from energyscope.runs.intervals import Interval, interval
+from energyscope.runs.tree import EnergyTree, Node, energy_tree
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
-Verdict = Literal["less", "more", "no difference shown", "not comparable"]
-Alignment = Literal["component", "kind"]
-
-# (what is said, section of run.json, key): joules measured under different ones differ for that reason alone
-_CONDITIONS = (
-    ("GPU board", "device", "uuid"),
-    ("device", "device", "name"),
-    ("driver", "environment", "driver"),
-    ("power limit", "device", "power_limit_w"),
-    ("sampling", "settings", "sampling"),
-    ("phase", "settings", "phase"),
-    ("meter", "sensor", "meter"),
-    ("stated watts", "sensor", "watts"),
-    ("batch size", "workload", "batch_size"),
-    ("sequence length", "workload", "sequence_length"),
-)
-# Joules may be compared across these: what they change is the question.
-_VARIED = (
-    ("execution", "settings", "execution"),
-    ("model", "model", "name"),
-    ("weights", "model", "weights"),
-    ("precision", "settings", "precision"),
-    ("KV cache", "scene", "kv_cache"),
-)
-_OF_DECODE = frozenset({"phase", "sequence length"})  # conditions that say nothing of a decode step: its name does
-_MEANINGS = {"execution": ", so a difference holds what launching from the host costs"}
-_ASSUMED = {"sampling": "replay", "execution": "eager"}  # of runs made before there was a choice
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One quantity of the baseline and of another run.
-
-    ``change`` is other - baseline in the quantity's unit, ``relative`` the ratio other / baseline; both
-    None where a value is missing. ``reason`` says why there is no verdict of less or more.
-    """
-
-    name: str
-    unit: str
-    baseline: Interval | None
-    other: Interval | None
-    change: Interval | None
-    relative: Interval | None
-    verdict: Verdict
-    reason: str | None = None
-    kind: str | None = None
+__all__ = [
+    "Alignment", "Comparison", "Difference", "GenerationComparison", "PairComparison", "Verdict", "compare",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,6 +31,7 @@ class PairComparison:
     """The baseline against one other run. ``obstacles`` make joules not comparable, ``notes`` do not.
 
     ``scene`` is the moment of the inference that both profiled (``decode@1024``), None of runs without a choice.
+    ``unmeasured`` names what neither run has of the whole model; it is not in ``whole``.
     """
 
     baseline: str
@@ -80,6 +42,7 @@ class PairComparison:
     alignment: Alignment
     parts: tuple[Difference, ...]
     scene: str | None = None
+    unmeasured: tuple[str, ...] = ()
 
     @property
     def largest(self) -> list[Difference]:
@@ -89,9 +52,16 @@ class PairComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A baseline run against every other run."""
+    """A baseline run against every other run.
+
+    ``unfinished`` says which stages of which run are not done, ``warnings`` are those of all runs. There is one of
+    ``generations`` for every other run that traced one as the baseline did.
+    """
 
     baseline: str
+    unfinished: tuple[str, ...]
+    warnings: tuple[str, ...]
+    generations: tuple[GenerationComparison, ...]
     pairs: tuple[PairComparison, ...]
 
 
@@ -105,7 +75,14 @@ def compare(runs: Sequence[Run]) -> Comparison:
     if len(runs) < 2:
         raise UsageError("compare needs at least two runs: energyscope compare RUN RUN")
     baseline, *others = runs
-    return Comparison(baseline.name, tuple(pair for other in others for pair in _pairs(baseline, other)))
+    generations = (compare_generations(baseline, other) for other in others)
+    return Comparison(
+        baseline=baseline.name,
+        unfinished=unfinished(runs),
+        warnings=warnings(runs),
+        generations=tuple(one for one in generations if one is not None),
+        pairs=tuple(pair for other in others for pair in _pairs(baseline, other)),
+    )
 
 
 def _pairs(baseline: Run, other: Run) -> Iterator[PairComparison]:
@@ -115,23 +92,25 @@ def _pairs(baseline: Run, other: Run) -> Iterator[PairComparison]:
     if not common:
         yield _pair(baseline, other)
     for name in common:
-        ignored = _OF_DECODE if name.startswith("decode") else frozenset[str]()
-        yield replace(_pair(baseline.scene(name), other.scene(name), ignored), scene=name)
+        yield replace(_pair(baseline.scene(name), other.scene(name), decode=name.startswith("decode")), scene=name)
 
 
-def _pair(baseline: Run, other: Run, ignored: frozenset[str] = frozenset()) -> PairComparison:
-    obstacles, notes = _conditions(baseline.document, other.document, ignored)
+def _pair(baseline: Run, other: Run, *, decode: bool = False) -> PairComparison:
+    ignored = OF_DECODE if decode else frozenset[str]()
+    obstacles, notes = conditions(baseline.document, other.document, ignored)
     trees = (_tree(baseline), _tree(other))
-    alignment, parts = _parts(*trees, obstacles)
-    whole = (*_whole(*trees, obstacles), *_quality(baseline, other))
+    alignment, parts = compare_parts(*trees, obstacles)
+    modelled = both_modelled(baseline.document, other.document)
+    whole = [*_whole(*trees, obstacles, decode=decode, modelled=modelled), *_quality(baseline, other)]
     return PairComparison(
         baseline=baseline.name,
         other=other.name,
         obstacles=obstacles,
         notes=notes,
-        whole=whole,
+        whole=tuple(item for item in whole if not item.missing),
         alignment=alignment,
         parts=parts,
+        unmeasured=tuple(item.name for item in whole if item.missing),
     )
 
 
@@ -139,53 +118,24 @@ def _tree(run: Run) -> EnergyTree | None:
     return None if run.energy is None or run.energy.empty else energy_tree(run.energy)
 
 
-def _conditions(
-    first: dict[str, Any], second: dict[str, Any], ignored: frozenset[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    asked = [one for one in _CONDITIONS if one[0] not in ignored]
-    obstacles = [f"{label}: {one} against {two}" for label, one, two in _unlike(first, second, asked)]
-    both_modelled = all((document.get("sensor") or {}).get("modelled") for document in (first, second))
-    notes = ["both are MODELLED: a difference of joules is a difference of time"] if both_modelled else []
-    for label, one, two in _unlike(first, second, _VARIED):
-        notes.append(f"{label}: {one} against {two}{_MEANINGS.get(label, '')}")
-    return tuple(obstacles), tuple(notes)
-
-
-def _unlike(
-    first: dict[str, Any], second: dict[str, Any], conditions: Iterable[tuple[str, str, str]]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the conditions that differ, with what each run says."""
-    for label, section, key in conditions:
-        one, two = (_condition(document, section, key) for document in (first, second))
-        if one != two:
-            yield label, _said(one), _said(two)
-
-
-def _condition(document: dict[str, Any], section: str, key: str) -> Any:
-    value = (document.get(section) or {}).get(key)
-    return _ASSUMED.get(key) if value is None else value
-
-
-def _said(value: object) -> str:
-    return "not stated" if value is None else str(value)
-
-
 def _whole(
-    first: EnergyTree | None, second: EnergyTree | None, obstacles: tuple[str, ...]
-) -> tuple[Difference, ...]:
+    first: EnergyTree | None,
+    second: EnergyTree | None,
+    obstacles: tuple[str, ...],
+    *,
+    decode: bool,
+    modelled: bool,
+) -> Iterator[Difference]:
+    """Yield what the whole model takes; of two modelled runs no power, which is not measured but stated."""
     one, two = (tree.root if tree else None for tree in (first, second))
-    energy = _difference("energy per forward pass", "mJ", _energy(one), _energy(two), obstacles)
-    columns = (
-        ("static energy", "mJ", "static_mj"),
-        ("dynamic energy", "mJ", "dynamic_mj"),
-        ("latency", "us", "time_us"),
-        ("mean power", "W", "power_w"),
-    )
-    rest = [
-        _difference(label, unit, _column(one, column), _column(two, column), obstacles)
-        for label, unit, column in columns
-    ]
-    return (energy, *rest)
+    label = "energy per decode step" if decode else "energy per forward pass"
+    yield compared(label, "mJ", _energy(one), _energy(two), obstacles)
+    for name in ("static", "dynamic"):
+        column = f"{name}_mj"
+        yield compared(f"{name} energy", "mJ", _column(one, column), _column(two, column), obstacles)
+    yield compared("latency", "us", _latency(one, modelled), _latency(two, modelled), obstacles)
+    if not modelled:
+        yield compared("mean power", "W", _column(one, "power_w"), _column(two, "power_w"), obstacles)
 
 
 def _energy(node: Node | None) -> Interval | None:
@@ -196,75 +146,24 @@ def _column(node: Node | None, column: str) -> Interval | None:
     return interval(node.row.get(column)) if node else None
 
 
+def _latency(node: Node | None, modelled: bool) -> Interval | None:
+    """Return a node's time in us; modelled energy is time multiplied by watts, so its interval is the time's."""
+    time_us = _column(node, "time_us")
+    if node is None or not modelled or time_us is None or node.energy is None or node.energy.value <= 0:
+        return time_us
+    return node.energy.scaled(time_us.value / node.energy.value)
+
+
 def _quality(baseline: Run, other: Run) -> list[Difference]:
     """Compare accuracy or perplexity; what was evaluated must be the same, the board need not be."""
     evaluations = [(run.document.get("workload") or {}).get("evaluation") or {} for run in (baseline, other)]
     scores = [evaluation.get("baseline") or {} for evaluation in evaluations]
     differ = [
-        f"{label}: {_said(evaluations[0].get(key))} against {_said(evaluations[1].get(key))}"
+        f"{label}: {said_of(evaluations[0].get(key))} against {said_of(evaluations[1].get(key))}"
         for label, key in (("evaluation data", "source"), ("examples", "examples"))
         if evaluations[0].get(key) != evaluations[1].get(key)
     ]
     return [
-        _difference(metric, "", interval(scores[0].get(metric)), interval(scores[1].get(metric)), tuple(differ))
+        compared(metric, "", interval(scores[0].get(metric)), interval(scores[1].get(metric)), tuple(differ))
         for metric in dict.fromkeys([*scores[0], *scores[1]])
     ]
-
-
-def _parts(
-    first: EnergyTree | None, second: EnergyTree | None, obstacles: tuple[str, ...]
-) -> tuple[Alignment, tuple[Difference, ...]]:
-    if first is None or second is None:
-        return "component", ()
-    names = [{node.name: node for node in tree.nodes if node is not tree.root} for tree in (first, second)]
-    if names[0].keys() == names[1].keys():
-        return "component", tuple(
-            replace(_difference(name, "mJ", node.energy, names[1][name].energy, obstacles), kind=node.kind)
-            for name, node in names[0].items()
-        )
-    return "kind", tuple(_by_kind(first, second, obstacles))
-
-
-def _topmost(tree: EnergyTree, kind: str) -> list[Node]:
-    """Return the nodes of a kind that lie in no other node of it: a parent has its children's energy in it."""
-    names = {node.name for node in tree.nodes if node.kind == kind}
-    parents = {node.name: node.parent for node in tree.nodes}
-
-    def inside(name: str | None) -> bool:
-        while name is not None:
-            if name in names:
-                return True
-            name = parents.get(name)
-        return False
-
-    return [node for node in tree.nodes if node.kind == kind and not inside(node.parent)]
-
-
-def _by_kind(first: EnergyTree, second: EnergyTree, obstacles: tuple[str, ...]) -> list[Difference]:
-    kinds = dict.fromkeys(node.kind for tree in (first, second) for node in tree.nodes if node is not tree.root)
-    found = []
-    for kind in kinds:
-        one, two = (sum_energy(_topmost(tree, kind)) for tree in (first, second))
-        found.append(replace(_difference(kind, "mJ", one, two, obstacles), kind=kind))
-    return found
-
-
-def _difference(
-    name: str, unit: str, baseline: Interval | None, other: Interval | None, obstacles: tuple[str, ...]
-) -> Difference:
-    if baseline is None or other is None:
-        missing = "neither run has it" if baseline is other else "only one of the runs has it"
-        return Difference(name, unit, baseline, other, None, None, "not comparable", missing)
-    change, relative = difference(other, baseline), ratio(other, baseline)
-    verdict, reason = _verdict(change, obstacles)
-    return Difference(name, unit, baseline, other, change, relative, verdict, reason)
-
-
-def _verdict(change: Interval, obstacles: tuple[str, ...]) -> tuple[Verdict, str | None]:
-    if obstacles:
-        return "not comparable", "; ".join(obstacles)
-    if not change.known:
-        return "no difference shown", "no interval is known for it"
-    if not change.excludes(0.0):
-        return "no difference shown", "the interval of the difference includes zero"
-    return ("more" if change.value > 0 else "less"), None

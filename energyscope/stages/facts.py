@@ -18,6 +18,7 @@ from energyscope.loading.devices import cuda_uuid
 from energyscope.metering.group import MeterGroup
 from energyscope.replay.rotation import l2_bytes
 from energyscope.sensing.sensor import idle_facts
+from energyscope.stages.quantization import quantization_facts
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation, Workload
@@ -135,6 +136,7 @@ def model_facts(loaded: LoadedModel) -> dict[str, Any]:
         "layers": len(loaded.model.get_submodule(loaded.adapter.layers)._modules),  # noqa: SLF001 - its length
         "dtype": str(next(loaded.model.parameters()).dtype).removeprefix("torch."),
         "precision": loaded.precision,
+        "quantization": quantization_facts(loaded),
         "attention": getattr(config, "_attn_implementation", None),
         "device_map": None if loaded.device_map is None else dict(loaded.device_map),
         "offloaded": list(loaded.offloaded),

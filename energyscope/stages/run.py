@@ -27,6 +27,7 @@ from energyscope.loading.tensor_parallel import leave
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
+from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
@@ -49,6 +50,10 @@ from energyscope.stages.targets import find_targets, of_devices, open_meters
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 from energyscope.workloads.limits import checked_length
 
+_RESULTS = (
+    schema.BENCHMARK_FILE, schema.GENERATION_JSON, schema.ENERGY_FILE, schema.ALTERNATIVES_JSON,
+    schema.IMPACT_FILE,
+)  # fmt: skip
 METERED = ("load", "benchmark", "generate", "profile", "alternatives")
 
 
@@ -63,9 +68,18 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
 
     Raises:
         EnergyscopeError: with what to do; what was finished is kept.
-        KeyboardInterrupt: likewise kept.
+        KeyboardInterrupt: likewise kept; its note says where.
 
     """
+    try:
+        return _run(model, progress, command, options)
+    except KeyboardInterrupt as error:
+        if not getattr(error, "__notes__", ()):  # it came before there was a run
+            error.add_note("nothing was finished yet, and nothing was kept")
+        raise
+
+
+def _run(model: str, progress: Progress, command: str | None, options: dict[str, Any]) -> Run:
     settings = RunSettings.of(model, **options)
     found = ranks()
     with speaking_for_all(found):
@@ -99,8 +113,19 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
     _open_document(context, command)
     for entry in loading:
         store.journal(entry)
-    _run_stages(context, asked)
+    try:
+        _run_stages(context, asked)
+    except KeyboardInterrupt as error:
+        error.add_note(_kept(store))
+        raise
     return load_run(store.path)
+
+
+def _kept(store: RunStore) -> str:
+    """Say what an interrupted run leaves: a table of any stage, or nothing but how it was begun."""
+    if any((store.path / name).is_file() for name in _RESULTS):
+        return f"what was finished is in {store.path}; `energyscope report {store.path}` shows it"
+    return f"no stage had finished anything, and no result was kept ({store.path} only says what was begun)"
 
 
 def _follow(settings: RunSettings, found: Ranks) -> NoReturn:
@@ -110,11 +135,15 @@ def _follow(settings: RunSettings, found: Ranks) -> NoReturn:
         Dismissed: always.
 
     """
-    with speaking_for_all(found):
-        settings = replace(settings, device=str(split_targets(settings, found).device))
-        loaded = load(settings)
-        _check_possible(settings, loaded)
-        follow_run(settings, loaded, _workload(loaded, None, settings))
+    try:
+        with speaking_for_all(found):
+            settings = replace(settings, device=str(split_targets(settings, found).device))
+            loaded = load(settings)
+            _check_possible(settings, loaded)
+            follow_run(settings, loaded, _workload(loaded, None, settings))
+    except KeyboardInterrupt as error:
+        error.add_note("the first process says what was kept")
+        raise
 
 
 def _check_possible(settings: RunSettings, loaded: LoadedModel) -> None:

@@ -19,6 +19,7 @@ from energyscope.stages.settings import RunSettings
 from energyscope.workloads import Workload
 from energyscope.workloads.decoding import (
     CANNOT_GENERATE,
+    USE_PREFILL,
     can_generate,
     checked_context,
     decode_step,
@@ -77,7 +78,7 @@ def scenes(settings: RunSettings, loaded: LoadedModel) -> list[Scene]:
     if phase == PREFILL:
         return found
     if not can_generate(loaded):
-        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}")
+        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     asked = dict.fromkeys(settings.context_lengths)
     lengths = [checked_context(loaded, length) for length in asked] or [default_context(loaded)]
     found += [Scene("decode", length, "kinds" if number else first) for number, length in enumerate(lengths)]

@@ -26,7 +26,8 @@ from energyscope.workloads.timed import Workload, profile_inputs
 CONTEXT_LENGTH = 1024
 FILLED_AT_ONCE = 16384  # tokens of all sequences together: a long context at once needs much memory beside it
 LENGTH_MEMORY = "_previous_max_cache_length"  # `generate` makes a static cache as long as earlier ones were
-CANNOT_GENERATE = "generates no text, so it has no decode step: use --phase prefill"
+CANNOT_GENERATE = "generates no text"
+USE_PREFILL = "so it has no decode step: use --phase prefill"
 
 
 def longest_context(loaded: LoadedModel) -> int:
@@ -164,7 +165,7 @@ def _require_room(loaded: LoadedModel, batch_size: int, context_length: int) -> 
 
 def _check_generates(loaded: LoadedModel) -> None:
     if not can_generate(loaded):
-        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}")
+        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
 
 
 class _ReachedError(Exception):

@@ -170,10 +170,14 @@ def test_no_interval_where_a_part_has_none():
         (0.98, None, "cuda-graph", "closed"),
         (0.96, None, "cuda-graph", "under-captured"),
         (1.06, None, "eager", "over-captured"),
+        (0.83, 0.75, "eager", "uncertain"),
+        (1.0, 0.16, "cuda-graph", "uncertain"),
+        (1.0, 0.14, "cuda-graph", "closed"),
+        (0.5, 0.2, "eager", "under-captured"),
     ],
 )
 def test_closed_is_near_one_or_an_interval_that_includes_it(ratio, half, execution, expected):
-    """Within 3 % in a CUDA graph and 5 % eager, or 1 in the interval; too much is as wrong as too little."""
+    """Within 3 % in a CUDA graph and 5 % eager, or 1 in the interval, and that not wider than 15 % to a side."""
     ends = {
         "energy_low": None if half is None else ratio - half,
         "energy_high": None if half is None else ratio + half,

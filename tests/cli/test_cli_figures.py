@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 from typer.testing import CliRunner
 
@@ -33,8 +34,25 @@ def test_paths_on_one_stream_and_reasons_on_the_other(run):
     paths = [Path(line) for line in done.stdout.splitlines()]
     assert [path.name for path in paths[:2]] == ["benchmark_overview.svg", "benchmark_overview.png"]
     assert all(path.is_file() and path.parent == run / "figures" for path in paths)
-    left_out = [line for line in done.stderr.splitlines() if "left out: " in line]
-    assert len(left_out) == 3
+    left_out = [line.partition(":")[0] for line in done.stderr.splitlines() if "left out: " in line]
+    assert left_out == [
+        "prediction_impact_by_type", "energy_vs_impact_scatter", "energy_impact_correlation_matrix",
+        "benchmark_sweep", "generation_power_trace", "energy_per_token", "attention_by_context", "choices",
+    ]  # fmt: skip
+
+
+def test_every_figure_is_drawn_or_named_once(tmp_path):
+    """GIVEN a modelled generation, THEN its figures are written and the power trace says why it is not."""
+    shape = Inference(layers=2, modelled=True, contexts=(128,))
+    done = call(build_inference(tmp_path / "run", shape).path, "--dpi", "72", "--json")
+    assert done.exit_code == 0, done.output
+    found = [(entry["figure"], entry["path"], entry["reason"]) for entry in json.loads(done.stdout)]
+    assert len({figure for figure, _, _ in found}) == len(found) == 11
+    reasons = {figure: reason for figure, path, reason in found if path is None}
+    assert "no power over time" in reasons["generation_power_trace"]
+    assert "--context-length" in reasons["attention_by_context"]
+    assert "one batch size" in reasons["benchmark_sweep"] or "benchmark stage" in reasons["benchmark_sweep"]
+    assert not {"energy_per_token", "choices"} & set(reasons)
 
 
 def test_json_says_the_same(run, tmp_path):
@@ -58,7 +76,7 @@ def test_nothing_to_draw(tmp_path):
     done = call(path)
     assert done.exit_code == 1
     assert done.stdout == ""
-    assert sum("left out" in line for line in done.stderr.splitlines()) == 6
+    assert sum("left out" in line for line in done.stderr.splitlines()) == 11
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,33 @@ def test_levels_below_are_named() -> None:
     assert closure_sentences(closures({"closure": found}))[1] == "So do the levels below: mlp."
 
 
+def _wide(energy: float, state: str) -> dict[str, Any]:
+    return _level(energy, state) | {"energy_low": energy - 0.75, "energy_high": energy + 0.75}
+
+
+@pytest.mark.parametrize("state", ["uncertain", "closed"])
+def test_a_wide_interval_closes_nothing(state: str) -> None:
+    """GIVEN 83 % [8, 158], THEN the books are not called closed, of an older run that noted so neither."""
+    rows = closures({"closure": {"model": _wide(0.83, state), "mlp": _wide(1.0, state)}})
+    assert [row.state for row in rows] == ["uncertain", "uncertain"]
+    first, second = closure_sentences(rows)
+    assert first == (
+        "Whether the books close cannot be told: the components and the glue add up to 83 % [8, 158] of the "
+        "measured energy of the model."
+    )
+    assert second == "Nor can it be told of the levels below: mlp."
+
+
+def test_levels_below_do_not_follow_a_model_that_is_open() -> None:
+    """GIVEN an open model, or an uncertain level, THEN the levels below are not said to close as it does."""
+    found = {"model": _level(0.85, "under-captured"), "mlp": _level(1.0)}
+    assert closure_sentences(closures({"closure": found}))[1] == "Below the model, these close: mlp."
+    found = {"model": _level(1.0), "mlp": _level(1.0), "attention": _wide(0.9, "uncertain")}
+    assert closure_sentences(closures({"closure": found}))[1] == (
+        "Below the model, it cannot be told whether these close: attention (90 % [15, 165])."
+    )
+
+
 def test_what_closes_by_chance_is_said() -> None:
     """GIVEN energy that closes since static and dynamic err in opposite directions, THEN the level is named."""
     found = {"model": _level(0.99, static=1.13, dynamic=0.94), "mlp": _level(1.0, static=1.02, dynamic=0.98)}

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from run_builder import Shape, build_run
 
-from energyscope.reporting.data.energy import energy_by_kind, heatmap_cells, row_labels
+from energyscope.reporting.data.energy import energy_by_kind, heatmap_cells, row_labels, share_of
 from energyscope.reporting.data.flow import energy_flow, flow_layout
+from energyscope.runs.intervals import Interval
 from energyscope.runs.tree import EnergyTree, energy_tree
 
 
@@ -132,3 +133,17 @@ def test_boxes_and_bands_keep_their_joules_and_do_not_overlap(tmp_path: Path) ->
         assert 0 <= box.top < box.bottom <= layout.height + 1e-9
         leaving = [band for band in layout.bands if band.parent is box]
         assert sum(band.height for band in leaving) == pytest.approx(box.bottom - box.top if leaving else 0)
+
+
+def test_a_share_keeps_its_limits_where_the_part_may_be_nothing() -> None:
+    """GIVEN a part whose interval reaches below 0, THEN its share has limits too, as wide as the part's."""
+    share = share_of(Interval(17.6, -17.0, 52.2), Interval(132.0, 132.0, 132.0))
+    assert share is not None
+    assert (share.value, share.low, share.high) == pytest.approx((17.6 / 132, -17.0 / 132, 52.2 / 132))
+    wide = share_of(Interval(17.6, 17.6, 17.6), Interval(132.0, -10.0, 274.0))
+    assert wide is not None
+    assert wide.high is not None
+    assert wide.high - wide.value == pytest.approx(17.6 / 132 * 142 / 132)
+    unknown = share_of(Interval(17.6), Interval(132.0))
+    assert unknown is not None
+    assert not unknown.known

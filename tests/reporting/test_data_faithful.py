@@ -46,9 +46,22 @@ def test_sentences_count_and_name() -> None:
         ReplayRow("embedding", 1.0, Interval(1, -1, 3), Interval(1.0, -1.0, 3.0)),
     ]
     first, second = replay_sentences(rows)
-    assert first.startswith("Replay agrees with the model within 5.0 % for 1 of 3 kinds")
+    assert first.startswith("Replay agrees with the model within 5.0 % for 1 of 2 kinds")
     assert first.endswith("; norm is cheaper in replay (ratio 0.80 [0.78, 0.82]).")
-    assert second == "Not told apart, since the interval includes 1: rotary."
+    assert second == "Whether it does cannot be told of rotary: the interval of the ratio includes 1."
+
+
+def test_what_cannot_be_told_is_no_count() -> None:
+    """GIVEN only a kind whose interval includes 1, or only kinds that differ, THEN nothing is counted as 0."""
+    narrow = Interval(10, 9.9, 10.1)
+    vague = ReplayRow("layer", 12.0, narrow, Interval(1.2, 0.9, 1.5))
+    assert replay_sentences([vague]) == [
+        "Whether replay agrees with the model cannot be told of layer: the interval of the ratio includes 1."
+    ]
+    (said,) = replay_sentences([ReplayRow("norm", 8.0, narrow, Interval(0.8, 0.78, 0.82))])
+    assert said.startswith(
+        "Replay agrees with the model within 5.0 % for none of the kinds that can be judged; norm"
+    )
 
 
 def test_nothing_is_claimed_without_a_judgement() -> None:

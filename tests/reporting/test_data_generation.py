@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from generation_builder import Inference, build_inference, middle_of
 
+from energyscope.reporting import text
 from energyscope.reporting.data import report_data
 from energyscope.reporting.data.generation import GenerationData
 from energyscope.reporting.data.generation_words import (
@@ -48,8 +49,8 @@ def test_phases_are_read_in_their_order_with_joules_in_mj(tmp_path: Path) -> Non
     assert decode.energy.value == pytest.approx(run.generation["phases"][3]["energy_j"]["value"] * 1e3)
     assert decode.tokens == 127
     table = phase_table(found)
-    assert table.rows[-1][-1] == "not told; the tokenizer is missing"
-    assert table.rows[-1][1] == "\u2013"
+    assert table.rows[-2][-1] == "not told; the tokenizer is missing"
+    assert table.rows[-2][1] == "\u2013"
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
@@ -65,7 +66,7 @@ def test_parts_and_trace_are_compared_at_the_middle(tmp_path: Path) -> None:
     assert found.parts.value == pytest.approx(found.model.value + found.loop.value)
     assert data.generation.phases[3].energy is not None
     assert found.traced.value == pytest.approx(data.generation.phases[3].energy.value / 127)
-    assert found.agrees
+    assert found.verdict == "agree"
     assert "they agree within 2.0 %" in agreement_sentence(found)
 
 
@@ -73,7 +74,7 @@ def test_a_disagreement_is_called_one(tmp_path: Path) -> None:
     """GIVEN a traced decode of 30 % more than its parts, THEN the sentence says so and by how much."""
     found = made(tmp_path / "run", Inference(disagree=1.3)).agreement
     assert found is not None
-    assert found.agrees is False
+    assert found.verdict == "disagree"
     assert "less, which is a disagreement" in agreement_sentence(found)
 
 
@@ -107,9 +108,28 @@ def test_a_phase_that_cannot_be_told_stays_unknown(tmp_path: Path) -> None:
               "reason": "cannot be told apart from prefill"}  # fmt: skip
     found = made(tmp_path / "run", phases=[untold])
     assert phase_table(found).rows == [
-        ["decode", *["\u2013"] * 5, "127", "\u2013", "not told; cannot be told apart from prefill"]
+        ["decode", *["\u2013"] * 6, "127", "\u2013", "not told; cannot be told apart from prefill"]
     ]
+    assert found.total is None
     assert found.agreement is None
+
+
+def test_the_phases_add_up_without_the_load(tmp_path: Path) -> None:
+    """The last row is what the known phases but the load add up to, and names the others; shares are of it."""
+    found = made(tmp_path / "run")
+    assert found.total is not None
+    assert found.total.energy is not None
+    known = [row for row in found.phases if row.phase != "load" and row.energy is not None]
+    whole = sum(row.energy.value for row in known if row.energy)
+    assert found.total.energy.value == pytest.approx(whole)
+    table = phase_table(found)
+    shares = {row[0]: row[table.columns.index("share")] for row in table.rows}
+    assert (shares["load"], shares["detokenize"], shares["total"]) == ("once", "\u2013", "100 %")
+    decode = found.phase("decode")
+    assert decode is not None
+    assert decode.energy is not None
+    assert shares["decode"] == text.percent(decode.energy.value / whole)
+    assert table.rows[-1][-1] == "added up; without detokenize"
 
 
 def test_rates_have_the_users_units(tmp_path: Path) -> None:

@@ -148,7 +148,9 @@ def test_the_execution_stands_at_the_top(tmp_path: Path) -> None:
 def test_over_capture_is_flagged_like_under_capture(tmp_path: Path) -> None:
     """GIVEN a closed, an over- and an under-captured level, THEN only the closed one has the good badge."""
     under = {"energy": 0.9, "energy_low": 0.89, "energy_high": 0.91, "with_glue": True, "state": "under-captured"}
-    page = render(build_run(tmp_path / "run", closure={"mlp": under}))
+    wide = {"energy": 0.83, "energy_low": 0.08, "energy_high": 1.58, "with_glue": True, "state": "uncertain"}
+    page = render(build_run(tmp_path / "run", closure={"mlp": under, "attention": wide}))
+    assert '<span class="badge plain">uncertain</span>' in page
     assert '<span class="badge good">closed</span>' in page
     assert '<span class="badge warn">over-captured</span>' in page
     assert '<span class="badge warn">under-captured</span>' in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 from pathlib import Path
@@ -11,16 +12,20 @@ import pytest
 from generation_builder import Inference, build_inference
 from rich.console import Console
 
+from energyscope.reporting.charts import growth as growth_chart
 from energyscope.reporting.charts import theme
 from energyscope.reporting.data import report_data
+from energyscope.reporting.data.growth import CORE, STEP, Growth, GrowthPoint
+from energyscope.reporting.data.scenes import scene_table
 from energyscope.reporting.figures import figures
 from energyscope.reporting.html import render, write_report
 from energyscope.reporting.publication.drawing import draw
 from energyscope.reporting.publication.sheet import Sheet
 from energyscope.reporting.publication.sheets import sheets
 from energyscope.reporting.publication.source import source
-from energyscope.reporting.terminal import run_summary
+from energyscope.reporting.terminal import MOST_KINDS, run_summary
 from energyscope.runs import schema
+from energyscope.runs.intervals import Interval
 from energyscope.runs.store import RunStore, load_run
 
 NAMES = [
@@ -173,3 +178,73 @@ def test_a_generation_without_a_profile_renders(tmp_path: Path) -> None:
     run = load_run(run.path)
     assert "Energy per generated token" in [metric.label for metric in report_data(run).headline]
     assert '<section id="generation"' in render(run)
+
+
+def test_an_interval_that_reaches_zero_is_drawn_on_a_logarithmic_axis() -> None:
+    """GIVEN a wide interval on a logarithmic axis, THEN it is drawn from the lower end of the axis."""
+    wide = [GrowthPoint(CORE, at, Interval(2.0, -5.0, 9.0)) for at in (16, 256)]
+    whole = [GrowthPoint(STEP, at, Interval(130.0, 120.0, 140.0)) for at in (16, 256)]
+    found = Growth([16, 256], [CORE], wide, whole, cache="", said=[], modelled=False)
+    specification = theme.spec(growth_chart.growth(found, "said", "Energy"))
+    scale = specification["layer"][0]["encoding"]["y"]["scale"]
+    assert scale["type"] == "log"
+    drawn = [row for values in specification["datasets"].values() for row in values if row["group"] == CORE]
+    for row in drawn:
+        assert scale["domain"][0] <= row["low"] < row["value"] < row["high"] == 9.0
+    assert all("transform" not in layer or "null" in str(layer["transform"]) for layer in specification["layer"])
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "expected"),
+    [
+        ([1.0, 100.0], [0.9, 110.0], (0.9, 110.0)),
+        ([1.0, 100.0], [-3.0, 110.0], (0.5, 110.0)),
+        ([1.0, 100.0], [1e-6, None], (0.05, 100.0)),
+    ],
+)
+def test_a_logarithmic_axis_has_room_for_what_it_cuts(
+    values: list[float], limits: list[float | None], expected: tuple[float, float]
+) -> None:
+    """The axis holds values and limits; below a tenth of the smallest value, and at 0, intervals are cut off."""
+    assert theme.log_domain(values, limits) == pytest.approx(expected)
+    assert theme.on_log(-1.0, expected) == expected[0]
+    assert theme.on_log(None, expected) is None
+
+
+def test_glue_and_what_is_unexplained_are_never_cut(tmp_path: Path) -> None:
+    """GIVEN more kinds than the terminal has rows for, THEN only components are folded, and their sum is there."""
+    console = Console(width=200, record=True, file=io.StringIO())
+    run = build_inference(tmp_path / "run")
+    console.print(run_summary(run))
+    table = console.export_text().partition("By kind of component")[2].partition("Largest components")[0]
+    energy = report_data(run).energy
+    assert energy is not None
+    components = [entry for entry in energy.kinds if entry.role == "component"]
+    assert len(components) > MOST_KINDS
+    assert f"{len(components) - MOST_KINDS} more kind" in table
+    for entry in energy.kinds:
+        if entry.role != "component":
+            assert re.search(rf"^ ?{entry.kind} ", table, re.MULTILINE)
+
+
+def test_modelled_stands_once_above_the_advice(tmp_path: Path) -> None:
+    """GIVEN a modelled run, THEN the list says so at its head and not on every line; the banner allows for it."""
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(run_summary(build_inference(tmp_path / "run", Inference(modelled=True))))
+    said = console.export_text()
+    assert said.count("MODELLED (time x stated watts)") == 1
+    assert "no advice follows" not in said
+    assert "advice on joules is advice on time" in said
+
+
+def test_a_step_of_the_model_alone_says_where_it_stands(tmp_path: Path) -> None:
+    """GIVEN the model alone at the middle of the generation, THEN both tables of moments say what it is."""
+    run = build_inference(tmp_path / "run")
+    data = report_data(run)
+    assert [scene.middle for scene in data.scenes] == [False] * 4 + [True]
+    assert scene_table(data.scenes).rows[-1][0].endswith(": the middle of the traced generation")
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(run_summary(run))
+    said = console.export_text()
+    assert "the middle of" in said
+    assert max(len(line) for line in said.splitlines()) <= 80

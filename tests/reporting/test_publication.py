@@ -186,7 +186,7 @@ def test_components_that_share_a_measurement_are_one_entry(tmp_path):
     assert run.energy is not None
     found = costliest(energy_tree(run.energy))
     names = [entry.label for entry in found]
-    assert names[:2] == ["lm_head", "mlp.up, mean of 4"]
+    assert names[:2] == ["lm_head", "mlp.up (each of 4)"]
     assert len(set(names)) == len(names) == 10
     sizes = [entry.energy.value for entry in found]
     assert sizes == sorted(sizes, reverse=True)

@@ -9,7 +9,8 @@ from rich.console import Console, RenderableType
 from run_builder import Shape, build_run
 
 from energyscope.reporting.html import write_report
-from energyscope.reporting.terminal import comparison_table, run_summary, runs_table
+from energyscope.reporting.terminal import run_summary, runs_table
+from energyscope.reporting.terminal_compare import comparison_table
 from energyscope.runs.compare import compare
 
 

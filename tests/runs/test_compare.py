@@ -6,7 +6,8 @@ import pytest
 from run_builder import Shape, build_run
 
 from energyscope.errors import UsageError
-from energyscope.runs.compare import Difference, _topmost, compare
+from energyscope.runs.compare import Difference, compare
+from energyscope.runs.compare_parts import topmost
 from energyscope.runs.tree import EnergyTree, Node
 
 
@@ -103,7 +104,7 @@ def test_a_parent_and_its_child_of_one_kind_count_once() -> None:
     layout = [("model", "model", None), ("embeddings", "embedding", "model"), ("words", "embedding", "embeddings")]
     nodes = [Node(name, kind, None, "block", parent, {}, None, None) for name, kind, parent in layout]
     tree = EnergyTree((), tuple(nodes), nodes[0])
-    assert [node.name for node in _topmost(tree, "embedding")] == ["embeddings"]
+    assert [node.name for node in topmost(tree, "embedding")] == ["embeddings"]
 
 
 def test_a_kind_in_one_run_alone_is_not_comparable(tmp_path: Path) -> None:

@@ -172,6 +172,6 @@ def test_stopping_ends_both_and_keeps_what_was_finished(folder, tmp_path):
         time.sleep(0.2)
     started.send_signal(signal.SIGINT)
     said = ended(started, 25)  # torchrun kills what is left after 30 s
-    assert "stopped; if anything was finished, it is kept" in said
+    assert "stopped: what was finished is in" in said
     document = json.loads((journal.parent / "run.json").read_text())
     assert document["stages"]["profile"]["state"] == "interrupted"

@@ -29,10 +29,12 @@ def choices(rows: Sequence[Choice], description: str, word: str) -> Any:
     """Draw a bar from 1, the run's own setting, to each ratio, with its interval; hollow: below grade C."""
     alt = theme.altair()
     known = [(row, row.ratio) for row in rows if row.ratio is not None and row.ratio.value > 0]
-    ends = [1.0, *(end for _, item in known for end in (item.value, item.low, item.high) if end and end > 0)]
-    low, high = min(ends), max(ends)
+    values = [1.0, *(item.value for _, item in known)]
+    limits = [end for _, item in known for end in (item.low, item.high) if end is not None]
+    low, high = theme.log_domain(values, limits)
     wide = high / low > _WIDE
-    records = [_record(row, item) for row, item in known]
+    low = low if wide else min([*values, *limits])
+    records = [_record(row, item, low) for row, item in known]
     order = [record["title"] for record in records]
     y = alt.Y("title:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False, labelPadding=6))
     span = high / low
@@ -61,8 +63,11 @@ def choices(rows: Sequence[Choice], description: str, word: str) -> Any:
     return theme.finish(alt.layer(line, bars, errors, labels), description, _ROW_PX * len(records))
 
 
-def _record(row: Choice, ratio: Interval) -> dict[str, Any]:
-    low = ratio.low if ratio.low is not None and ratio.low > 0 else None
+def _record(row: Choice, ratio: Interval, lowest: float) -> dict[str, Any]:
+    """Return a bar's record; ``lowest`` is where an interval that reaches on below the axis is drawn from."""
+    low = None if ratio.low is None else max(ratio.low, lowest)
+    label = f"\u00d7 {text.number(ratio.value)}"
+    label += f"  \u00b7  {text.quantity(row.per_token.value, 'mJ')}" if row.per_token else ""
     return {
         "title": row.title,
         "colour": COLOURS.get(row.what, theme.colour("other")),
@@ -71,9 +76,7 @@ def _record(row: Choice, ratio: Interval) -> dict[str, Any]:
         "low": low,
         "high": ratio.high if low is not None else None,
         "edge": max(1.0, ratio.value, (ratio.high or 0.0) if low is not None else 0.0),
-        "label": f"\u00d7 {text.number(ratio.value)}  \u00b7  {text.quantity(row.per_token.value, 'mJ')}"
-        if row.per_token
-        else f"\u00d7 {text.number(ratio.value)}",
+        "label": label if ratio.known else f"{label}  \u00b7  no interval",
         "said": text.with_limits(ratio, ""),
         "joules": text.with_limits(row.per_token, "mJ"),
         "time": text.with_limits(row.time_us, "us"),

@@ -8,7 +8,8 @@ from typing import Any
 from energyscope.reporting import text
 from energyscope.reporting.charts import theme
 from energyscope.reporting.charts.benchmark import PLAIN
-from energyscope.reporting.data.generation import Agreement, StepsRow
+from energyscope.reporting.data.agreement import Agreement
+from energyscope.reporting.data.generation import StepsRow
 from energyscope.reporting.data.power_trace import DECODE, PREFILL, PowerTrace
 
 PHASE_COLOURS = {PREFILL: theme.colour("lm_head"), DECODE: theme.colour("attention.key")}
@@ -158,7 +159,7 @@ def step_parts(found: Agreement, description: str, word: str) -> Any:
     ends = [
         {
             "row": row,
-            "low": None if item.low is None else item.low / divisor,
+            "low": None if item.low is None else max(item.low / divisor, 0.0),  # where the axis begins
             "high": None if item.high is None else item.high / divisor,
             "edge": (item.high if item.high is not None else item.value) / divisor,
             "label": text.quantity(item.value, "mJ"),

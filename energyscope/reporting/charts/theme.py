@@ -8,11 +8,13 @@ one named ``paper`` is for print, with the font that vl-convert carries, which h
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from energyscope.errors import RunError
 
+_LOG_ROOM = 10.0
 Theme = Literal["light", "dark", "paper"]
 
 KIND_COLOURS = {
@@ -227,6 +229,24 @@ def log_ticks(low: float, high: float) -> list[float]:
     ticks = [power * factor for power in _powers(low, high) for factor in (1, 2, 5)]
     inside = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
     return inside if len(inside) <= 10 else [tick for tick in _powers(low, high) if low <= tick <= high]
+
+
+def log_domain(values: Sequence[float], limits: Sequence[float | None]) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis for positive values and the limits of their intervals.
+
+    A limit at or below 0 has no place on it: `on_log` draws such an interval from the lower end, which leaves room
+    for that; an interval that reaches down by more than a factor of `_LOG_ROOM` is cut off there as well.
+    """
+    known = [limit for limit in limits if limit is not None]
+    lowest = min(values)
+    low = max(min([lowest, *(limit for limit in known if limit > 0)]), lowest / _LOG_ROOM)
+    cut = any(limit < low for limit in known)
+    return (low / 2 if cut else low), max([*values, *known])
+
+
+def on_log(limit: float | None, domain: tuple[float, float]) -> float | None:
+    """Return where a limit is drawn on a logarithmic axis: no lower than the axis begins."""
+    return None if limit is None else max(limit, domain[0])
 
 
 def _powers(low: float, high: float) -> list[float]:

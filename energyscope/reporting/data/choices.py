@@ -135,8 +135,10 @@ def choices_data(run: Run) -> ChoicesData | None:
 
 def _advice(run: Run) -> list[Said]:
     from energyscope.advising.advice import advice
+    from energyscope.advising.said import MODELLED  # stands once above all sentences
 
-    return [Said(one.what, one.sentence, one.confident) for one in advice(run.alternatives, run.benchmark)]
+    found = advice(run.alternatives, run.benchmark)
+    return [Said(one.what, one.sentence.removeprefix(MODELLED), one.confident) for one in found]
 
 
 def _base(entry: Mapping[str, Any]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from energyscope.books.closure import CLOSED, OVER, UNCERTAIN, UNDER, too_wide
 from energyscope.reporting import text
 from energyscope.runs.intervals import Interval, interval
 
-CLOSED, UNDER, OVER = "closed", "under-captured", "over-captured"
 ADVICE = (0.93, 1.07)  # outside, no advice is given
 APART = 0.05  # static and dynamic energy, each at least so far from closing
 
@@ -18,7 +18,8 @@ APART = 0.05  # static and dynamic energy, each at least so far from closing
 class ClosureRow:
     """One level's closure: what the parts take as a share of the measured whole, by quantity.
 
-    ``state`` is ``closed``, ``under-captured`` or ``over-captured``, None in runs that were not judged.
+    ``state`` is ``closed``, ``under-captured``, ``over-captured`` or ``uncertain``, None in runs that were not
+    judged.
     """
 
     name: str
@@ -52,23 +53,41 @@ def closures(document: Mapping[str, Any]) -> list[ClosureRow]:
         )
         if energy is not None:
             glue = bool(entry.get("with_glue"))
-            found.append(ClosureRow(str(name), energy, time, static, dynamic, glue, entry.get("state")))
+            state = _state(entry.get("state"), energy)
+            found.append(ClosureRow(str(name), energy, time, static, dynamic, glue, state))
     return sorted(found, key=lambda row: row.name != "model")
+
+
+def _state(noted: object, energy: Interval) -> str | None:
+    """Return the state that was noted; older runs called any interval that includes 1 closed, however wide."""
+    if noted == CLOSED and too_wide(energy.low, energy.high):
+        return UNCERTAIN
+    return None if noted is None else str(noted)
 
 
 def closure_sentences(rows: Sequence[ClosureRow]) -> list[str]:
     """Read the closures: the model's first, then what does not close below it, then what closes by chance."""
     if not rows:
         return []
-    found = [_whole(rows[0])]
-    below = [row for row in rows[1:] if row.state is not None]
-    open_ones = [row for row in below if row.state != CLOSED]
-    if open_ones:
-        said = [f"{row.name} ({row.state}, {text.percent(row.energy.value)})" for row in open_ones]
-        found.append(f"Below the model, these do not close: {text.listed(said)}.")
-    elif below:
-        found.append(f"So do the levels below: {text.listed([row.name for row in below])}.")
-    return [*found, *_opposite(rows)]
+    whole, judged = rows[0], [row for row in rows[1:] if row.state is not None]
+    return [_whole(whole), *_below(whole, judged), *_opposite(rows)]
+
+
+def _below(whole: ClosureRow, below: Sequence[ClosureRow]) -> list[str]:
+    """Name the levels below the model that do not close, and those of which that cannot be told."""
+    open_ones = [f"{row.name} ({row.state}, {text.percent(row.energy.value)})"
+                 for row in below if row.state in {UNDER, OVER}]  # fmt: skip
+    vague = [row for row in below if row.state == UNCERTAIN]
+    found = [f"Below the model, these do not close: {text.listed(open_ones)}."] if open_ones else []
+    if vague and len(vague) == len(below) and whole.state == UNCERTAIN:
+        found.append(f"Nor can it be told of the levels below: {text.listed([row.name for row in vague])}.")
+    elif vague:
+        said = [f"{row.name} ({text.percent_with_limits(row.energy)})" for row in vague]
+        found.append(f"Below the model, it cannot be told whether these close: {text.listed(said)}.")
+    if below and not found:
+        so = "So do the levels below" if whole.state == CLOSED else "Below the model, these close"
+        found.append(f"{so}: {text.listed([row.name for row in below])}.")
+    return found
 
 
 def _whole(row: ClosureRow) -> str:
@@ -76,6 +95,8 @@ def _whole(row: ClosureRow) -> str:
     added = f"{parts} add up to {text.percent_with_limits(row.energy)} of the measured energy of the {row.name}"
     if row.state == CLOSED:
         return f"The books close: {added}."
+    if row.state == UNCERTAIN:
+        return f"Whether the books close cannot be told: {added}."
     if row.state == UNDER:
         left = text.percent(1 - row.energy.value)
         return f"Under-captured: {added}, so {left} of it belongs to nothing that was measured."
@@ -93,6 +114,7 @@ def _opposite(rows: Sequence[ClosureRow]) -> list[str]:
         f"{row.name} (static {text.percent(row.static.value)}, dynamic {text.percent(row.dynamic.value)})"
         for row in rows
         if row.advisable
+        and row.state != UNCERTAIN
         and row.static
         and row.dynamic
         and min(abs(row.static.value - 1), abs(row.dynamic.value - 1)) > APART
@@ -103,7 +125,7 @@ def _opposite(rows: Sequence[ClosureRow]) -> list[str]:
 
 def missing_time(row: ClosureRow) -> str:
     """Say so where the dynamic energy closes and only static energy, which is time, does not."""
-    if row.static is None or row.dynamic is None:
+    if row.static is None or row.dynamic is None or row.state == UNCERTAIN:
         return ""
     static, dynamic = row.static.value, row.dynamic.value
     if not ADVICE[0] <= dynamic <= ADVICE[1] or ADVICE[0] <= static <= ADVICE[1]:

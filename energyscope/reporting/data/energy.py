@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.reporting import text
-from energyscope.runs.intervals import Interval, ratio
+from energyscope.runs.intervals import Interval, finite, ratio
 from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals
 
 if TYPE_CHECKING:
@@ -145,10 +146,23 @@ def _of_rest(
 
 
 def share_of(part: Interval, model: Interval | None) -> Interval | None:
-    """Return a part's share of the model; a negative part's share comes without limits."""
+    """Return a part's share of the model.
+
+    Where a limit is not positive, and logarithms do not help, the limits are those of a ratio to first order.
+    """
     if model is None or model.value <= 0:
         return None
-    return ratio(part, model) or Interval(part.value / model.value)
+    share = ratio(part, model)
+    return share if share and share.known else _first_order(part, model)
+
+
+def _first_order(part: Interval, model: Interval) -> Interval:
+    """Return the quotient with the relative errors added as squares, the model's in the direction it has."""
+    share = part.value / model.value
+    down, up = (model.above, model.below) if share >= 0 else (model.below, model.above)
+    below = math.hypot(part.below, share * down) / model.value
+    above = math.hypot(part.above, share * up) / model.value
+    return Interval(share, finite(share - below), finite(share + above))
 
 
 def heatmap_cells(tree: EnergyTree) -> list[Cell]:

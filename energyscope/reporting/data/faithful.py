@@ -51,24 +51,24 @@ def replay_rows(document: Mapping[str, Any]) -> list[ReplayRow]:
 
 def replay_sentences(rows: Sequence[ReplayRow]) -> list[str]:
     """Say for how many kinds replay agrees with the model, and name those for which it does not."""
-    judged = [row for row in rows if row.verdict not in {"too small to tell", "unknown"}]
+    vague = [row.kind for row in rows if row.verdict == "not told apart"]
+    judged = [row for row in rows if row.verdict in {"agrees", "dearer in replay", "cheaper in replay"}]
+    untold = f"of {text.listed(vague)}: the interval of the ratio includes 1"
+    if not judged and vague:
+        return [f"Whether replay agrees with the model cannot be told {untold}."]
     if not judged:
         return ["No kind's differential energy is known well enough to judge replay."] if rows else []
     agreeing = [row for row in judged if row.verdict == "agrees"]
-    sentence = (
-        f"Replay agrees with the model within {text.percent(AGREEMENT)} for {len(agreeing)} of "
-        f"{text.count(len(judged), 'kind')} that can be judged"
-    )
-    differing = [
-        f"{row.kind} is {row.verdict} (ratio {ratio_text(row.ratio)})"
-        for row in judged
-        if row.verdict in {"dearer in replay", "cheaper in replay"}
-    ]
-    vague = [row.kind for row in judged if row.verdict == "not told apart"]
+    differing = [f"{row.kind} is {row.verdict} (ratio {ratio_text(row.ratio)})"
+                 for row in judged if row.verdict != "agrees"]  # fmt: skip
+    within = f"within {text.percent(AGREEMENT)}"
+    if agreeing:
+        of = f"{len(agreeing)} of {text.count(len(judged), 'kind')} that can be judged"
+        sentence = f"Replay agrees with the model {within} for {of}"
+    else:
+        sentence = f"Replay agrees with the model {within} for none of the kinds that can be judged"
     found = [f"{sentence}; {text.listed(differing)}." if differing else f"{sentence}."]
-    if vague:
-        found.append(f"Not told apart, since the interval includes 1: {text.listed(vague)}.")
-    return found
+    return [*found, *([f"Whether it does cannot be told {untold}."] if vague else [])]
 
 
 def ratio_text(ratio: Interval | None) -> str:

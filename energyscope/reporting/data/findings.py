@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from energyscope.books.closure import CLOSED, UNCERTAIN
 from energyscope.reporting import text
-from energyscope.reporting.data.closure import CLOSED, closures, missing_time
+from energyscope.reporting.data.closure import closures, missing_time
 from energyscope.reporting.data.energy import KindEnergy, energy_by_kind
 from energyscope.reporting.data.passes import drift_sentence
 
@@ -36,6 +37,10 @@ KIND_TITLES = {
     "pooler": "The pooler",
     "classifier": "The classifier",
     "layer": "The layers",
+}
+_VERDICTS = {
+    CLOSED: "The books close only within a wide interval",
+    UNCERTAIN: "Whether the books close cannot be told",
 }
 _SINGULAR = {"embedding", "rotary", "lm_head", "pooler", "classifier"}
 
@@ -91,14 +96,15 @@ def _static(tree: EnergyTree) -> list[str]:
 
 def _open_books(run: Run) -> list[str]:
     whole = next((row for row in closures(run.document) if row.name == "model"), None)
-    if whole is None or whole.advisable:
+    if whole is None or (whole.advisable and whole.state != UNCERTAIN):
         return []
     parts = "the components and the glue" if whole.with_glue else "the components, without glue,"
-    verdict = "The books close only within a wide interval" if whole.state == CLOSED else "The books do not close"
+    verdict = _VERDICTS.get(str(whole.state), "The books do not close")
+    outside = "" if whole.advisable else ", outside 93-107 %"
     return [
         (
             f"{verdict}: {parts} add up to {text.percent_with_limits(whole.energy)} of the measured "
-            f"model, outside 93-107 %, so shares are rough.{missing_time(whole)}"
+            f"model{outside}, so shares are rough.{missing_time(whole)}"
         )
     ]
 

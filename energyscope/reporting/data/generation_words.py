@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from energyscope.reporting import text
-from energyscope.reporting.data.generation import Agreement, GenerationData, PhaseRow
+from energyscope.reporting.data.agreement import Agreement
+from energyscope.reporting.data.generation import GenerationData
 from energyscope.reporting.data.headline import Metric
+from energyscope.reporting.data.phases import LOAD, TOTAL, PhaseRow
 from energyscope.reporting.figure import Table
-from energyscope.runs.intervals import Interval
+from energyscope.runs.intervals import Interval, total
 
 DASH = "\u2013"
 US_PER_S = 1e6
@@ -14,13 +16,14 @@ METHODS = {
     "traced": "traced",
     "repeated": "repeated",
     "regressed": "regressed",
+    TOTAL: "added up",
 }
 _RATES = (  # name in the document, what it is called, its factor and unit, what it means
     ("joules_per_prompt_token", "{energy} per prompt token", 1e3, "mJ", "prefill, by tokens read"),
     ("joules_per_generated_token", "{energy} per generated token", 1e3, "mJ", "decode, by tokens made"),
-    ("tokens_per_joule", "{tokens} per joule", 1.0, "", "generated, over the whole generation"),
+    ("tokens_per_joule", "{tokens} per joule, whole generation", 1.0, "", "new tokens over prefill and decode"),
     ("tokens_per_s", "Tokens per second", 1.0, "", "generated, whole batch"),
-    ("tokens_per_s_per_w", "{tokens} per second per watt", 1.0, "", "of the decode"),
+    ("tokens_per_s_per_w", "{tokens} per second per watt, decode", 1.0, "", "the prefill left out"),
     ("time_to_first_token_s", "Time to first token", US_PER_S, "us", ""),
     ("time_per_output_token_s", "Time per output token", US_PER_S, "us", "after the first"),
 )
@@ -53,19 +56,29 @@ def about(data: GenerationData) -> str:
 
 
 def phase_table(data: GenerationData) -> Table:
-    """Return the phases as text, a line for each."""
+    """Return the phases as text, a line for each, and one for what they add up to without the load."""
     energy = "MODELLED energy" if data.modelled else "energy"
-    columns = ["phase", "time", f"{energy} [95 %]", "static", "dynamic", "power", "tokens",
+    columns = ["phase", "time", f"{energy} [95 %]", "share", "static", "dynamic", "power", "tokens",
                f"{energy} per token", "how"]  # fmt: skip
-    return Table(columns, [_line(row) for row in data.phases])
+    rows = [*data.phases, *([data.total] if data.total else [])]
+    return Table(columns, [_line(row, share_of(row, data)) for row in rows])
 
 
-def _line(row: PhaseRow) -> list[str]:
+def share_of(row: PhaseRow, data: GenerationData) -> str:
+    """Return a phase's share of the generation's energy; the load is none of it, since it happens once."""
+    if row.phase == LOAD:
+        return "once"
+    whole = data.total.energy if data.total else None
+    return DASH if row.energy is None or whole is None else text.percent(row.energy.value / whole.value)
+
+
+def _line(row: PhaseRow, share: str) -> list[str]:
     how = METHODS.get(row.method or "", row.method or "")
     return [
         row.phase,
         _said(row.seconds.scaled(US_PER_S) if row.seconds else None, "us"),
         _said(row.energy, "mJ"),
+        share,
         DASH if row.static_mj is None else text.quantity(row.static_mj, "mJ"),
         DASH if row.dynamic_mj is None else text.quantity(row.dynamic_mj, "mJ"),
         DASH if row.power_w is None else text.quantity(row.power_w.value, "W"),
@@ -95,24 +108,34 @@ def loop_sentence(data: GenerationData) -> str:
 
 
 def agreement_sentence(found: Agreement) -> str:
-    """Say whether the model's pass and the loop add up to the traced step."""
+    """Say whether the model's pass and the loop add up to the traced step or prefill."""
+    what, call = ("A step", "") if found.call is None else ("The prefill", " (once per call and once for a step)")
+    loop = found.loop if found.call is None else total([found.loop, found.call])
     parts = (
-        f"A step: model forward {text.quantity(found.model.value, 'mJ')} + generate's loop "
-        f"{text.quantity(found.loop.value, 'mJ')} = {text.with_limits(found.parts, 'mJ')}; "
+        f"{what}: model forward {text.quantity(found.model.value, 'mJ')} + generate's loop{call} "
+        f"{text.quantity(loop.value, 'mJ')} = {text.with_limits(found.parts, 'mJ')}; "
         f"traced {text.with_limits(found.traced, 'mJ')}"
     )
     if found.ratio is None:
         return f"{parts}."
-    apart = text.percent(abs(found.ratio.value - 1))
-    more = "more" if found.ratio.value > 1 else "less"
-    limits = text.percent_with_limits(found.ratio)
-    open_books = f"the parts are {apart} {more}, which is a disagreement"
-    verdict = f"they agree within {apart}" if found.agrees else open_books
+    passed = "step" if found.call is None else "pass"
     graphs = "" if found.same_execution else (
-        " The model's step was measured in CUDA graphs, the generation ran eagerly: what the host launches is in "
-        "the trace only."
+        f" The model's {passed} was measured in CUDA graphs, the generation ran eagerly: what the host launches "
+        "is in the trace only."
     )  # fmt: skip
-    return f"{parts}: {verdict} (parts / traced {limits}).{graphs}"
+    limits = text.percent_with_limits(found.ratio)
+    return f"{parts}: {_verdict(found, found.ratio)} (parts / traced {limits}).{graphs}"
+
+
+def _verdict(found: Agreement, ratio: Interval) -> str:
+    apart = text.percent(abs(ratio.value - 1))
+    if found.verdict == "agree":
+        return f"they agree within {apart}"
+    more = f"the parts are {apart} {'more' if ratio.value > 1 else 'less'}"
+    if found.verdict == "disagree":
+        return f"{more}, which is a disagreement"
+    why = "which their intervals allow" if found.limited else "and not both have an interval"
+    return f"{more}, {why}: whether they agree cannot be told"
 
 
 def trend_sentence(data: GenerationData) -> str:

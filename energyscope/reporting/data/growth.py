@@ -105,7 +105,7 @@ def _cache(found: Growth, kv_cache: str | None) -> str:
     costs = [(context, found.at(CACHE, context)) for context in found.contexts]
     known = [(context, energy) for context, energy in costs if energy is not None]
     if not known:
-        return f"{said}. What updating it takes was not measured apart."
+        return f"{said}. What updating it takes was not measured apart: use --granularity fine."
     each = [f"{text.with_limits(energy, 'mJ')} at {context:,} tokens" for context, energy in known]
     return f"{said}. The cache update takes {text.listed(each, 6)}, per step."
 
@@ -132,7 +132,8 @@ def _slope(found: Growth, first: int, last: int) -> list[str]:
     if low is None or high is None:
         return []
     added = difference(high, low)
-    each = added.scaled(1000 / (last - first))
     if not added.excludes(0.0):
-        return ["What further context adds to a step cannot be told from nothing."]
+        change = f"from {first:,} to {last:,} tokens it changes by {text.with_limits(added, 'mJ')}"
+        return [f"Whether further context adds energy to a step cannot be told: {change}."]
+    each = added.scaled(1000 / (last - first))
     return [f"Between them, each further 1,000 tokens of context cost {text.with_limits(each, 'mJ')} a step."]

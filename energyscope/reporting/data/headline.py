@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from energyscope.books.closure import UNCERTAIN
 from energyscope.reporting import text
 from energyscope.reporting.data.closure import ClosureRow, closures
 from energyscope.reporting.data.execution import TRIGGERED, execution_of
@@ -45,7 +46,7 @@ def banners(run: Run) -> list[Banner]:
             Banner(
                 "MODELLED",
                 f"No power sensor was read. Every joule here is time multiplied by {stated}, so energy "
-                "shares are time shares; no advice follows from them.",
+                "shares are time shares, and advice on joules is advice on time.",
             )
         )
     if (run.document.get("model") or {}).get("weights") == "random":
@@ -65,7 +66,7 @@ def banners(run: Run) -> list[Banner]:
             )
         )
     found += [Banner("INCOMPLETE RUN", sentence) for sentence in unfinished(run.document).values()]
-    return found
+    return found + [Banner("WARNING", str(one)) for one in run.document.get("warnings") or []]
 
 
 def headline(run: Run, tree: EnergyTree | None) -> list[Metric]:
@@ -125,7 +126,8 @@ def _closure(document: dict[str, Any]) -> Metric | None:
 def closure_metric(whole: ClosureRow) -> Metric:
     """Return how far the parts of the model add up to it."""
     note = "parts and glue" if whole.with_glue else "parts, without glue"
-    note += f", {whole.state}" if whole.state else ""
+    said = "whether they close cannot be told" if whole.state == UNCERTAIN else whole.state
+    note += f", {said}" if said else ""
     note += "" if whole.advisable else "; outside 93-107 %"
     return Metric(
         "Closure", text.percent_with_limits(whole.energy).partition(" [")[0], _limits_of_share(whole.energy), note
@@ -140,13 +142,13 @@ def _limits_of_share(item: Interval) -> str:
 def grades(tree: EnergyTree, root: Node | None) -> Metric:
     """Return the whole model's grade, and how many components have which."""
     grades = Counter(str(node.row.get("quality")) for node in tree.nodes)
-    detail = ", ".join(f"{amount} {grade}" for grade, amount in sorted(grades.items()))
-    return Metric(
-        "Quality grade",
-        str(root.row.get("quality")) if root else "-",
-        f"components: {detail}",
-        "A to C; of the whole model",
-    )
+    amount = len(tree.nodes)
+    detail = "of the whole model"
+    if amount > 1:
+        counted = ", ".join(f"{held} {grade}" for grade, held in sorted(grades.items()))
+        detail += f"; of its {text.count(amount, 'row')}: {counted}"
+    grade = str(root.row.get("quality")) if root else "-"
+    return Metric("Quality grade", grade, detail, "A is best; what does not reach C is invalid")
 
 
 def predictions(document: dict[str, Any]) -> list[Metric]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting import text
+from energyscope.reporting.data.environment_precision import precision_facts
 from energyscope.runs.intervals import finite
 from energyscope.runs.tree import MEAN
 
@@ -158,8 +159,7 @@ _ENVIRONMENT: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("", "", {"created": "Created", "command": "Command", "energyscope": "energyscope",
               "fingerprint": "Fingerprint"}),
     ("model", "", {"name": "Model", "source": "Model source", "weights": "Weights", "model_type": "Model type",
-                   "task": "Task", "adapter": "Adapter", "parameters": "Parameters", "layers": "Layers",
-                   "dtype": "Data type"}),
+                   "task": "Task", "adapter": "Adapter", "parameters": "Parameters", "layers": "Layers"}),
     ("model", "bytes", {"size_bytes": "Model size"}),
     ("workload", "", {"batch_size": "Batch size", "sequence_length": "Sequence length", "tokens": "Tokens"}),
     ("device", "", {"name": "Device", "type": "Device type", "uuid": "Device UUID", "index": "Device index"}),
@@ -170,10 +170,12 @@ _ENVIRONMENT: tuple[tuple[str, str, dict[str, str]], ...] = (
 
 def environment(run: Run) -> list[Fact]:
     """Return what was run, on what, with which versions."""
-    found = []
+    found: list[Fact | None] = []
     for section, unit, names in _ENVIRONMENT:
         part: dict[str, Any] = (run.document.get(section) or {}) if section else run.document
         found += [_fact(title, part.get(key), unit) for key, title in names.items()]
+        if "model_type" in names:
+            found += [Fact(title, value) for title, value in precision_facts(run.document)]
     versions = run.document.get("environment") or {}
     found += [_fact(str(key), value) for key, value in versions.items() if not isinstance(value, dict | list)]
     return [fact for fact in found if fact is not None]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
 PREFILL, DECODE = "prefill", "decode"
+MODEL_ONLY = "model only"
+MIDDLE = "the middle of the traced generation"
 WHOLE = "whole"  # the layers of a scene of which only the model was measured
 
 
@@ -32,7 +34,8 @@ class SceneData:
     """One moment: a pass over the prompt, or one step of decoding at a context.
 
     ``tokens`` are read (prefill) or made (decode) by it, over the whole batch; energies are in mJ and times in us
-    per pass or step. ``tree`` has only its root where the model alone was measured, as ``detailed`` says.
+    per pass or step. ``tree`` has only its root where the model alone was measured, as ``detailed`` says;
+    ``middle`` is the step in the middle of the traced generation, of which that is so.
     """
 
     name: str
@@ -50,6 +53,7 @@ class SceneData:
     trust: Trust
     findings: list[str]
     closure: ClosureRow | None
+    middle: bool
 
     @property
     def anchor(self) -> str:
@@ -68,6 +72,11 @@ class SceneData:
         if self.phase == DECODE:
             return f"A decode step, {length} tokens in the cache" if length else "A decode step"
         return f"The pass over the prompt, {length} tokens" if length else "The pass over the prompt"
+
+    @property
+    def title_in_tables(self) -> str:
+        """Its title, which also says why a moment stands there whose components were not measured."""
+        return f"{self.title}: {MIDDLE}" if self.middle else self.title
 
     @property
     def short(self) -> str:
@@ -138,7 +147,20 @@ def _scene(run: Run, entry: Mapping[str, Any]) -> SceneData | None:
         trust=trust_of(own, tree),
         findings=energy_findings(tree, own) if len(tree.nodes) > 1 else [],
         closure=next((row for row in closures(own.document) if row.name == "model"), None),
+        middle=phase == DECODE and entry.get("layers") == WHOLE and context == _middle(run),
     )
+
+
+def _middle(run: Run) -> int | None:
+    """Return the context at the middle of the traced generation; None where none was traced."""
+    settings = (run.generation or {}).get("settings") or {}
+    prompt, new = whole(settings.get("prompt_tokens")), whole(settings.get("new_tokens"))
+    return None if prompt is None or new is None else middle_of(prompt, new)
+
+
+def middle_of(prompt: int, new: int) -> int:
+    """Return the context at the middle of a generation of so many tokens."""
+    return prompt + new // 2
 
 
 def _tokens(phase: str, context: int | None, batch: int | None) -> int | None:
@@ -174,9 +196,9 @@ def scene_table(scenes: Sequence[SceneData]) -> Table:
 def _line(scene: SceneData) -> list[str]:
     model, static = scene.energy.model, scene.static_mj
     share = static / model.value if model and static is not None and model.value > 0 else None
-    closed = "model only" if not scene.detailed else "not judged"
+    closed = "not judged" if scene.detailed else MODEL_ONLY
     return [
-        scene.title,
+        scene.title_in_tables,
         text.with_limits(model, "mJ"),
         text.with_limits(scene.per_token, "mJ"),
         text.quantity(scene.time_us.value if scene.time_us else None, "us"),

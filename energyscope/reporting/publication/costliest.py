@@ -40,6 +40,7 @@ def _label(node: Node, nodes: list[Node], labels: dict[str, str]) -> str:
     if node.layer is None:
         return node.kind if node.kind == node.name else f"{node.kind} ({node.name.rpartition('.')[2]})"
     name = labels.get(node.group, node.kind)
-    end = f", mean of {len(nodes)}" if node.reused and len(nodes) > 1 else f", layer {node.layer}"
+    each = f" (each of {len(nodes)})" if len(nodes) > 1 else ""
+    end = each if node.reused and each else f", layer {node.layer}{each}"
     short = name if len(name + end) <= _ROOM else name[: _ROOM - len(end) - 1] + "\u2026"
     return short + end

@@ -49,7 +49,8 @@ def _context(of: Source) -> Sheet | None:
                      [[Panel("", figure.chart, height=250)]], SINGLE)  # fmt: skip
     cache = of.data.growth.cache.partition(". ")[0].rstrip(".")
     said = f"{cache}. " if cache else ""
-    return replace(sheet, notes=[*sheet.notes, f"{said}Bars: 95 % intervals, often smaller than the marks."])
+    bars = "Bars: 95 % intervals; one down to the lower end may reach 0 or below."
+    return replace(sheet, notes=[*sheet.notes, f"{said}{bars}"])
 
 
 def _choices(of: Source) -> Sheet | None:

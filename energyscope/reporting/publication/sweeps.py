@@ -128,7 +128,7 @@ def _note(slices: list[_Slice]) -> str:
     said = []
     values = [item for cell in cells for item in (cell.latency_s, cell.energy_mj) if item is not None]
     if any(item.known for item in values):
-        said.append("Whiskers: 95 % intervals, often smaller than the marks.")
+        said.append("Whiskers: 95 % intervals.")
     if weak := sum(cell.invalid for cell in dict.fromkeys(cells)):
         said.append(f"Without {text.count(weak, 'energy', 'energies')} below grade C.")
     return " ".join(said)

@@ -1,0 +1,72 @@
+"""How the terminal writes differences of runs."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from generation_builder import Inference, build_inference
+from rich.console import Console
+from run_builder import Shape, build_run
+
+from energyscope.reporting.terminal_compare import _change, comparison_table
+from energyscope.runs.compare import compare
+from energyscope.runs.compare_difference import compared
+from energyscope.runs.intervals import Interval
+
+
+def _plain(*runs, width: int = 140) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(comparison_table(compare(list(runs))))
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_verdicts_and_obstacles(tmp_path: Path) -> None:
+    """GIVEN a cheaper run and one on another board, THEN one is less, the other not comparable, and why."""
+    base, less = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.9))
+    said = _plain(base, less, build_run(tmp_path / "c", device={"uuid": "GPU-2"}))
+    assert "b against a (baseline)" in said
+    assert "-10.0 %" in said
+    assert "less" in said
+    assert "cannot be told: no interval" in said
+    assert "not comparable in joules: GPU board: GPU-1111 against GPU-2" in said
+    assert "(each of 4, mean over the layers)" in said
+
+
+def test_what_is_not_complete_and_what_was_warned_of_come_first(tmp_path: Path) -> None:
+    """GIVEN an interrupted run with a warning, THEN both stand above the first table."""
+    broken = build_run(
+        tmp_path / "b", stages={"profile": {"state": "interrupted"}}, warnings=["kernels are wrong"]
+    )
+    lines = _plain(build_run(tmp_path / "a"), broken).splitlines()
+    assert lines[:2] == ["b is not complete: profile interrupted", "warning: b: kernels are wrong"]
+
+
+def test_what_was_not_measured_and_what_holds_throughout_is_said_once(tmp_path: Path) -> None:
+    """GIVEN modelled runs of several moments, THEN static energy and the word on MODELLED appear once."""
+    said = _plain(*(build_inference(tmp_path / name, Inference(layers=2, modelled=True)) for name in "ab"))
+    assert said.count("static energy") == 1
+    assert said.count("both are MODELLED") == 1
+    assert "mean power  " not in said
+    assert "energy per decode step" in said
+
+
+def test_a_generation_comes_first(tmp_path: Path) -> None:
+    """GIVEN two generations, THEN their rates stand before the first moment."""
+    said = _plain(*(build_inference(tmp_path / name, Inference(layers=2)) for name in "ab"))
+    assert said.index("energy per generated token") < said.index("energy per decode step")
+    assert "generate's loop per step" in said
+
+
+def test_no_change_has_no_sign() -> None:
+    """GIVEN a change that is rounding, THEN it is 0; one that wide limits hide keeps a digit."""
+    assert _change(compared("power", "W", Interval(65.0), Interval(65.0 - 1e-11), ())) == "0 W (0 %)"
+    hidden = _change(compared("t", "us", Interval(6530.0, 100, 13000), Interval(6805.0, 100, 13000), ()))
+    assert hidden.startswith("+0.3 ms (+4.2 %)")
+
+
+def test_tables_fit_eighty_columns(tmp_path: Path) -> None:
+    """GIVEN a terminal of 80 columns, THEN nothing is cut or broken out of it."""
+    said = _plain(*(build_inference(tmp_path / name, Inference(layers=2)) for name in "ab"), width=80)
+    assert "\u2026" not in said
+    assert max(map(len, said.splitlines())) <= 80
