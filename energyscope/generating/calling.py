@@ -13,8 +13,7 @@ from energyscope.generating.marks import Mark
 from energyscope.generating.settings import GenerateSettings
 from energyscope.kv_cache import CacheKind
 from energyscope.loading import LoadedModel
-from energyscope.workloads.decoding import generation_options
-from energyscope.workloads.limits import position_limit
+from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, generation_options, too_long
 
 if TYPE_CHECKING:
     from energyscope.workloads import Workload
@@ -99,11 +98,7 @@ def check_generation(loaded: LoadedModel, workload: Workload, settings: Generate
         UsageError: the model does not generate, or has too few positions.
 
     """
-    if loaded.adapter.task != "next-token" or not hasattr(loaded.model, "generate"):
-        raise UsageError(f"{loaded.name} does not generate text: a generation needs a next-token model")
-    limit, prompt = position_limit(loaded), workload.sequence_length
-    if prompt + settings.new_tokens > limit:
-        raise UsageError(
-            f"a prompt of {prompt} tokens and {settings.new_tokens} new ones are too long: {loaded.name} has "
-            f"{limit} positions at most, so make the prompt shorter or generate fewer"
-        )
+    if not can_generate(loaded):
+        raise UsageError(f"{loaded.name} {CANNOT_GENERATE}: a generation needs a next-token model")
+    if reason := too_long(loaded, workload.sequence_length, settings.new_tokens):
+        raise UsageError(f"{loaded.name} cannot generate so much: {reason}")
