@@ -16,22 +16,22 @@ from typing import Any, NoReturn
 
 import torch
 
-from energyscope.benchmarking.summary import by_preference
-from energyscope.errors import DataError, DeviceError, EnergyscopeError, UsageError
+from energyscope.errors import DeviceError, EnergyscopeError
 from energyscope.failures import no_memory_left
-from energyscope.loading import LoadedModel, load_model
-from energyscope.loading.devices import pick_device
-from energyscope.loading.options import FOUR_BIT, QUANTIZED
-from energyscope.loading.precision import resolve_precision
 from energyscope.loading.tensor_parallel import leave
-from energyscope.loading.variants import base_precision
-from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
 from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
-from energyscope.stages.generate import load_entry
+from energyscope.stages.preparing import (
+    check_possible,
+    evaluation_of,
+    load,
+    load_for_benchmark,
+    prompt_of,
+    watched_load,
+)
 from energyscope.stages.ranks import (
     Ranks,
     follow_run,
@@ -43,12 +43,10 @@ from energyscope.stages.ranks import (
     split_targets,
 )
 from energyscope.stages.salvage import salvage
-from energyscope.stages.scenes import resolve_phase, scenes
+from energyscope.stages.scenes import resolve_phase
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.steps import STEPS, Context
 from energyscope.stages.targets import find_targets, of_devices, open_meters
-from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
-from energyscope.workloads.limits import checked_length
 
 _RESULTS = (
     schema.BENCHMARK_FILE, schema.GENERATION_JSON, schema.ENERGY_FILE, schema.ALTERNATIVES_JSON,
@@ -99,13 +97,13 @@ def _run(model: str, progress: Progress, command: str | None, options: dict[str,
     meters = {stage: open_meters(settings, targets.gpus) for stage in METERED}
     progress("load", settings.model, 0, 1)
     only = names and not {"generate", "profile", "alternatives", "ablate"} & set(settings.stages)
-    with _watched_load(settings, meters.pop("load")) as loading:
+    with watched_load(settings, meters.pop("load")) as loading:
         loaded = load_for_benchmark(settings, names, targets.devices) if only else load(settings, targets.devices)
     meters = {stage: of_devices(group, targets, loaded.devices) for stage, group in meters.items()}
-    _check_possible(settings, loaded)
+    check_possible(settings, loaded)
     try:
-        evaluation, reason = _evaluation(loaded, settings)
-        workload = _workload(loaded, evaluation, settings)
+        evaluation, reason = evaluation_of(loaded, settings)
+        workload = prompt_of(loaded, evaluation, settings)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
     store = RunStore.create(name, settings.root)
@@ -139,52 +137,11 @@ def _follow(settings: RunSettings, found: Ranks) -> NoReturn:
         with speaking_for_all(found):
             settings = replace(settings, device=str(split_targets(settings, found).device))
             loaded = load(settings)
-            _check_possible(settings, loaded)
-            follow_run(settings, loaded, _workload(loaded, None, settings))
+            check_possible(settings, loaded)
+            follow_run(settings, loaded, prompt_of(loaded, None, settings))
     except KeyboardInterrupt as error:
         error.add_note("the first process says what was kept")
         raise
-
-
-def _check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
-    """Refuse what the loaded model cannot do, before a run is begun.
-
-    Raises:
-        UsageError: with what to do.
-
-    """
-    if "profile" in settings.stages:
-        scenes(settings, loaded)
-    if loaded.offloaded and settings.execution == "cuda-graph":
-        raise UsageError(
-            f"{len(loaded.offloaded)} modules did not fit and wait in host memory, from where a CUDA graph cannot "
-            "copy them: use --execution eager or a smaller --precision"
-        )
-
-
-@contextmanager
-def _watched_load(settings: RunSettings, meter: MeterGroup) -> Iterator[list[dict[str, Any]]]:
-    """Measure what loading takes, where a whole generation is explained; fills the list with journal entries."""
-    entries: list[dict[str, Any]] = []
-    if "generate" not in settings.stages or settings.phase == "prefill":
-        yield entries
-        return
-    with meter:
-        begin = time.monotonic()
-        yield entries
-        entries.append(load_entry(begin, time.monotonic(), meter))
-
-
-def _workload(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunSettings) -> Workload:
-    for length in settings.benchmark.sequence_lengths:
-        checked_length(loaded, length)
-    return profile_inputs(
-        loaded,
-        batch_size=settings.batch_size,
-        sequence_length=settings.sequence_length,
-        evaluation=evaluation,
-        seed=settings.seed,
-    )
 
 
 def default_name(model: str, root: Path) -> str:
@@ -192,64 +149,6 @@ def default_name(model: str, root: Path) -> str:
     stem = f"{Path(model).name or 'model'}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     taken = [name for number in range(2, 100) if not (root / (name := f"{stem}-{number}")).exists()]
     return stem if not (root / stem).exists() else taken[0]
-
-
-def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedModel:
-    """Load the model of the settings, spread over devices by a map; ``auto`` precision is settled first."""
-    precision = resolve_precision(settings.model, settings.precision, settings.device)  # a device by now
-    return load_model(settings.model, **settings.loading(precision, devices))
-
-
-def load_for_benchmark(
-    settings: RunSettings, names: Sequence[str], devices: Sequence[torch.device] = ()
-) -> LoadedModel:
-    """Load the model in the first of the precisions that fits, those first that others are best compared with.
-
-    Raises:
-        DeviceError: none of them fits.
-
-    """
-    failure = DeviceError("no precision was named")
-    for name in by_preference(names):
-        try:
-            return load(_in_precision(settings, base_precision(name, pick_device(settings.device))), devices)
-        except DeviceError as error:  # the benchmark says so of this precision, and goes on to the next
-            failure = error
-    raise failure
-
-
-def _in_precision(settings: RunSettings, precision: str) -> RunSettings:
-    """Return the settings in another precision, with bitsandbytes' options where it has a use for them."""
-    four_bit = precision in FOUR_BIT
-    return replace(
-        settings,
-        precision=precision,
-        double_quant=settings.double_quant and four_bit,
-        compute_dtype=settings.compute_dtype if four_bit else None,
-        skip_modules=settings.skip_modules if precision in QUANTIZED else (),
-    )
-
-
-def _evaluation(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation | None, str | None]:
-    """Return the evaluation data, or why there is none; data that the user named must be there."""
-    if settings.weights == "random":
-        return None, "random weights: what a component is worth to meaningless predictions means nothing"
-    if not {"ablate", "benchmark"} & set(settings.stages):
-        return None, "not asked for"
-    try:
-        evaluation = load_evaluation(
-            loaded,
-            data=settings.data,
-            max_examples=settings.max_examples,
-            stride=settings.stride,
-            text_column=settings.text_column,
-            label_column=settings.label_column,
-        )
-    except DataError as error:
-        if settings.data is not None:
-            raise
-        return None, f"no evaluation data: {error}"
-    return evaluation, None
 
 
 def _open_document(context: Context, command: str | None) -> None:

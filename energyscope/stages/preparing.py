@@ -1,0 +1,130 @@
+"""What a run needs before its stages: the model on its devices, the data, and that all asked for can be done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from energyscope.benchmarking.summary import by_preference
+from energyscope.errors import DataError, DeviceError, UsageError
+from energyscope.loading import LoadedModel, load_model
+from energyscope.loading.devices import pick_device
+from energyscope.loading.options import FOUR_BIT, QUANTIZED
+from energyscope.loading.precision import resolve_precision
+from energyscope.loading.variants import base_precision
+from energyscope.metering.group import MeterGroup
+from energyscope.stages.generate import load_entry
+from energyscope.stages.scenes import scenes
+from energyscope.stages.settings import RunSettings
+from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
+from energyscope.workloads.limits import checked_length
+
+
+def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedModel:
+    """Load the model of the settings, spread over devices by a map; ``auto`` precision is settled first."""
+    precision = resolve_precision(settings.model, settings.precision, settings.device)  # a device by now
+    return load_model(settings.model, **settings.loading(precision, devices))
+
+
+def load_for_benchmark(
+    settings: RunSettings, names: Sequence[str], devices: Sequence[torch.device] = ()
+) -> LoadedModel:
+    """Load the model in the first of the precisions that fits, those first that others are best compared with.
+
+    Raises:
+        DeviceError: none of them fits.
+
+    """
+    failure = DeviceError("no precision was named")
+    for name in by_preference(names):
+        try:
+            return load(_in_precision(settings, base_precision(name, pick_device(settings.device))), devices)
+        except DeviceError as error:  # the benchmark says so of this precision, and goes on to the next
+            failure = error
+    raise failure
+
+
+def _in_precision(settings: RunSettings, precision: str) -> RunSettings:
+    """Return the settings in another precision, with bitsandbytes' options where it has a use for them."""
+    four_bit = precision in FOUR_BIT
+    return replace(
+        settings,
+        precision=precision,
+        double_quant=settings.double_quant and four_bit,
+        compute_dtype=settings.compute_dtype if four_bit else None,
+        skip_modules=settings.skip_modules if precision in QUANTIZED else (),
+    )
+
+
+@contextmanager
+def watched_load(settings: RunSettings, meter: MeterGroup) -> Iterator[list[dict[str, Any]]]:
+    """Measure what loading takes, where a whole generation is explained; fills the list with journal entries."""
+    entries: list[dict[str, Any]] = []
+    if "generate" not in settings.stages or settings.phase == "prefill":
+        yield entries
+        return
+    with meter:
+        begin = time.monotonic()
+        yield entries
+        entries.append(load_entry(begin, time.monotonic(), meter))
+
+
+def check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
+    """Refuse what the loaded model cannot do, before a run is begun.
+
+    Raises:
+        UsageError: with what to do.
+
+    """
+    if "profile" in settings.stages:
+        scenes(settings, loaded)
+    if loaded.offloaded and settings.execution == "cuda-graph":
+        raise UsageError(
+            f"{len(loaded.offloaded)} modules did not fit and wait in host memory, from where a CUDA graph cannot "
+            "copy them: use --execution eager or a smaller --precision"
+        )
+
+
+def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunSettings) -> Workload:
+    """Return the run's input, once all lengths that it asks for are known to have positions.
+
+    Raises:
+        UsageError: a length is beyond the model's positions.
+
+    """
+    for length in settings.benchmark.sequence_lengths:
+        checked_length(loaded, length)
+    return profile_inputs(
+        loaded,
+        batch_size=settings.batch_size,
+        sequence_length=settings.sequence_length,
+        evaluation=evaluation,
+        seed=settings.seed,
+    )
+
+
+def evaluation_of(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation | None, str | None]:
+    """Return the evaluation data, or why there is none; data that the user named must be there."""
+    if settings.weights == "random":
+        return None, "random weights: what a component is worth to meaningless predictions means nothing"
+    if not {"ablate", "benchmark"} & set(settings.stages):
+        return None, "not asked for"
+    try:
+        evaluation = load_evaluation(
+            loaded,
+            data=settings.data,
+            max_examples=settings.max_examples,
+            stride=settings.stride,
+            text_column=settings.text_column,
+            label_column=settings.label_column,
+        )
+    except DataError as error:
+        if settings.data is not None:
+            raise
+        return None, f"no evaluation data: {error}"
+    return evaluation, None
