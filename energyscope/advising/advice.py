@@ -62,7 +62,7 @@ def _comparable(row: Row) -> bool:
 def _change(base: Row, rows: Sequence[Row]) -> Advice:
     """Say what the best of the values does that something can have instead of the run's own."""
     told = [row for row in rows if _told(base, row)]
-    best = min(told or rows, key=_ratio_of)
+    best = min(told, key=lambda row: _said_ratio(base, row)) if told else min(rows, key=_ratio_of)
     what, item = best["what"], _interval(best, "ratio")
     others = [row for row in told if row is not best]
     if best not in told:
@@ -89,7 +89,9 @@ def _exact(base: Row, row: Row) -> bool:
 
 
 def _undecided(base: Row, row: Row) -> str:
-    if _sound(base) and _sound(row):
+    if "guards" not in row:  # an older version, which did not say why a grade is poor
+        why = f"their grades are {row['quality']} and {base['quality']}, and it takes A or B"
+    elif _sound(base) and _sound(row):
         why = f"the ratio is {words.ratio(_interval(row, 'ratio'))}, which includes 1"
     else:
         why = f"their grades are {row['quality']} and {base['quality']}, for more than scatter"
@@ -101,10 +103,15 @@ def _undecided(base: Row, row: Row) -> str:
 
 def _much(base: Row, row: Row) -> str:
     """Write what a change saves or costs, of scattered windows what it does at least."""
+    return _share("" if _exact(base, row) else "at least ", _said_ratio(base, row))
+
+
+def _said_ratio(base: Row, row: Row) -> float:
+    """Return the ratio that a sentence may state: of scattered windows the interval's end that is nearer to 1."""
     item = _interval(row, "ratio")
-    if _exact(base, row):
-        return _share("", item.value)
-    return _share("at least ", float(item.low if item.value > 1 else item.high))  # type: ignore[arg-type]  # excludes 1
+    if _exact(base, row) or item.low is None or item.high is None:
+        return item.value
+    return item.low if item.value > 1 else item.high
 
 
 def _share(least: str, ratio: float) -> str:

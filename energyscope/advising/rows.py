@@ -1,7 +1,7 @@
 """From the journalled windows of all alternatives to alternatives.json. Pure functions over plain data.
 
 Every pass has a window of each alternative and of the run's own setting, so they are compared inside of a pass:
-what drifts from pass to pass cancels.
+what drifts from pass to pass cancels, but in a window that was taken again at the end.
 """
 
 from __future__ import annotations

@@ -41,10 +41,12 @@ def marked(one: Advice) -> Advice:
 
 
 def by_saving(found: Sequence[Advice]) -> list[Advice]:
-    """Return advice in the order of what it saves, what can be told first; without a saving it comes last."""
-    return sorted(found, key=lambda one: (not one.confident, -_value(one)))
+    """Return advice in the order of what it surely saves, what can be told first; without a saving it is last."""
+    return sorted(found, key=lambda one: (not one.confident, -_sure(one)))
 
 
-def _value(one: Advice) -> float:
-    value = None if one.saving is None else one.saving["value"]
+def _sure(one: Advice) -> float:
+    """Return the lower limit of a saving; its value where no limit is known."""
+    found = one.saving or {}
+    value = found.get("value") if found.get("low") is None else found["low"]
     return float("-inf") if value is None else value

@@ -25,7 +25,7 @@ def _described(plan: Preview) -> str:
     tokens = f"{plan.batch_size} x {plan.sequence_length} tokens a pass"
     lines = [
         f"{plan.model} in {plan.precision} on {plan.device}: {plan.parameters:,} parameters, {tokens}",
-        f"weights: {plan.weight_bytes / 1e9:.3g} GB",
+        f"weights: {plan.weight_bytes / 1e9:.3g} GB in all",
         *([f"REFUSED HERE: {plan.refused}"] if plan.refused else []),
         *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),
         f"{plan.components} components ({kinds})",

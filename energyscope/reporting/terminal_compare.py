@@ -17,6 +17,8 @@ from energyscope.runs.intervals import Interval
 MOST_DIFFERENCES = 15
 _MOST_PLACES = 6
 _STYLES = {"less": "green", "more": "red", "no difference shown": "", "not comparable": "yellow"}
+_BETTER_LARGER = {"tokens per joule", "accuracy"}
+_OPPOSITE = {"green": "red", "red": "green"}
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:
@@ -121,4 +123,5 @@ def _signed(value: float, places: int) -> str:
 
 def _verdict(item: Difference) -> Text:
     said = "cannot be told: no interval" if item.reason == NO_INTERVAL else item.verdict
-    return Text(said, style=_STYLES[item.verdict])
+    style = _STYLES[item.verdict]
+    return Text(said, style=_OPPOSITE.get(style, style) if item.name in _BETTER_LARGER else style)

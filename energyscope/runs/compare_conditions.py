@@ -32,7 +32,7 @@ _VARIED = (
     ("KV cache", "scene", "kv_cache"),
 )
 OF_DECODE = frozenset({"phase", "sequence length"})  # conditions that say nothing of a decode step: its name does
-OF_GENERATION = OF_DECODE | {"sampling"}
+OF_GENERATION = OF_DECODE | {"sampling", "execution"}  # `generate` is always launched eagerly
 _MEANINGS = {"execution": ", so a difference holds what launching from the host costs"}
 _ASSUMED = {"sampling": "replay", "execution": "eager"}  # of runs made before there was a choice
 _UNFINISHED = {"interrupted", "failed", "running"}
@@ -49,7 +49,8 @@ def conditions(
         notes.append(
             "both are MODELLED: a difference of joules is a difference of time, and mean power is as stated"
         )
-    for label, one, two in _unlike(first, second, _VARIED):
+    varied = [one for one in _VARIED if one[0] not in ignored]
+    for label, one, two in _unlike(first, second, varied):
         notes.append(f"{label}: {one} against {two}{_MEANINGS.get(label, '')}")
     for label, said in _OPTIONS:
         ours, theirs = said(first), said(second)

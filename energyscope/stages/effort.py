@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,10 +13,9 @@ REWARM_S = 0.5
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 MEASURED_BUDGET_S = 6.0
 MODELLED_BUDGET_S = 1.8  # time x watts of a shared host does not get better for ever
-SHARED = 0.8  # of that is for all scenes of a run together, where there are several, and for the board to settle
 REPEATED_SHARE = 0.08  # of all windows are taken again at most
 MODELLED_REPEATED_SHARE = 0.3  # a CPU's windows are short, and its stalls are many
-FEW = 3  # windows of the model without a kind in a run of several scenes; more of them if there is time
+FEW = 3  # windows of the model without a kind, where a session is brief
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,9 @@ class Effort:
 
     ``passes`` windows are taken of every subject, then as many more as its spread asks for to bring the
     relative 95 % half-width to ``target_interval``, within ``budget_s`` seconds a subject (None: the meter's
-    usual, which the ``scenes`` of a run share). ``window_s`` None takes the meter's own. ``preheat_s`` brings the
-    board to its working temperature first.
+    usual). ``window_s`` None takes the meter's own. ``preheat_s`` brings the board to its working temperature
+    first. Where several ``scenes`` are profiled and nobody gave a budget, each is ``brief``: it has its first
+    windows only, so that the run ends in minutes.
     """
 
     passes: int = 5
@@ -42,21 +41,17 @@ class Effort:
 
     def limit(self, meter_window_s: float, *, modelled: bool, took_s: float = 0.0) -> int:
         """Return the most windows of one subject; ``took_s`` is what one took, if that was longer than planned."""
-        budget = self._budget_s(modelled=modelled)
+        budget = self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
         return max(self.passes, int(budget / (max(self.window_for(meter_window_s), took_s) + OVERHEAD_S)))
 
-    def further_s(self, subjects: int, *, modelled: bool) -> float:
-        """Return for how long (s) after a session's beginning further windows are begun: among scenes, a share."""
-        if self.scenes == 1 or self.budget_s is not None:
-            return math.inf
-        return SHARED / self.scenes * self._budget_s(modelled=modelled) * subjects
+    @property
+    def brief(self) -> bool:
+        """Whether no windows are taken beyond the first ones."""
+        return self.scenes > 1 and self.budget_s is None
 
     def first(self, subject: Subject) -> int:
         """Return how many of the first passes visit a subject."""
-        return min(FEW, self.passes) if subject.what == "without" and self.scenes > 1 else self.passes
-
-    def _budget_s(self, *, modelled: bool) -> float:
-        return self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
+        return min(FEW, self.passes) if subject.what == "without" and self.brief else self.passes
 
 
 def first_windows(plan: Sequence[Subject], effort: Effort) -> int:
@@ -77,10 +72,11 @@ def seconds_range(
     Calls longer than a window take longer.
     """
     windows, passes = first_windows(plan, effort), effort.passes
-    limit = effort.limit(meter_window_s, modelled=modelled)
     least = _seconds_of(windows, passes, effort, meter_window_s, modelled=modelled)
-    most = _seconds_of(limit * len(plan) + 1, limit, effort, meter_window_s, modelled=modelled)
-    return least, max(least, min(most, effort.further_s(len(plan), modelled=modelled)))
+    if effort.brief:
+        return least, least
+    limit = effort.limit(meter_window_s, modelled=modelled)
+    return least, _seconds_of(limit * len(plan) + 1, limit, effort, meter_window_s, modelled=modelled)
 
 
 def _seconds_of(windows: int, passes: int, effort: Effort, meter_window_s: float, *, modelled: bool) -> float:

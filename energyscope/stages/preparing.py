@@ -41,12 +41,25 @@ def load_for_benchmark(
 
     """
     failure = DeviceError("no precision was named")
-    for name in by_preference(names):
+    for one in for_benchmark(settings, names):
         try:
-            return load(_in_precision(settings, base_precision(name, pick_device(settings.device))), devices)
+            return load(one, devices)
         except DeviceError as error:  # the benchmark says so of this precision, and goes on to the next
             failure = error
     raise failure
+
+
+def benchmark_alone(settings: RunSettings) -> bool:
+    """Tell whether the benchmark is the one stage that measures: it then takes whichever precision fits."""
+    return "benchmark" in settings.stages and not {"generate", "profile", "alternatives", "ablate"} & set(
+        settings.stages
+    )
+
+
+def for_benchmark(settings: RunSettings, names: Sequence[str]) -> list[RunSettings]:
+    """Return the settings with each precision that a benchmark's model may be loaded in, the best first."""
+    device = pick_device(settings.device)
+    return [_in_precision(settings, base_precision(name, device)) for name in by_preference(names)]
 
 
 def _in_precision(settings: RunSettings, precision: str) -> RunSettings:

@@ -13,12 +13,13 @@ from energyscope.impact.plan import beside_singles, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.model import load_options
 from energyscope.loading.precision import resolve_precision
-from energyscope.loading.skeleton import foresee, load_skeleton
+from energyscope.loading.skeleton import Foreseen, foresee, load_skeleton
 from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.replay.subjects import subjects
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.effort import first_windows, seconds_range
+from energyscope.stages.preparing import benchmark_alone, for_benchmark
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
 from energyscope.stages.settings import RunSettings
@@ -56,7 +57,8 @@ class Preview(Profiling):
     most. ``ablations`` is how many changes of the model are compared with it on the evaluation data. The traced
     generations take about ``generate_seconds``, the alternatives ``alternatives_seconds_most`` at most (s; 0 where
     the stage is skipped). ``skipped`` says which stages will not run, and why. The weights take ``weight_bytes``
-    on the device; ``refused`` says why the run would be refused here for want of memory (None: there is enough).
+    on all devices together; ``refused`` says why the run would be refused here for want of memory (None: there is
+    enough).
     """
 
     model: str
@@ -94,8 +96,6 @@ def preview(settings: RunSettings) -> Preview:
     targets = find_targets(settings)
     precision = resolve_precision(settings.model, settings.precision, str(targets.device))
     check_precision(precision)
-    at_device = replace(settings, device=str(targets.device))
-    foreseen = foresee(settings.model, load_options(**at_device.loading(precision, targets.devices)))
     shape = load_skeleton(
         settings.model, torch.device("meta"), tokenizer=False, trust_remote_code=settings.trust_remote_code
     )
@@ -107,6 +107,9 @@ def preview(settings: RunSettings) -> Preview:
     modelled = settings.meter == "modelled" or not targets.gpus
     measured = "benchmark" not in skipped
     precisions = tuple(chosen_precisions(settings.benchmark.precisions, targets.device)[0]) if measured else ()
+    at_device = replace(settings, device=str(targets.device), precision=precision)
+    alone = for_benchmark(at_device, precisions) if benchmark_alone(settings) else [at_device]
+    foreseen = _foreseen(alone, targets)
     return Preview(
         **vars(_profiling(planned, settings, targets)),
         scenes=tuple(one.scene.name for one in planned),
@@ -130,6 +133,12 @@ def preview(settings: RunSettings) -> Preview:
         alternatives_seconds_most=0.0 if "alternatives" in skipped else ALTERNATIVES_S[modelled],
         skipped=skipped,
     )
+
+
+def _foreseen(tried: Sequence[RunSettings], targets: Targets) -> Foreseen:
+    """Return what loading would take in the first of the settings that there is room for, else in the last."""
+    found = [foresee(one.model, load_options(**one.loading(one.precision, targets.devices))) for one in tried]
+    return next((one for one in found if one.refused is None), found[-1])
 
 
 def _cells(settings: RunSettings) -> int:

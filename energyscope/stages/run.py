@@ -25,6 +25,7 @@ from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.preparing import (
+    benchmark_alone,
     check_possible,
     evaluation_of,
     load,
@@ -96,7 +97,7 @@ def _run(model: str, progress: Progress, command: str | None, options: dict[str,
     # before the model takes memory: others' is told by its growth
     meters = {stage: open_meters(settings, targets.gpus) for stage in METERED}
     progress("load", settings.model, 0, 1)
-    only = names and not {"generate", "profile", "alternatives", "ablate"} & set(settings.stages)
+    only = benchmark_alone(settings)
     with watched_load(settings, meters.pop("load")) as loading:
         loaded = load_for_benchmark(settings, names, targets.devices) if only else load(settings, targets.devices)
     meters = {stage: of_devices(group, targets, loaded.devices) for stage, group in meters.items()}
@@ -108,15 +109,15 @@ def _run(model: str, progress: Progress, command: str | None, options: dict[str,
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
     store = RunStore.create(name, settings.root)
     context = Context(settings, loaded, evaluation, reason, workload, meters, store, progress)
-    _open_document(context, command)
-    for entry in loading:
-        store.journal(entry)
     try:
+        _open_document(context, command)
+        for entry in loading:
+            store.journal(entry)
         _run_stages(context, asked)
+        return load_run(store.path)
     except KeyboardInterrupt as error:
         error.add_note(_kept(store))
         raise
-    return load_run(store.path)
 
 
 def _kept(store: RunStore) -> str:

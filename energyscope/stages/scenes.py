@@ -26,6 +26,7 @@ from energyscope.workloads.decoding import (
     default_context,
     longest_context,
     prompt_pass,
+    too_long,
 )
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.timed import default_length
@@ -94,7 +95,8 @@ def _layers(settings: RunSettings, phase: str) -> Layers:
 
 def _beside_the_trace(settings: RunSettings, loaded: LoadedModel, lengths: list[int]) -> list[Scene]:
     """Return the whole model's step at the middle of the traced generation, which can be compared with it."""
-    if "generate" not in settings.stages:
+    prompt = settings.sequence_length or default_length(loaded)
+    if "generate" not in settings.stages or too_long(loaded, prompt, settings.new_tokens):
         return []
     middle = middle_context(settings, loaded)
     return [] if middle in lengths else [Scene("decode", middle, "whole")]

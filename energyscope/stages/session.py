@@ -5,12 +5,12 @@ One pass, over the host's clock::
     idle | model | shuffled subjects: a replay window each ... | idle | model | ...
 
 The first passes visit every subject. Then each subject's own spread says how many windows it needs for its
-interval to be as narrow as was asked for, and further passes visit only those that lack some, while there is time.
+interval to be as narrow as was asked for, and further passes visit only those that lack some; a brief session has
+none of these.
 """
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -99,36 +99,33 @@ class Session:
         anchor = next(subject for subject in plan if subject.key == f"node:{ROOT}")
         steps = _Steps(progress, total=first_windows(plan, self.effort))
         progress(STAGE, "preheating", 0, steps.total)
-        end = self.bench.clock.now() + self.effort.further_s(len(plan), modelled=self.meter.modelled)
         self._warm(anchor, self.effort.preheat_s)
         number = 0
         for number in range(self.effort.passes):
             due = [one for one in plan if one is not anchor and number < self.effort.first(one)]
             self._pass(number, anchor, due, steps)
         self._retake_stalled(plan, steps)  # a stall among the first windows would ask for many more
-        while (lacking := self._lacking(plan)) and self.bench.clock.now() < end:
+        while lacking := self._lacking(plan):
             number += 1
             others = [subject for subject in lacking if subject is not anchor]
             steps.total += len(others) + 1
-            self._pass(number, anchor, others, steps, end)
+            self._pass(number, anchor, others, steps)
         self._measure(anchor, number + 1, steps)
         self._retake_stalled(plan, steps)
         self._idle(number + 1)
         self._redo(plan, anchor, steps)
 
-    def _pass(
-        self, number: int, anchor: Subject, others: Sequence[Subject], steps: _Steps, end: float = math.inf
-    ) -> None:
-        """Visit the subjects in another order each time; those whose turn comes after the end are left out."""
+    def _pass(self, number: int, anchor: Subject, others: Sequence[Subject], steps: _Steps) -> None:
         self._idle(number)
         self._warm(anchor, REWARM_S)
         self._measure(anchor, number, steps)
         for subject in self._shuffle.sample(others, len(others)):
-            if self.bench.clock.now() < end:
-                self._measure(subject, number, steps)
+            self._measure(subject, number, steps)
 
     def _lacking(self, subjects: Sequence[Subject]) -> list[Subject]:
         """Return the subjects whose interval is still to be narrowed, by the spread of their first windows."""
+        if self.effort.brief:
+            return []
         energies, took = records.energies(self.entries), records.seconds(self.entries)
         return [
             subject

@@ -22,6 +22,8 @@ def _of(parts: Interval, traced: Interval) -> Agreement:
     ("parts", "traced", "verdict", "said"),
     [
         (Interval(104, 100, 108), Interval(100, 99, 101), "agree", "they agree within 4.0 %"),
+        (Interval(102, 40, 164), Interval(100, 99, 101), "cannot be told", "whether they agree cannot be told"),
+        (Interval(100), Interval(100), "cannot be told", "not both have an interval"),
         (Interval(135, 130, 140), Interval(100, 99, 101), "disagree", "35 % more, which is a disagreement"),
         (
             Interval(135, 80, 190),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from simulated import measure, subject
 
@@ -43,9 +41,12 @@ def test_no_effort_takes_longer_than_expected(gpu):
     assert most == pytest.approx(gpu.now() - begin, rel=0.1)
 
 
-def test_a_budget_that_was_asked_for_is_not_shared():
-    """GIVEN a component's budget by the user THEN the number of scenes does not take from it."""
-    assert Effort(budget_s=4.0, scenes=3).further_s(10, modelled=False) == math.inf
+def test_a_brief_session_takes_no_longer_than_expected(gpu):
+    """GIVEN several scenes THEN what is foreseen at most is what the first windows take, and so it is."""
+    begin, effort = gpu.now(), Effort(scenes=2)
+    measure(gpu, {key: scattered(0.2) for key in ROUNDS}, effort=effort)
+    least, most = seconds_range([subject(key) for key in ROUNDS], effort, gpu.window_s, modelled=False)
+    assert least == most == pytest.approx(gpu.now() - begin, rel=0.1)
 
 
 def test_the_first_windows_are_those_of_all_passes():

@@ -50,6 +50,18 @@ def test_a_plan_says_that_there_is_no_room(model, tmp_path, monkeypatch):
     assert "and cpu has 0.0 GB free" in plan(model, tmp_path).refused
 
 
+def test_a_benchmark_alone_needs_room_for_one_of_its_precisions(model, tmp_path, monkeypatch):
+    """GIVEN room for half of the FP32 weights THEN a benchmark of FP32 and BF16 would run, and FP32 alone not."""
+    room = plan(model, tmp_path, precision="fp32").weight_bytes * 3 // 4
+    monkeypatch.setattr(devices, "free_bytes", lambda device: room)
+    refused = [
+        plan(model, tmp_path, stages=("benchmark",), benchmark=BenchmarkSettings(precisions=names)).refused
+        for names in (("fp32", "bf16"), ("fp32",))
+    ]
+    assert refused[0] is None
+    assert "needs about" in refused[1]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

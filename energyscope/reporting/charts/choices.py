@@ -32,13 +32,13 @@ def choices(rows: Sequence[Choice], description: str, word: str) -> Any:
     values = [1.0, *(item.value for _, item in known)]
     limits = [end for _, item in known for end in (item.low, item.high) if end is not None]
     low, high = theme.log_domain(values, limits)
-    wide = high / low > _WIDE
+    wide = high > _WIDE * low
     low = low if wide else min([*values, *limits])
     records = [_record(row, item, low) for row, item in known]
     order = [record["title"] for record in records]
     y = alt.Y("title:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False, labelPadding=6))
-    span = high / low
     if wide:
+        span = high / low
         scale = alt.Scale(type="log", domain=[low / span**0.04, high * span**0.34], nice=False)
     else:
         pad = max(high - low, 0.02)

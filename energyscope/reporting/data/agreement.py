@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from energyscope.books.closure import too_wide
 from energyscope.reporting.data.scenes import DECODE, PREFILL, SceneData, middle_of
 from energyscope.runs.intervals import Interval, difference, ratio, total
 
@@ -37,11 +38,12 @@ class Agreement:
 
     @property
     def verdict(self) -> Verdict:
-        """Agree within `AGREEMENT`; beyond it, only an interval of the ratio without 1 is a disagreement."""
+        """Agree within `AGREEMENT`, unless the interval is too wide to say so; disagree where it excludes 1."""
         if self.ratio is None:
             return "unknown"
         if abs(self.ratio.value - 1) <= AGREEMENT:
-            return "agree"
+            known = self.ratio.low is not None and self.ratio.high is not None
+            return "agree" if known and not too_wide(self.ratio.low, self.ratio.high) else "cannot be told"
         # a ratio has no limits where a limit is not positive, while the difference has
         apart = self.ratio.excludes(1.0) if self.ratio.known else difference(self.parts, self.traced).excludes(0.0)
         return "disagree" if apart else "cannot be told"

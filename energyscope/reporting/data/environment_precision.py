@@ -45,7 +45,7 @@ def _quantized(method: str, settings: Mapping[str, Any], model: Mapping[str, Any
 def _nested(*, asked: bool, used: bool | None) -> str:
     if asked and used is False:
         return "asked for, but no layer has it"
-    return "on" if asked else "off"
+    return "on" if asked or used else "off"
 
 
 def _places(settings: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
