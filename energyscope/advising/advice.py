@@ -135,10 +135,13 @@ def _joules(row: Row) -> str:
 def _latency(base: Row, row: Row) -> str:
     """Say what a change does to the time of a step or a pass, which somebody waits for."""
     name = "a step" if row["phase"] == "decode" else "a pass"
-    first, second = (_interval(one, "time_us").value for one in (row, base))
+    times = [_interval(one, "time_us") for one in (row, base)]
+    first, second = (one.value for one in times)
     took = f"({words.seconds(first / 1e6)} against {words.seconds(second / 1e6)})"
     if abs(first / second - 1) < SAME_TIME:
         return f"{name} takes as long {took}"
+    if all(one.known for one in times) and not difference(*times).excludes(0.0):
+        return f"whether {name} takes longer cannot be told {took}"
     if first > second:
         return f"{name} takes {words.digits(first / second)} times as long {took}"
     return f"{name} takes {words.percent(first / second)} of the time {took}"

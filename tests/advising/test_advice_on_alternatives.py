@@ -74,6 +74,14 @@ def test_scattered_windows_say_what_it_costs_at_least(mj, said):
     assert f"costs {said}" in only(found, "attention").sentence
 
 
+def test_a_time_within_the_scatter_is_not_told():
+    """GIVEN steps of 1 ms and 1.05 ms, known to 5 %, THEN neither is said to take longer."""
+    found = document(row("batch_size", "16", mj=10.0, us=1050.0, half=0.05))
+    found["rows"][0]["time_us"] = limited(1000.0, 0.05)
+    one = only(advice(found, None), "batch_size")
+    assert "whether a step takes longer cannot be told (1.05 ms against 1.00 ms)" in one.sentence
+
+
 def test_what_is_surely_saved_decides_what_is_advised():
     """GIVEN a half that may be nothing, and a proven third THEN the third is advised."""
     unsure = {
