@@ -43,11 +43,10 @@ def settle(
         ModelError: as `plan_model`.
 
     """
-    shape = meta_model(adapter, config, options)
-    keep = [*heads(adapter), *skipped_linears(shape, options.skip_modules)]
+    shape, keep = _shape(found, adapter, config, options)
     needed = planned_bytes(shape, options.precision, keep, double_quant=options.double_quant)
     try:
-        plan_model(found, adapter, config, options)
+        _plan(found, adapter, shape, keep, options)
     except DeviceError as error:
         return needed, error
     return needed, None
@@ -63,9 +62,17 @@ def plan_model(found: ModelSource, adapter: Adapter, config: Any, options: LoadO
         DeviceError: there is not enough memory.
 
     """
+    return _plan(found, adapter, *_shape(found, adapter, config, options), options)
+
+
+def _shape(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> tuple[Any, list[str]]:
+    """Return the unquantized model on the meta device, and what of it stays unquantized."""
     _refuse_stored_quantization(found, config)
     shape = meta_model(adapter, config, options)
-    keep = [*heads(adapter), *skipped_linears(shape, options.skip_modules)]
+    return shape, [*heads(adapter), *skipped_linears(shape, options.skip_modules)]
+
+
+def _plan(found: ModelSource, adapter: Adapter, shape: Any, keep: list[str], options: LoadOptions) -> Plan:
     what = f"{found.name} in {options.precision}"
     if options.device_map is not None:
         from energyscope.loading.sharding.placing import place

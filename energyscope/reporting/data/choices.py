@@ -82,7 +82,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Said:
-    """A sentence of advice; ``confident`` ones have an interval that excludes no change, and good grades."""
+    """A sentence of advice; ``confident`` ones are borne by the measurement (see `advising.advice`)."""
 
     what: str
     sentence: str
