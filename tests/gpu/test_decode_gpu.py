@@ -13,6 +13,7 @@ from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import capture
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
 from energyscope.replay.graphs import GraphRound
+from energyscope.reporting.data import report_data
 from energyscope.workloads.decoding import decode_step
 
 pytestmark = [
@@ -76,13 +77,14 @@ def test_the_books_of_a_decode_step_close(execution, kind, tmp_path):
 
 
 def test_components_and_trace_agree(tmp_path):
-    """A step of the model plus generate's loop is within 7 % of what the traced generation took per token."""
+    """A step of the model plus generate's loop takes what the traced generation took per token.
+
+    Within 7 % beyond idle power, which the host's pace leaves alone; what depends on it may only not disagree.
+    """
     run = energyscope.run(
         SHAPE, weights="random", precision="bf16", granularity="coarse", phase="both", context_lengths=(1024,),
         stages=("generate", "profile"), root=tmp_path, name="two",
     )  # fmt: skip
-    whole = next(one["name"] for one in run.scenes if one["layers"] == "whole")
-    step_mj = run.scene(whole).energy.iloc[0]["energy_mj"]
-    loop_mj = run.generation["loop"]["per_token"]["energy_mj"]["value"]
-    traced_mj = 1e3 * run.generation["rates"]["joules_per_generated_token"]["value"]
-    assert step_mj + loop_mj == pytest.approx(traced_mj, rel=0.07)
+    made = report_data(run).generation
+    assert made.agreement.pace.dynamic_ratio == pytest.approx(1.0, rel=0.07)
+    assert made.agreement.verdict != "disagree"

@@ -70,3 +70,62 @@ def test_a_prefill_with_an_unknown_part_is_not_compared(tmp_path: Path) -> None:
     assert made is not None
     assert made.prefill_agreement is None
     assert made.agreement is not None
+
+
+def test_a_difference_of_time_is_told_from_a_difference_of_work(tmp_path: Path) -> None:
+    """GIVEN parts that take longer at the same idle power, THEN what is beyond idle power stays the same."""
+    run = build_inference(tmp_path / "run")
+    made = report_data(run).generation
+    assert made is not None
+    assert made.agreement is not None
+    usual = made.agreement.pace
+    assert usual is not None
+
+    decode = next(row for row in run.generation["phases"] if row["phase"] == "decode")
+    seconds, idle_w = decode["seconds"], decode["static_j"] / decode["seconds"]["value"]
+    slower = {key: value * 1.5 for key, value in seconds.items()}
+    more_j = idle_w * (slower["value"] - seconds["value"])
+    decode["seconds"], decode["static_j"] = slower, decode["static_j"] + more_j
+    decode["energy_j"] = {key: value + more_j for key, value in decode["energy_j"].items()}
+    found = report_data(run).generation
+    assert found is not None
+    assert found.agreement is not None
+    assert found.agreement.pace is not None
+    assert found.agreement.pace.idle_w == pytest.approx(usual.idle_w)
+    assert found.agreement.pace.time_ratio == pytest.approx(usual.time_ratio / 1.5)
+    assert found.agreement.pace.traced_dynamic_mj == pytest.approx(usual.traced_dynamic_mj)
+    assert found.agreement.pace.parts_dynamic_mj == pytest.approx(usual.parts_dynamic_mj)
+    assert "In time the parts are" in agreement_sentence(found.agreement)
+
+
+def test_pace_adds_the_times_of_the_pass_and_of_the_loop(tmp_path: Path) -> None:
+    """The time of a step's parts is the model's and the loop's; idle power x time is taken off both energies."""
+    run = build_inference(tmp_path / "run")
+    made = report_data(run).generation
+    assert made is not None
+    found, decode = made.agreement, made.phase("decode")
+    assert found is not None
+    assert found.pace is not None
+    assert decode is not None
+    assert decode.energy is not None
+    assert decode.static_mj is not None
+    assert made.loop.seconds is not None
+    assert made.new_tokens is not None
+    row = run.scene("decode@192").energy.iloc[0]
+    assert found.pace.parts_us == pytest.approx(row["time_us"] + made.loop.seconds.value * 1e6)
+    loop_mj = found.loop.value - found.pace.idle_w * made.loop.seconds.value * 1e3
+    assert found.pace.parts_dynamic_mj == pytest.approx(row["energy_mj"] - row["static_mj"] + loop_mj)
+    steps = made.new_tokens - 1
+    assert found.pace.traced_dynamic_mj == pytest.approx((decode.energy.value - decode.static_mj) / steps)
+
+
+def test_without_idle_power_nothing_is_said_of_pace(tmp_path: Path) -> None:
+    """GIVEN a trace whose idle energy is unknown, as on the modelled meter, THEN the sentence ends before it."""
+    run = build_inference(tmp_path / "run")
+    for row in run.generation["phases"]:
+        row["static_j"] = row["dynamic_j"] = None
+    made = report_data(run).generation
+    assert made is not None
+    assert made.agreement is not None
+    assert made.agreement.pace is None
+    assert "In time" not in agreement_sentence(made.agreement)

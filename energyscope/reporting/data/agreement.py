@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from energyscope.books.closure import too_wide
+from energyscope.reporting.data.pace import Pace, pace
 from energyscope.reporting.data.scenes import DECODE, PREFILL, SceneData, middle_of
 from energyscope.runs.intervals import Interval, difference, ratio, total
 
@@ -23,7 +24,8 @@ class Agreement:
     """A traced decode step or prefill beside its parts, mJ: the model's pass and what `generate` does around it.
 
     ``phase`` says which; ``scene`` is the moment of which the model's pass was measured; ``call`` is what each
-    call of `generate` takes once, which is part of a prefill and not of a step. ``ratio`` is parts / traced.
+    call of `generate` takes once, which is part of a prefill and not of a step. ``ratio`` is parts / traced, and
+    ``pace`` what of it is time.
     """
 
     phase: str
@@ -35,6 +37,7 @@ class Agreement:
     traced: Interval
     ratio: Interval | None
     same_execution: bool
+    pace: Pace | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -76,7 +79,8 @@ def agreement(
             f"The model's step was not measured at {middle:,} tokens, the middle of the traced generation, "
             "so parts and trace cannot be compared."
         )
-    return _beside(scene, scene.energy.model, loop.energy, None, decode.energy.scaled(1 / (new - 1))), ""
+    found = pace(scene, loop, decode, steps=new - 1, with_call=False)
+    return _beside(scene, scene.energy.model, loop.energy, None, decode.energy.scaled(1 / (new - 1)), found), ""
 
 
 def prefill_agreement(
@@ -92,11 +96,17 @@ def prefill_agreement(
     scene = next((one for one in passes if one.energy.model is not None), None)
     if scene is None or scene.energy.model is None:
         return None
-    return _beside(scene, scene.energy.model, loop.energy, loop.call_energy, prefill.energy)
+    found = pace(scene, loop, prefill, steps=1, with_call=True)
+    return _beside(scene, scene.energy.model, loop.energy, loop.call_energy, prefill.energy, found)
 
 
 def _beside(
-    scene: SceneData, model: Interval, loop: Interval, call: Interval | None, traced: Interval
+    scene: SceneData,
+    model: Interval,
+    loop: Interval,
+    call: Interval | None,
+    traced: Interval,
+    found: Pace | None,
 ) -> Agreement:
     """Add the parts up as independent; the loop's two err against each other, so that this is wide if anything."""
     parts = total([model, loop, *([call] if call else [])])
@@ -111,4 +121,5 @@ def _beside(
         traced=traced,
         ratio=ratio(parts, traced),
         same_execution=execution == "eager",
+        pace=found,
     )

@@ -6,6 +6,7 @@ from energyscope.reporting import text
 from energyscope.reporting.data.agreement import Agreement
 from energyscope.reporting.data.generation import GenerationData
 from energyscope.reporting.data.headline import Metric
+from energyscope.reporting.data.pace import Pace
 from energyscope.reporting.data.phases import LOAD, TOTAL, PhaseRow
 from energyscope.reporting.figure import Table
 from energyscope.runs.intervals import Interval, total
@@ -124,7 +125,21 @@ def agreement_sentence(found: Agreement) -> str:
         "is in the trace only."
     )  # fmt: skip
     limits = text.percent_with_limits(found.ratio)
-    return f"{parts}: {_verdict(found, found.ratio)} (parts / traced {limits}).{graphs}"
+    return f"{parts}: {_verdict(found, found.ratio)} (parts / traced {limits}).{graphs}{_pace(found.pace)}"
+
+
+def _pace(found: Pace | None) -> str:
+    """Say what of a difference is time, and how the work compares beyond idle power; empty where that is not known."""
+    if found is None or found.dynamic_ratio is None:
+        return ""
+    longer = found.time_ratio - 1
+    times = f"{text.quantity(found.parts_us, 'us')} against {text.quantity(found.traced_us, 'us')}"
+    return (
+        f" In time the parts are {text.percent(abs(longer))} {'longer' if longer > 0 else 'shorter'} ({times}); "
+        f"beyond idle power ({text.number(found.idle_w)} W x time) they take "
+        f"{text.quantity(found.parts_dynamic_mj, 'mJ')} and the trace {text.quantity(found.traced_dynamic_mj, 'mJ')}: "
+        f"{text.percent(found.dynamic_ratio)} (no interval)."
+    )
 
 
 def _verdict(found: Agreement, ratio: Interval) -> str:
