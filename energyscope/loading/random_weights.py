@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from energyscope.loading.options import QUANTIZED, LoadOptions
 
@@ -61,7 +62,8 @@ class _Filling:
         self.options = options
         self.keep = keep
         self.home = home
-        self.dtypes: dict[nn.Module, dict[str, torch.dtype]] = {}
+        # weak: a module that a quantized one replaced must go, or its weights stay until all are built
+        self.dtypes: WeakKeyDictionary[nn.Module, dict[str, torch.dtype]] = WeakKeyDictionary()
         self.tied = _tied(model)
 
     def fill(self, module: nn.Module, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tiny_models import save_model
 from torch.nn import functional
 
 from energyscope.errors import UsageError
-from energyscope.loading import load_model, load_variant, parameter_count, weight_bytes
+from energyscope.loading import load_model, load_variant, parameter_count, random_weights, weight_bytes
 from energyscope.loading.kernel_trials import TOLERANCE, layer_error, restored_rows
 from energyscope.loading.options import check_quantization
 from energyscope.loading.planning import heads, meta_model
@@ -193,3 +194,23 @@ def test_the_benchmarks_precisions_take_the_options_that_are_theirs(folder: str)
     kept = load_variant(folder, "int8", device="cpu", **options).loaded.model
     assert type(kept.get_submodule("model.layers.0.mlp.down_proj")) is torch.nn.Linear
     assert type(kept.get_submodule("model.layers.0.mlp.up_proj")) is not torch.nn.Linear
+
+
+@pytest.mark.parametrize("precision", ["nf4", "int8"])
+def test_unquantized_layers_go_while_a_random_model_is_built(
+    folder: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A 70 B model fits as 4 bits a weight only: of its unquantized layers no more than a block's may be alive."""
+    made: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def watched(module: Any, *args: Any, **kwargs: Any) -> Any:
+        made.append(weakref.ref(module))
+        alive.append(sum(one() is not None for one in made))
+        return quantized_linear(module, *args, **kwargs)
+
+    monkeypatch.setattr(random_weights, "quantized_linear", watched)
+    model = load(folder, precision, weights="random").model
+    assert len(made) == len(quantized(model)) >= 14, "two layers of seven"
+    assert max(alive) <= 4, "the MLP's three wait for one another, and the attention's last for its block"
+    assert not any(one() is not None for one in made)

@@ -129,7 +129,7 @@ def agreement_sentence(found: Agreement) -> str:
 
 
 def _pace(found: Pace | None) -> str:
-    """Say what of a difference is time, and how the work compares beyond idle power; empty where that is not known."""
+    """Say what of a difference is time, and what is work beyond idle power; empty where that is not known."""
     if found is None or found.dynamic_ratio is None:
         return ""
     longer = found.time_ratio - 1
@@ -137,8 +137,8 @@ def _pace(found: Pace | None) -> str:
     return (
         f" In time the parts are {text.percent(abs(longer))} {'longer' if longer > 0 else 'shorter'} ({times}); "
         f"beyond idle power ({text.number(found.idle_w)} W x time) they take "
-        f"{text.quantity(found.parts_dynamic_mj, 'mJ')} and the trace {text.quantity(found.traced_dynamic_mj, 'mJ')}: "
-        f"{text.percent(found.dynamic_ratio)} (no interval)."
+        f"{text.quantity(found.parts_dynamic_mj, 'mJ')} and the trace "
+        f"{text.quantity(found.traced_dynamic_mj, 'mJ')}: {text.percent(found.dynamic_ratio)} (no interval)."
     )
 
 

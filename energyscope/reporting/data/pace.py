@@ -1,4 +1,4 @@
-"""What of a difference between a trace and its parts is time: the host set another pace while each was measured."""
+"""What of a difference between a trace and its parts is time: the host's pace while each was measured."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ US_PER_S = 1e6
 class Pace:
     """The times (us) of parts and trace, and what each takes beyond idle power x that time (mJ).
 
-    Where the host sets the pace, nearly all of an energy is idle power x time, and the time differs from one second
-    to the next; what goes beyond it is the GPU's work, which does not. ``idle_w`` is the trace's idle power.
+    Where the host sets the pace, nearly all of an energy is idle power x time, and the time differs from one
+    second to the next; what goes beyond it is the work of the GPU, which does not. ``idle_w`` is that of the trace.
     """
 
     parts_us: float
