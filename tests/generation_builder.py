@@ -35,7 +35,8 @@ class Inference:
     batch_size: int = 1
     kv_cache: str = "dynamic"
     prefill: bool = True
-    beside_trace: bool = True  # the model alone at the middle of the traced generation
+    beside_trace: bool = True  # the model's step in the middle of the traced generation
+    step_as_scene: bool = False  # and that as a scene of the profile, as older runs have it
     generation: bool = True
     alternatives: bool = True
     generations: int = 9
@@ -83,7 +84,7 @@ def _moments(shape: Inference) -> list[tuple[str, int, str]]:
     found = [("prefill", shape.prompt, "mean")] if shape.prefill else []
     found += [("decode", context, "kinds" if index else "sample") for index, context in enumerate(shape.contexts)]
     middle = middle_of(shape)
-    return found + ([("decode", middle, "whole")] if shape.beside_trace and middle not in shape.contexts else [])
+    return found + ([("decode", middle, "whole")] if shape.beside_trace and shape.step_as_scene else [])
 
 
 def middle_of(shape: Inference) -> int:
@@ -274,6 +275,7 @@ def generation(shape: Inference) -> dict[str, Any]:
         "loop": {"per_token": {"seconds": _i(LOOP_US / 1e6, 0.02), "energy_mj": _i(loop_mj, 0.03)},
                  "per_call": {"seconds": _i(0.0021, 0.1), "energy_mj": _i(0.0021 * watts * 1e3, 0.12)},
                  "windows": 10, "reason": None},
+        "step": _step(shape, step_mj, step_us),
         "steps": [_steps(first, min(first + count // 8, count), shape, step_mj, loop_mj, each_s)
                   for first in range(1, count + 1, count // 8 + 1)],
         "rates": {
@@ -286,6 +288,15 @@ def generation(shape: Inference) -> dict[str, Any]:
         "marks": _marks(shape, prefill_s, each_s), "idle_w": None if shape.modelled else IDLE_W,
         "modelled": shape.modelled, "notes": ["The prompt's ids are synthetic."],
     }  # fmt: skip
+
+
+def _step(shape: Inference, step_mj: float, step_us: float) -> dict[str, Any] | None:
+    """Return the model's own step, taken in turn with the generations; None of a run that took none."""
+    if not shape.beside_trace or shape.step_as_scene:
+        return None
+    static = None if shape.modelled else IDLE_W * step_us / 1e3
+    return {"context_length": middle_of(shape), "seconds": _i(step_us / 1e6, 0.02), "energy_mj": _i(step_mj),
+            "static_mj": static, "windows": shape.generations, "reason": None}  # fmt: skip
 
 
 def _phase(

@@ -11,6 +11,7 @@ from energyscope.generating.intervals import from_lists
 from energyscope.generating.loop import loop_figures
 from energyscope.generating.marks import Mark
 from energyscope.generating.phases import Setting, load_phase, repeated_phase, traced_phases, untraced_phases
+from energyscope.generating.step import aside, step_figures
 from energyscope.generating.trace import Traced, Value, trace
 from energyscope.unknown import mean
 
@@ -47,6 +48,7 @@ def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
             repeated_phase("detokenize", since, setting, why_not),
         ],
         "loop": loop_figures(since, ENDED),
+        "step": step_figures(since, idle_w, ENDED),
         "steps": [] if traced is None else _steps(traced),
         "rates": _rates(marks, traced, middle, setting),
         "marks": [_mark(mark) for mark in marks],
@@ -72,7 +74,7 @@ def _traced(header: Entry, entries: Sequence[Entry], marks: Sequence[Mark]) -> t
         )
     pieces = [entry["ticks"] for entry in entries if "ticks" in entry]
     ticks = [from_lists([row for piece in pieces for row in piece[number]]) for number in range(header["meters"])]
-    return trace(ticks, marks), ""
+    return trace(ticks, marks, aside(entries)), ""
 
 
 def _mark(mark: Mark) -> dict[str, Any]:

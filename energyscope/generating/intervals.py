@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,14 @@ def intervals(ticks: Ticks) -> Intervals:
     at = np.flatnonzero(grid.sure)
     good = [fault(ticks, int(first), int(last)) is None for first, last in itertools.pairwise(at)]
     return Intervals(grid.time_s[at], np.diff(ticks.energy_mj[at]) / 1e3, np.array(good, dtype=bool))
+
+
+def without(found: Intervals, spans: Sequence[tuple[float, float]]) -> Intervals:
+    """Return the same intervals, of which those that share time with a span (s) are not to be trusted."""
+    good = found.good.copy()
+    for begin_s, end_s in spans:
+        good &= (found.times_s[1:] <= begin_s) | (found.times_s[:-1] >= end_s)
+    return replace(found, good=good)
 
 
 def as_lists(ticks: Ticks) -> list[list[float]]:

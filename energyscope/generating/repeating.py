@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from collections.abc import Generator as Yielding
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,11 +16,15 @@ from energyscope.errors import ModelError
 from energyscope.failures import no_memory_left
 from energyscope.generating.calling import Generator, Stamps
 from energyscope.generating.standin import recording, standing_in
+from energyscope.generating.step import LATE_S
 from energyscope.generating.text import WAYS, Ids
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.settled import windows_of
 from energyscope.replay.calls import Call
 from energyscope.replay.replayer import Replayer
+
+if TYPE_CHECKING:
+    from energyscope.workloads import Workload
 
 Entries = Yielding[dict[str, Any], None, None]
 Say = Callable[[str], None]  # what is done next
@@ -47,6 +52,23 @@ def loop_entries(
         if not no_memory_left(error):
             raise
         yield {"loop_reason": f"no memory was left for {max(lengths)} new tokens"}
+
+
+def step_entry(step: Workload, model: Any, device: torch.device, number: int, meter: MeterGroup) -> dict[str, Any]:
+    """Return a window of one decode step of the model, on a cache that is held, and when it was taken (s).
+
+    The span reaches until the counter has shown all of it: nothing else is to be read from the trace in it.
+    """
+    begin_s = time.monotonic()
+    windows = window(Replayer(device), partial(model, **step.inputs), meter)
+    end_s = time.monotonic() + (0.0 if meter.modelled else LATE_S)
+    return {
+        "step_context": step.context,
+        "pass": number,
+        "begin_s": begin_s,
+        "end_s": end_s,
+        "windows": windows,
+    }
 
 
 def text_entries(tokenizer: Any, given: dict[str, Ids], passes: int, meter: MeterGroup, say: Say) -> Entries:

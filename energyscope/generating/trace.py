@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from energyscope.generating.delay import fit_delayed, rough_delay_s
-from energyscope.generating.intervals import intervals
+from energyscope.generating.intervals import intervals, without
 from energyscope.generating.marks import FIRST_NODE, PREFILL, Bin, Mark, decode_bins, node_weights
 from energyscope.generating.regression import Fit
 from energyscope.metering.ticks import Array, Ticks
@@ -84,12 +84,13 @@ def summed(fits: Sequence[Fit], seconds: Array) -> Value:
     return Value(total, half, tuple(value for value, _ in parts))
 
 
-def trace(ticks: Sequence[Ticks], marks: Sequence[Mark]) -> Traced:
+def trace(ticks: Sequence[Ticks], marks: Sequence[Mark], aside: Sequence[tuple[float, float]] = ()) -> Traced:
     """Fit the powers of all phases to each meter's ticks (those of one meter each).
 
-    ``marks`` are all generations of the trace, in order, at least one.
+    ``marks`` are all generations of the trace, in order, at least one; ``aside`` are spans (s) between them in
+    which something else ran, of which nothing is to be read.
     """
-    found = [intervals(one) for one in ticks]
+    found = [without(intervals(one), aside) for one in ticks]
     steps = len(marks[0].tokens_s) - 1
     simple = node_weights(steps, NODES[-1])
     late = [rough_delay_s(one, marks, simple) for one in found]

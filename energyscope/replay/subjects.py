@@ -9,8 +9,8 @@ from typing import Any, Literal
 from energyscope.adapters import Granularity
 from energyscope.components import Component, ComponentTree
 
-Layers = Literal["mean", "all", "sample", "kinds", "whole"]
-LAYERS: tuple[Layers, ...] = ("mean", "all", "sample", "kinds")  # that a user may choose
+Layers = Literal["mean", "all", "sample", "kinds"]
+LAYERS: tuple[Layers, ...] = ("mean", "all", "sample", "kinds")
 What = Literal["node", "group", "glue", "without"]
 
 
@@ -36,11 +36,8 @@ def subjects(tree: ComponentTree, granularity: Granularity, layers: Layers = "me
     itself; fine, in addition, sub-components as the mean of their kind, or one by one with ``layers="all"``. With
     ``layers="sample"`` only the first, the middle and the last layer and their blocks are measured by
     themselves, and each stands in for the layers nearest to it. With ``layers="kinds"`` everything in a layer is
-    measured as the mean of its kind, and the model without a kind is not measured; with ``layers="whole"`` only
-    the model is.
+    measured as the mean of its kind, and the model without a kind is not measured.
     """
-    if layers == "whole":
-        return [Subject(f"node:{tree.root.name}", "node", (tree.root.name,))]
     found: dict[str, Subject] = {}
     for component in tree:
         if _as_mean(component, granularity, layers):

@@ -2,8 +2,9 @@
 
 Over the host's clock::
 
-    warm-up | idle | warm-up | generation, pause, generation, pause, ... | the loop alone | tokenize | detokenize
+    warm-up | idle | warm-up | generation, step, pause, generation, step, pause, ... | the loop alone | texts
 
+A step is a window of the model's own step in the middle of the generation, which is to be compared with the trace.
 The pauses are random, up to a tick: so the phases fall at random offsets against the ticks, and a regression can
 tell the powers of phases apart that are shorter than a tick. ``recover`` makes the document of the journal.
 """
@@ -29,7 +30,7 @@ from energyscope.generating.fitting import too_large
 from energyscope.generating.loop import loop_lengths
 from energyscope.generating.marks import Mark
 from energyscope.generating.notes import notes_of
-from energyscope.generating.repeating import loop_entries, text_entries
+from energyscope.generating.repeating import loop_entries, step_entry, text_entries
 from energyscope.generating.settings import GenerateSettings
 from energyscope.generating.text import Ids
 from energyscope.generating.watching import Pieces, load_entry
@@ -62,12 +63,14 @@ def generate(
     meter: MeterGroup,
     settings: GenerateSettings,
     *,
+    step: Workload | str,
     journal: Journal,
     progress: Progress = silent,
 ) -> None:
     """Measure generations of a loaded next-token model with started meters.
 
-    Everything that is finished goes to ``journal`` before the next thing starts; ``recover`` reads it.
+    ``step`` is the decode step in their middle, see `middle_step`, or why there is none. Everything that is
+    finished goes to ``journal`` before the next thing starts; ``recover`` reads it.
 
     Raises:
         UsageError: the model does not generate, or prompt and new tokens are beyond its positions.
@@ -78,7 +81,7 @@ def generate(
     """
     check_generation(loaded, workload, settings)
     with length_forgotten(loaded.model):
-        _Stage(loaded, workload, meter, settings, _Kept(journal), progress).run()
+        _Stage(loaded, workload, step, meter, settings, _Kept(journal), progress).run()
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class _Stage:
 
     loaded: LoadedModel
     workload: Workload
+    step: Workload | str
     meter: MeterGroup
     settings: GenerateSettings
     keep: _Kept
@@ -112,6 +116,8 @@ class _Stage:
 
     def run(self) -> None:
         self.keep({"header": self._header()})
+        if isinstance(self.step, str):
+            self.keep({"step_reason": self.step})
         self._say("warm-up")
         mark, ids = self._first()
         self._plan(mark.end_s - mark.begin_s)
@@ -173,11 +179,12 @@ class _Stage:
             self.keep(found)
 
     def _trace(self) -> None:
-        """Generate again and again for some seconds, with random pauses."""
+        """Generate again and again for some seconds, with a window of the step and a random pause after each."""
         pauses, tick_s = random.Random(self.settings.seed), self._tick_s()
         self._preheat()
         pieces = Pieces(self.meter)
         begin_s = time.monotonic()
+        aside_s = 0.0
         for number in itertools.count(1):
             self._say(f"generation {number}")
             time.sleep(pauses.uniform(0.0, tick_s))
@@ -185,11 +192,22 @@ class _Stage:
                 self.replayer.synchronize()
                 mark, _ = self.generator.marked(self.settings.new_tokens)
             self.keep({"generation": asdict(mark), "ticks": pieces.take()})
-            elapsed = time.monotonic() - begin_s
+            aside_s += self._step(number, tick_s)
+            elapsed = time.monotonic() - begin_s - aside_s
             if elapsed >= self.settings.seconds and (number >= self.settings.least or elapsed > ENDLESS_S):
                 break
         time.sleep(CLOSING_TICKS * tick_s + LAST_TICK_S)
         self.keep({"ticks": pieces.take()})
+
+    def _step(self, number: int, tick_s: float) -> float:
+        """Take a window of the step, and wait until the counter has shown it and ticked; return the seconds."""
+        if isinstance(self.step, str):
+            return 0.0
+        begin_s = time.monotonic()
+        entry = step_entry(self.step, self.loaded.model, self.loaded.device, number, self.meter)
+        self.keep(entry)
+        time.sleep(max(0.0, entry["end_s"] - time.monotonic()) + tick_s)
+        return time.monotonic() - begin_s
 
     def _preheat(self) -> None:
         """Bring the board back to its working clocks."""

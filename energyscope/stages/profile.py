@@ -106,8 +106,6 @@ def _set_up(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) 
     tree = component_tree(
         loaded.model, loaded.adapter, settings.granularity, kv_cache=workload.kv_cache is not None
     )
-    if settings.layers == "whole":
-        tree = ComponentTree([tree.root])
     inputs = without_full_mask(workload.inputs) if settings.execution == "cuda-graph" else workload.inputs
     captures, notes = _captures(tree, inputs, loaded, settings)
     tree, left_out = present(tree, captures)

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from energyscope.adapters import Adapter
-from energyscope.errors import UsageError
+from energyscope.errors import DeviceError, UsageError
+from energyscope.failures import no_memory_left
+from energyscope.generating.phases import NO_DECODE
+from energyscope.generating.step import middle_context
 from energyscope.loading import LoadedModel
 from energyscope.replay.subjects import Layers
 from energyscope.stages.effort import PREHEAT_S, REWARM_S, Effort
@@ -24,22 +27,16 @@ from energyscope.workloads.decoding import (
     checked_context,
     decode_step,
     default_context,
-    longest_context,
     prompt_pass,
-    too_long,
 )
 from energyscope.workloads.evaluation import Evaluation
-from energyscope.workloads.timed import default_length
 
 PREFILL = "prefill"
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One moment: its phase, the context of a decode step, and how each layer's components are measured.
-
-    ``layers`` ``whole`` measures the model alone, without its components.
-    """
+    """One moment: its phase, the context of a decode step, and how each layer's components are measured."""
 
     phase: str
     context_length: int | None
@@ -83,7 +80,7 @@ def scenes(settings: RunSettings, loaded: LoadedModel) -> list[Scene]:
     asked = dict.fromkeys(settings.context_lengths)
     lengths = [checked_context(loaded, length) for length in asked] or [default_context(loaded)]
     found += [Scene("decode", length, "kinds" if number else first) for number, length in enumerate(lengths)]
-    return [*found, *_beside_the_trace(settings, loaded, lengths)]
+    return found
 
 
 def _layers(settings: RunSettings, phase: str) -> Layers:
@@ -93,19 +90,27 @@ def _layers(settings: RunSettings, phase: str) -> Layers:
     return "sample" if phase == "both" else "mean"
 
 
-def _beside_the_trace(settings: RunSettings, loaded: LoadedModel, lengths: list[int]) -> list[Scene]:
-    """Return the whole model's step at the middle of the traced generation, which can be compared with it."""
-    prompt = settings.sequence_length or default_length(loaded)
-    if "generate" not in settings.stages or too_long(loaded, prompt, settings.new_tokens):
-        return []
-    middle = middle_context(settings, loaded)
-    return [] if middle in lengths else [Scene("decode", middle, "whole")]
-
-
-def middle_context(settings: RunSettings, loaded: LoadedModel) -> int:
-    """Return the tokens in the cache halfway through the generation that the run traces."""
-    prompt = settings.sequence_length or default_length(loaded)
-    return min(prompt + settings.new_tokens // 2, longest_context(loaded))
+def middle_step(
+    settings: RunSettings, loaded: LoadedModel, prompt: int, evaluation: Evaluation | None
+) -> Workload | str:
+    """Return the step in the middle of the traced generation from ``prompt`` tokens, or why there is none."""
+    if settings.new_tokens < 2:
+        return NO_DECODE
+    context = middle_context(prompt, settings.new_tokens)
+    try:
+        return decode_step(
+            loaded,
+            batch_size=settings.batch_size,
+            context_length=context,
+            kv_cache=settings.kv_cache,
+            evaluation=evaluation,
+            seed=settings.seed,
+            new_tokens=max(2, prompt + settings.new_tokens - context),
+        )
+    except Exception as error:
+        if not no_memory_left(error) and not isinstance(error, DeviceError):
+            raise
+        return f"no memory was left for a step at {context} tokens beside the generation"
 
 
 def profile_settings(settings: RunSettings, planned: Sequence[Scene], scene: Scene) -> ProfileSettings:
@@ -115,7 +120,7 @@ def profile_settings(settings: RunSettings, planned: Sequence[Scene], scene: Sce
         settings.target_interval,
         settings.component_budget_s,
         settings.window_s,
-        scenes=sum(one.layers != "whole" for one in planned),
+        scenes=len(planned),
         preheat_s=PREHEAT_S if scene is planned[0] else REWARM_S,
     )
     return ProfileSettings(settings.granularity, scene.layers, effort, settings.seed, settings.execution)

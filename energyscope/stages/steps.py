@@ -35,7 +35,7 @@ from energyscope.stages.salvage import (
     write_impact,
     write_profile,
 )
-from energyscope.stages.scenes import Scene, profile_settings, resolve_phase, scenes, workload_of
+from energyscope.stages.scenes import Scene, middle_step, profile_settings, resolve_phase, scenes, workload_of
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.tracing import generated, trace_row
 from energyscope.stages.triggered import triggered
@@ -111,6 +111,7 @@ def _generate(context: Context) -> str | None:
                 seconds=MODELLED_GENERATIONS_S if meter.modelled else GENERATIONS_S,
                 seed=settings.seed,
             ),
+            step=middle_step(settings, loaded, prompt, context.evaluation),
             journal=context.store.journal,
             progress=context.progress,
         )

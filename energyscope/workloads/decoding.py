@@ -80,8 +80,11 @@ def decode_step(
     kv_cache: CacheKind = "dynamic",
     evaluation: Evaluation | None = None,
     seed: int = 0,
+    new_tokens: int = 2,
 ) -> Workload:
     """Return one decode step of a batch on a cache filled with ``context_length`` tokens; it can be replayed.
+
+    A static cache has room for ``new_tokens`` behind them, as in a generation of so many, and is read as a whole.
 
     Raises:
         UsageError: the context is beyond the model's positions, or the model generates no text.
@@ -95,7 +98,8 @@ def decode_step(
     )
     ids = tokens.inputs["input_ids"]
     _require_room(loaded, batch_size, context)
-    inputs = given_by_generate(loaded.model, ids[:, :context], kv_cache=kv_cache, new_tokens=2, at=context)
+    prompt = ids[:, :context]
+    inputs = given_by_generate(loaded.model, prompt, kv_cache=kv_cache, new_tokens=new_tokens, at=context)
     inputs["input_ids"] = ids[:, context:].contiguous()  # the text's own next token, not the likeliest
     hold(inputs["past_key_values"])
     return Workload(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from energyscope.generating.marks import Mark
+from energyscope.generating.step import LATE_S
 from energyscope.metering.ticks import Ticks
 from energyscope.testing import PowerTrace, SimulatedSensor, Watch
 
@@ -20,7 +21,8 @@ class Load:
     """What a board draws (W) in each phase, and for how long (s); relative deviations of what differs.
 
     The decode's power rises by ``slope`` from its first to its last step. ``spread`` is that of each step's power,
-    ``between`` that of whole generations', ``pace`` that of lengths. Pauses are random, or all alike.
+    ``between`` that of whole generations', ``pace`` that of lengths. Pauses are random, or all alike. Between
+    generations something else draws ``aside_w`` for ``aside_s``, after which the board rests.
     """
 
     prefill_w: float = 600.0
@@ -36,16 +38,19 @@ class Load:
     pause_s: float = 0.1
     even_pauses: bool = False
     seconds: float = 12.0
+    aside_s: float = 0.0
+    aside_w: float = 450.0
 
 
 @dataclass(frozen=True)
 class Made:
-    """Generations, the ticks seen beside them, and the mean true joules of prefill and decode."""
+    """Generations, the ticks seen beside them, the mean true joules of prefill and decode, and what ran aside."""
 
     marks: list[Mark]
     ticks: Ticks
     prefill_j: float
     decode_j: float
+    aside: list[tuple[float, float]]
 
 
 def generations(load: Load, seed: int = 0, **sensor: Any) -> Made:
@@ -54,14 +59,22 @@ def generations(load: Load, seed: int = 0, **sensor: Any) -> Made:
     trace = PowerTrace(BEGIN_S)
     trace.extend(3.0, load.rest_w)
     marks: list[Mark] = []
-    while trace.end_s < BEGIN_S + 3.0 + load.seconds or len(marks) < 5:
+    aside: list[tuple[float, float]] = []
+    spent = 0.0
+    while trace.end_s < BEGIN_S + 3.0 + load.seconds + spent or len(marks) < 5:
         trace.extend(load.pause_s if load.even_pauses else draw.uniform(1e-4, load.pause_s + 1e-4), load.rest_w)
         marks.append(_generation(trace, load, draw))
+        if load.aside_s:
+            begin_s = trace.end_s
+            trace.extend(load.aside_s, load.aside_w * (1 + draw.gauss(0, 0.1)))
+            aside.append((begin_s, trace.end_s + LATE_S))
+            trace.extend(LATE_S + 0.1, load.rest_w)
+            spent += trace.end_s - begin_s
     trace.extend(0.3, load.rest_w)
     ticks = Watch(SimulatedSensor(seed=seed, **sensor), BEGIN_S, trace.energy_j).until(trace.end_s, trace.energy_j)
     prefill = np.mean([_joules(trace, mark.begin_s, mark.tokens_s[0]) for mark in marks])
     decode = np.mean([_joules(trace, mark.tokens_s[0], mark.end_s) for mark in marks])
-    return Made(marks, ticks, float(prefill), float(decode))
+    return Made(marks, ticks, float(prefill), float(decode), aside)
 
 
 def _generation(trace: PowerTrace, load: Load, draw: random.Random) -> Mark:

@@ -19,7 +19,7 @@ SEEDS = 80
 
 def traced(load, seed=0, **sensor):
     made = generations(load, seed, **sensor)
-    return made, trace([made.ticks], made.marks)
+    return made, trace([made.ticks], made.marks, made.aside)
 
 
 def test_a_prefill_of_a_fifth_of_a_tick_has_its_power():
@@ -47,8 +47,23 @@ def test_a_prefill_of_a_fifth_of_a_tick_has_its_power():
         (Load(), {**H200, "lag_s": 0.03}),
         (Load(), {"quantum_mj": 1000.0, "noise": 0.002}),
         (Load(seconds=5.0), {"period_s": 0.02, **H200}),
+        (Load(aside_s=0.5), H200),
+        (Load(aside_s=0.5), {**H200, "lag_s": 0.15}),
     ],
-    ids=["usual", "sensor's noise", "rising", "short", "few", "long prefill", "shaky", "late", "coarse", "20 ms"],
+    ids=[
+        "usual",
+        "sensor's noise",
+        "rising",
+        "short",
+        "few",
+        "long prefill",
+        "shaky",
+        "late",
+        "coarse",
+        "20 ms",
+        "with steps",
+        "late with steps",
+    ],
 )
 def test_intervals_cover_the_truth(load, sensor):
     """The 95 % intervals of prefill, decode and both hold the true mean joules nine times in ten or more."""
@@ -64,6 +79,14 @@ def test_intervals_cover_the_truth(load, sensor):
         ]
     assert told > 0.9 * SEEDS
     assert (covered >= 0.9 * SEEDS).all(), covered / SEEDS
+
+
+def test_what_runs_between_generations_is_in_no_phase():
+    """GIVEN half a second of 450 W after each generation THEN it is left out, and would be 20 % of the rest."""
+    made, found = traced(Load(aside_s=0.5), **H200)
+    assert found.fits[0].power_w[REST] == pytest.approx(120, rel=0.1)
+    blind = trace([made.ticks], made.marks)
+    assert blind.fits[0].power_w[REST] > 200
 
 
 def test_phases_that_fill_the_ticks_alike_cannot_be_told_apart():

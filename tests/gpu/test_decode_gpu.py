@@ -13,7 +13,7 @@ from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import capture
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
 from energyscope.replay.graphs import GraphRound
-from energyscope.reporting.data import report_data
+from energyscope.reporting.data.generation import generation_data
 from energyscope.workloads.decoding import decode_step
 
 pytestmark = [
@@ -82,9 +82,8 @@ def test_components_and_trace_agree(tmp_path):
     Within 7 % beyond idle power, which the host's pace leaves alone; what depends on it may only not disagree.
     """
     run = energyscope.run(
-        SHAPE, weights="random", precision="bf16", granularity="coarse", phase="both", context_lengths=(1024,),
-        stages=("generate", "profile"), root=tmp_path, name="two",
-    )  # fmt: skip
-    made = report_data(run).generation
+        SHAPE, weights="random", precision="bf16", stages=("generate",), root=tmp_path, name="two"
+    )
+    made = generation_data(run, [])
     assert made.agreement.pace.dynamic_ratio == pytest.approx(1.0, rel=0.07)
     assert made.agreement.verdict != "disagree"

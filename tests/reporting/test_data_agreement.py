@@ -111,10 +111,10 @@ def test_pace_adds_the_times_of_the_pass_and_of_the_loop(tmp_path: Path) -> None
     assert decode.static_mj is not None
     assert made.loop.seconds is not None
     assert made.new_tokens is not None
-    row = run.scene("decode@192").energy.iloc[0]
-    assert found.pace.parts_us == pytest.approx(row["time_us"] + made.loop.seconds.value * 1e6)
+    step = run.generation["step"]
+    assert found.pace.parts_us == pytest.approx((step["seconds"]["value"] + made.loop.seconds.value) * 1e6)
     loop_mj = found.loop.value - found.pace.idle_w * made.loop.seconds.value * 1e3
-    assert found.pace.parts_dynamic_mj == pytest.approx(row["energy_mj"] - row["static_mj"] + loop_mj)
+    assert found.pace.parts_dynamic_mj == pytest.approx(step["energy_mj"]["value"] - step["static_mj"] + loop_mj)
     steps = made.new_tokens - 1
     assert found.pace.traced_dynamic_mj == pytest.approx((decode.energy.value - decode.static_mj) / steps)
 

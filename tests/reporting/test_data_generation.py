@@ -78,11 +78,22 @@ def test_a_disagreement_is_called_one(tmp_path: Path) -> None:
     assert "less, which is a disagreement" in agreement_sentence(found)
 
 
-def test_a_context_of_the_profile_may_be_the_middle(tmp_path: Path) -> None:
-    """GIVEN a decode scene with components at that very context, THEN its model row is the part."""
-    found = made(tmp_path / "run", Inference(contexts=(192, 1024))).agreement
+@pytest.mark.parametrize(
+    "shape", [Inference(contexts=(192, 1024), beside_trace=False), Inference(step_as_scene=True)]
+)
+def test_a_scene_of_the_profile_may_be_the_middle(tmp_path: Path, shape: Inference) -> None:
+    """GIVEN a run that took no step beside the generations, THEN a scene of its profile is the part."""
+    found = made(tmp_path / "run", shape).agreement
     assert found is not None
     assert found.scene == "decode at 192"
+
+
+def test_a_step_that_was_not_taken_says_why(tmp_path: Path) -> None:
+    """GIVEN a step for which no memory was left, THEN the reason stands in the place of the agreement."""
+    step = {"energy_mj": None, "seconds": None, "context_length": None, "reason": "no memory was left"}
+    found = made(tmp_path / "run", step=step)
+    assert found.agreement is None
+    assert "no memory was left" in found.disagreement
 
 
 def test_without_the_model_at_the_middle_there_is_a_reason(tmp_path: Path) -> None:
@@ -183,11 +194,16 @@ def test_steps_without_energy_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_the_pass_in_graphs_is_told_apart_from_the_eager_trace(tmp_path: Path) -> None:
-    """GIVEN components measured in CUDA graphs, THEN the comparison says that the generation ran eagerly."""
+    """GIVEN a prefill measured in a CUDA graph, THEN its comparison says that the generation ran eagerly.
+
+    The step beside the generations is taken eagerly, as they are.
+    """
     run = build_inference(tmp_path / "run")
     text = (run.path / schema.ENERGY_FILE).read_text().replace(",eager,", ",cuda-graph,")
     (run.path / schema.ENERGY_FILE).write_text(text)
     found = report_data(load_run(run.path)).generation
     assert found is not None
     assert found.agreement is not None
-    assert "measured in CUDA graphs" in agreement_sentence(found.agreement)
+    assert found.prefill_agreement is not None
+    assert "measured in CUDA graphs" in agreement_sentence(found.prefill_agreement)
+    assert "measured in CUDA graphs" not in agreement_sentence(found.agreement)

@@ -41,7 +41,7 @@ def test_the_groups_hold_every_kind_of_attention(tmp_path: Path) -> None:
 
 def test_the_model_alone_is_a_point_of_the_whole_step_only(tmp_path: Path) -> None:
     """GIVEN the model at 192 tokens without components, THEN the step has that point and no group has."""
-    found = growth(scenes_data(build_inference(tmp_path / "run")))
+    found = growth(scenes_data(build_inference(tmp_path / "run", Inference(step_as_scene=True))))
     assert found is not None
     assert [point.context for point in found.whole] == [128, 192, 1024, 8192]
     assert {point.context for point in found.points} == {128, 1024, 8192}

@@ -16,7 +16,7 @@ from energyscope.runs.store import RunStore, load_run
 
 def test_each_moment_has_its_own_tree_and_books(tmp_path: Path) -> None:
     """GIVEN prefill, three contexts and the model alone, THEN each has its energy, and the last no components."""
-    run = build_inference(tmp_path / "run")
+    run = build_inference(tmp_path / "run", Inference(step_as_scene=True))
     found = scenes_data(run)
     assert [scene.short for scene in found] == [
         "prefill, 128 tokens", "decode at 1,024", "decode at 128", "decode at 8,192", "decode at 192",
@@ -96,7 +96,9 @@ def test_one_measurement_takes_one_row_of_the_table(tmp_path: Path) -> None:
 
 def test_the_table_of_moments_says_what_was_not_measured(tmp_path: Path) -> None:
     """The model alone has no closure, and a modelled run no static share."""
-    table = scene_table(scenes_data(build_inference(tmp_path / "run", Inference(modelled=True))))
+    table = scene_table(
+        scenes_data(build_inference(tmp_path / "run", Inference(modelled=True, step_as_scene=True)))
+    )
     assert table.rows[-1][-1] == "model only"
     assert {row[5] for row in table.rows} == {"not measured"}
     assert all(len(row) == len(table.columns) for row in table.rows)

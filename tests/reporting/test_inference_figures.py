@@ -121,7 +121,7 @@ def test_text_of_documents_is_escaped(tmp_path: Path) -> None:
 
 def test_the_terminal_shows_moments_phases_and_advice(tmp_path: Path) -> None:
     """The summary has a line for each moment, the phases, both lists of components and what to change; 80 wide."""
-    run = build_inference(tmp_path / "run", Inference(layers=3))
+    run = build_inference(tmp_path / "run", Inference(layers=3, step_as_scene=True))
     console = Console(width=80, record=True, file=(tmp_path / "out").open("w"))
     console.print(run_summary(run))
     said = console.export_text()
@@ -168,7 +168,7 @@ def test_a_run_of_decode_steps_alone_renders(tmp_path: Path) -> None:
     run = build_inference(tmp_path / "run", Inference(layers=2, prefill=False, contexts=(64,)))
     data = report_data(run)
     assert data.headline[0].label == "Energy per decode step at 64 tokens"
-    assert "A decode step, 64 tokens in the cache" in render(run)
+    assert "Energy per decode step at 64 tokens" in render(run)
 
 
 def test_a_generation_without_a_profile_renders(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_modelled_stands_once_above_the_advice(tmp_path: Path) -> None:
 
 def test_a_step_of_the_model_alone_says_where_it_stands(tmp_path: Path) -> None:
     """GIVEN the model alone at the middle of the generation, THEN both tables of moments say what it is."""
-    run = build_inference(tmp_path / "run")
+    run = build_inference(tmp_path / "run", Inference(step_as_scene=True))
     data = report_data(run)
     assert [scene.middle for scene in data.scenes] == [False] * 4 + [True]
     assert scene_table(data.scenes).rows[-1][0].endswith(": the middle of the traced generation")

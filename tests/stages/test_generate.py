@@ -18,6 +18,7 @@ from energyscope.metering.nvml.counter import NvmlMeter
 from energyscope.stages import generate as module
 from energyscope.stages.generate import GenerateSettings, generate, load_entry, recover
 from energyscope.workloads import profile_inputs
+from energyscope.workloads.decoding import decode_step
 
 WATTS = 50.0
 NEW = 16
@@ -26,13 +27,16 @@ PHASES = ["load", "tokenize", "prefill", "decode", "detokenize"]
 STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005"
 
 
-def measure(loaded, settings=SHORT, *, meters=None, batch_size=2, length=16, progress=None):
+NO_STEP = "no step was asked for"
+
+
+def measure(loaded, settings=SHORT, *, meters=None, batch_size=2, length=16, progress=None, step=NO_STEP):
     """Return the journal of a run, as it comes back from its file."""
     entries = []
     with MeterGroup(meters or [ModelledMeter(WATTS)]) as meter:
         workload = profile_inputs(loaded, batch_size=batch_size, sequence_length=length)
         options = {"progress": progress} if progress else {}
-        generate(loaded, workload, meter, settings, journal=entries.append, **options)
+        generate(loaded, workload, meter, settings, step=step, journal=entries.append, **options)
     return json.loads(json.dumps(entries))
 
 
@@ -237,7 +241,7 @@ def test_the_model_is_left_as_it_was_when_the_journal_fails(loaded):
 
     workload = profile_inputs(loaded, batch_size=1, sequence_length=16)
     with MeterGroup([ModelledMeter(WATTS)]) as meter, pytest.raises(OSError, match="no space") as caught:
-        generate(loaded, workload, meter, SHORT, journal=full)
+        generate(loaded, workload, meter, SHORT, step=NO_STEP, journal=full)
     assert caught.value.__traceback__ is not None  # it still holds the frames
     assert "forward" not in vars(loaded.model)
 
@@ -265,3 +269,41 @@ def test_on_a_counter_that_ticks(fake_nvml, monkeypatch):
     assert decode["static_j"] == pytest.approx(found["idle_w"] * value(decode["seconds"]))
     assert decode["dynamic_j"] == pytest.approx(value(decode["energy_j"]) - decode["static_j"])
     assert value(found["phases"][1]["power_w"]) == pytest.approx(200, rel=0.05)
+
+
+def test_the_step_in_the_middle_is_measured_in_turn_with_the_generations(loaded):
+    """A window of the step follows each generation; its power is the meter's, and it is less than the whole."""
+    step = decode_step(loaded, batch_size=2, context_length=16 + NEW // 2)
+    entries = measure(loaded, step=step)
+    order = ["generation" if "generation" in entry else "step" for entry in entries
+             if "generation" in entry or "step_context" in entry]  # fmt: skip
+    assert order == ["generation", "step"] * (len(order) // 2)
+    found = recover(entries)["step"]
+    assert found["windows"] == len(order) // 2
+    assert found["context_length"] == 16 + NEW // 2
+    assert value(found["energy_mj"]) == pytest.approx(WATTS * value(found["seconds"]) * 1e3, rel=1e-6)
+    assert found["static_mj"] is None, "a modelled meter has no idle power"
+
+
+def test_a_step_that_is_missing_has_its_reason(loaded):
+    """GIVEN a step that could not be prepared THEN the document says why, and the trace is as ever."""
+    found = recover(measure(loaded, step="no memory was left"))
+    assert found["step"]["energy_mj"] is None
+    assert found["step"]["reason"] == "no memory was left"
+    assert value(found["phases"][3]["energy_j"]) > 0
+
+
+def test_what_the_step_draws_is_not_taken_for_a_phase(fake_nvml, monkeypatch):
+    """GIVEN a counter that ticks THEN phases and step have the board's power, all of it static."""
+    monkeypatch.setattr(settled, "SETTLE_S", 0.1)
+    monkeypatch.setattr(settled, "IDLE_S", 0.6)
+    monkeypatch.setattr(module, "PREHEAT_S", 0.2)
+    fake_nvml(f"{STEADY}\nat 0 period_s 0.02")
+    loaded = load_model("tiny-llama", device="cpu")
+    step = decode_step(loaded, batch_size=2, context_length=32)
+    settings = replace(SHORT, seconds=3.0, new_tokens=32)
+    found = recover(measure(loaded, settings, meters=[NvmlMeter("GPU-aaaa")], step=step))
+    own = found["step"]
+    assert value(own["energy_mj"]) == pytest.approx(200.0 * value(own["seconds"]) * 1e3, rel=0.02)
+    assert own["static_mj"] == pytest.approx(value(own["energy_mj"]), rel=0.03)
+    assert value(found["phases"][3]["power_w"]) == pytest.approx(200.0, rel=0.02)

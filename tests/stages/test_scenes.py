@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from energyscope.errors import UsageError
 from energyscope.loading import load_model
-from energyscope.stages.scenes import Scene, resolve_phase, scenes, workload_of
+from energyscope.stages import scenes as module
+from energyscope.stages.scenes import NO_DECODE, Scene, middle_step, resolve_phase, scenes, workload_of
 from energyscope.stages.settings import RunSettings
 from energyscope.workloads import profile_inputs
 
@@ -45,12 +47,28 @@ def test_several_scenes_are_measured_on_a_sample(llama):
     assert [one.layers for one in planned(llama, phase="decode")] == ["mean"]
 
 
-def test_the_traced_generation_has_a_step_to_compare_with(llama):
-    """The whole model's step at the middle of the trace is measured too, unless it is there already."""
-    options = {"phase": "decode", "stages": ("generate", "profile"), "sequence_length": 32, "new_tokens": 16}
-    assert [one.name for one in planned(llama, context_lengths=(64,), **options)] == ["decode@64", "decode@40"]
-    assert planned(llama, context_lengths=(64,), **options)[1].layers == "whole"
-    assert [one.name for one in planned(llama, context_lengths=(40,), **options)] == ["decode@40"]
+@pytest.mark.parametrize(("kind", "room"), [("dynamic", 40), ("static", 47)])
+def test_the_traced_generation_has_a_step_to_compare_with(llama, kind, room):
+    """It stands in the middle of the generation, and a static cache is as long as `generate` makes it."""
+    step = middle_step(RunSettings("tiny-llama", new_tokens=16, batch_size=2, kv_cache=kind), llama, 32, None)
+    assert (step.context, step.batch_size, step.kv_cache) == (40, 2, kind)
+    keys = step.inputs["past_key_values"].layers[0].keys
+    assert keys.shape[-2] == room, "32 + 16 - 1 slots, of which 40 are filled"
+
+
+def test_a_generation_of_one_token_has_no_step(llama):
+    """Nothing is decoded after the first token, which is the reason."""
+    assert middle_step(RunSettings("tiny-llama", new_tokens=1), llama, 32, None) == NO_DECODE
+
+
+def test_a_step_without_memory_is_a_reason(llama, monkeypatch):
+    """GIVEN a cache that does not fit THEN the generation is traced without its step, which has the reason."""
+
+    def full(*_args, **_options):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+
+    monkeypatch.setattr(module, "decode_step", full)
+    assert "no memory was left" in middle_step(RunSettings("tiny-llama", new_tokens=16), llama, 32, None)
 
 
 def test_reads_around_components_are_of_one_pass(llama):

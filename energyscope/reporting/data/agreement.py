@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from energyscope.books.closure import too_wide
+from energyscope.reporting.data.own_pass import Pass, pass_of_scene
 from energyscope.reporting.data.pace import Pace, pace
 from energyscope.reporting.data.scenes import DECODE, PREFILL, SceneData, middle_of
 from energyscope.runs.intervals import Interval, difference, ratio, total
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from energyscope.reporting.data.phases import PhaseRow
 
 AGREEMENT = 0.07  # how far the parts may be from what was traced
+Tokens = tuple[int | None, int | None]
 Verdict = Literal["agree", "cannot be told", "disagree", "unknown"]
 
 
@@ -58,11 +60,13 @@ class Agreement:
 
 
 def agreement(
-    scenes: Sequence[SceneData], decode: PhaseRow | None, loop: Loop, tokens: tuple[int | None, int | None]
+    step: Pass | str, scenes: Sequence[SceneData], decode: PhaseRow | None, loop: Loop, tokens: Tokens
 ) -> tuple[Agreement | None, str]:
-    """Relate the traced decode step to its parts: the model at the middle of the generation, and the loop.
+    """Relate the traced decode step to its parts: the model in the middle of the generation, and the loop.
 
-    ``tokens`` are those of the prompt and the new ones. Returns why there is no agreement, where there is none.
+    ``step`` was taken beside the generations, or says why it was not; older runs have a scene of it in their
+    profile. ``tokens`` are those of the prompt and the new ones. Returns why there is no agreement, where there is
+    none.
     """
     prompt, new = tokens
     if prompt is None or new is None or new < 2 or decode is None or decode.energy is None:
@@ -70,17 +74,15 @@ def agreement(
     if loop.energy is None:
         why = f": {loop.reason}" if loop.reason else ""
         return None, f"The loop of generate was not measured{why}, so parts and trace cannot be compared."
-    middle = middle_of(prompt, new)
-    own = [scene for scene in scenes if scene.phase == DECODE and scene.energy.model is not None]
-    scene = next((one for one in own if one.context == middle), None)
-    scene = scene or next((one for one in own if one.layers == "whole"), None)
-    if scene is None or scene.energy.model is None:
+    own = [one for one in scenes if one.phase == DECODE and one.context == middle_of(prompt, new)]
+    found = pass_of_scene(next(iter(own), None)) if isinstance(step, str) else step
+    if found is None:
+        why = f": {step}" if step else f", at {middle_of(prompt, new):,} tokens"
         return None, (
-            f"The model's step was not measured at {middle:,} tokens, the middle of the traced generation, "
-            "so parts and trace cannot be compared."
+            f"The model's step was not measured in the middle of the traced generation{why}; so parts and trace "
+            "cannot be compared."
         )
-    found = pace(scene, loop, decode, steps=new - 1, with_call=False)
-    return _beside(scene, scene.energy.model, loop.energy, None, decode.energy.scaled(1 / (new - 1)), found), ""
+    return _beside(DECODE, found, loop, decode, new - 1), ""
 
 
 def prefill_agreement(
@@ -92,34 +94,30 @@ def prefill_agreement(
     """
     if prefill is None or prefill.energy is None or loop.energy is None or loop.call_energy is None:
         return None
-    passes = [scene for scene in scenes if scene.phase == PREFILL and scene.context == prompt]
-    scene = next((one for one in passes if one.energy.model is not None), None)
-    if scene is None or scene.energy.model is None:
+    passes = [pass_of_scene(one) for one in scenes if one.phase == PREFILL and one.context == prompt]
+    found = next((one for one in passes if one is not None), None)
+    return None if found is None else _beside(PREFILL, found, loop, prefill, None)
+
+
+def _beside(name: str, own: Pass, loop: Loop, phase: PhaseRow, steps: int | None) -> Agreement | None:
+    """Add the parts up as independent, of one of so many steps, or of a prefill, which the call is a part of.
+
+    The loop's two shares err against each other, so that a prefill's interval is wide if anything.
+    """
+    call = loop.call_energy if steps is None else None
+    if loop.energy is None or phase.energy is None:
         return None
-    found = pace(scene, loop, prefill, steps=1, with_call=True)
-    return _beside(scene, scene.energy.model, loop.energy, loop.call_energy, prefill.energy, found)
-
-
-def _beside(
-    scene: SceneData,
-    model: Interval,
-    loop: Interval,
-    call: Interval | None,
-    traced: Interval,
-    found: Pace | None,
-) -> Agreement:
-    """Add the parts up as independent; the loop's two err against each other, so that this is wide if anything."""
-    parts = total([model, loop, *([call] if call else [])])
-    execution = str(scene.tree.root.row.get("execution")) if scene.tree.root else ""
+    parts = total([own.energy, loop.energy, *([call] if call else [])])
+    traced = phase.energy.scaled(1 / (steps or 1))
     return Agreement(
-        phase=scene.phase,
-        scene=scene.short,
-        model=model,
-        loop=loop,
+        phase=name,
+        scene=own.name,
+        model=own.energy,
+        loop=loop.energy,
         call=call,
         parts=parts,
         traced=traced,
         ratio=ratio(parts, traced),
-        same_execution=execution == "eager",
-        pace=found,
+        same_execution=own.eager,
+        pace=pace(own, loop, phase, steps),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting.data.agreement import Agreement, agreement, prefill_agreement
 from energyscope.reporting.data.given import entries, given, section, whole
+from energyscope.reporting.data.own_pass import pass_of_step
 from energyscope.reporting.data.phases import PhaseRow, phase_row, total_row
 from energyscope.reporting.data.power_trace import PowerTrace, power_trace
 from energyscope.reporting.data.scenes import DECODE, PREFILL, SceneData
@@ -89,7 +90,7 @@ def generation_data(run: Run, scenes: Sequence[SceneData]) -> GenerationData | N
     sizes = [whole(settings.get(key)) for key in ("prompt_tokens", "new_tokens", "batch_size", "generations")]
     prompt, new, batch, count = sizes
     named = {row.phase: row for row in phases}
-    agreed, why = agreement(scenes, named.get(DECODE), loop, (prompt, new))
+    agreed, why = agreement(pass_of_step(document), scenes, named.get(DECODE), loop, (prompt, new))
     return GenerationData(
         prompt_tokens=prompt,
         new_tokens=new,

@@ -84,7 +84,10 @@ def headline(run: Run, tree: EnergyTree | None) -> list[Metric]:
 
 def _energy(root: Node, run: Run) -> list[Metric]:
     document, modelled = run.document, run.modelled
-    unit = "per decode step" if root.row.get("phase") == "decode" else "per forward pass"
+    unit = "per forward pass"
+    if root.row.get("phase") == "decode":
+        context = finite(root.row.get("context_length"))
+        unit = "per decode step" + (f" at {context:,.0f} tokens" if context else "")
     word = "Modelled energy" if modelled else "Energy"
     found = [metric(f"{word} {unit}", root.energy, "mJ", execution_of(run).title)]
     tokens = finite((document.get("workload") or {}).get("tokens_per_forward"))
