@@ -1,0 +1,83 @@
+"""Cells of several boards made one: each board's energies times a factor, from shapes that both measured."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from energyscope.errors import UsageError
+from energyscope.metering.interval import student_t
+from energyscope.runs.intervals import Interval
+from energyscope.scaling.cell import FIELDS, Cell
+from energyscope.unknown import times
+
+SHAPE = ("batch_size", "tokens")
+
+
+@dataclass(frozen=True)
+class OneBoard:
+    """Cells as the ``reference`` board would have measured them, and the factor that each board's took.
+
+    The cells keep their relative intervals: the factor's uncertainty shifts all of a board's cells alike, and is
+    told by its own 95 % interval.
+    """
+
+    cells: tuple[Cell, ...]
+    reference: str
+    factors: dict[str, Interval]
+
+
+def on_one_board(cells: Sequence[Cell], reference: str | None = None) -> OneBoard:
+    """Scale energies (total and static) of all boards to one: ``reference``, or the board with most cells.
+
+    A board's factor is the geometric mean of the ratios at what both it and the reference measured (same subject,
+    model, phase, precision, execution and shape), with Student's interval on the logarithms.
+
+    Raises:
+        UsageError: a board measured nothing that the reference measured.
+
+    """
+    counts = Counter(cell.board for cell in cells)
+    chosen = reference or min(counts, key=lambda board: (-counts[board], board))
+    factors = {board: _factor(cells, board, chosen) for board in sorted(counts)}
+    return OneBoard(tuple(_scaled(cell, factors[cell.board].value, chosen) for cell in cells), chosen, factors)
+
+
+def _factor(cells: Sequence[Cell], board: str, reference: str) -> Interval:
+    if board == reference:
+        return Interval(1.0, 1.0, 1.0)
+    ours, theirs = _levels(cells, board), _levels(cells, reference)
+    logs = np.array([theirs[key] - ours[key] for key in ours if key in theirs])
+    if not len(logs):
+        raise UsageError(f"boards {board} and {reference} share no shape: measure one on both, or drop one board")
+    mean = float(logs.mean())
+    if len(logs) < 2:
+        return Interval(math.exp(mean))
+    half = student_t(len(logs) - 1) * float(logs.std(ddof=1)) / math.sqrt(len(logs))
+    return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def _levels(cells: Sequence[Cell], board: str) -> dict[tuple[object, ...], float]:
+    """Return the mean logarithm of energy by what was measured on a board."""
+    found: dict[tuple[object, ...], list[float]] = {}
+    fields = [field for field in FIELDS if field != "board"]
+    for cell in cells:
+        if cell.board == board and cell.energy_mj > 0:
+            key = tuple(getattr(cell, field) for field in (*fields, *SHAPE))
+            found.setdefault(key, []).append(math.log(cell.energy_mj))
+    return {key: sum(values) / len(values) for key, values in found.items()}
+
+
+def _scaled(cell: Cell, factor: float, board: str) -> Cell:
+    return replace(
+        cell,
+        energy_mj=cell.energy_mj * factor,
+        energy_low_mj=times(cell.energy_low_mj, factor),
+        energy_high_mj=times(cell.energy_high_mj, factor),
+        static_mj=times(cell.static_mj, factor),
+        board=board,
+    )

@@ -1,0 +1,184 @@
+"""Weighted least squares, free or with coefficients that must not be negative, and what is needed of it later."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from energyscope.metering.interval import student_t
+from energyscope.metering.ticks import Array
+from energyscope.runs.intervals import Interval
+
+SINGULAR = 1e-9  # smallest against largest singular value of scaled columns: below it, columns are the same
+RIDGE = 1e-12
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Coefficients of p columns fitted to n values, as plain numbers.
+
+    ``covariance`` is that of the coefficients, with the scale of the residuals in it; None where no value is left
+    over to tell that scale. ``scale`` is the residuals' deviation in units of the deviations given.
+    ``leverages`` and ``residuals`` (n,) belong to the values in their order; residuals are in their unit.
+    ``active`` says which coefficients were fitted; others are 0, held there by a bound or by an empty column, or
+    since their column cannot be told from the others: then ``told`` is False.
+    """
+
+    coefficients: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...] | None
+    scale: float | None
+    freedom: int
+    leverages: tuple[float, ...]
+    residuals: tuple[float, ...]
+    active: tuple[bool, ...]
+    told: tuple[bool, ...]
+
+    def value(self, row: Sequence[float]) -> float:
+        """Return the fitted value at one row of the design, shape (p,)."""
+        return float(np.dot(row, self.coefficients))
+
+    def variance(self, row: Sequence[float]) -> float | None:
+        """Return the variance of the fitted value at one row; None where it is not known."""
+        if self.covariance is None:
+            return None
+        return max(float(np.asarray(row) @ np.asarray(self.covariance) @ np.asarray(row)), 0.0)
+
+    def interval(self, row: Sequence[float], noise: float = 0.0) -> Interval:
+        """Return the fitted value with its 95 % interval (Student's t).
+
+        ``noise`` is the deviation of a new measurement there, in the unit of the values and on the footing of the
+        deviations given to the fit; 0 for the interval of the line itself.
+        """
+        value, variance = self.value(row), self.variance(row)
+        if variance is None or self.scale is None:
+            return Interval(value)
+        half = student_t(self.freedom) * math.sqrt(variance + (self.scale * noise) ** 2)
+        return Interval(value, value - half, value + half)
+
+    def coefficient(self, index: int) -> Interval:
+        """Return one coefficient with its 95 % interval; without limits where it was not fitted."""
+        if not self.active[index]:
+            return Interval(0.0)
+        return self.interval([float(column == index) for column in range(len(self.coefficients))])
+
+
+def weighted(design: Array, values: Array, deviations: Array, active: Bools | None = None) -> Fit | None:
+    """Fit ``values`` (n,) by the columns of ``design`` (n, p), each row weighted by 1 / deviation squared.
+
+    The deviations count only against each other: their common scale is taken from the residuals. Columns that
+    are not ``active`` (p,) keep the coefficient 0.
+
+    Returns:
+        The fit; None for fewer values than columns, or where columns cannot be told apart.
+
+    """
+    used = np.ones(design.shape[1], dtype=bool) if active is None else active
+    rows = design[:, used] / deviations[:, None]
+    norms = np.linalg.norm(rows, axis=0)
+    freedom = len(values) - rows.shape[1]
+    if freedom < 0 or not norms.all():
+        return None
+    left, singular, right = np.linalg.svd(rows / norms, full_matrices=False)
+    if singular.size and singular[-1] < SINGULAR * singular[0]:
+        return None
+    inverse = (right.T / singular) @ left.T / norms[:, None]  # shape (active, n)
+    coefficients = np.zeros(len(used))
+    coefficients[used] = inverse @ (values / deviations)
+    residuals = values - design @ coefficients
+    scale = math.sqrt(float(np.sum((residuals / deviations) ** 2)) / freedom) if freedom else None
+    covariance = np.zeros((len(used), len(used)))
+    if scale is not None:
+        covariance[np.ix_(used, used)] = scale**2 * (inverse @ inverse.T)
+    return Fit(
+        coefficients=tuple(coefficients.tolist()),
+        covariance=None if scale is None else tuple(tuple(row) for row in covariance.tolist()),
+        scale=scale,
+        freedom=freedom,
+        leverages=tuple(np.sum(left**2, axis=1).tolist()),
+        residuals=tuple(residuals.tolist()),
+        active=tuple(used.tolist()),
+        told=(True,) * len(used),
+    )
+
+
+def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
+    """Fit as `weighted` does, with coefficients that are 0 or more; None where nothing can be fitted.
+
+    Of columns that cannot be told apart, the first is left out: give last what matters most.
+    """
+    rows, aims = design / deviations[:, None], values / deviations
+    filled = np.any(design != 0, axis=0)
+    kept = _told_apart(rows, filled)
+    free = rows * kept
+    positive = solve_non_negative((free.T @ free)[None], (free.T @ aims)[None])[0] > 0
+    fit = weighted(design, values, deviations, positive)
+    return fit and replace(fit, told=tuple((kept | ~filled).tolist()))
+
+
+def _told_apart(rows: Array, filled: Bools) -> Bools:
+    """Return which of the filled columns (p,) are kept, so that none of them is a sum of others."""
+    kept = filled.copy()
+    for index in np.flatnonzero(filled):
+        without = kept & (np.arange(len(kept)) != index)
+        if _rank(rows[:, without]) == _rank(rows[:, kept]):
+            kept = without
+    return kept
+
+
+def _rank(columns: Array) -> int:
+    if not columns.shape[1]:
+        return 0
+    return int(np.linalg.matrix_rank(columns / np.linalg.norm(columns, axis=0), rtol=SINGULAR))
+
+
+def held(fit: Fit, names: Sequence[str], design: Array) -> list[str]:
+    """Return a remark for each coefficient that is held at 0, though its column is not empty."""
+    negative, alike = "without the bound it would be negative", "these cells cannot tell it from the others"
+    filled = np.any(design != 0, axis=0)
+    return [
+        f"{name} is held at 0: {negative if told else alike}"
+        for name, free, told, there in zip(names, fit.active, fit.told, filled, strict=True)
+        if there and not free
+    ]
+
+
+def solve_non_negative(grams: Array, moments: Array) -> Array:
+    """Solve many small non-negative least-squares problems at once, by trying every set of free coefficients.
+
+    With up to four columns that is at most 16 sets, each solved for all problems together; it is exact. (C. L.
+    Lawson and R. J. Hanson, Solving Least Squares Problems, 1974, chapter 23, gives the usual algorithm.)
+
+    Args:
+        grams: X'X of each problem, shape (problems, p, p).
+        moments: X'y of each, shape (problems, p).
+
+    Returns:
+        The coefficients, shape (problems, p); 0 for a column that is empty.
+
+    """
+    diagonal = np.einsum("ijj->ij", grams)
+    norms = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    count = norms.shape[1]
+    scaled = grams / norms[:, :, None] / norms[:, None, :] + RIDGE * np.eye(count)
+    scaled = scaled + np.where(diagonal > 0, 0.0, 1.0)[:, :, None] * np.eye(count)
+    aims = moments / norms
+    best, gain = np.zeros_like(moments), np.zeros(len(moments))
+    for size in range(1, count + 1):
+        for free in itertools.combinations(range(count), size):
+            chosen = list(free)
+            found = np.linalg.solve(scaled[:, chosen][:, :, chosen], aims[:, chosen][..., None])[..., 0]
+            reached = np.sum(found * aims[:, chosen], axis=1)
+            better = np.all(found >= 0, axis=1) & (reached > gain)
+            gain = np.where(better, reached, gain)
+            whole = np.zeros_like(moments)
+            whole[:, chosen] = found
+            best = np.where(better[:, None], whole, best)
+    result: Array = best / norms
+    return result

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from simulated_board import Board, straight, sweep
+
+from energyscope.errors import UsageError
+from energyscope.scaling.cell import FIELDS, Cell, check_alike, deviations
+
+
+def test_a_cell_is_plain_data() -> None:
+    """GIVEN a cell WHEN it is written as JSON and read back THEN it is the same."""
+    cell = sweep(Board(), "mlp", seed=1)[0]
+    assert Cell(**json.loads(json.dumps(asdict(cell)))) == cell
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_cells_that_differ_are_refused_unless_asked_for(field: str) -> None:
+    """GIVEN one cell of another board (or any other field) THEN it is refused by name, or remarked on if asked."""
+    cells = sweep(Board(), "mlp")[:2]
+    other = [cells[0], replace(cells[1], **{field: "other"})]
+    with pytest.raises(UsageError, match=f"several {FIELDS[field]}.*other"):
+        check_alike(other)
+    assert check_alike(other, (field,)) == (f"cells of several {FIELDS[field]}: " + ", ".join(
+        sorted({getattr(cells[0], field), "other"})
+    ),)  # fmt: skip
+    assert check_alike(cells) == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"energy_mj": 0.0}, {"energy_mj": float("nan")}, {"time_us": 0.0}, {"calls": 0}, {"flops": -1.0}],
+)
+def test_what_no_measurement_gives_is_refused(change: dict[str, float]) -> None:
+    """GIVEN an energy of 0, no time or negative work THEN there is no such cell."""
+    with pytest.raises(ValueError, match="cell"):
+        replace(sweep(Board(), "mlp")[0], **change)
+
+
+def test_weights_join_the_cells_own_deviation_and_the_floor() -> None:
+    """GIVEN a half-width of 1.96 sigma THEN the deviation is the root of sigma^2 + floor^2, relative."""
+    cells = [
+        replace(one, energy_low_mj=one.energy_mj * (1 - 0.0588), energy_high_mj=one.energy_mj * (1 + 0.0588))
+        for one in straight(10, 1, [1e9, 2e9])
+    ]
+    energy = np.array([cell.energy_mj for cell in cells])
+    assert deviations(cells, floor=0.04) == pytest.approx(energy * 0.05, rel=1e-3)
+
+
+def test_a_cell_without_an_interval_is_no_better_than_the_worst() -> None:
+    """GIVEN a cell without limits beside one of 10 % THEN both have the same relative deviation."""
+    first, second, third = straight(10, 1, [1e9, 2e9, 4e9])
+    vague = replace(first, energy_low_mj=first.energy_mj * 0.9, energy_high_mj=first.energy_mj * 1.1)
+    unknown = replace(second, energy_low_mj=None, energy_high_mj=None)
+    relative = deviations([vague, unknown, third]) / [vague.energy_mj, unknown.energy_mj, third.energy_mj]
+    assert relative[1] == pytest.approx(relative[0])
+    assert relative[2] < relative[0]

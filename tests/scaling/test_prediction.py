@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+from simulated_board import SIZES, Board, sweep, work
+
+from energyscope.scaling.cell import Shape
+from energyscope.scaling.prediction import Span, span_of
+
+
+@pytest.mark.parametrize(
+    ("flops", "moved", "why"),
+    [
+        (5e9, 5e6, None),
+        (1e9, 1e7, None),
+        (2e10, 5e6, "2e+10 FLOPs are 2 times the most measured"),
+        (5e9, 1e5, "1e+05 bytes are 0.1 times the least measured"),
+    ],
+)
+def test_outside_is_told_with_its_distance(flops: float, moved: float, why: str | None) -> None:
+    """GIVEN a range of FLOPs and bytes THEN its ends are inside, and what lies beyond is said with the factor."""
+    assert Span((1e9, 1e10), (1e6, 1e7)).outside(Shape(1, 1, flops, moved)) == why
+
+
+def test_per_call_ranges_let_layers_grow() -> None:
+    """GIVEN a range per call THEN twice the layers of the same size are inside; in all they are not."""
+    cells = sweep(Board(), "mlp")
+    double = work("mlp", SIZES[0], 4, 1024)
+    more = Shape(4, 1024, 2 * double.flops, 2 * double.bytes, 2 * double.calls)
+    assert span_of(cells, per_call=True).outside(more) is None
+    assert span_of(cells).outside(more) is not None
+
+
+def test_work_that_no_cell_had_is_outside() -> None:
+    """GIVEN norms without FLOPs THEN a shape with some is outside."""
+    assert span_of(sweep(Board(), "norm")).outside(Shape(1, 64, 1e9, 1e6)) is not None
