@@ -7,7 +7,7 @@ still be reported.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +18,9 @@ import torch
 
 from energyscope.errors import DeviceError, EnergyscopeError
 from energyscope.failures import no_memory_left
+from energyscope.loading import LoadedModel
 from energyscope.loading.tensor_parallel import leave
+from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
 from energyscope.runs import schema
 from energyscope.runs.store import Run, RunStore, load_run
@@ -101,19 +103,48 @@ def _run(model: str, progress: Progress, command: str | None, options: dict[str,
     with watched_load(settings, meters.pop("load")) as loading:
         loaded = load_for_benchmark(settings, names, targets.devices) if only else load(settings, targets.devices)
     meters = {stage: of_devices(group, targets, loaded.devices) for stage, group in meters.items()}
+    context = opened(settings, loaded, meters, progress)
+    return carried_out(context, command, loading=loading, asked=asked)
+
+
+def opened(
+    settings: RunSettings,
+    loaded: LoadedModel,
+    meters: Mapping[str, MeterGroup],
+    progress: Progress = silent,
+    sensor: Mapping[str, Any] | None = None,
+) -> Context:
+    """Make the run directory that the settings name, for a model that is loaded, and what its stages share.
+
+    Raises:
+        UsageError: the model cannot do what was asked, or the name is taken.
+        DeviceError: no memory is left for the inputs.
+
+    """
     check_possible(settings, loaded)
     try:
         evaluation, reason = evaluation_of(loaded, settings)
         workload = prompt_of(loaded, evaluation, settings)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
-    store = RunStore.create(name, settings.root)
-    context = Context(settings, loaded, evaluation, reason, workload, meters, store, progress)
+    store = RunStore.create(settings.name or default_name(settings.model, settings.root), settings.root)
+    kept = dict(meters)
+    return Context(settings, loaded, evaluation, reason, workload, kept, store, progress, sensor=sensor)
+
+
+def carried_out(
+    context: Context, command: str | None, *, loading: Sequence[Mapping[str, Any]] = (), asked: Sequence[str] = ()
+) -> Run:
+    """Do the stages of an opened run and return it.
+
+    ``loading`` are journal entries on the load, ``asked`` the stages that the user named, where some are left out.
+    """
+    store = context.store
     try:
         _open_document(context, command)
         for entry in loading:
             store.journal(entry)
-        _run_stages(context, asked)
+        _run_stages(context, asked or context.settings.stages)
         return load_run(store.path)
     except KeyboardInterrupt as error:
         error.add_note(_kept(store))

@@ -113,15 +113,20 @@ def middle_step(
         return f"no memory was left for a step at {context} tokens beside the generation"
 
 
-def profile_settings(settings: RunSettings, planned: Sequence[Scene], scene: Scene) -> ProfileSettings:
-    """Return what a run's settings say of the profile of one of its planned scenes; the first warms the board."""
+def profile_settings(
+    settings: RunSettings, planned: Sequence[Scene], scene: Scene, *, warm: bool = False
+) -> ProfileSettings:
+    """Return what a run's settings say of the profile of one of its planned scenes.
+
+    The first one brings the board to its working temperature, unless an earlier run left it ``warm``.
+    """
     effort = Effort(
         settings.passes,
         settings.target_interval,
         settings.component_budget_s,
         settings.window_s,
         scenes=len(planned),
-        preheat_s=PREHEAT_S if scene is planned[0] else REWARM_S,
+        preheat_s=REWARM_S if warm or scene is not planned[0] else PREHEAT_S,
     )
     return ProfileSettings(settings.granularity, scene.layers, effort, settings.seed, settings.execution)
 

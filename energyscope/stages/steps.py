@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,6 +59,7 @@ class Context:
     store: RunStore
     progress: Progress
     marks: list[tuple[float, str]] = field(default_factory=list)  # when (s) what phase began to be profiled
+    sensor: Mapping[str, Any] | None = None  # what an earlier run on the same meters found out; None measures it
 
 
 OFFLOADED = "some of the model waits in host memory, and a pass takes as long as copying it"
@@ -125,7 +126,12 @@ def _profile(context: Context) -> None:
         planned = scenes(context.settings, context.loaded)
         for scene in planned:
             context.marks.append((time.monotonic(), scene.phase))
-            _profile_scene(context, scene, profile_settings(context.settings, planned, scene), meter)
+            _profile_scene(
+                context,
+                scene,
+                profile_settings(context.settings, planned, scene, warm=context.sensor is not None),
+                meter,
+            )
             write_profile(context.store, read_journal(context.store.path))
             release(context.loaded.device)
 
@@ -179,7 +185,7 @@ def _metered(context: Context, stage: str) -> Iterator[MeterGroup]:
         try:
             if not meter.modelled:
                 context.progress("sensor", "idle", 0, 1)
-                store.update(sensor=facts.idle_sensor(meter))
+                store.update(sensor=context.sensor or facts.idle_sensor(meter))
             yield meter
         finally:
             store.update(sensor=facts.known_of_sensor(store.document["sensor"], meter.describe()))

@@ -1,0 +1,107 @@
+"""A sweep as a directory: ``sweep.json`` says what its cells are and how they ended; each cell is a run in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from energyscope.errors import RunError
+from energyscope.runs.store import Run, load_run, write_text
+
+SWEEP_FILE = "sweep.json"
+TABLE_FILE = "sweep.csv"
+SCHEMA_VERSION = 1
+STATES = ("waiting", "done", "does not fit", "failed", "interrupted")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One shape of a sweep: ``tokens`` of a sequence, or in the cache of a decode step; and how it ended.
+
+    ``seconds`` is how long measuring it took; ``reason`` why it was not measured.
+    """
+
+    precision: str
+    batch_size: int
+    tokens: int
+    phase: str
+    state: str = "waiting"
+    reason: str | None = None
+    seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its run directory: ``bf16-b4-s128``, for a decode step ``bf16-b4-c1024``."""
+        return f"{self.precision}-b{self.batch_size}-{'c' if self.phase == 'decode' else 's'}{self.tokens}"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep was asked to do, and its cells in order."""
+
+    path: Path
+    name: str
+    model: str
+    created: str
+    command: str | None
+    settings: Mapping[str, Any]
+    cells: list[Cell]
+
+    def runs(self) -> dict[str, Run]:
+        """Return the runs of the cells that were measured, by the cells' names.
+
+        Raises:
+            RunError: a cell's directory cannot be read.
+
+        """
+        return {cell.name: load_run(self.path / cell.name) for cell in self.cells if cell.state == "done"}
+
+
+def write_sweep(sweep: Sweep) -> None:
+    """Write sweep.json, atomically."""
+    document = {"schema": SCHEMA_VERSION, **asdict(sweep)}
+    del document["path"]
+    write_text(sweep.path / SWEEP_FILE, json.dumps(document, indent=1, default=str) + "\n")
+
+
+def is_sweep(path: Path) -> bool:
+    """Tell whether a directory is a sweep's."""
+    return (path / SWEEP_FILE).is_file()
+
+
+def load_sweep(path: Path) -> Sweep:
+    """Read a sweep's directory.
+
+    Raises:
+        RunError: it holds no sweep, a broken one, or one of a newer version.
+
+    """
+    file = path / SWEEP_FILE
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file} cannot be read: give the directory of an `energyscope sweep`") from error
+    if not isinstance(document, dict) or not isinstance(document.get("cells"), list):
+        raise RunError(f"{file} holds no cells: measure the sweep again")
+    if document.get("schema") != SCHEMA_VERSION:
+        version = document.get("schema")
+        raise RunError(f"{file} is of version {version}, and this energyscope reads {SCHEMA_VERSION}: update it")
+    known = [one.name for one in fields(Cell)]
+    try:
+        cells = [
+            Cell(**{name: value for name, value in cell.items() if name in known}) for cell in document["cells"]
+        ]
+        return Sweep(
+            path=path,
+            name=str(document["name"]),
+            model=str(document["model"]),
+            created=str(document["created"]),
+            command=document.get("command"),
+            settings=document.get("settings") or {},
+            cells=cells,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{file} lacks what a sweep has ({error}): measure the sweep again") from error

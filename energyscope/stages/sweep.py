@@ -1,0 +1,244 @@
+"""Sweep: a model over lengths, batch sizes and precisions, each cell a run of its own in one directory.
+
+What the cells share is done once for a precision: the model is loaded, the sensor is started and characterised,
+and the board is warmed. A cell that fails is recorded with its reason, and the sweep goes on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from energyscope.benchmarking.memory import release
+from energyscope.errors import DeviceError, EnergyscopeError, UsageError
+from energyscope.loading import LoadedModel
+from energyscope.loading.precision import resolve_precision
+from energyscope.loading.skeleton import load_skeleton
+from energyscope.metering.shared import SharedGroup
+from energyscope.progress import Progress, silent
+from energyscope.runs.store import RunStore
+from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
+from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, load_sweep, write_sweep
+from energyscope.stages.preparing import load
+from energyscope.stages.run import carried_out, default_name, opened
+from energyscope.stages.settings import RunSettings
+from energyscope.stages.targets import find_targets, of_devices, open_meters
+from energyscope.workloads.decoding import checked_context
+from energyscope.workloads.limits import checked_length
+
+STAGE = "sweep"
+PASSES = 3
+BUDGET_S = 1.0  # of windows of one component: a sweep has many cells, and its laws many points
+METERED = "profile"
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """What is varied: each length with each batch size, in each precision.
+
+    ``lengths`` are tokens of a sequence, or in the cache with ``phase`` ``decode``. ``run`` holds what all cells
+    have in common; its own lengths, batch size, precision, stages and name are not looked at.
+    """
+
+    run: RunSettings
+    lengths: tuple[int, ...]
+    batch_sizes: tuple[int, ...] = (1,)
+    precisions: tuple[str, ...] = ("auto",)
+    name: str | None = field(default=None)
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is loaded.
+
+        Raises:
+            UsageError: with what to do.
+
+        """
+        named = {
+            "--sequence-length": self.lengths,
+            "--batch-size": self.batch_sizes,
+            "--precision": self.precisions,
+        }
+        for option, values in named.items():
+            if not values:
+                raise UsageError(f"{option} names nothing: name one at least")
+        if self.run.phase not in {"prefill", "decode"}:
+            raise UsageError(f"--phase {self.run.phase} is two moments: sweep prefill or decode")
+        for cell in self.cells():
+            self.settings_of(cell, self.run.root).check()
+        if self.name is not None:
+            RunStore.check_free(self.name, self.run.root)
+
+    def cells(self) -> list[Cell]:
+        """Return all cells in order: a precision after the other, and the smallest first."""
+        return [
+            Cell(precision, batch, length, self.run.phase)
+            for precision in self.precisions
+            for batch, length in sorted(
+                itertools.product(dict.fromkeys(self.batch_sizes), dict.fromkeys(self.lengths)),
+                key=lambda one: (one[0] * one[1], one[0]),
+            )
+        ]
+
+    def settings_of(self, cell: Cell, root: Path) -> RunSettings:
+        """Return the settings of a cell's run."""
+        decode = self.run.phase == "decode"
+        return replace(
+            self.run,
+            name=cell.name,
+            root=root,
+            precision=cell.precision,
+            batch_size=cell.batch_size,
+            sequence_length=None if decode else cell.tokens,
+            context_lengths=(cell.tokens,) if decode else (),
+            component_budget_s=self.run.component_budget_s or BUDGET_S,
+            stages=(METERED,),
+        )
+
+
+def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str | None = None) -> Sweep:
+    """Measure every cell and return the sweep; what was finished is kept whatever happens.
+
+    Raises:
+        EnergyscopeError: the model cannot be loaded in any precision, or a length is beyond its positions.
+        KeyboardInterrupt: its note says where the finished cells are.
+
+    """
+    settings.check()
+    _check_lengths(settings)
+    settings = _settled(settings)
+    name = settings.name or default_name(f"{Path(settings.run.model).name}-sweep", settings.run.root)
+    store = RunStore.create(name, settings.run.root)
+    made = Sweep(
+        path=store.path,
+        name=name,
+        model=settings.run.model,
+        created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        command=command,
+        settings=_plain(settings),
+        cells=settings.cells(),
+    )
+    write_sweep(made)
+    try:
+        _Sweeping(settings, made, progress, command).run()
+    except KeyboardInterrupt as error:
+        error.__notes__ = [f"finished cells are in {made.path}"]
+        raise
+    finally:
+        store.write_rows(TABLE_FILE, sweep_rows(made), COLUMNS)
+    return load_sweep(made.path)
+
+
+def _settled(settings: SweepSettings) -> SweepSettings:
+    """Return the settings with the device and each ``auto`` precision as what they mean here."""
+    device = str(find_targets(settings.run).device)
+    known = [resolve_precision(settings.run.model, one, device) for one in settings.precisions]
+    return replace(settings, precisions=tuple(dict.fromkeys(known)))
+
+
+def _plain(settings: SweepSettings) -> dict[str, Any]:
+    document = asdict(settings)
+    document["run"] = settings.run.document()
+    return document
+
+
+@dataclass
+class _Sweeping:
+    settings: SweepSettings
+    made: Sweep
+    progress: Progress
+    command: str | None
+
+    def run(self) -> None:
+        failures: list[EnergyscopeError] = []
+        for precision in dict.fromkeys(self.settings.precisions):
+            try:
+                self._precision(precision)
+            except EnergyscopeError as error:
+                failures.append(error)
+                self._give_up(precision, error)
+        if failures and not any(cell.state == "done" for cell in self.made.cells):
+            raise failures[0]
+
+    def _give_up(self, precision: str, error: EnergyscopeError) -> None:
+        for cell in self._of(precision):
+            if cell.state == "waiting":
+                self._record(cell, "failed", str(error))
+
+    def _of(self, precision: str) -> list[Cell]:
+        return [cell for cell in self.made.cells if cell.precision == precision]
+
+    def _precision(self, precision: str) -> None:
+        """Load the model once, start the meters once, and measure the cells."""
+        base = replace(self.settings.run, precision=precision, stages=(METERED,))
+        targets = find_targets(base)
+        base = replace(base, device=str(targets.device))
+        group = open_meters(base, targets.gpus)  # before the model takes memory: others' is told by its growth
+        self._say(f"loading in {precision}")
+        loaded = load(base, targets.devices)
+        try:
+            with of_devices(group, targets, loaded.devices) as started:
+                sensor: Mapping[str, Any] | None = None
+                for cell in self._of(precision):
+                    sensor = self._cell(cell, loaded, SharedGroup(started), sensor) or sensor
+        finally:
+            device = loaded.device
+            del loaded
+            release(device)
+
+    def _cell(
+        self, cell: Cell, loaded: LoadedModel, meter: SharedGroup, sensor: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        """Measure one cell, and return what it knows of the sensor; None where it was not measured."""
+        self._say(cell.name)
+        chosen = replace(self.settings.settings_of(cell, self.made.path), device=str(loaded.device))
+        began, found = time.monotonic(), None
+        try:
+            context = opened(chosen, loaded, {METERED: meter}, sensor=sensor)
+            found = carried_out(context, self.command).document["sensor"]
+        except KeyboardInterrupt:
+            self._record(cell, "interrupted", "stopped by the user", time.monotonic() - began)
+            raise
+        except DeviceError as error:
+            self._record(cell, "does not fit", str(error), time.monotonic() - began)
+        except EnergyscopeError as error:
+            self._record(cell, "failed", str(error), time.monotonic() - began)
+        else:
+            self._record(cell, "done", None, time.monotonic() - began)
+        with suppress(RuntimeError):  # a device that is lost fails the next cell, with its own message
+            release(loaded.device)
+        return None if found is None else dict(found)
+
+    def _record(self, cell: Cell, state: str, reason: str | None, seconds: float | None = None) -> None:
+        known = replace(cell, state=state, reason=reason, seconds=seconds)
+        self.made.cells[[one.name for one in self.made.cells].index(cell.name)] = known
+        write_sweep(self.made)
+
+    def _say(self, label: str) -> None:
+        behind = sum(one.state != "waiting" for one in self.made.cells)
+        self.progress(STAGE, label, behind, len(self.made.cells))
+
+
+def _check_lengths(settings: SweepSettings) -> None:
+    """Refuse a length that the model has no positions for, before anything is loaded.
+
+    Raises:
+        UsageError: with the most that it has.
+
+    """
+    run = settings.run
+    model = load_skeleton(
+        run.model, torch.device("meta"), tokenizer=False, trust_remote_code=run.trust_remote_code
+    )
+    for length in settings.lengths:
+        if run.phase == "decode":
+            checked_context(model, length)
+        else:
+            checked_length(model, length)

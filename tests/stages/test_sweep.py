@@ -1,0 +1,164 @@
+"""A sweep: each cell a run, what they share done once, and cells that fail recorded while the others go on."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from energyscope.errors import DeviceError, RunError, UsageError
+from energyscope.runs.store import load_run
+from energyscope.runs.sweeps import TABLE_FILE, Sweep, load_sweep
+from energyscope.stages import sweep as module
+from energyscope.stages.settings import RunSettings
+from energyscope.stages.sweep import SweepSettings, sweep
+
+COMMON: dict[str, Any] = {
+    "granularity": "coarse", "layers": "kinds", "phase": "prefill", "device": "cpu", "passes": 2,
+    "component_budget_s": 0.05, "window_s": 0.02,
+}  # fmt: skip
+
+
+def settings(root: Path, **options: Any) -> SweepSettings:
+    run = {**COMMON, **{name: options.pop(name) for name in list(options) if name in COMMON or name == "model"}}
+    model = run.pop("model", "tiny-gpt2")
+    return SweepSettings(RunSettings(model, root=root, **run), **{"lengths": (16, 8), "name": "swept", **options})
+
+
+@pytest.fixture(scope="module")
+def loads() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, loads: list[str]) -> Sweep:
+    patch = pytest.MonkeyPatch()
+    real = module.load
+
+    def counted(one: RunSettings, *rest: Any) -> Any:
+        loads.append(one.precision)
+        return real(one, *rest)
+
+    patch.setattr(module, "load", counted)
+    try:
+        return sweep(settings(tmp_path_factory.mktemp("runs"), batch_sizes=(1, 2)))
+    finally:
+        patch.undo()
+
+
+def test_each_cell_is_a_run_of_its_own(made: Sweep) -> None:
+    """Every length with every batch size is there, smallest first, and its run has its own shape and energy."""
+    assert [cell.name for cell in made.cells] == ["fp32-b1-s8", "fp32-b1-s16", "fp32-b2-s8", "fp32-b2-s16"]
+    assert {cell.state for cell in made.cells} == {"done"}
+    for cell in made.cells:
+        run = load_run(made.path / cell.name)
+        shape = (run.document["workload"]["batch_size"], run.document["workload"]["sequence_length"])
+        assert shape == (cell.batch_size, cell.tokens)
+        assert run.energy is not None
+        assert run.energy["energy_mj"].iloc[0] > 0
+        assert cell.seconds is not None
+
+
+def test_what_cells_share_is_done_once(made: Sweep, loads: list[str]) -> None:
+    """The model is loaded once for a precision, whatever the number of cells."""
+    assert loads == ["fp32"]
+
+
+def test_a_sweep_is_read_back_as_it_was(made: Sweep) -> None:
+    """sweep.json holds the cells and how they ended; a folder without it is no sweep."""
+    assert load_sweep(made.path).cells == made.cells
+    with pytest.raises(RunError, match="energyscope sweep"):
+        load_sweep(made.path / "fp32-b1-s8")
+
+
+def test_the_table_has_a_line_for_each_cell(made: Sweep) -> None:
+    """sweep.csv has what the runs' model rows have, and the energy by the tokens of the whole batch."""
+    with (made.path / TABLE_FILE).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["cell"] for row in rows] == [cell.name for cell in made.cells]
+    energy = made.runs()["fp32-b2-s16"].energy
+    assert energy is not None
+    assert float(rows[3]["energy_mj"]) == pytest.approx(energy["energy_mj"].iloc[0])
+    assert float(rows[3]["energy_per_token_mj"]) == pytest.approx(energy["energy_mj"].iloc[0] / 32)
+
+
+def test_a_cell_that_does_not_fit_is_recorded_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a batch for which no memory is left THEN its cell says so, and the next one is measured."""
+    real = module.opened
+
+    def full(one: RunSettings, *rest: Any, **options: Any) -> Any:
+        if one.batch_size == 2:
+            raise DeviceError("no memory is left for the inputs")
+        return real(one, *rest, **options)
+
+    monkeypatch.setattr(module, "opened", full)
+    found = sweep(settings(tmp_path, lengths=(8,), batch_sizes=(1, 2, 4)))
+    assert [cell.state for cell in found.cells] == ["done", "does not fit", "done"]
+    assert found.cells[1].reason == "no memory is left for the inputs"
+    assert "does not fit" in (found.path / TABLE_FILE).read_text(encoding="utf-8")
+    assert list(found.runs()) == ["fp32-b1-s8", "fp32-b4-s8"]
+
+
+def test_an_interrupted_sweep_keeps_its_finished_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN Ctrl-C in the second cell THEN the first is done, the third waits, and a note says where."""
+    real = module.opened
+
+    def stopped(one: RunSettings, *rest: Any, **options: Any) -> Any:
+        if one.batch_size == 2:
+            raise KeyboardInterrupt
+        return real(one, *rest, **options)
+
+    monkeypatch.setattr(module, "opened", stopped)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        sweep(settings(tmp_path, lengths=(8,), batch_sizes=(1, 2, 4)))
+    assert str(tmp_path / "swept") in caught.value.__notes__[0]
+    found = load_sweep(tmp_path / "swept")
+    assert [cell.state for cell in found.cells] == ["done", "interrupted", "waiting"]
+
+
+def test_a_precision_that_cannot_be_loaded_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN two precisions of which one does not fit THEN its cells say so, and the other's are measured."""
+    real = module.load
+
+    def refused(one: RunSettings, *rest: Any) -> Any:
+        if one.precision == "fp32":
+            raise DeviceError("cpu ran out of memory")
+        return real(one, *rest)
+
+    monkeypatch.setattr(module, "load", refused)
+    found = sweep(settings(tmp_path, lengths=(8,), precisions=("fp32", "bf16")))
+    assert [(cell.name, cell.state) for cell in found.cells] == [("fp32-b1-s8", "failed"), ("bf16-b1-s8", "done")]
+    monkeypatch.setattr(module, "load", lambda *_: refused(RunSettings("tiny-gpt2", precision="fp32")))
+    with pytest.raises(DeviceError, match="ran out of memory"):
+        sweep(settings(tmp_path, lengths=(8,), name="none"))
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"lengths": ()}, "--sequence-length names nothing"),
+        ({"lengths": (8, 100_000)}, "--sequence-length 100000 is too long"),
+        ({"lengths": (100_000,), "phase": "decode"}, "--context-length 100000"),
+        ({"batch_sizes": (0,)}, "--batch-size must be 1 or more"),
+        ({"phase": "both"}, "two moments"),
+        ({"precisions": ()}, "--precision names nothing"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(
+    tmp_path: Path, options: dict[str, Any], complaint: str
+) -> None:
+    """A bad option is one line, and leaves no directory."""
+    with pytest.raises(UsageError, match=complaint):
+        sweep(settings(tmp_path, **options))
+    assert not (tmp_path / "swept").exists()
+
+
+def test_decode_steps_are_swept_over_contexts(tmp_path: Path) -> None:
+    """GIVEN --phase decode THEN lengths are contexts, and each cell's run has that one step."""
+    found = sweep(settings(tmp_path, model="tiny-llama", phase="decode", lengths=(8, 24)))
+    assert [cell.name for cell in found.cells] == ["fp32-b1-c8", "fp32-b1-c24"]
+    assert [run.scenes[0]["name"] for run in found.runs().values()] == ["decode@8", "decode@24"]
