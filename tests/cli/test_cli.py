@@ -44,7 +44,9 @@ def test_the_commands_are_these(tmp_path):
     from energyscope.cli.app import app
 
     names = [one.name for one in app.registered_commands]
-    assert names == ["run", "benchmark", "figures", "report", "compare", "prepare", "models", "runs", "doctor"]
+    assert names == [
+        "run", "sweep", "benchmark", "figures", "report", "compare", "prepare", "models", "runs", "doctor",
+    ]  # fmt: skip
 
 
 def test_the_options_of_run_are_these(tmp_path):
