@@ -296,7 +296,8 @@ def _step(shape: Inference, step_mj: float, step_us: float) -> dict[str, Any] | 
         return None
     static = None if shape.modelled else IDLE_W * step_us / 1e3
     return {"context_length": middle_of(shape), "seconds": _i(step_us / 1e6, 0.02), "energy_mj": _i(step_mj),
-            "static_mj": static, "windows": shape.generations, "reason": None}  # fmt: skip
+            "static_mj": static,
+            "dynamic_mj": None if static is None else _i(step_mj - static, 0.03), "windows": shape.generations, "reason": None}  # fmt: skip
 
 
 def _phase(

@@ -57,11 +57,16 @@ def loop_entries(
 def step_entry(step: Workload, model: Any, device: torch.device, number: int, meter: MeterGroup) -> dict[str, Any]:
     """Return a window of one decode step of the model, on a cache that is held, and when it was taken (s).
 
-    The span reaches until the counter has shown all of it: nothing else is to be read from the trace in it.
+    The span reaches until the counter has shown all of it: nothing else is to be read from the trace in it. The
+    step runs for a while before the window, until a late counter shows no rest any more.
     """
+    replayer, call = Replayer(device), partial(model, **step.inputs)
     begin_s = time.monotonic()
-    windows = window(Replayer(device), partial(model, **step.inputs), meter)
-    end_s = time.monotonic() + (0.0 if meter.modelled else LATE_S)
+    late_s = 0.0 if meter.modelled else LATE_S
+    if late_s:
+        replayer.run([call], late_s)
+    windows = window(replayer, call, meter)
+    end_s = time.monotonic() + late_s
     return {
         "step_context": step.context,
         "pass": number,

@@ -11,6 +11,7 @@ from energyscope.reporting.data.power_trace import PowerTrace, close_up
 from energyscope.reporting.figure import Figure, Table
 
 SECTION = "generation"
+BETWEEN = "Between generations the model's step in their middle was replayed by itself."
 
 
 def generation_figures(data: GenerationData | None) -> list[Figure]:
@@ -20,10 +21,11 @@ def generation_figures(data: GenerationData | None) -> list[Figure]:
     word = "Modelled energy" if data.modelled else "Energy"
     found = []
     if data.trace is not None:
-        found.append(_power("generation-power-trace", "Power over the traced generations", data.trace))
+        between = BETWEEN if data.step_windows else ""
+        found.append(_power("generation-power-trace", "Power over the traced generations", data.trace, between))
         near = close_up(data.trace)
         if near is not None:
-            found.append(_power("generation-power-close", "The same, closer", near))
+            found.append(_power("generation-power-close", "The same, closer", near, between))
     if data.shown_steps:
         found.append(_tokens(data, word))
     if data.agreement is not None:
@@ -31,7 +33,7 @@ def generation_figures(data: GenerationData | None) -> list[Figure]:
     return found
 
 
-def _power(name: str, title: str, trace: PowerTrace) -> Figure:
+def _power(name: str, title: str, trace: PowerTrace, between: str) -> Figure:
     highest = max(point.power_w for point in trace.points)
     lowest = min(point.power_w for point in trace.points)
     generations = text.count(trace.generations, "generation")
@@ -52,7 +54,8 @@ def _power(name: str, title: str, trace: PowerTrace) -> Figure:
         section=SECTION,
         title=title,
         caption="Mean power between ticks of the energy counter, which are longer than a token and often longer "
-        f"than a prefill: what a phase takes is in the table, not in the height of a step here.{several}{tokens}",
+        f"than a prefill: what a phase takes is in the table, not in the height of a step here.{several}{tokens}"
+        f"{' ' if between else ''}{between}",
         summary=summary,
         chart=charts.power_trace(trace, summary),
         table=Table(["device", "from (s)", "to (s)", "power (W)"], rows),

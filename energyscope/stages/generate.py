@@ -2,9 +2,10 @@
 
 Over the host's clock::
 
-    warm-up | idle | warm-up | generation, step, pause, generation, step, pause, ... | the loop alone | texts
+    warm-up | idle | warm-up | generation, rest, step, rest, pause, generation, ... | the loop alone | texts
 
-A step is a window of the model's own step in the middle of the generation, which is to be compared with the trace.
+A step is a window of the model's own step in the middle of the generation, which is to be compared with the trace;
+the rests are for counters that show energy late. Short generations have one after some of them only.
 The pauses are random, up to a tick: so the phases fall at random offsets against the ticks, and a regression can
 tell the powers of phases apart that are shorter than a tick. ``recover`` makes the document of the journal.
 """
@@ -15,7 +16,7 @@ import itertools
 import math
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from energyscope.generating.marks import Mark
 from energyscope.generating.notes import notes_of
 from energyscope.generating.repeating import loop_entries, step_entry, text_entries
 from energyscope.generating.settings import GenerateSettings
+from energyscope.generating.step import LATE_S
 from energyscope.generating.text import Ids
 from energyscope.generating.watching import Pieces, load_entry
 from energyscope.loading import LoadedModel
@@ -54,6 +56,9 @@ PREHEAT_TOKENS = 16  # so that preheating ends soon after its time, however long
 LONG_S = 5.0  # a generation that takes longer is its own warm-up
 USUAL_TICK_S, MODELLED_TICK_S = 0.1, 0.005
 CLOSING_TICKS = 2.0  # waited for after the last generation
+STEPS = 10  # windows of the middle step in the time of all generations, where these are short
+NO_ROOM = "no memory was left for the step beside the generations"
+LAGS = "this meter's power lags or is averaged, and no generation can be compared with it"
 ENDLESS_S = 120.0  # beyond it, the least number of generations is not waited for
 
 
@@ -63,14 +68,15 @@ def generate(
     meter: MeterGroup,
     settings: GenerateSettings,
     *,
-    step: Workload | str,
+    middle_step: Callable[[], Workload | str],
     journal: Journal,
     progress: Progress = silent,
 ) -> None:
     """Measure generations of a loaded next-token model with started meters.
 
-    ``step`` is the decode step in their middle, see `middle_step`, or why there is none. Everything that is
-    finished goes to ``journal`` before the next thing starts; ``recover`` reads it.
+    ``middle_step`` prepares the decode step in their middle, or says why there is none; it is called once it is
+    known that the generation itself has room. Everything that is finished goes to ``journal`` before the next
+    thing starts; ``recover`` reads it.
 
     Raises:
         UsageError: the model does not generate, or prompt and new tokens are beyond its positions.
@@ -81,7 +87,7 @@ def generate(
     """
     check_generation(loaded, workload, settings)
     with length_forgotten(loaded.model):
-        _Stage(loaded, workload, step, meter, settings, _Kept(journal), progress).run()
+        _Stage(loaded, workload, middle_step, meter, settings, _Kept(journal), progress).run()
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ class _Stage:
 
     loaded: LoadedModel
     workload: Workload
-    step: Workload | str
+    middle_step: Callable[[], Workload | str]
     meter: MeterGroup
     settings: GenerateSettings
     keep: _Kept
@@ -116,14 +122,12 @@ class _Stage:
 
     def run(self) -> None:
         self.keep({"header": self._header()})
-        if isinstance(self.step, str):
-            self.keep({"step_reason": self.step})
         self._say("warm-up")
         mark, ids = self._first()
         self._plan(mark.end_s - mark.begin_s)
         self._say("idle power")
         self._idle()
-        self._trace()
+        self._trace(self._step())
         self._loop()
         self._text(ids.tolist())
 
@@ -178,35 +182,50 @@ class _Stage:
         if found := idle(self.meter, lambda: [Replayer(device).own_bytes() for device in self.loaded.devices]):
             self.keep(found)
 
-    def _trace(self) -> None:
-        """Generate again and again for some seconds, with a window of the step and a random pause after each."""
+    def _step(self) -> Workload | None:
+        """Prepare the step; where there is none, the reason is kept."""
+        step: Workload | str = LAGS if any(one.settle_s for one in self.meter.meters) else self.middle_step()
+        if not isinstance(step, str):
+            return step
+        self.keep({"step_reason": step})
+        return None
+
+    def _trace(self, step: Workload | None) -> None:
+        """Generate again and again for some seconds, with random pauses, and take windows of the step in turn."""
         pauses, tick_s = random.Random(self.settings.seed), self._tick_s()
         self._preheat()
         pieces = Pieces(self.meter)
-        begin_s = time.monotonic()
-        aside_s = 0.0
+        begin_s, due_s, aside_s = time.monotonic(), 0.0, 0.0
         for number in itertools.count(1):
             self._say(f"generation {number}")
             time.sleep(pauses.uniform(0.0, tick_s))
-            with no_garbage_collection():
-                self.replayer.synchronize()
-                mark, _ = self.generator.marked(self.settings.new_tokens)
+            try:
+                with no_garbage_collection():
+                    self.replayer.synchronize()
+                    mark, _ = self.generator.marked(self.settings.new_tokens)
+            except Exception as error:
+                if step is None or not no_memory_left(error):
+                    raise
+                self.keep({"step_reason": NO_ROOM})
+                step = None  # without its cache, there was room
+                continue
             self.keep({"generation": asdict(mark), "ticks": pieces.take()})
-            aside_s += self._step(number, tick_s)
             elapsed = time.monotonic() - begin_s - aside_s
+            if step is not None and elapsed >= due_s:
+                aside_s += self._aside(step, number, tick_s)
+                due_s = elapsed + self.settings.seconds / STEPS
             if elapsed >= self.settings.seconds and (number >= self.settings.least or elapsed > ENDLESS_S):
                 break
         time.sleep(CLOSING_TICKS * tick_s + LAST_TICK_S)
         self.keep({"ticks": pieces.take()})
 
-    def _step(self, number: int, tick_s: float) -> float:
-        """Take a window of the step, and wait until the counter has shown it and ticked; return the seconds."""
-        if isinstance(self.step, str):
-            return 0.0
+    def _aside(self, step: Workload, number: int, tick_s: float) -> float:
+        """Take a window of the step, with a rest before and after it; return the seconds that it took in all."""
         begin_s = time.monotonic()
-        entry = step_entry(self.step, self.loaded.model, self.loaded.device, number, self.meter)
-        self.keep(entry)
-        time.sleep(max(0.0, entry["end_s"] - time.monotonic()) + tick_s)
+        rest_s = 0.0 if self.meter.modelled else LATE_S + tick_s
+        time.sleep(rest_s)
+        self.keep(step_entry(step, self.loaded.model, self.loaded.device, number, self.meter))
+        time.sleep(rest_s)
         return time.monotonic() - begin_s
 
     def _preheat(self) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from energyscope.adapters import Adapter
-from energyscope.errors import DeviceError, UsageError
-from energyscope.failures import no_memory_left
+from energyscope.errors import DeviceError, ModelError, UsageError
+from energyscope.failures import first_line, no_memory_left
 from energyscope.generating.phases import NO_DECODE
 from energyscope.generating.step import middle_context
 from energyscope.loading import LoadedModel
@@ -107,6 +107,8 @@ def middle_step(
             seed=settings.seed,
             new_tokens=max(2, prompt + settings.new_tokens - context),
         )
+    except ModelError as error:
+        return first_line(error)
     except Exception as error:
         if not no_memory_left(error) and not isinstance(error, DeviceError):
             raise

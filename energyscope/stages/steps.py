@@ -13,6 +13,7 @@ from typing import Any
 from energyscope.benchmarking.memory import release
 from energyscope.components import component_tree
 from energyscope.errors import ModelError
+from energyscope.generating.step import aside
 from energyscope.impact.examples import pack
 from energyscope.impact.metrics import Outcomes
 from energyscope.impact.plan import beside_singles
@@ -112,7 +113,7 @@ def _generate(context: Context) -> str | None:
                 seconds=MODELLED_GENERATIONS_S if meter.modelled else GENERATIONS_S,
                 seed=settings.seed,
             ),
-            step=middle_step(settings, loaded, prompt, context.evaluation),
+            middle_step=lambda: middle_step(settings, loaded, prompt, context.evaluation),
             journal=context.store.journal,
             progress=context.progress,
         )
@@ -197,8 +198,9 @@ def _write_trace(context: Context) -> None:
     seen = [(stage, state) for stage, meter in context.meters.items() for state in meter.states(0.0, math.inf)]
     if seen:
         origin = seen[0][1]["after_s"]
-        generations = generated(read_journal(context.store.path))
-        rows = [trace_row(stage, state, origin, context.marks, generations) for stage, state in seen]
+        entries = read_journal(context.store.path)
+        generations, steps = generated(entries), aside(entries)
+        rows = [trace_row(stage, state, origin, context.marks, generations, steps) for stage, state in seen]
         context.store.update(trace_origin_s=origin)
         context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from energyscope.generating.marks import Mark
 
+STEP = "step"  # of the model by itself, between generations
 KEPT = ("device", "energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
 
 
@@ -22,6 +23,7 @@ def trace_row(
     origin_s: float,
     marks: Sequence[tuple[float, str]],
     generations: Sequence[Mark],
+    steps: Sequence[tuple[float, float]] = (),
 ) -> dict[str, Any]:
     """Return the trace's row of a meter's state at a tick.
 
@@ -31,10 +33,13 @@ def trace_row(
         origin_s: the trace's time 0, on the clock of the meter.
         marks: when (s) the profile began which phase.
         generations: the traced generations.
+        steps: when (s) the step in their middle was replayed by itself.
 
     """
     now = state["after_s"]
     phase, token = _in_generation(now, generations) if stage == "generate" else (_begun(now, marks), None)
+    if stage == "generate" and phase is None and any(begin_s <= now <= end_s for begin_s, end_s in steps):
+        phase = STEP
     named = phase if stage in {"generate", "profile"} and phase else stage
     return {"time_s": now - origin_s, "phase": named, "token": token} | {key: state[key] for key in KEPT}
 

@@ -65,11 +65,13 @@ def generations(load: Load, seed: int = 0, **sensor: Any) -> Made:
         trace.extend(load.pause_s if load.even_pauses else draw.uniform(1e-4, load.pause_s + 1e-4), load.rest_w)
         marks.append(_generation(trace, load, draw))
         if load.aside_s:
+            ended_s = trace.end_s
+            trace.extend(LATE_S + 0.1, load.rest_w)
             begin_s = trace.end_s
             trace.extend(load.aside_s, load.aside_w * (1 + draw.gauss(0, 0.1)))
             aside.append((begin_s, trace.end_s + LATE_S))
             trace.extend(LATE_S + 0.1, load.rest_w)
-            spent += trace.end_s - begin_s
+            spent += trace.end_s - ended_s
     trace.extend(0.3, load.rest_w)
     ticks = Watch(SimulatedSensor(seed=seed, **sensor), BEGIN_S, trace.energy_j).until(trace.end_s, trace.energy_j)
     prefill = np.mean([_joules(trace, mark.begin_s, mark.tokens_s[0]) for mark in marks])

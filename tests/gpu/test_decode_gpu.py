@@ -85,5 +85,5 @@ def test_components_and_trace_agree(tmp_path):
         SHAPE, weights="random", precision="bf16", stages=("generate",), root=tmp_path, name="two"
     )
     made = generation_data(run, [])
-    assert made.agreement.pace.dynamic_ratio == pytest.approx(1.0, rel=0.07)
+    assert made.agreement.pace.dynamic_ratio.value == pytest.approx(1.0, rel=0.07)
     assert made.agreement.verdict != "disagree"

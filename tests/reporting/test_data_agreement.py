@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from generation_builder import build_inference
 
+from energyscope.reporting import text
 from energyscope.reporting.data import report_data
 from energyscope.reporting.data.agreement import Agreement
 from energyscope.reporting.data.generation_words import agreement_sentence
@@ -93,9 +94,11 @@ def test_a_difference_of_time_is_told_from_a_difference_of_work(tmp_path: Path) 
     assert found.agreement.pace is not None
     assert found.agreement.pace.idle_w == pytest.approx(usual.idle_w)
     assert found.agreement.pace.time_ratio == pytest.approx(usual.time_ratio / 1.5)
-    assert found.agreement.pace.traced_dynamic_mj == pytest.approx(usual.traced_dynamic_mj)
-    assert found.agreement.pace.parts_dynamic_mj == pytest.approx(usual.parts_dynamic_mj)
-    assert "In time the parts are" in agreement_sentence(found.agreement)
+    assert found.agreement.pace.traced_dynamic.value == pytest.approx(usual.traced_dynamic.value)
+    assert found.agreement.pace.parts_dynamic == usual.parts_dynamic
+    assert f"In time the parts are {text.percent(1 - usual.time_ratio / 1.5)} shorter" in agreement_sentence(
+        found.agreement
+    )
 
 
 def test_pace_adds_the_times_of_the_pass_and_of_the_loop(tmp_path: Path) -> None:
@@ -109,14 +112,42 @@ def test_pace_adds_the_times_of_the_pass_and_of_the_loop(tmp_path: Path) -> None
     assert decode is not None
     assert decode.energy is not None
     assert decode.static_mj is not None
+    assert decode.seconds is not None
+    assert decode.power_w is not None
     assert made.loop.seconds is not None
     assert made.new_tokens is not None
     step = run.generation["step"]
     assert found.pace.parts_us == pytest.approx((step["seconds"]["value"] + made.loop.seconds.value) * 1e6)
+    assert found.pace.traced_us == pytest.approx(decode.seconds.value / 127 * 1e6)
     loop_mj = found.loop.value - found.pace.idle_w * made.loop.seconds.value * 1e3
-    assert found.pace.parts_dynamic_mj == pytest.approx(step["energy_mj"]["value"] - step["static_mj"] + loop_mj)
-    steps = made.new_tokens - 1
-    assert found.pace.traced_dynamic_mj == pytest.approx((decode.energy.value - decode.static_mj) / steps)
+    parts = found.pace.parts_dynamic
+    assert parts.value == pytest.approx(step["dynamic_mj"]["value"] + loop_mj)
+    assert parts.low == pytest.approx(step["dynamic_mj"]["low"] + loop_mj)
+    assert found.pace.traced_dynamic.value == pytest.approx((decode.energy.value - decode.static_mj) / 127)
+    assert decode.power_w.high is not None
+    half = (decode.power_w.high - decode.power_w.value) * decode.seconds.value * 1e3 / 127
+    assert found.pace.traced_dynamic.high == pytest.approx(found.pace.traced_dynamic.value + half)
+
+
+def test_the_pace_of_a_prefill_has_the_share_of_a_call(tmp_path: Path) -> None:
+    """Its parts are a pass, a step of the loop and a call of it; what was traced is one prefill."""
+    run = build_inference(tmp_path / "run")
+    made = report_data(run).generation
+    assert made is not None
+    prefill = made.phase("prefill")
+    assert prefill is not None
+    assert prefill.seconds is not None
+    assert made.prefill_agreement is not None
+    found = made.prefill_agreement.pace
+    assert found is not None
+    assert made.loop.seconds is not None
+    assert made.loop.call_seconds is not None
+    root = run.scene("prefill").energy.iloc[0]
+    loop_s = made.loop.seconds.value + made.loop.call_seconds.value
+    assert found.parts_us == pytest.approx(root["time_us"] + loop_s * 1e6)
+    assert found.traced_us == pytest.approx(prefill.seconds.value * 1e6)
+    longer = "longer" if found.time_ratio > 1 else "shorter"
+    assert f"{text.percent(abs(found.time_ratio - 1))} {longer}" in agreement_sentence(made.prefill_agreement)
 
 
 def test_without_idle_power_nothing_is_said_of_pace(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -36,7 +37,7 @@ def measure(loaded, settings=SHORT, *, meters=None, batch_size=2, length=16, pro
     with MeterGroup(meters or [ModelledMeter(WATTS)]) as meter:
         workload = profile_inputs(loaded, batch_size=batch_size, sequence_length=length)
         options = {"progress": progress} if progress else {}
-        generate(loaded, workload, meter, settings, step=step, journal=entries.append, **options)
+        generate(loaded, workload, meter, settings, middle_step=lambda: step, journal=entries.append, **options)
     return json.loads(json.dumps(entries))
 
 
@@ -241,7 +242,7 @@ def test_the_model_is_left_as_it_was_when_the_journal_fails(loaded):
 
     workload = profile_inputs(loaded, batch_size=1, sequence_length=16)
     with MeterGroup([ModelledMeter(WATTS)]) as meter, pytest.raises(OSError, match="no space") as caught:
-        generate(loaded, workload, meter, SHORT, step=NO_STEP, journal=full)
+        generate(loaded, workload, meter, SHORT, middle_step=lambda: NO_STEP, journal=full)
     assert caught.value.__traceback__ is not None  # it still holds the frames
     assert "forward" not in vars(loaded.model)
 
@@ -271,18 +272,47 @@ def test_on_a_counter_that_ticks(fake_nvml, monkeypatch):
     assert value(found["phases"][1]["power_w"]) == pytest.approx(200, rel=0.05)
 
 
+def taken(entries):
+    """Return the numbers of the generations after which the step was taken."""
+    return [entry["pass"] for entry in entries if "step_context" in entry]
+
+
 def test_the_step_in_the_middle_is_measured_in_turn_with_the_generations(loaded):
-    """A window of the step follows each generation; its power is the meter's, and it is less than the whole."""
+    """Windows of the step follow generations, about ten in all if these are short; they have the meter's power."""
     step = decode_step(loaded, batch_size=2, context_length=16 + NEW // 2)
     entries = measure(loaded, step=step)
     order = ["generation" if "generation" in entry else "step" for entry in entries
              if "generation" in entry or "step_context" in entry]  # fmt: skip
-    assert order == ["generation", "step"] * (len(order) // 2)
+    assert order[:2] == ["generation", "step"]
+    assert ("step", "step") not in pairwise(order)
+    assert 2 <= len(taken(entries)) <= module.STEPS + 1
     found = recover(entries)["step"]
-    assert found["windows"] == len(order) // 2
+    assert found["windows"] == len(taken(entries))
     assert found["context_length"] == 16 + NEW // 2
     assert value(found["energy_mj"]) == pytest.approx(WATTS * value(found["seconds"]) * 1e3, rel=1e-6)
-    assert found["static_mj"] is None, "a modelled meter has no idle power"
+    assert (found["static_mj"], found["dynamic_mj"]) == (None, None), "a modelled meter has no idle power"
+
+
+def test_long_generations_have_a_step_each(loaded):
+    """GIVEN generations that take longer than a tenth of the time THEN each is followed by the step."""
+    step = decode_step(loaded, batch_size=2, context_length=16)
+    entries = measure(loaded, replace(SHORT, seconds=0.05), step=step)
+    assert taken(entries) == list(range(1, 1 + sum("generation" in entry for entry in entries)))
+
+
+def test_windows_of_the_step_do_not_shorten_the_generations(loaded, monkeypatch):
+    """GIVEN steps that take longer than all the time for generations THEN that time is still for generations."""
+    real = module.step_entry
+
+    def slow(*given):
+        time.sleep(0.3)
+        return real(*given)
+
+    monkeypatch.setattr(module, "step_entry", slow)
+    step = decode_step(loaded, batch_size=2, context_length=16)
+    entries = measure(loaded, replace(SHORT, least=2), step=step)
+    generated = [entry["generation"] for entry in entries if "generation" in entry]
+    assert sum(one["end_s"] - one["begin_s"] for one in generated) > 0.5 * SHORT.seconds
 
 
 def test_a_step_that_is_missing_has_its_reason(loaded):
@@ -293,8 +323,35 @@ def test_a_step_that_is_missing_has_its_reason(loaded):
     assert value(found["phases"][3]["energy_j"]) > 0
 
 
-def test_what_the_step_draws_is_not_taken_for_a_phase(fake_nvml, monkeypatch):
-    """GIVEN a counter that ticks THEN phases and step have the board's power, all of it static."""
+def test_a_generation_without_room_beside_the_step_does_without_it(loaded, monkeypatch):
+    """GIVEN memory that ends once the step's cache is there THEN the step goes, and not the run."""
+    real, seen = module.Generator.marked, []
+
+    def marked(self, new_tokens):
+        seen.append(new_tokens)
+        if len(seen) == 3:  # after the warm-up and the first one
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+        return real(self, new_tokens)
+
+    monkeypatch.setattr(module.Generator, "marked", marked)
+    found = recover(measure(loaded, step=decode_step(loaded, batch_size=2, context_length=16)))
+    assert found["step"]["reason"] == module.NO_ROOM
+    assert value(found["phases"][3]["energy_j"]) > 0
+
+
+def test_a_meter_that_averages_has_nothing_to_compare(loaded):
+    """GIVEN a meter whose power lags THEN no step is taken, and the reason is there."""
+
+    class Late(ModelledMeter):
+        settle_s = 0.05
+
+    entries = measure(loaded, meters=[Late(WATTS)], step=decode_step(loaded, batch_size=2, context_length=16))
+    assert taken(entries) == []
+    assert recover(entries)["step"]["reason"] == module.LAGS
+
+
+def test_the_step_on_a_counter_that_ticks(fake_nvml, monkeypatch):
+    """GIVEN a board that draws 200 W throughout THEN the step has its power, and nothing beyond idle power."""
     monkeypatch.setattr(settled, "SETTLE_S", 0.1)
     monkeypatch.setattr(settled, "IDLE_S", 0.6)
     monkeypatch.setattr(module, "PREHEAT_S", 0.2)
@@ -306,4 +363,5 @@ def test_what_the_step_draws_is_not_taken_for_a_phase(fake_nvml, monkeypatch):
     own = found["step"]
     assert value(own["energy_mj"]) == pytest.approx(200.0 * value(own["seconds"]) * 1e3, rel=0.02)
     assert own["static_mj"] == pytest.approx(value(own["energy_mj"]), rel=0.03)
+    assert abs(value(own["dynamic_mj"])) < 0.03 * value(own["energy_mj"])
     assert value(found["phases"][3]["power_w"]) == pytest.approx(200.0, rel=0.02)

@@ -20,7 +20,7 @@ def row(stage, now):
         "sm_clock_mhz": 3,
         "temperature_c": 4,
     }
-    return trace_row(stage, {**state, "throttle": 0}, 5.0, PROFILED, [FIRST, SECOND])
+    return trace_row(stage, {**state, "throttle": 0}, 5.0, PROFILED, [FIRST, SECOND], [(11.3, 11.6)])
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,17 @@ def row(stage, now):
         (10.2, "prefill", 1),
         (10.6, "decode", 2),
         (10.8, "decode", 3),
-        (11.5, "generate", None),
+        (11.2, "generate", None),
+        (11.5, "step", None),
         (12.1, "prefill", 1),
         (12.7, "decode", 3),
     ],
 )
 def test_a_tick_of_a_generation_has_its_phase_and_token(now, phase, token):
-    """Before the first token it is the prefill, then the decode of the next one; between generations neither."""
+    """Before the first token it is the prefill, then the decode of the next one; between generations neither.
+
+    While the step is replayed by itself, that is said.
+    """
     found = row("generate", now)
     assert (found["phase"], found["token"]) == (phase, token)
     assert found["time_s"] == pytest.approx(now - 5.0)

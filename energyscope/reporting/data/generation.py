@@ -46,7 +46,8 @@ class GenerationData:
     """What generation.json holds, with the power trace and the agreement of parts and whole.
 
     ``agreement`` is of a decode step, ``disagreement`` says why there is none, and ``no_trace`` why there is no
-    ``trace``. ``total`` is what the phases add up to without the load.
+    ``trace``. ``total`` is what the phases add up to without the load. ``step_windows`` counts those of the step
+    that was taken in turn with the generations.
     """
 
     prompt_tokens: int | None
@@ -65,6 +66,7 @@ class GenerationData:
     agreement: Agreement | None
     disagreement: str
     prefill_agreement: Agreement | None
+    step_windows: int
     notes: list[str]
 
     def phase(self, name: str) -> PhaseRow | None:
@@ -107,6 +109,7 @@ def generation_data(run: Run, scenes: Sequence[SceneData]) -> GenerationData | N
         no_trace="" if trace else _no_trace(run, modelled=modelled),
         agreement=agreed,
         disagreement=why,
+        step_windows=whole(section(document, "step").get("windows")) or 0,
         prefill_agreement=prefill_agreement(scenes, named.get(PREFILL), loop, prompt),
         notes=[str(note) for note in document.get("notes") or []],
     )

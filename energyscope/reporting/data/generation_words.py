@@ -137,8 +137,8 @@ def _pace(found: Pace | None) -> str:
     return (
         f" In time the parts are {text.percent(abs(longer))} {'longer' if longer > 0 else 'shorter'} ({times}); "
         f"beyond idle power ({text.number(found.idle_w)} W x time) they take "
-        f"{text.quantity(found.parts_dynamic_mj, 'mJ')} and the trace "
-        f"{text.quantity(found.traced_dynamic_mj, 'mJ')}: {text.percent(found.dynamic_ratio)} (no interval)."
+        f"{text.with_limits(found.parts_dynamic, 'mJ')} and the trace "
+        f"{text.with_limits(found.traced_dynamic, 'mJ')}: {text.percent_with_limits(found.dynamic_ratio)}."
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting.data.given import given, section, whole
-from energyscope.runs.intervals import Interval, finite
+from energyscope.runs.intervals import Interval
 
 if TYPE_CHECKING:
     from energyscope.reporting.data.scenes import SceneData
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass or step: its name, energy (mJ), time (us) and idle power x time (mJ); None is unknown."""
+    """One pass or step: its name, energy (mJ), time (us), and its energy beyond idle power x time (mJ)."""
 
     name: str
     energy: Interval
     time_us: float | None
-    static_mj: float | None
+    dynamic: Interval | None
     eager: bool
 
 
@@ -30,7 +30,14 @@ def pass_of_scene(scene: SceneData | None) -> Pass | None:
         return None
     execution = str(scene.tree.root.row.get("execution")) if scene.tree.root else ""
     time_us = scene.time_us.value if scene.time_us else None
-    return Pass(scene.short, scene.energy.model, time_us, scene.static_mj, execution == "eager")
+    energy, static = scene.energy.model, scene.static_mj
+    return Pass(
+        scene.short,
+        energy,
+        time_us,
+        None if static is None else Interval(energy.value - static),
+        execution == "eager",
+    )
 
 
 def pass_of_step(document: Mapping[str, Any]) -> Pass | str:
@@ -41,4 +48,4 @@ def pass_of_step(document: Mapping[str, Any]) -> Pass | str:
     if energy is None or context is None:
         return str(step.get("reason") or "")
     time_us = seconds.value * 1e6 if seconds else None
-    return Pass(f"decode at {context:,}", energy, time_us, finite(step.get("static_mj")), eager=True)
+    return Pass(f"decode at {context:,}", energy, time_us, given(step.get("dynamic_mj")), eager=True)
