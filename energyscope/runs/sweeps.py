@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from energyscope.errors import RunError
-from energyscope.runs.store import Run, load_run, write_text
+from energyscope.runs.store import DEFAULT_ROOT, Run, load_run, write_text
 
 SWEEP_FILE = "sweep.json"
 TABLE_FILE = "sweep.csv"
@@ -70,6 +70,22 @@ def write_sweep(sweep: Sweep) -> None:
 def is_sweep(path: Path) -> bool:
     """Tell whether a directory is a sweep's."""
     return (path / SWEEP_FILE).is_file()
+
+
+def runs_of(reference: str, root: Path = DEFAULT_ROOT) -> list[Run]:
+    """Return the run that a path, a name or its beginning means; of a sweep, those of its measured cells.
+
+    Raises:
+        RunError: there is no such run or sweep, it cannot be read, or nothing of the sweep was measured.
+
+    """
+    path = next((one for one in (Path(reference), root / reference) if is_sweep(one)), None)
+    if path is None:
+        return [load_run(reference, root)]
+    found = list(load_sweep(path).runs().values())
+    if not found:
+        raise RunError(f"no cell of the sweep {path} was measured: {path / SWEEP_FILE} says why")
+    return found
 
 
 def load_sweep(path: Path) -> Sweep:

@@ -9,7 +9,7 @@ from typing import Protocol
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell, Work
 
-ROUNDING = 1e-9  # counts of FLOPs and bytes that differ by less are the same
+ROUNDING = 1e-3  # counts of FLOPs and bytes that differ by less are the same
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from energyscope.errors import DeviceError, RunError, UsageError
 from energyscope.runs.store import load_run
-from energyscope.runs.sweeps import TABLE_FILE, Sweep, load_sweep
+from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, load_sweep, runs_of, write_sweep
 from energyscope.stages import sweep as module
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.sweep import SweepSettings, sweep
@@ -71,6 +71,21 @@ def test_a_sweep_is_read_back_as_it_was(made: Sweep) -> None:
     assert load_sweep(made.path).cells == made.cells
     with pytest.raises(RunError, match="energyscope sweep"):
         load_sweep(made.path / "fp32-b1-s8")
+
+
+def test_a_sweep_stands_for_the_runs_of_its_cells(made: Sweep) -> None:
+    """Where runs are asked for, a sweep's name gives all of its cells, and a cell's path that one."""
+    assert [run.name for run in runs_of(made.name, made.path.parent)] == [cell.name for cell in made.cells]
+    assert [run.name for run in runs_of(str(made.path / "fp32-b2-s8"))] == ["fp32-b2-s8"]
+    with pytest.raises(RunError, match="no run"):
+        runs_of("nowhere", made.path.parent)
+
+
+def test_a_sweep_without_a_measured_cell_is_no_source(tmp_path: Path) -> None:
+    """It has nothing to learn from, and the message names the file with the reasons."""
+    write_sweep(Sweep(tmp_path, "empty", "tiny-gpt2", "now", None, {}, [Cell("fp32", 1, 8, "prefill")]))
+    with pytest.raises(RunError, match=r"no cell of the sweep .* was measured: .*sweep\.json"):
+        runs_of(str(tmp_path))
 
 
 def test_the_table_has_a_line_for_each_cell(made: Sweep) -> None:

@@ -1,0 +1,63 @@
+"""`energyscope predict MODEL --from RUN`: the energy of a shape, or of a model, that was not measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from energyscope.cli.guard import guarded
+
+NAME = "predict"
+
+
+@guarded
+def command(  # noqa: PLR0917 - Typer passes options by name
+    model: Annotated[str, typer.Argument(help="A short name, a Hugging Face id or a local folder.")],
+    from_runs: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="RUN", help="A run, or a sweep, to predict from; may be repeated."),
+    ] = None,
+    sequence_length: Annotated[int | None, typer.Option(help="Tokens of a prefill (default: 128).")] = None,
+    batch_size: Annotated[int, typer.Option(help="Sequences.")] = 1,
+    context_length: Annotated[
+        int | None, typer.Option(help="Tokens in the KV cache of a decode step (default: 1024).")
+    ] = None,
+    phase: Annotated[
+        str | None, typer.Option(help="prefill or decode (default: what the lengths or the runs are of).")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Use the runs of this precision.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Use the runs of these weights: pretrained, random.")] = None,
+    mixed: Annotated[
+        str, typer.Option(help="In what the runs may differ, separated by commas: board, execution, precision.")
+    ] = "",
+    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Predict energy and time of a length, batch or model that was not measured, with intervals."""
+    from rich.console import Console
+
+    from energyscope.errors import UsageError
+    from energyscope.reporting.terminal_predict import prediction_table
+    from energyscope.runs.sweeps import runs_of
+    from energyscope.stages.predict import PredictSettings, predict
+
+    if not from_runs:
+        raise UsageError("predict needs runs to learn from: add --from RUN (`energyscope runs` lists them)")
+    settings = PredictSettings(
+        model=model,
+        sequence_length=sequence_length,
+        batch_size=batch_size,
+        context_length=context_length,
+        phase=phase,
+        precision=precision,
+        weights=weights,
+        mixed=tuple(word.strip() for word in mixed.split(",") if word.strip()),
+    )
+    found = predict([run for one in from_runs for run in runs_of(one, root)], settings)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        Console().print(prediction_table(found))

@@ -1,0 +1,184 @@
+"""Cells from run directories: each moment that a run measured, as one cell for each subject.
+
+Of one moment (a phase at one batch size and length), the subjects are
+
+- ``model``: the measured whole, with the number of layers as its calls;
+- the *parts*, which do not overlap: the kinds of the components that have none below them, each summed over the
+  model, and with them ``glue`` and ``unexplained``, summed over all nodes. They add up to the whole;
+- the *groups*: kinds that have components below them, such as ``layer``, each of which holds parts.
+
+``glue`` and ``unexplained`` have no FLOPs, bytes or time of their own. Their cells carry those of the whole pass,
+in which they come about, and no static energy: only a law of energy over FLOPs can be fitted to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from energyscope.errors import RunError
+from energyscope.runs.intervals import Interval, difference, finite, total
+from energyscope.runs.tree import EnergyTree, Node, energy_tree, slice_keys, sum_column, sum_energy, sum_intervals
+from energyscope.scaling.cell import Cell
+
+if TYPE_CHECKING:
+    from energyscope.runs.store import Run
+
+WHOLE = "model"
+GLUE, UNEXPLAINED = "glue", "unexplained"
+RESIDUAL = (GLUE, UNEXPLAINED)  # subjects that no component is
+
+
+@dataclass(frozen=True)
+class SceneCells:
+    """The cells of one moment of a run, by subject.
+
+    ``parts`` are the subjects that add up to the whole: none where a part, glue or the whole is missing.
+    ``left_out`` says of each subject without a cell why. ``kv_cache`` is the kind of cache of the pass (None: it
+    has none), ``weights`` what the model was loaded with.
+    """
+
+    run: str
+    model: str
+    phase: str
+    precision: str
+    batch_size: int
+    tokens: int
+    kv_cache: str | None
+    weights: str | None
+    cells: Mapping[str, Cell]
+    parts: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
+def cells_of(run: Run) -> list[SceneCells]:
+    """Return the cells of each moment that a run measured, in the table's order.
+
+    Rows of quality ``invalid`` take part with their interval. Those without an energy do not, with a reason.
+
+    Raises:
+        RunError: the run has no energy table.
+
+    """
+    if run.energy is None or run.energy.empty:
+        raise RunError(f"{run.name} holds no energies of components: measure with --stages profile")
+    return [_scene(run, energy_tree(run.energy, key)) for key in slice_keys(run.energy)]
+
+
+def board_of(document: Mapping[str, Any]) -> str:
+    """Return what tells a run's device from another: UUIDs of its GPUs, else the processor's name."""
+    device = document.get("device") or {}
+    several = sorted(str(one) for one in device.get("measured") or ())
+    return "+".join(several) or str(device.get("uuid") or device.get("name") or "unknown")
+
+
+def _scene(run: Run, tree: EnergyTree) -> SceneCells:
+    leaves = _by_kind(tree.leaves)
+    above = _by_kind([node for node in tree.nodes if node.children and node is not tree.root])
+    made = {
+        kind: _cell(kind, nodes, run)
+        for kind, nodes in {**above, **leaves}.items()  # a kind that is both is told of what has nothing below
+    }
+    made[WHOLE] = _whole(tree, run)
+    made |= _residual(tree, made[WHOLE], run)
+    parts = (*leaves, *RESIDUAL) if leaves else ()
+    phase, precision, _execution, batch_size, tokens = tree.key
+    cache = tree.nodes[0].row.get("kv_cache")
+    return SceneCells(
+        run=run.name,
+        model=_model(run),
+        phase=str(phase),
+        precision=str(precision),
+        batch_size=int(str(batch_size)),
+        tokens=int(str(tokens)),
+        kv_cache=cache if isinstance(cache, str) else None,
+        weights=(run.document.get("model") or {}).get("weights"),
+        cells={subject: one for subject, one in made.items() if isinstance(one, Cell)},
+        parts=parts if all(isinstance(made.get(one), Cell) for one in (*parts, WHOLE)) else (),
+        left_out={subject: one for subject, one in made.items() if isinstance(one, str)},
+    )
+
+
+def _by_kind(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(node.kind, []).append(node)
+    return found
+
+
+def _whole(tree: EnergyTree, run: Run) -> Cell | str:
+    if tree.root is None:
+        return "the whole model was not measured"
+    cell = _cell(WHOLE, [tree.root], run)
+    layers = (run.document.get("model") or {}).get("layers") or len({node.layer for node in tree.nodes}) - 1
+    return cell if isinstance(cell, str) else replace(cell, calls=max(1, int(layers)))
+
+
+def _cell(kind: str, nodes: Sequence[Node], run: Run) -> Cell | str:
+    """Return the sum over components of one kind, or why there is none."""
+    missing = [node.name for node in nodes if node.energy is None]
+    if missing:
+        return f"{missing[0]} has no energy ({len(missing)} of {len(nodes)} components)"
+    energy, time = sum_energy(nodes), sum_column(nodes, "time_us")
+    flops, moved, calls = (sum_column(nodes, name) for name in ("flops", "bytes", "calls"))
+    if energy is None or time is None or calls is None:
+        return "its time or the number of its calls is not known"
+    if flops is None or moved is None:
+        return "its FLOPs or bytes are not known"
+    static = None if run.modelled else sum_column(nodes, "static_mj")
+    return _made(kind, nodes[0].row, energy, run, (time, static, flops, moved, calls))
+
+
+def _residual(tree: EnergyTree, whole: Cell | str, run: Run) -> dict[str, Cell | str]:
+    """Return the cells of what no component is: glue, and what neither components nor glue explain."""
+    if isinstance(whole, str) or tree.root is None or not tree.leaves:
+        return {}
+    inner = [node for node in tree.nodes if node.children]
+    unknown = next((node.name for node in inner if node.glue is None), None)
+    if unknown is not None:
+        return dict.fromkeys(RESIDUAL, f"glue of {unknown} was not measured")
+    if any(node.energy is None for node in tree.leaves):
+        return dict.fromkeys(RESIDUAL, "not all components have an energy")
+    glue = sum_intervals((node, node.glue) for node in inner) or Interval(0.0)
+    leaves = sum_energy(tree.leaves) or Interval(0.0)
+    work = (whole.time_us, None, whole.flops, whole.bytes, float(whole.calls))
+    energies = {GLUE: glue, UNEXPLAINED: difference(whole.energy, total([leaves, glue]))}
+    return {subject: _made(subject, tree.root.row, one, run, work) for subject, one in energies.items()}
+
+
+def _made(
+    subject: str,
+    row: Mapping[str, Any],
+    energy: Interval,
+    run: Run,
+    work: tuple[float, float | None, float, float, float],
+) -> Cell | str:
+    """Make a cell of its energy and its time, static energy, FLOPs, bytes and calls; or say why it is none."""
+    time, static, flops, moved, calls = work
+    try:
+        return Cell(
+            subject=subject,
+            model=_model(run),
+            phase=str(row["phase"]),
+            precision=str(row["precision"]),
+            execution=str(row["execution"]),
+            batch_size=int(row["batch_size"]),
+            tokens=int(row["context_length"]),
+            energy_mj=energy.value,
+            energy_low_mj=finite(energy.low),
+            energy_high_mj=finite(energy.high),
+            time_us=time,
+            static_mj=static,
+            flops=flops,
+            bytes=moved,
+            board=board_of(run.document),
+            calls=round(calls),
+            meter=str((run.document.get("sensor") or {}).get("meter", "unknown")),
+        )
+    except ValueError as error:
+        return str(error)
+
+
+def _model(run: Run) -> str:
+    return str((run.document.get("model") or {}).get("name", run.name))

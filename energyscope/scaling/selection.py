@@ -1,0 +1,135 @@
+"""Which measured moments a prediction may stand on: of one phase, and alike in all that no law knows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from energyscope.errors import UsageError
+from energyscope.scaling.boards import OneBoard, on_one_board
+from energyscope.scaling.cell import FIELDS, Cell
+from energyscope.scaling.from_runs import SceneCells
+
+MIXABLE = ("board", "execution", "precision")
+ONE_CELL = "no law from one cell: measure another length or batch (energyscope sweep)"
+SHARED = ("subject", "model", "phase")  # subjects have laws of their own, models may share one, a phase is chosen
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the moments must be: None where it is left to them. ``mixed`` names fields in which they may differ."""
+
+    phase: str | None = None
+    precision: str | None = None
+    weights: str | None = None
+    mixed: tuple[str, ...] = ()
+
+
+def select(scenes: Sequence[SceneCells], wanted: Wanted) -> tuple[list[SceneCells], list[str]]:
+    """Return the moments to fit laws to, and what a reader should know of them.
+
+    Raises:
+        UsageError: none is left, they are one cell only, or they differ in what ``mixed`` does not name.
+
+    """
+    _check_mixed(wanted.mixed)
+    phase = wanted.phase or ("prefill" if any(one.phase == "prefill" for one in scenes) else "decode")
+    found = [one for one in scenes if one.phase == phase]
+    if not found:
+        raise UsageError(f"no run measured a {phase}: they have {_said({one.phase for one in scenes})}")
+    if wanted.precision and "precision" not in wanted.mixed:
+        found = _of(found, "precision", wanted.precision)
+    if wanted.weights:
+        found = _of(found, "weights", wanted.weights)
+    notes = [f"not used, {one.run}: {_first_reason(one)}" for one in found if not one.cells]
+    found = [one for one in found if one.cells]
+    if not found:
+        raise UsageError(f"these runs hold no cell of a law: {'; '.join(notes)}")
+    _check_caches(found)
+    _check_alike(found, wanted.mixed)
+    if len({(one.model, one.batch_size, one.tokens) for one in found}) < 2:
+        raise UsageError(ONE_CELL)
+    weights = sorted({str(one.weights) for one in found})
+    if len(weights) > 1:
+        notes.append(f"weights of several kinds ({', '.join(weights)}): energies depend on their values too")
+    return found, notes
+
+
+def by_subject(
+    scenes: Sequence[SceneCells], mixed: Collection[str]
+) -> tuple[dict[str, list[Cell]], dict[str, OneBoard]]:
+    """Return the cells of each subject; those of several boards scaled to one, by subject, where asked for.
+
+    Raises:
+        UsageError: boards share no shape.
+
+    """
+    found: dict[str, list[Cell]] = {}
+    for scene in scenes:
+        for subject, cell in scene.cells.items():
+            found.setdefault(subject, []).append(cell)
+    boards = {cell.board for cells in found.values() for cell in cells}
+    if "board" not in mixed or len(boards) < 2:
+        return found, {}
+    scaled = {subject: on_one_board(cells) for subject, cells in found.items()}
+    return {subject: list(one.cells) for subject, one in scaled.items()}, scaled
+
+
+def common_parts(scenes: Sequence[SceneCells]) -> tuple[tuple[str, ...], str | None]:
+    """Return the subjects that add up to the whole in all moments that tell them, or why there are none."""
+    told = [one for one in scenes if one.parts]
+    if not told:
+        return (), "no run measured all of its parts, glue included"
+    first = set(told[0].parts)
+    other = next((one for one in told if set(one.parts) != first), None)
+    if other is not None:
+        odd = sorted(first ^ set(other.parts))
+        return (), f"{told[0].run} and {other.run} have other parts ({_said(odd)}): use one granularity"
+    return told[0].parts, None
+
+
+def _of(scenes: Sequence[SceneCells], field: str, value: str) -> list[SceneCells]:
+    found = [one for one in scenes if getattr(one, field) == value]
+    if not found:
+        there = _said({str(getattr(one, field)) for one in scenes})
+        raise UsageError(f"no run measured --{field} {value}: they have {there}, and no law carries over")
+    return found
+
+
+def _check_mixed(mixed: Collection[str]) -> None:
+    for field in mixed:
+        if field not in MIXABLE:
+            raise UsageError(f"--mixed {field} is not possible: use {' or '.join(MIXABLE)}")
+
+
+def _check_caches(scenes: Sequence[SceneCells]) -> None:
+    kinds = {one.kv_cache: one.run for one in scenes}
+    if "static" in kinds:
+        raise UsageError(f"{kinds['static']} has a static KV cache, whose size no law knows: use dynamic ones")
+    if len(kinds) > 1:
+        said = f"{kinds[None]} has no KV cache and {kinds['dynamic']} has one"
+        raise UsageError(f"{said}, so their heads see other numbers of tokens: leave one of them out")
+
+
+def _check_alike(scenes: Sequence[SceneCells], mixed: Collection[str]) -> None:
+    """Refuse moments that differ in a field that laws do not know, with the runs of each value."""
+    for field, plural in FIELDS.items():
+        if field in SHARED or field in mixed:
+            continue
+        runs: dict[str, list[str]] = {}
+        for one in scenes:
+            value = str(getattr(next(iter(one.cells.values())), field))
+            if one.run not in runs.setdefault(value, []):
+                runs[value].append(one.run)
+        if len(runs) > 1:
+            named = "; ".join(f"{value}: {_said(names)}" for value, names in sorted(runs.items()))
+            instead = f", or add --mixed {field}" if field in MIXABLE else ""
+            raise UsageError(f"the runs are of several {plural} ({named}): leave some out{instead}")
+
+
+def _first_reason(scene: SceneCells) -> str:
+    return next(iter(scene.left_out.values()), "it has no rows")
+
+
+def _said(words: Collection[str]) -> str:
+    return ", ".join(sorted(words))

@@ -1,0 +1,113 @@
+"""`energyscope predict`: its table, its JSON, its errors in one line, and MODELLED at every modelled joule."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from prediction_builder import planted_run
+from rich.console import Console
+from typer.testing import CliRunner
+
+from energyscope.cli.app import app
+
+LENGTHS = (16, 32, 64, 128)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for tokens in LENGTHS:
+        planted_run(folder / f"s{tokens}", tokens)
+        planted_run(folder / f"m{tokens}", tokens, modelled=True)
+    return folder
+
+
+def predict(root, *arguments, runs="s", lengths=LENGTHS):
+    chosen = [word for tokens in lengths for word in ("--from", f"{runs}{tokens}")]
+    given = ["predict", "tiny-gpt2", *chosen, "--root", str(root), *arguments]
+    return CliRunner().invoke(app, given, env={"COLUMNS": "160"})
+
+
+def test_a_table_says_what_is_foretold(root):
+    """The table has the whole, the sum and each part, with law, interval, left-out error and range."""
+    done = predict(root, "--sequence-length", "96")
+    assert done.exit_code == 0, done.output
+    words = (
+        "tiny-gpt2, prefill, 1 x 96 tokens, fp32, eager: predicted", "from 4 cells: s16 (1 x 16)", "whole model",
+        "sum over parts", "attention", "glue", "unexplained",
+        "median over lengths foretold from the others", "within", "two-term", "mJ", "[",
+    )  # fmt: skip
+    assert [word for word in words if word not in done.output] == []
+    assert "MODELLED" not in done.output
+
+
+def test_json_is_the_document(root):
+    """`--json` prints one JSON object with the parts and the error beside each."""
+    found = json.loads(predict(root, "--sequence-length", "96", "--json").output)
+    assert found["whole"]["held_out"]["median"] < 0.1
+    assert {row["subject"] for row in found["parts"]} >= {"mlp", "attention", "glue", "unexplained"}
+    assert found["modelled"] is False
+
+
+def test_modelled_joules_say_so_at_each(root):
+    """GIVEN modelled runs THEN the heading and every energy of the table say MODELLED."""
+    done = predict(root, "--sequence-length", "96", runs="m")
+    energies = re.findall(r"(MODELLED )?[\d.,]+ (?:[mµ]?J)\b", done.output)
+    assert len(energies) > 8
+    assert all(energies)
+    assert "MODELLED: these joules are time x stated watts" in done.output
+
+
+def test_outside_is_said(root):
+    """GIVEN a length beyond the data THEN the row says outside, and by how much."""
+    assert "outside" in predict(root, "--sequence-length", "500").output
+
+
+def test_negative_terms_are_flagged(tmp_path):
+    """GIVEN joules that fall with the length THEN a line below the table names the negative term."""
+    for tokens, noise in ((16, 3.0), (64, 1.0), (128, 0.4)):
+        planted_run(tmp_path / f"s{tokens}", tokens, noise=noise, modelled=True)
+    done = predict(tmp_path, "--sequence-length", "32", lengths=(16, 64, 128))
+    assert re.search(r"k is negative", done.output)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lengths", "words"),
+    [
+        ((), (), "add --from RUN"),
+        ((), (16,), "no law from one cell: measure another length or batch (energyscope sweep)"),
+        (("--sequence-length", "9999"), LENGTHS, "tiny-gpt2 has 512 positions"),
+        (("--mixed", "meter"), LENGTHS, "--mixed meter is not possible"),
+        (("--precision", "bf16"), LENGTHS, "no law carries over"),
+        (("--batch-size", "0"), LENGTHS, "use 1 or more"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(root, arguments, lengths, words):
+    """What cannot be foretold is refused in one line that says what to do."""
+    done = predict(root, *arguments, lengths=lengths)
+    assert done.exit_code == 2
+    assert words in done.output
+    assert done.output.count("\n") == 1
+
+
+def test_a_meter_is_never_mixed(root):
+    """GIVEN a measured and a modelled run THEN they are refused, and each is named with its meter."""
+    done = CliRunner().invoke(
+        app,
+        ["predict", "tiny-gpt2", "--from", "s16", "--from", "m32", "--root", str(root)],
+        env={"COLUMNS": "160"},
+    )
+    assert done.exit_code == 2
+    assert "modelled: m32; nvml: s16" in done.output
+
+
+def test_the_table_fits_a_narrow_terminal(root):
+    """At 80 columns no energy is cut."""
+    from energyscope.reporting.terminal_predict import prediction_table
+
+    found = json.loads(predict(root, "--sequence-length", "96", "--json").output)
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console.print(prediction_table(found))
+    assert "\u2026" not in console.export_text()

@@ -1,0 +1,131 @@
+"""Cells of run directories: parts add up to the whole, nothing is counted twice, and nothing unknown becomes 0."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from run_builder import Shape, build_run
+
+from energyscope.errors import RunError
+from energyscope.runs.store import load_run
+from energyscope.scaling.from_runs import GLUE, RESIDUAL, UNEXPLAINED, WHOLE, board_of, cells_of
+
+REPORTS = Path(__file__).resolve().parents[2] / "reports"
+
+
+def only(run):
+    (scene,) = cells_of(run)
+    return scene
+
+
+@pytest.mark.parametrize("granularity", ["medium", "fine"])
+def test_parts_add_up_to_the_whole(tmp_path, granularity):
+    """GIVEN a run with glue WHEN its parts are added THEN they are the measured whole, nothing renormalised."""
+    scene = only(build_run(tmp_path / "run", Shape(granularity=granularity)))
+    assert set(RESIDUAL) <= set(scene.parts)
+    assert math.isclose(sum(scene.cells[part].energy_mj for part in scene.parts), scene.cells[WHOLE].energy_mj)
+
+
+def test_what_holds_parts_is_none(tmp_path):
+    """GIVEN a fine run THEN layers, attention and MLPs have cells, and are not among the parts."""
+    scene = only(build_run(tmp_path / "run"))
+    groups = set(scene.cells) - set(scene.parts) - {WHOLE}
+    assert groups == {"layer", "attention", "mlp"}
+
+
+def test_a_kind_is_summed_over_the_layers(tmp_path):
+    """A cell's energy, FLOPs, bytes, time and calls are the sums of its components' rows."""
+    run = build_run(tmp_path / "run")
+    cell = only(run).cells["mlp.up"]
+    rows = run.energy[run.energy["kind"] == "mlp.up"]
+    assert len(rows) == 4
+    for name, column in (
+        ("energy_mj", "energy_mj"),
+        ("flops", "flops"),
+        ("bytes", "bytes"),
+        ("time_us", "time_us"),
+    ):
+        assert math.isclose(getattr(cell, name), rows[column].sum())
+    assert cell.calls == rows["calls"].sum()
+
+
+def test_the_whole_model_calls_its_layers(tmp_path):
+    """What grows with the launches of a whole model is the number of its layers."""
+    assert only(build_run(tmp_path / "run", Shape(layers=7), model={"layers": 7})).cells[WHOLE].calls == 7
+
+
+def test_an_invalid_row_takes_part(tmp_path):
+    """GIVEN rows of quality `invalid` THEN their energy counts, with its interval."""
+    run = build_run(tmp_path / "run")
+    before = only(run).cells["lm_head"]
+    run.energy["quality"] = "invalid"
+    assert only(run).cells["lm_head"] == before
+    assert before.energy_low_mj < before.energy_mj < before.energy_high_mj
+
+
+def test_a_row_without_energy_keeps_its_kind_out(tmp_path):
+    """GIVEN one norm without energy THEN norms have no cell but a reason, and there is no sum over parts."""
+    run = build_run(tmp_path / "run")
+    run.energy.loc[run.energy["component"].str.endswith("h.1.ln_1"), "energy_mj"] = None
+    scene = only(run)
+    assert "h.1.ln_1 has no energy" in scene.left_out["norm"]
+    assert "norm" not in scene.cells
+    assert scene.parts == ()
+    assert UNEXPLAINED not in scene.cells
+
+
+def test_without_work_there_is_no_cell(tmp_path):
+    """GIVEN a run from before FLOPs and bytes were counted THEN all reasons say so."""
+    run = build_run(tmp_path / "run")
+    run.energy[["flops", "bytes"]] = None
+    scene = only(run)
+    assert scene.cells == {}
+    assert scene.left_out[WHOLE] == "its FLOPs or bytes are not known"
+
+
+def test_glue_that_was_not_measured_is_not_zero(tmp_path):
+    """GIVEN no glue THEN neither glue nor what is unexplained is told, and why."""
+    scene = only(build_run(tmp_path / "run", Shape(glue=False)))
+    assert not set(RESIDUAL) & set(scene.cells)
+    assert "was not measured" in scene.left_out[GLUE]
+    assert scene.parts == ()
+
+
+def test_modelled_joules_have_no_static_part(tmp_path):
+    """GIVEN a modelled run THEN its cells say so by their meter, and no roofline can be fitted to them."""
+    cells = only(build_run(tmp_path / "run", Shape(modelled=True))).cells
+    assert {cell.meter for cell in cells.values()} == {"modelled"}
+    assert {cell.static_mj for cell in cells.values()} == {None}
+
+
+def test_each_moment_has_its_cells():
+    """GIVEN the report of a generation THEN its prefill and both contexts of its steps are apart."""
+    scenes = cells_of(load_run(REPORTS / "llama-3.2-1b-generation-h200"))
+    assert [(one.phase, one.tokens, one.kv_cache) for one in scenes] == [
+        ("prefill", 128, "dynamic"), ("decode", 1024, "dynamic"), ("decode", 192, "dynamic"),
+    ]  # fmt: skip
+    assert scenes[1].cells["mlp.up"].flops < scenes[0].cells["mlp.up"].flops
+    assert set(scenes[2].cells) == {WHOLE}
+    assert scenes[2].parts == ()
+
+
+def test_a_run_without_a_profile_is_refused(tmp_path):
+    """GIVEN a run of a benchmark alone THEN the message says which stage is missing."""
+    with pytest.raises(RunError, match="--stages profile"):
+        cells_of(build_run(tmp_path / "run", Shape(profile=False, benchmark=True)))
+
+
+@pytest.mark.parametrize(
+    ("device", "board"),
+    [
+        ({"uuid": "GPU-1", "name": "H200"}, "GPU-1"),
+        ({"uuid": "GPU-1", "measured": ["GPU-2", "GPU-1"]}, "GPU-1+GPU-2"),
+        ({"uuid": None, "name": "a processor", "measured": []}, "a processor"),
+        ({}, "unknown"),
+    ],
+)
+def test_a_board_is_what_its_joules_come_from(device, board):
+    """A GPU is its UUID, several are all of them, and a CPU has a name alone."""
+    assert board_of({"device": device}) == board

@@ -1,0 +1,92 @@
+"""Which moments a prediction may stand on: alike, of one phase, and more than one shape."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from simulated_board import SIZES, Board, cell, work
+
+from energyscope.errors import UsageError
+from energyscope.scaling.from_runs import SceneCells
+from energyscope.scaling.selection import ONE_CELL, Wanted, by_subject, common_parts, select
+
+
+def scene(run, tokens=32, *, board="GPU-1", **changes):
+    cells = {
+        kind: cell(Board(name=board), kind, SIZES[0], work(kind, SIZES[0], 1, tokens)) for kind in ("mlp", "model")
+    }
+    found = SceneCells(
+        run=run, model="1b", phase="prefill", precision="bf16", batch_size=1, tokens=tokens, kv_cache=None,
+        weights="random", cells=cells, parts=("mlp",), left_out={},
+    )  # fmt: skip
+    return replace(found, **changes)
+
+
+def test_moments_that_are_alike_are_taken():
+    """GIVEN two lengths of one board THEN both are taken without a note."""
+    scenes = [scene("a"), scene("b", 64)]
+    assert select(scenes, Wanted()) == (scenes, [])
+
+
+def test_prefills_come_first_unless_steps_are_asked():
+    """GIVEN both phases THEN prefills are taken, steps if asked for, and a phase nobody measured is refused."""
+    steps = [scene("c", 100, phase="decode"), scene("d", 200, phase="decode")]
+    scenes = [scene("a"), scene("b", 64), *steps]
+    assert {one.phase for one in select(scenes, Wanted())[0]} == {"prefill"}
+    assert select(scenes, Wanted(phase="decode"))[0] == steps
+    with pytest.raises(UsageError, match="no run measured a decode"):
+        select(scenes[:2], Wanted(phase="decode"))
+
+
+def test_one_shape_is_one_cell():
+    """GIVEN one run, or one shape twice, THEN there is no law, with what to do."""
+    for scenes in ([scene("a")], [scene("a"), scene("again")]):
+        with pytest.raises(UsageError) as refused:
+            select(scenes, Wanted())
+        assert str(refused.value) == ONE_CELL
+
+
+def test_a_run_without_cells_is_named():
+    """GIVEN a run of which no work is known THEN it is left out with its reason; alone, it is refused with it."""
+    empty = scene("old", 128, cells={}, parts=(), left_out={"model": "its FLOPs or bytes are not known"})
+    _, notes = select([scene("a"), scene("b", 64), empty], Wanted())
+    assert notes == ["not used, old: its FLOPs or bytes are not known"]
+    with pytest.raises(UsageError, match="its FLOPs or bytes are not known"):
+        select([empty], Wanted())
+
+
+def test_caches_must_be_the_same():
+    """GIVEN prefills with and without a cache, or a static one, THEN they are refused by name."""
+    with pytest.raises(UsageError, match="a has no KV cache and b has one"):
+        select([scene("a"), scene("b", 64, kv_cache="dynamic")], Wanted())
+    with pytest.raises(UsageError, match="b has a static KV cache"):
+        select([scene("a"), scene("b", 64, kv_cache="static")], Wanted())
+
+
+def test_weights_are_picked_or_noted():
+    """GIVEN random and pretrained weights THEN a note says that values matter; `weights` picks one kind."""
+    scenes = [scene("a"), scene("b", 64), scene("c", 96, weights="pretrained")]
+    assert "weights of several kinds (pretrained, random)" in select(scenes, Wanted())[1][0]
+    assert select(scenes, Wanted(weights="random")) == (scenes[:2], [])
+
+
+def test_boards_are_refused_or_scaled():
+    """GIVEN two boards THEN they are refused with their runs; where they may mix, each subject is on one board."""
+    scenes = [scene("a"), scene("b", 64), scene("c", 64, board="GPU-2")]
+    with pytest.raises(UsageError, match=r"GPU-1: a, b; GPU-2: c.*--mixed board"):
+        select(scenes, Wanted())
+    found, _ = select(scenes, Wanted(mixed=("board",)))
+    cells, boards = by_subject(found, ("board",))
+    assert {one.board for one in cells["mlp"]} == {"GPU-1"}
+    assert boards["mlp"].factors["GPU-2"].value == pytest.approx(1.0)
+
+
+def test_parts_must_be_the_same():
+    """GIVEN runs of two granularities THEN there is no sum, and the parts that differ are named."""
+    scenes = [scene("a"), scene("b", 64, parts=("mlp.up", "mlp.down"))]
+    parts, reason = common_parts(scenes)
+    assert parts == ()
+    assert reason == "a and b have other parts (mlp, mlp.down, mlp.up): use one granularity"
+    assert common_parts([scene("a"), scene("b", parts=())]) == (("mlp",), None)
+    assert common_parts([scene("a", parts=())])[0] == ()
