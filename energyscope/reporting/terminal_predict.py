@@ -56,7 +56,7 @@ def _sources(cells: Sequence[Mapping[str, Any]]) -> str:
 
 def _table(groups: Sequence[Sequence[Mapping[str, Any]]], *, modelled: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("what", overflow="fold")
+    table.add_column("what", min_width=11, overflow="fold")
     table.add_column("energy [95 %]", justify="right", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("law")
