@@ -21,6 +21,7 @@ CORRELATION_FILE = "correlation.json"
 BENCHMARK_FILE = "benchmark_results.csv"
 BENCHMARK_JSON = "benchmark.json"
 GENERATION_JSON = "generation.json"
+SWEEP_FILE = "sweep.json"
 ALTERNATIVES_JSON = "alternatives.json"
 REPORT_FILE = "report.html"
 

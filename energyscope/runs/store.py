@@ -193,6 +193,9 @@ def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
     if near:
         names = ", ".join(path.name for path in near[:5])
         raise RunError(f"{str(reference)!r} could mean {len(near)} runs ({names}): type more of the name")
+    for sweep in (direct, root / direct):
+        if (sweep / schema.SWEEP_FILE).is_file():
+            raise RunError(f"{sweep} is a sweep: name one of the runs in it")
     if direct.is_dir():
         raise RunError(f"{direct} holds no {schema.RUN_FILE}: it is not a run directory")
     raise RunError(f"no run {str(reference)!r} here or in {root}/: `energyscope runs` lists what there is")

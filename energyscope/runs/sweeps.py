@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from energyscope.errors import RunError
+from energyscope.runs.schema import SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, Run, load_run, write_text
 
-SWEEP_FILE = "sweep.json"
 TABLE_FILE = "sweep.csv"
 SCHEMA_VERSION = 1
 STATES = ("waiting", "done", "does not fit", "failed", "interrupted")

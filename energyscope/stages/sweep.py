@@ -19,7 +19,7 @@ import torch
 
 from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, EnergyscopeError, UsageError
-from energyscope.loading import LoadedModel
+from energyscope.loading import LoadedModel, check_precision
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.skeleton import load_skeleton
 from energyscope.metering.shared import SharedGroup
@@ -31,7 +31,7 @@ from energyscope.stages.preparing import load
 from energyscope.stages.run import carried_out, default_name, opened
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import find_targets, of_devices, open_meters
-from energyscope.workloads.decoding import checked_context
+from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, checked_context
 from energyscope.workloads.limits import checked_length
 
 STAGE = "sweep"
@@ -137,9 +137,16 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
 
 
 def _settled(settings: SweepSettings) -> SweepSettings:
-    """Return the settings with the device and each ``auto`` precision as what they mean here."""
+    """Return the settings with each ``auto`` precision as what it means on the device.
+
+    Raises:
+        UsageError: a precision is not known, or cannot be had here.
+
+    """
     device = str(find_targets(settings.run).device)
     known = [resolve_precision(settings.run.model, one, device) for one in settings.precisions]
+    for one in known:
+        check_precision(one)
     return replace(settings, precisions=tuple(dict.fromkeys(known)))
 
 
@@ -237,6 +244,8 @@ def _check_lengths(settings: SweepSettings) -> None:
     model = load_skeleton(
         run.model, torch.device("meta"), tokenizer=False, trust_remote_code=run.trust_remote_code
     )
+    if run.phase == "decode" and not can_generate(model):
+        raise UsageError(f"{model.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     for length in settings.lengths:
         if run.phase == "decode":
             checked_context(model, length)

@@ -79,6 +79,8 @@ def test_a_sweep_stands_for_the_runs_of_its_cells(made: Sweep) -> None:
     assert [run.name for run in runs_of(str(made.path / "fp32-b2-s8"))] == ["fp32-b2-s8"]
     with pytest.raises(RunError, match="no run"):
         runs_of("nowhere", made.path.parent)
+    with pytest.raises(RunError, match="is a sweep: name one of the runs in it"):
+        load_run(made.name, made.path.parent)
 
 
 def test_a_sweep_without_a_measured_cell_is_no_source(tmp_path: Path) -> None:
@@ -161,6 +163,8 @@ def test_a_precision_that_cannot_be_loaded_is_recorded(tmp_path: Path, monkeypat
         ({"batch_sizes": (0,)}, "--batch-size must be 1 or more"),
         ({"phase": "both"}, "two moments"),
         ({"precisions": ()}, "--precision names nothing"),
+        ({"precisions": ("fp7",)}, "fp7"),
+        ({"phase": "decode", "model": "tiny-distilbert"}, "generates no text"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(
