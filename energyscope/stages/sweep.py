@@ -107,7 +107,8 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
     """Measure every cell and return the sweep; what was finished is kept whatever happens.
 
     Raises:
-        EnergyscopeError: the model cannot be loaded in any precision, or a length is beyond its positions.
+        EnergyscopeError: the model cannot be loaded in any precision, a length is beyond its positions, or no cell
+            could be measured.
         KeyboardInterrupt: its note says where the finished cells are.
 
     """
@@ -169,10 +170,13 @@ class _Sweeping:
             try:
                 self._precision(precision)
             except EnergyscopeError as error:
-                failures.append(error)
+                failures.append(_without_frames(error))
                 self._give_up(precision, error)
-        if failures and not any(cell.state == "done" for cell in self.made.cells):
-            raise failures[0]
+            release(find_targets(self.settings.run).device)
+        if any(cell.state == "done" for cell in self.made.cells):
+            return
+        reasons = (f"{cell.name}: {cell.reason}" for cell in self.made.cells)
+        raise failures[0] if failures else DeviceError(f"no cell of the sweep was measured ({next(reasons)})")
 
     def _give_up(self, precision: str, error: EnergyscopeError) -> None:
         for cell in self._of(precision):
@@ -231,6 +235,12 @@ class _Sweeping:
     def _say(self, label: str) -> None:
         behind = sum(one.state != "waiting" for one in self.made.cells)
         self.progress(STAGE, label, behind, len(self.made.cells))
+
+
+def _without_frames(error: EnergyscopeError) -> EnergyscopeError:
+    """Return an error without the frames that it came through: they hold tensors of a model that did not fit."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _check_lengths(settings: SweepSettings) -> None:

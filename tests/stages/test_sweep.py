@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,44 @@ def test_a_cell_that_does_not_fit_is_recorded_and_the_others_go_on(
     assert found.cells[1].reason == "no memory is left for the inputs"
     assert "does not fit" in (found.path / TABLE_FILE).read_text(encoding="utf-8")
     assert list(found.runs()) == ["fp32-b1-s8", "fp32-b4-s8"]
+
+
+def test_a_sweep_of_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN cells that all do not fit THEN the sweep fails with the first reason, and its table keeps them all."""
+
+    def full(*_: Any, **_options: Any) -> Any:
+        raise DeviceError("no memory is left for the inputs")
+
+    monkeypatch.setattr(module, "opened", full)
+    with pytest.raises(DeviceError, match=r"no cell .* \(fp32-b1-s8: no memory is left"):
+        sweep(settings(tmp_path))
+    assert (tmp_path / "swept" / TABLE_FILE).read_text(encoding="utf-8").count("does not fit") == 2
+
+
+def test_a_model_that_does_not_fit_leaves_no_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a load that fails with a model half built THEN nothing of it is left for the next precision."""
+    real, built, left = module.load, [], []
+
+    class Part:
+        """What there is of a model."""
+
+    def half_built() -> None:
+        part = Part()
+        built.append(weakref.ref(part))
+        raise MemoryError
+
+    def refused(one: RunSettings, *rest: Any) -> Any:
+        if one.precision == "bf16":
+            left.append(built[0]() is not None)
+            return real(one, *rest)
+        try:
+            half_built()
+        except MemoryError as error:
+            raise DeviceError("cpu ran out of memory") from error
+
+    monkeypatch.setattr(module, "load", refused)
+    sweep(settings(tmp_path, lengths=(8,), precisions=("fp32", "bf16")))
+    assert left == [False]
 
 
 def test_an_interrupted_sweep_keeps_its_finished_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
