@@ -138,8 +138,10 @@ class Skeleton:
         self, tree: ComponentTree, counted: Mapping[str, Work], calls: Mapping[str, int], asked: Asked
     ) -> dict[str, Shape]:
         kinds: dict[str, list[Component]] = defaultdict(list)
-        for component in tree:
-            if calls.get(component.name):
+        leaves = {one.kind for one in tree.leaves()}
+        above = {one.parent for one in tree}
+        for component in tree:  # a kind that is both is told of what has nothing below, as in measured cells
+            if calls.get(component.name) and (component.name not in above or component.kind not in leaves):
                 kinds[component.kind].append(component)
         found = {}
         for kind, components in kinds.items():

@@ -20,6 +20,7 @@ TINY = {
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
     "num_key_value_heads": 1,
+    "head_dim": 8,
     "max_position_embeddings": 32,
 }
 
@@ -29,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the README's package, install it into a folder of its own, and return the folder."""
     source = tmp_path_factory.mktemp("package")
     files = dict(NAMED_BLOCK.findall(README.read_text(encoding="utf-8")))
-    assert set(files) == {"energyscope_qwen2.py", "pyproject.toml"}
+    assert set(files) == {"energyscope_qwen3.py", "pyproject.toml"}
     for name, content in files.items():
         (source / name).write_text(content, encoding="utf-8")
     target = tmp_path_factory.mktemp("site")
@@ -40,11 +41,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny random Qwen2 in a local folder."""
+    """A tiny random Qwen3 in a local folder."""
     import transformers
 
-    folder = tmp_path_factory.mktemp("models") / "tiny-qwen2"
-    transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**TINY)).save_pretrained(folder)
+    folder = tmp_path_factory.mktemp("models") / "tiny-qwen3"
+    transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**TINY)).save_pretrained(folder)
     return folder
 
 
@@ -63,10 +64,10 @@ def test_readme_adapter_is_found_and_valid(installed: Path, tmp_path: Path) -> N
         import json, torch, transformers
         from energyscope.adapters import load_adapter
         from energyscope.components import component_tree
-        adapter = load_adapter("qwen2")
-        shape = dict(adapter.checkpoints["qwen2.5-0.5b"].configuration)
+        adapter = load_adapter("qwen3")
+        shape = dict(adapter.checkpoints["qwen3-0.6b"].configuration)
         with torch.device("meta"):
-            model = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**shape))
+            model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**shape))
         tree = component_tree(model, adapter, "fine")
         owned = {id(p) for component in list(tree)[1:] for p in component.module.parameters()}
         count = sum(p.numel() for p in model.parameters())
@@ -74,7 +75,7 @@ def test_readme_adapter_is_found_and_valid(installed: Path, tmp_path: Path) -> N
     """
     done = python(code, path=installed, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [494_032_768, True]
+    assert json.loads(done.stdout) == [596_049_920, True]
 
 
 def test_models_lists_the_adapter(installed: Path, tmp_path: Path) -> None:
@@ -82,8 +83,8 @@ def test_models_lists_the_adapter(installed: Path, tmp_path: Path) -> None:
     done = python(MAIN, "models", "--json", path=installed, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout)
-    assert "qwen2.5-0.5b" in {model["name"] for model in listed["models"]}
-    assert {"qwen2", "gpt2"} <= {adapter["name"] for adapter in listed["adapters"]}
+    assert "qwen3-0.6b" in {model["name"] for model in listed["models"]}
+    assert {"qwen3", "gpt2"} <= {adapter["name"] for adapter in listed["adapters"]}
 
 
 @pytest.mark.slow
@@ -107,6 +108,6 @@ def test_without_the_package_the_family_is_unknown(model: Path, tmp_path: Path) 
     """GIVEN no such package THEN the same command is refused in one line that says what to do."""
     done = python(MAIN, "run", str(model), "--device", "cpu", path=tmp_path, folder=tmp_path)
     assert done.returncode == 1
-    assert "no adapter serves model type 'qwen2'" in " ".join(done.stderr.split())
+    assert "no adapter serves model type 'qwen3'" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "runs").exists()

@@ -80,7 +80,7 @@ def _outside(kinds: list[KindEnergy], *, modelled: bool) -> list[str]:
         f"{text.percent_with_limits(glue.share)} of the {energy} is glue: residual additions, mask building "
         "and launch overhead between the components"
     )
-    if any(kind.startswith("attention.") for kind in named) and "attention.core" not in named:
+    if any(kind.startswith("attention.") for kind in named) and not named & {"attention", "attention.core"}:
         sentence += ", and the attention products, which are no module of their own"
     return [f"{sentence}."]
 
