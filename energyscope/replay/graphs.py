@@ -18,7 +18,7 @@ import torch
 from energyscope.errors import ModelError
 from energyscope.failures import first_line, out_of_memory
 from energyscope.replay.calls import Call
-from energyscope.replay.masks import masks_as_in_eager
+from energyscope.replay.masks import MaskDecisions
 
 UNROLLED_S = 1e-3  # launches 2-3 us apart (measured on an H200) are below 0.5 % of this
 MAXIMUM_CALLS = 4096  # in a graph: building one takes the host's time for each
@@ -40,6 +40,7 @@ class GraphRound:
     def __init__(self, round_: Sequence[Call], device: torch.device, *, unrolled: bool = True) -> None:
         self.device = device
         self._stream = _side_stream(device)
+        self._masks = MaskDecisions()
         self._warm_up(round_)
         torch.cuda.empty_cache()  # every graph has a pool of its own, kept when it is gone; a capture frees none
         self._graph, self.empty = self._capture(round_, 1)
@@ -75,14 +76,15 @@ class GraphRound:
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             for _ in range(WARM_UP_ROUNDS):
-                for call in round_:
-                    call()
+                with self._masks.noted():
+                    for call in round_:
+                        call()
         torch.cuda.synchronize(self.device)
 
     def _capture(self, round_: Sequence[Call], times: int) -> tuple[torch.cuda.CUDAGraph, bool]:
         graph = torch.cuda.CUDAGraph()
         with (
-            masks_as_in_eager(),
+            self._masks.repeated(),
             torch.cuda.stream(self._stream),
             warnings.catch_warnings(record=True) as said,
         ):

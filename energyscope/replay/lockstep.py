@@ -1,7 +1,7 @@
 """Replay of a model that is split over processes: every rank makes the same calls, since they contain collectives.
 
 Rank 0 leads: it decides what is replayed, for how long and in which chunks, and reads every device's meter. The
-others follow its orders and answer; what they do not do by themselves is decide::
+others follow its orders and answer; what they do not do by themselves is decide:
 
     leader     | ROUND s | STEPS n .. | BEGIN c | CHUNK .. | CHUNK .. | ... | END  | LEAVE | ... | DONE
     followers  | ready   | seconds    |         | kept     | kept     | ... | times|       |     |

@@ -27,6 +27,7 @@ from energyscope.metering.group import MeterGroup  # noqa: E402
 from energyscope.metering.ticks import mean_power  # noqa: E402
 from energyscope.progress import silent  # noqa: E402
 from energyscope.replay.activations import ActivationStore  # noqa: E402
+from energyscope.replay.capture import capture  # noqa: E402
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask  # noqa: E402
 from energyscope.replay.graphs import GraphRound, NotCapturableError  # noqa: E402
 from energyscope.replay.replayer import Replayer  # noqa: E402
@@ -90,6 +91,18 @@ def test_the_graphs_values_are_those_of_eager_execution():
     with torch.inference_mode():
         eager = tree.root.module(**captures["model"].kwargs).logits
     torch.testing.assert_close(captures["model"].output.logits, eager, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_prompt_has_no_more_of_a_mask_in_a_graph_than_outside(family):
+    """GIVEN a prompt without padding THEN attention is given none in a graph, so that the same kernels run."""
+    tree, inputs = random_weights(family)
+    outside = capture(tree, inputs, ActivationStore())
+    inside = capture_in_graph(tree, inputs, DEVICE, ActivationStore())
+    attentions = [one.name for one in tree if one.kind == "attention"]
+    assert attentions
+    assert {outside[name].kwargs.get("attention_mask") for name in attentions} == {None}
+    assert {inside[name].kwargs.get("attention_mask") for name in attentions} == {None}
 
 
 # --- launches ---------------------------------------------------------------------------------------------------

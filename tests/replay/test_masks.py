@@ -7,7 +7,7 @@ import torch
 from transformers import masking_utils
 
 from energyscope.loading import load_model
-from energyscope.replay.masks import masks_as_in_eager
+from energyscope.replay.masks import MaskDecisions
 from energyscope.workloads.decoding import decode_step
 
 
@@ -45,31 +45,62 @@ def step(loaded):
     return lambda: loaded.model(**inputs)
 
 
-def test_a_captured_step_is_given_what_an_eager_one_is(monkeypatch, request):
-    """GIVEN a library that asks nothing in captures THEN a decode step has no mask there, and its own heads."""
-    loaded = load_model("tiny-llama", device="cpu")
-    run = step(loaded)
+def prompt(loaded, **more):
+    ids = torch.arange(24).view(2, 12) % 20
+    return lambda: loaded.model(input_ids=ids, use_cache=False, **more)
+
+
+PADDED = torch.tensor([[1] * 12, [1] * 7 + [0] * 5])
+PASSES = {
+    "a step on a cache": step,
+    "a prompt": prompt,
+    "a prompt with a mask that masks nothing": lambda loaded: prompt(loaded, attention_mask=torch.ones(2, 12)),
+    "a padded prompt": lambda loaded: prompt(loaded, attention_mask=PADDED),
+    "packed prompts": lambda loaded: prompt(loaded, position_ids=torch.arange(6).repeat(2, 2)),
+}
+
+
+@pytest.mark.parametrize("model", ["tiny-llama", "tiny-gpt2"])
+@pytest.mark.parametrize("name", PASSES)
+def test_a_captured_pass_is_given_what_an_eager_one_is(monkeypatch, request, name, model):
+    """GIVEN a library that asks nothing in captures THEN attention has the mask there that it has outside."""
+    run = PASSES[name](load_model(model, device="cpu"))
     eager = attention_arguments(monkeypatch, run)
-    assert eager[1] is None
+    assert (eager[1] is None) == (name not in {"a padded prompt", "packed prompts"})
+    masks = MaskDecisions()
+    with masks.noted(), torch.no_grad():
+        run()
     request.getfixturevalue("capturing")
     assert attention_arguments(monkeypatch, run)[1] is not None
-    with masks_as_in_eager():
+    with masks.repeated():
         assert attention_arguments(monkeypatch, run) == eager
+        assert attention_arguments(monkeypatch, run) == eager  # unrolled: the same pass again
 
 
-def test_what_must_be_looked_at_is_not_asked(capturing):
-    """GIVEN a mask, or a length that is on the device, THEN the library answers as it would in a capture."""
-    mask = torch.ones(1, 5)
-    arguments = {"q_length": 1, "kv_length": 5, "kv_offset": 0}
-    with masks_as_in_eager():
-        assert masking_utils._ignore_causal_mask_sdpa(None, q_offset=4, **arguments)
-        assert not masking_utils._ignore_causal_mask_sdpa(mask, q_offset=4, **arguments)
-        assert not masking_utils._ignore_causal_mask_sdpa(None, q_offset=torch.tensor(4), **arguments)
+def test_each_pass_of_a_round_has_its_own_answers(monkeypatch, request):
+    """GIVEN a round of a padded prompt and one without padding THEN neither is given the other's decision."""
+    loaded = load_model("tiny-llama", device="cpu")
+    padded, plain = PASSES["a padded prompt"](loaded), PASSES["a prompt"](loaded)
+    masks = MaskDecisions()
+    with masks.noted(), torch.no_grad():
+        padded(), plain()
+    request.getfixturevalue("capturing")
+    with masks.repeated():
+        found = [attention_arguments(monkeypatch, run)[1] for run in (padded, plain, padded, plain)]
+    assert [one is None for one in found] == [False, True, False, True]
+
+
+def test_without_notes_the_library_decides(capturing):
+    """GIVEN nothing that was noted THEN it answers as it would in a capture."""
+    with MaskDecisions().repeated():
+        assert not masking_utils._ignore_causal_mask_sdpa(None, q_length=1, kv_length=5, q_offset=4, kv_offset=0)
 
 
 def test_the_library_is_left_as_it_was():
     """Also after an error, and inside of one another."""
-    before = (masking_utils._ignore_causal_mask_sdpa, masking_utils.is_tracing)
-    with pytest.raises(ZeroDivisionError), masks_as_in_eager(), masks_as_in_eager():
+    names = ("_ignore_causal_mask_sdpa", "find_packed_sequence_indices", "is_tracing")
+    before = [getattr(masking_utils, name) for name in names]
+    masks = MaskDecisions()
+    with pytest.raises(ZeroDivisionError), masks.noted(), masks.repeated():
         raise ZeroDivisionError
-    assert (masking_utils._ignore_causal_mask_sdpa, masking_utils.is_tracing) == before
+    assert [getattr(masking_utils, name) for name in names] == before
