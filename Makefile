@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format wheel clean
+.PHONY: help install demo test lint format docs wheel clean
 
 help:  ## Show what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 		|| { echo "$(PYTHON) is older than 3.11: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[datasets]" --group dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[datasets]" --group dev --group docs
 	@touch $@
 
 # Each demo is a new run, named by energyscope with the time; offline, to show that nothing is fetched.
@@ -38,6 +38,9 @@ lint: $(READY)  ## Check style and types
 format: $(READY)  ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(READY)  ## Build the reference of all modules into build/docs
+	$(BIN)/python docs/build.py build/docs
 
 wheel: $(READY)  ## Build the wheel and test it in a clean environment elsewhere
 	.ci/wheel

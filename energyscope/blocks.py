@@ -1,6 +1,6 @@
 """Building blocks for scripts: warm up, log power, run timed inference, compute energy.
 
-Each does one step that `energyscope.run` does as part of a stage::
+Each does one step that `energyscope.run` does as part of a stage:
 
     loaded = load_model("tiny-gpt2")
     workload = profile_inputs(loaded, sequence_length=64)

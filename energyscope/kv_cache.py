@@ -2,7 +2,7 @@
 
 An attention appends to its cache at every call: replayed, a dynamic cache would grow and a static one run over its
 end, both silently other work than one decode step. A *held* cache does the whole work of an update, with the
-library's own code, and then is as it was::
+library's own code, and then is as it was:
 
     step 1:  [k0 k1 ... kN] + k   -> attention sees N + 2 keys      the cache still holds N + 1
     step 2:  [k0 k1 ... kN] + k   -> the same again

@@ -31,8 +31,19 @@
     }
   }
 
+  // What is folded away has no width to be drawn for: it is drawn when it is opened.
+  function shown(place) {
+    return place.closest("details:not([open])") === null;
+  }
+
   function drawAll() {
-    return Promise.all(Array.from(document.querySelectorAll("[data-chart]"), draw));
+    return Promise.all(Array.from(document.querySelectorAll("[data-chart]")).filter(shown).map(draw));
+  }
+
+  function opened(event) {
+    const theme = dark.matches && !printing.matches ? "dark" : "light";
+    const places = Array.from(event.target.querySelectorAll("[data-chart]")).filter(shown);
+    places.filter((place) => place.dataset.drawn !== theme).forEach(draw);
   }
 
   function key(row, column, numeric) {
@@ -84,6 +95,7 @@
     sortable(table);
     filterable(table, document.getElementById("filter"), document.getElementById("filtered"));
   }
+  document.querySelectorAll("details.fold").forEach((fold) => fold.addEventListener("toggle", opened));
   dark.addEventListener("change", drawAll);
   printing.addEventListener("change", drawAll);
   drawAll();

@@ -1,7 +1,7 @@
 """Warm a model up until its latency is stable, and time forward passes one by one.
 
 Nothing but forward passes is in a timed loop: their inputs are on the device before it begins, and each pass
-ends with the device synchronised, as for somebody who waits for its answer::
+ends with the device synchronised, as for somebody who waits for its answer:
 
     warm-up (until stable) | pass, wait | pass, wait | ... | -> latencies, and how many were done by when
 """

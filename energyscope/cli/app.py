@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli import benchmark, compare, doctor, figures, models, predict, prepare, report, run, runs, sweep
+from energyscope.cli import (
+    benchmark,
+    compare,
+    doctor,
+    figures,
+    laws,
+    models,
+    predict,
+    prepare,
+    report,
+    run,
+    runs,
+    show,
+    sweep,
+)
 from energyscope.cli.guard import DEBUG, listen_for_termination
 
 app = typer.Typer(
@@ -19,8 +33,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # drawing help with rich imports a Markdown parser and triples its time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, sweep, benchmark, figures, report, compare, predict, prepare, models, runs, doctor):
-    app.command(module.NAME)(module.command)
+for one in (run, sweep, benchmark, figures, report, compare, laws, predict, prepare, models, runs, show, doctor):
+    app.command(one.NAME)(one.command)
 
 
 def _print_version(wanted: bool) -> None:

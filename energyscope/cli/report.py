@@ -1,4 +1,4 @@
-"""`energyscope report RUN`: render a run again, without measuring."""
+"""`energyscope report RUN|SWEEP|LAWS`: render a run or laws again, without measuring and without fitting."""
 
 from __future__ import annotations
 
@@ -14,10 +14,25 @@ NAME = "report"
 
 @guarded
 def command(
-    run: Annotated[str, typer.Argument(help="A run: its path, its name, or the beginning of its name.")],
+    run: Annotated[
+        str, typer.Argument(help="A run (its path, its name, or the beginning of it), a sweep, or laws.")
+    ],
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
 ) -> None:
-    """Render a run's report again, without measuring."""
+    """Render the report of a run, of a sweep or of laws again, without measuring."""
+    from energyscope.runs.laws import find_laws
+
+    laws = find_laws(run, root)
+    typer.echo(str(_laws_page(laws) if laws else _run_page(run, root)))
+
+
+def _laws_page(path: Path) -> Path:
+    from energyscope.reporting.laws_page import write_laws_page
+
+    return write_laws_page(path)
+
+
+def _run_page(run: str, root: Path) -> Path:
     from energyscope.reporting.html import write_report
     from energyscope.runs.store import RunStore, find_run
     from energyscope.stages.salvage import salvage
@@ -27,4 +42,4 @@ def command(
         typer.echo(f"recovered {name} from the journal")
     if store.document.get("stages", {}).get("report", {}).get("state") != "done":
         store.stage("report", "done")  # the page says so of itself
-    typer.echo(str(write_report(store.path)))
+    return write_report(store.path)

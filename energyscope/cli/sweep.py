@@ -1,4 +1,4 @@
-"""`energyscope sweep MODEL`: a model over lengths, batch sizes and precisions."""
+"""`energyscope sweep MODEL|FILE`: a model over lengths, batch sizes and precisions."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from energyscope.cli import options as shared
 from energyscope.cli.guard import guarded
 from energyscope.cli.options import Option
+from energyscope.cli.sweep_file import SUFFIX, read_settings, refuse_other_lengths
 from energyscope.cli.words import numbers, words
+from energyscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from energyscope.stages.sweep import SweepSettings
 
 NAME = "sweep"
+BESIDE_RESUME = ("resume", "retry", "root", "quiet", "as_json")
+VARIED = ("sequence_length", "context_length", "batch_size", "precision", "name")
 
 
 @guarded
 def command(  # noqa: PLR0917 - Typer passes options by name
-    model: shared.Model,
+    context: typer.Context,
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL|FILE]", help="As for `run`; or a FILE.toml of these options.")
+    ] = None,
     sequence_length: Annotated[
         str, Option(metavar="N[,N...]", help="Tokens of a sequence, one cell for each and each batch size.")
     ] = "32,64,128,256",
@@ -52,40 +62,102 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     component_budget: Annotated[float, Option(help="Seconds of windows of one component at most.")] = 1.0,
     seed: Annotated[int, Option(help="Of random weights, tokens and order.")] = 0,
     trust_remote_code: shared.TrustRemoteCode = False,
+    resume: Annotated[
+        str | None, Option(metavar="SWEEP", help="Measure what an interrupted sweep lacks, with its settings.")
+    ] = None,
+    retry: Annotated[bool, Option("--retry", help="With --resume: try what failed or did not fit again.")] = False,
     name: Annotated[str | None, Option(help="Name of the sweep [default: model and time].")] = None,
     root: shared.Root = Path("runs"),
     quiet: shared.Quiet = False,
     as_json: Annotated[bool, Option("--json", help="Print the cells as JSON.")] = False,
 ) -> None:
     """Measure a model over lengths, batch sizes and precisions: each cell a run, the model loaded once."""
+    options: dict[str, Any] = {
+        "model": model, "sequence_length": sequence_length, "context_length": context_length,
+        "batch_size": batch_size, "precision": precision, "phase": phase, "granularity": granularity,
+        "layers": layers, "weights": weights, "execution": execution, "kv_cache": kv_cache, "device": device,
+        "device_map": device_map, "gpu_id": gpu_id, "whole_gpu": whole_gpu, "meter": meter, "watts": watts,
+        "passes": passes, "target_interval": target_interval, "component_budget": component_budget,
+        "seed": seed, "trust_remote_code": trust_remote_code, "name": name, "root": root,
+    }  # fmt: skip
+    given = [one for one in context.params if _is_given(context, one)]
+    if resume is not None:
+        _refuse_beside_resume(given)
+    elif retry:
+        raise UsageError("--retry is for --resume: give the sweep that is to be gone on with")
+    settings = None if resume is not None else _settings(options, given)
+    _sweep(settings, resume, root, retry=retry, quiet=quiet, as_json=as_json)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _refuse_beside_resume(given: list[str]) -> None:
+    """Refuse to change what the cells of a sweep have in common."""
+    for name in given:
+        if name not in BESIDE_RESUME:
+            said = "a model" if name == "model" else f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"--resume goes on with the settings of the sweep, and takes no other: leave {said} out"
+            )
+
+
+def _settings(options: dict[str, Any], given: list[str]) -> SweepSettings:
+    """Return the settings of the options, and of the file that stands in the model's place; options win."""
+    from energyscope.stages.settings import RunSettings
+    from energyscope.stages.sweep import SweepSettings
+
+    model = options["model"]
+    if model is not None and model.endswith(SUFFIX):
+        said = read_settings(Path(model), options)
+        kept = {key: one for key, one in options.items() if key in given and key != "model"}
+        options = {**options, "model": None, **said, **kept}
+        given = [*given, *said]
+        if options["model"] is None:
+            raise UsageError(f'{model} names no model: add a line such as model = "gpt2"')
+    if options["model"] is None:
+        raise UsageError("name a model, a FILE.toml, or a sweep with --resume")
+    refuse_other_lengths(options["phase"], given)
+    length = "context_length" if options["phase"] == "decode" else "sequence_length"
+    run = {key: one for key, one in options.items() if key not in VARIED}
+    run |= {"gpu_id": words(run["gpu_id"]), "component_budget_s": run.pop("component_budget")}
+    return SweepSettings(
+        RunSettings.of(**run),
+        lengths=numbers(f"--{length.replace('_', '-')}", options[length]),
+        batch_sizes=numbers("--batch-size", options["batch_size"]),
+        precisions=tuple(dict.fromkeys(words(options["precision"].lower()))),
+        name=options["name"],
+    )
+
+
+def _sweep(
+    settings: SweepSettings | None, resumed: str | None, root: Path, *, retry: bool, quiet: bool, as_json: bool
+) -> None:
+    """Measure a new sweep, or what another one lacks, and show it."""
     from rich.console import Console
 
     from energyscope.cli.progress import progress
+    from energyscope.reporting.terminal_laws import laws_brief
     from energyscope.reporting.terminal_sweep import sweep_summary
+    from energyscope.runs.laws import load_laws
+    from energyscope.runs.schema import LAWS_JSON
     from energyscope.runs.sweep_rows import sweep_rows
-    from energyscope.stages.settings import RunSettings
-    from energyscope.stages.sweep import SweepSettings, sweep
+    from energyscope.runs.sweeps import find_sweep
+    from energyscope.stages.resume_sweep import resume
+    from energyscope.stages.sweep import sweep
 
-    run = RunSettings.of(
-        model, granularity=granularity, layers=layers, weights=weights, phase=phase, execution=execution,
-        kv_cache=kv_cache, device=device, device_map=device_map, gpu_id=words(gpu_id), whole_gpu=whole_gpu,
-        meter=meter, watts=watts, passes=passes, target_interval=target_interval,
-        component_budget_s=component_budget, seed=seed, trust_remote_code=trust_remote_code, root=root,
-    )  # fmt: skip
-    option, text = (
-        ("--context-length", context_length) if phase == "decode" else ("--sequence-length", sequence_length)
-    )
-    settings = SweepSettings(
-        run,
-        lengths=numbers(option, text),
-        batch_sizes=numbers("--batch-size", batch_size),
-        precisions=tuple(dict.fromkeys(words(precision.lower()))),
-        name=name,
-    )
     console = Console(stderr=as_json)
+    command = shlex.join(["energyscope", *sys.argv[1:]])
     with progress(console, quiet=quiet) as report:
-        done = sweep(settings, progress=report, command=shlex.join(["energyscope", *sys.argv[1:]]))
+        if settings is None:
+            done = resume(find_sweep(str(resumed), root), retry=retry, progress=report, command=command)
+        else:
+            done = sweep(settings, progress=report, command=command)
     if as_json:
         typer.echo(json.dumps(sweep_rows(done), indent=1))
     elif not quiet:
         console.print(sweep_summary(done))
+        if (done.path / LAWS_JSON).is_file():
+            console.print(laws_brief(load_laws(done.path), done.path))

@@ -1,6 +1,6 @@
 """When the phases of a generation began and ended. Pure data and functions.
 
-One generation, on the host's clock::
+One generation, on the host's clock:
 
     begin_s        tokens_s[0]   [1]   [2]  ...  [-1]  end_s
       |--- prefill ---|--step 1--|--2--|  ...  |---|-|

@@ -1,6 +1,6 @@
 """Powers of phases that are shorter than a tick, from many tick intervals. Pure functions over arrays.
 
-Each interval between two ticks shares known seconds with each phase, and the counter rose by known joules in it::
+Each interval between two ticks shares known seconds with each phase, and the counter rose by known joules in it:
 
     phases   ...|rest|prefill|  decode                       |rest|prefill| ...
     ticks     |            |            |            |            |

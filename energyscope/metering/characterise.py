@@ -1,7 +1,7 @@
 """What a board's sensor is like, from traces of it. Pure functions over arrays.
 
 A power field does not show power as it is now. Some show its mean over the last second, some a low-pass of it;
-all are renewed only every so often. A step of power shows which::
+all are renewed only every so often. A step of power shows which:
 
     power            _________________
     load  __________|

@@ -1,6 +1,6 @@
 """From ticks and calls to joules per call, with an interval. Pure functions over arrays.
 
-One window of replay, seen from the host's monotonic clock::
+One window of replay, seen from the host's monotonic clock:
 
     calls     |-c-c-c-c-c-c-c-c-c-c-c-c-c-c-c-c-c-c-c-c-c-|
     ticks  T0      T1        T2        T3        T4        T5

@@ -1,7 +1,7 @@
 """The contract of a meter.
 
 A meter is a source of cumulative joules on the host's monotonic clock (``time.monotonic``). It is started
-once, watches until it is stopped, and hands out the ticks that it saw::
+once, watches until it is stopped, and hands out the ticks that it saw:
 
     with open_meter("auto", gpu_uuid="GPU-...") as meter:
         begin = time.monotonic()

@@ -70,7 +70,7 @@ def render(run: Run) -> str:
         libraries=libraries,
         script=script,
         payload=json_for_script(payload),
-        policy=_policy(libraries, script),
+        policy=content_policy(libraries, script),
         subtitle=_subtitle(run.document),
         UNDECIDED=UNDECIDED,
         scene_table=scene_table(data.scenes),
@@ -127,7 +127,7 @@ def vega_bundle() -> str:
     return "(function(){" + bundle.replace("</script", "<\\/script") + "\n})();"
 
 
-def _policy(*scripts: str) -> str:
+def content_policy(*scripts: str) -> str:
     """Return a content security policy under which these scripts run, no other, and nothing is fetched."""
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     return (

@@ -23,6 +23,7 @@ BENCHMARK_JSON = "benchmark.json"
 GENERATION_JSON = "generation.json"
 SWEEP_FILE = "sweep.json"
 ALTERNATIVES_JSON = "alternatives.json"
+LAWS_JSON = "laws.json"
 REPORT_FILE = "report.html"
 
 

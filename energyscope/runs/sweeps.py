@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -72,6 +75,50 @@ def is_sweep(path: Path) -> bool:
     return (path / SWEEP_FILE).is_file()
 
 
+def find_sweep(reference: str, root: Path = DEFAULT_ROOT) -> Path:
+    """Return the directory of the sweep that a path or a name means.
+
+    Raises:
+        RunError: there is none.
+
+    """
+    path = _directory(reference, root)
+    if path is None:
+        raise RunError(
+            f"no sweep {reference!r} here or in {root}/: give the directory that holds its {SWEEP_FILE}"
+        )
+    return path
+
+
+def _directory(reference: str, root: Path) -> Path | None:
+    direct = Path(reference)
+    if direct.name == SWEEP_FILE:
+        direct = direct.parent
+    return next((one for one in (direct, root / direct) if is_sweep(one)), None)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keep other processes from measuring the same sweep; let go of when this one ends, however it does.
+
+    Raises:
+        RunError: another process is measuring it.
+
+    """
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise RunError(f"{path} is being measured by another process: wait for its end, or stop it") from error
+    except OSError:
+        pass  # some network disks know no locks
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
 def runs_of(reference: str, root: Path = DEFAULT_ROOT) -> list[Run]:
     """Return the run that a path, a name or its beginning means; of a sweep, those of its measured cells.
 
@@ -79,7 +126,7 @@ def runs_of(reference: str, root: Path = DEFAULT_ROOT) -> list[Run]:
         RunError: there is no such run or sweep, it cannot be read, or nothing of the sweep was measured.
 
     """
-    path = next((one for one in (Path(reference), root / reference) if is_sweep(one)), None)
+    path = _directory(reference, root)
     if path is None:
         return [load_run(reference, root)]
     found = list(load_sweep(path).runs().values())

@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from energyscope.scaling.architecture import per_call
+from energyscope.scaling.board_rates import board_rates
 from energyscope.scaling.by_bytes import by_bytes
+from energyscope.scaling.ceilings import Rates, bounded
 from energyscope.scaling.cell import Cell, Work
 from energyscope.scaling.constant import constant, same_work
-from energyscope.scaling.from_runs import RESIDUAL
-from energyscope.scaling.heldout import KEYS, By, Errors, Fitter, HeldOut, best_of, errors_of, leave_out, widened
+from energyscope.scaling.from_runs import RESIDUAL, WHOLE
+from energyscope.scaling.heldout import KEYS, By, Errors, Fitter, HeldOut, best_held, errors_of, leave_out, widened
 from energyscope.scaling.prediction import Law, NoLaw, Prediction
 from energyscope.scaling.roofline import roofline
 from energyscope.scaling.two_term import two_term
 
-PER_CALL, ROOFLINE = "per call", "roofline"
+PER_CALL, ROOFLINE, BOARD = "per call", "roofline", "board's rates"
+OF_ONE_MODEL = ("two-term", "two-term in bytes")  # with an E0 that another number of layers would change
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,21 @@ class Chosen:
 
 
 def choose(
-    cells: Sequence[Cell], by: By, work: Work | None = None, *, mixed: Collection[str] = (), pooled: bool = False
+    cells: Sequence[Cell],
+    by: By,
+    work: Work | None = None,
+    *,
+    mixed: Collection[str] = (),
+    pooled: bool = False,
+    rates: Rates | None = None,
 ) -> Chosen | NoLaw:
     """Return the law of one subject's cells with the least median error of cells left out by ``by``.
 
-    ``pooled`` takes the cells of several models together. A law that the left-out cells can judge is taken before
-    one that needs all cells; where nothing can be judged, the first law that the cells give, in the order of
-    `fits`. Cells that all do the same work say nothing of another ``work``.
+    ``pooled`` takes the cells of several models together; ``rates`` are then the best ones of their passes, seen
+    in any subject (`rates_by_pass`). A law that the left-out cells can judge is taken before one that needs all
+    cells; where nothing can be judged, the first law that the cells give, in the order of `fits`. Of several
+    models, a law with one E0 is taken only where there is no other. Cells that all do the same work say nothing of
+    another ``work``.
 
     Raises:
         UsageError: the cells differ in a field that is not in ``mixed``.
@@ -61,15 +72,18 @@ def choose(
         return NoLaw(
             cells[0].subject, f"all {len(cells)} cells have the same FLOPs and bytes, and this shape others"
         )
-    known = {name: remembering(fit) for name, fit in fits(cells, mixed=mixed, pooled=pooled).items()}
+    known = {name: remembering(fit) for name, fit in fits(cells, mixed=mixed, pooled=pooled, rates=rates).items()}
     laws = {name: fit(cells) for name, fit in known.items()}
     told = {name: law for name, law in laws.items() if not isinstance(law, NoLaw)}
+    if pooled:
+        told = {name: law for name, law in told.items() if name not in OF_ONE_MODEL} or told
     if not told:
         return next(one for name, one in laws.items() if isinstance(one, NoLaw) and name != PER_CALL)
-    judged = {one: known[one] for one in told if leave_out(cells, known[one], by).cells}
-    name = best_of(cells, judged, by) or next(iter(judged or told))
-    time = None if cells[0].subject in RESIDUAL or name == ROOFLINE else _time(cells, known[name], by)
-    return Chosen(told[name], known[name], len(cells), leave_out(cells, known[name], by), time)
+    held = {one: leave_out(cells, known[one], by) for one in told}
+    judged = {one: found for one, found in held.items() if found.cells}
+    name = best_held(judged) or next(iter(judged or told))
+    time = None if cells[0].subject in RESIDUAL or name in (ROOFLINE, BOARD) else _time(cells, known[name], by)
+    return Chosen(told[name], known[name], len(cells), held[name], time)
 
 
 def _time(cells: Sequence[Cell], fit: Fitter, by: By) -> tuple[Law, HeldOut] | None:
@@ -79,23 +93,30 @@ def _time(cells: Sequence[Cell], fit: Fitter, by: By) -> tuple[Law, HeldOut] | N
     return None if isinstance(law, NoLaw) else (law, leave_out(timed, fit, by))
 
 
-def fits(cells: Sequence[Cell], *, mixed: Collection[str] = (), pooled: bool = False) -> dict[str, Fitter]:
+def fits(
+    cells: Sequence[Cell], *, mixed: Collection[str] = (), pooled: bool = False, rates: Rates | None = None
+) -> dict[str, Fitter]:
     """Return the laws that a subject's cells may follow, by name, the one to take without errors first.
 
     What does the same work in all cells is a constant. What has no FLOPs follows bytes. Glue and what is
-    unexplained have no work of their own that a roofline could be drawn of. Over several models, a law per call
-    comes first.
+    unexplained have no work of their own that a roofline could be drawn of. Over several models, the laws in which
+    calls count come first: a law per call, and rooflines that know the board's ceilings.
     """
     subject = cells[0].subject if cells else ""
     fields = {*mixed, "model"} if pooled else set(mixed)
     if len(cells) > 1 and same_work(cells):
         return {"constant": partial(constant, mixed=fields)}
     found: dict[str, Fitter] = {PER_CALL: partial(per_call, mixed=fields)} if pooled else {}
+    static = subject not in RESIDUAL and all(cell.static_mj is not None for cell in cells)
+    if static and pooled:
+        found[ROOFLINE] = partial(bounded, rates=rates, mixed=fields)
+    if static and pooled and rates and subject != WHOLE:
+        found[BOARD] = partial(board_rates, rates=rates, mixed=fields)
     if any(cell.flops for cell in cells):
         found["two-term"] = partial(two_term, mixed=fields)
     else:
         found["two-term in bytes"] = partial(by_bytes, mixed=fields)
-    if subject not in RESIDUAL and all(cell.static_mj is not None for cell in cells):
+    if static and not pooled:
         found[ROOFLINE] = partial(roofline, mixed=fields)
     return found
 

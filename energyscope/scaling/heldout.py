@@ -121,15 +121,29 @@ def leave_out_of_sum(parts: Mapping[str, Sequence[Cell]], whole: Sequence[Cell],
 
 
 def best_of(cells: Sequence[Cell], fits: Mapping[str, Fitter], by: By) -> str | None:
-    """Return the name of the fit with the least median error, None where no cell could be left out.
+    """Return the name of the fit with the least median error (`best_held`), None where none could be judged."""
+    return best_held({name: leave_out(cells, fit, by) for name, fit in fits.items()})
 
-    Each fit is judged on the cells that all of them foretold, whether extrapolated or not.
+
+def best_held(held: Mapping[str, HeldOut]) -> str | None:
+    """Return the name of the fit that foretold the same left-out cells with the least median error, None of none.
+
+    Each fit is judged on the cells that all of them foretold, whether extrapolated or not. By model, the median
+    of the model that it foretells worst counts: that is mostly the smallest or the largest, which lies outside of
+    the others as a new model may.
     """
-    told = {name: {one.cell: one for one in leave_out(cells, fit, by).cells} for name, fit in fits.items()}
-    common = set(cells).intersection(*(set(found) for found in told.values()))
-    errors = {name: errors_of(found[cell] for cell in common).median for name, found in told.items()}
+    told = {name: {one.cell: one for one in one_held.cells} for name, one_held in held.items()}
+    common = list(set.intersection(*(set(found) for found in told.values()))) if told else []
+    by_model = any(one.by == "model" for one in held.values())
+    groups = list(_groups(common, "model").values()) if by_model else [common]
+    errors = {name: _worst_median(found, groups) for name, found in told.items()}
     known = {name: error for name, error in errors.items() if error is not None}
     return min(known, key=lambda name: known[name]) if known else None
+
+
+def _worst_median(told: Mapping[Cell, Foretold], groups: Iterable[Iterable[Cell]]) -> float | None:
+    medians = [errors_of(told[cell] for cell in group).median for group in groups]
+    return max((one for one in medians if one is not None), default=None)
 
 
 def errors_of(cells: Iterable[Foretold]) -> Errors:

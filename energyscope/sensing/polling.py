@@ -2,7 +2,7 @@
 
 Some boards lose energy when their counter is polled, and every read takes the driver's time. So the same load
 runs in turn without any polling, beside the sampler, and beside a process that reads without a pause. The
-energy of each run is that between two ticks, which a thread looks for only near the two ends::
+energy of each run is that between two ticks, which a thread looks for only near the two ends:
 
     load     |====================================|
     reads       ||||                        ||||

@@ -1,6 +1,6 @@
 """The sensor's character, measured: what `energyscope doctor` finds out with a load of its own.
 
-The step test, and what is compared in it::
+The step test, and what is compared in it:
 
     load    ______|=============================|
     power   ...............................         read by a process of its own, each field

@@ -1,6 +1,6 @@
 """Alternatives: the whole model's step with one thing changed at a time, and what that does to joules per token.
 
-Over the host's clock::
+Over the host's clock:
 
     set all up, one by one | preheat | idle | pass 1: each once, shuffled | pass 2: ... | idle
 

@@ -1,6 +1,6 @@
 """Benchmark: the whole model at each precision, batch size and length, in shuffled blocks of trials.
 
-Over the host's clock::
+Over the host's clock:
 
     load, try and judge every precision | idle | block 1: each cell once, shuffled | idle | block 2: ...
 

@@ -1,6 +1,6 @@
 """Generate: real calls of ``model.generate`` under a continuous trace of the meter, and what stands around them.
 
-Over the host's clock::
+Over the host's clock:
 
     warm-up | idle | warm-up | generation, rest, step, rest, pause, generation, ... | the loop alone | texts
 

@@ -10,6 +10,7 @@ from energyscope.errors import UsageError
 from energyscope.runs.intervals import Interval
 from energyscope.runs.store import Run
 from energyscope.scaling.architecture import PerCall, terms_of
+from energyscope.scaling.ceilings import rates_by_pass
 from energyscope.scaling.cell import Cell, Shape
 from energyscope.scaling.choosing import Chosen, choose, errors_beside, fitter_by_subject, way_of
 from energyscope.scaling.from_runs import RESIDUAL, WHOLE, SceneCells, cells_of
@@ -164,11 +165,13 @@ def _choose(
     cells: Mapping[str, Sequence[Cell]], works: Mapping[str, Shape], way: _Way, mixed: Sequence[str]
 ) -> tuple[dict[str, Chosen], dict[str, str]]:
     chosen, left_out = {}, {}
-    for subject, used in way.used(cells).items():
+    every = way.used(cells)
+    rates = rates_by_pass(cell for subject, used in every.items() if subject not in RESIDUAL for cell in used)
+    for subject, used in every.items():
         if subject not in works:
             left_out[subject] = f"{way.model} has no component of this kind, or its work cannot be counted"
             continue
-        found = choose(used, way.by, works[subject], mixed=mixed, pooled=way.pooled)
+        found = choose(used, way.by, works[subject], mixed=mixed, pooled=way.pooled, rates=rates)
         if isinstance(found, NoLaw):
             left_out[subject] = found.reason
         else:

@@ -1,6 +1,6 @@
 """The passes of a profile: what is replayed when, and what is taken again.
 
-One pass, over the host's clock::
+One pass, over the host's clock:
 
     idle | model | shuffled subjects: a replay window each ... | idle | model | ...
 

@@ -7,6 +7,7 @@ and the board is warmed. A cell that fails is recorded with its reason, and the 
 from __future__ import annotations
 
 import itertools
+import shlex
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,15 +27,16 @@ from energyscope.metering.shared import SharedGroup
 from energyscope.progress import Progress, silent
 from energyscope.runs.store import RunStore
 from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
-from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, load_sweep, write_sweep
+from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, held, load_sweep, write_sweep
+from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.preparing import load
 from energyscope.stages.run import carried_out, default_name, opened
 from energyscope.stages.settings import RunSettings
+from energyscope.stages.sweep_steps import SweepSteps
 from energyscope.stages.targets import find_targets, of_devices, open_meters
 from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, checked_context
 from energyscope.workloads.limits import checked_length
 
-STAGE = "sweep"
 PASSES = 3
 BUDGET_S = 1.0  # of windows of one component: a sweep has many cells, and its laws many points
 METERED = "profile"
@@ -126,15 +128,25 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
         settings=_plain(settings),
         cells=settings.cells(),
     )
-    write_sweep(made)
+    with held(made.path):
+        write_sweep(made)
+        return measured(settings, made, progress, command)
+
+
+def measured(settings: SweepSettings, made: Sweep, progress: Progress, command: str | None) -> Sweep:
+    """Measure the waiting cells of a sweep, write its table and laws, and return it; `sweep` says its errors."""
+    steps = SweepSteps(progress, sum(cell.state == "waiting" for cell in made.cells))
     try:
-        _Sweeping(settings, made, progress, command).run()
+        _Sweeping(settings, made, steps, command).run()
     except KeyboardInterrupt as error:
-        error.__notes__ = [f"finished cells are in {made.path}"]
+        more = f"`energyscope sweep --resume {shlex.quote(str(made.path))}` measures the others"
+        error.__notes__ = [f"finished cells are in {made.path}; {more}"]
         raise
     finally:
-        store.write_rows(TABLE_FILE, sweep_rows(made), COLUMNS)
-    return load_sweep(made.path)
+        RunStore(made.path).write_rows(TABLE_FILE, sweep_rows(made), COLUMNS)
+    found = load_sweep(made.path)
+    laws_of_sweep(found)
+    return found
 
 
 def _settled(settings: SweepSettings) -> SweepSettings:
@@ -161,12 +173,12 @@ def _plain(settings: SweepSettings) -> dict[str, Any]:
 class _Sweeping:
     settings: SweepSettings
     made: Sweep
-    progress: Progress
+    steps: SweepSteps
     command: str | None
 
     def run(self) -> None:
         failures: list[EnergyscopeError] = []
-        for precision in dict.fromkeys(self.settings.precisions):
+        for precision in dict.fromkeys(cell.precision for cell in self.made.cells if cell.state == "waiting"):
             try:
                 self._precision(precision)
             except EnergyscopeError as error:
@@ -179,12 +191,13 @@ class _Sweeping:
         raise failures[0] if failures else DeviceError(f"no cell of the sweep was measured ({next(reasons)})")
 
     def _give_up(self, precision: str, error: EnergyscopeError) -> None:
-        for cell in self._of(precision):
-            if cell.state == "waiting":
-                self._record(cell, "failed", str(error))
+        left = self._waiting(precision)
+        self.steps.skip(len(left))
+        for cell in left:
+            self._record(cell, "failed", str(error))
 
-    def _of(self, precision: str) -> list[Cell]:
-        return [cell for cell in self.made.cells if cell.precision == precision]
+    def _waiting(self, precision: str) -> list[Cell]:
+        return [cell for cell in self.made.cells if cell.precision == precision and cell.state == "waiting"]
 
     def _precision(self, precision: str) -> None:
         """Load the model once, start the meters once, and measure the cells."""
@@ -192,12 +205,12 @@ class _Sweeping:
         targets = find_targets(base)
         base = replace(base, device=str(targets.device))
         group = open_meters(base, targets.gpus)  # before the model takes memory: others' is told by its growth
-        self._say(f"loading in {precision}")
+        self.steps.loading(precision, len(self._waiting(precision)))
         loaded = load(base, targets.devices)
         try:
             with of_devices(group, targets, loaded.devices) as started:
                 sensor: Mapping[str, Any] | None = None
-                for cell in self._of(precision):
+                for cell in self._waiting(precision):
                     sensor = self._cell(cell, loaded, SharedGroup(started), sensor) or sensor
         finally:
             device = loaded.device
@@ -208,11 +221,11 @@ class _Sweeping:
         self, cell: Cell, loaded: LoadedModel, meter: SharedGroup, sensor: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
         """Measure one cell, and return what it knows of the sensor; None where it was not measured."""
-        self._say(cell.name)
+        self.steps.begin(cell.name)
         chosen = replace(self.settings.settings_of(cell, self.made.path), device=str(loaded.device))
         began, found = time.monotonic(), None
         try:
-            context = opened(chosen, loaded, {METERED: meter}, sensor=sensor)
+            context = opened(chosen, loaded, {METERED: meter}, self.steps.step, sensor)
             found = carried_out(context, self.command).document["sensor"]
         except KeyboardInterrupt:
             self._record(cell, "interrupted", "stopped by the user", time.monotonic() - began)
@@ -223,6 +236,7 @@ class _Sweeping:
             self._record(cell, "failed", str(error), time.monotonic() - began)
         else:
             self._record(cell, "done", None, time.monotonic() - began)
+        self.steps.end()
         with suppress(RuntimeError):  # a device that is lost fails the next cell, with its own message
             release(loaded.device)
         return None if found is None else dict(found)
@@ -231,10 +245,6 @@ class _Sweeping:
         known = replace(cell, state=state, reason=reason, seconds=seconds)
         self.made.cells[[one.name for one in self.made.cells].index(cell.name)] = known
         write_sweep(self.made)
-
-    def _say(self, label: str) -> None:
-        behind = sum(one.state != "waiting" for one in self.made.cells)
-        self.progress(STAGE, label, behind, len(self.made.cells))
 
 
 def _without_frames(error: EnergyscopeError) -> EnergyscopeError:

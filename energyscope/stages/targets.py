@@ -1,6 +1,6 @@
 """Where the model runs, which GPUs are measured, and by which meters.
 
-CUDA and NVML number GPUs differently, so a GPU that is named in NVML's way is looked for among CUDA's by UUID::
+CUDA and NVML number GPUs differently, so a GPU that is named in NVML's way is looked for among CUDA's by UUID:
 
     --gpu-id 1 -> NVML: GPU-1a9f... -> CUDA: cuda:0 -> the model runs there, and its meter reads GPU-1a9f...
 """

@@ -1,6 +1,6 @@
 """Triggered sampling: the meter is read right before and right after each component of ordinary forward passes.
 
-The simple method that people know, without amplification::
+The simple method that people know, without amplification:
 
     model      ... |  component  | ...
     device         |=============|  waited for at both ends

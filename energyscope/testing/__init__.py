@@ -1,13 +1,13 @@
 """Public doubles: sensors and a GPU whose true joules are known, for tests of whatever reads a meter.
 
-`SimulatedGpu` is a started meter, a replayer and a clock in one, on virtual time: nothing waits::
+`SimulatedGpu` is a started meter, a replayer and a clock in one, on virtual time: nothing waits:
 
     gpu = SimulatedGpu(SimulatedSensor(period_s=0.1), SimulatedBoard(window_noise=0.01))
     calls = gpu.run([SimulatedCall(energy_mj=20.0, time_us=80.0)], seconds=0.5)
     (window,) = MeterGroup([gpu]).windows(calls)
     assert abs(window.energy_mj / 20.0 - 1) < 0.05
 
-`SimulatedCounter` is one load on one sensor, for what reads ticks alone::
+`SimulatedCounter` is one load on one sensor, for what reads ticks alone:
 
     counter, calls = SimulatedCounter(load_w=300.0), steady_calls(10.0, 10.5, call_s=1e-4)
     ticks = counter.ticks(7.0, 10.5, load=(10.0, 10.5))

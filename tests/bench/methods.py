@@ -40,7 +40,7 @@ KINDS = {
 }
 QUICK_COMPONENTS = ("tiny-llama:16:mlp:eager", "tiny-distilbert:16:attention:eager")
 METHODS = ("ours", "clear", "sensitivity", "zeus", "nvidia-smi")
-SENSITIVITY = (100, 300, 1000, 3000, 10000)
+SENSITIVITY = (100, 500, 1000, 5000, 10_000)  # as the CLEAR study suggests
 SENSITIVITY_LIMIT_S = 60.0
 ZEUS_WINDOWS_S = ((0.5, 10), (1.0, 10), (2.0, 5))
 SMI_WINDOWS_S = (2.0, 5)

@@ -45,8 +45,8 @@ def test_the_commands_are_these(tmp_path):
 
     names = [one.name for one in app.registered_commands]
     assert names == [
-        "run", "sweep", "benchmark", "figures", "report", "compare", "predict", "prepare", "models", "runs",
-        "doctor",
+        "run", "sweep", "benchmark", "figures", "report", "compare", "laws", "predict", "prepare", "models",
+        "runs", "show", "doctor",
     ]  # fmt: skip
 
 

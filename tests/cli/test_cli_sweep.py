@@ -55,3 +55,84 @@ def test_a_bad_option_is_one_line_and_makes_nothing(tmp_path: Path, words: list[
     assert result.exit_code == 2, result.output
     assert complaint in result.output
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_holds_the_options_and_the_command_line_wins(tmp_path: Path) -> None:
+    """GIVEN a TOML file with lists THEN its words are the options', and one that is given beside it counts."""
+    file = tmp_path / "two.toml"
+    file.write_text(
+        'model = "tiny-gpt2"\nsequence-length = [8, 16]\nbatch-size = 2\nprecision = ["fp32"]\npasses = 1\n'
+        'granularity = "coarse"\ncomponent-budget = 0.05\ndevice = "cpu"\nname = "of-file"\n'
+    )
+    result = invoke(file, "--sequence-length", "8", "--json", "--root", tmp_path, "--passes", "2")
+    assert result.exit_code == 0, result.output
+    assert [cell["cell"] for cell in json.loads(result.stdout)] == ["fp32-b2-s8"]
+    settings = json.loads((tmp_path / "of-file" / "sweep.json").read_text())["settings"]
+    assert (settings["run"]["passes"], settings["run"]["granularity"]) == (2, "coarse")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('model = "tiny-gpt2"\nsequence-lenght = [8]', "did you mean 'sequence-length'"),
+        ('model = "tiny-gpt2"\nresume = "x"', "no option is called 'resume'"),
+        ('model = "tiny-gpt2"\npasses = 2.5', "passes = 2.5: give a whole number"),
+        ('model = "tiny-gpt2"\npasses = true', "passes = True: give a whole number"),
+        ('model = "tiny-gpt2"\nwhole-gpu = 1', "give true or false"),
+        ('model = "tiny-gpt2"\nphase = ["decode"]', "give text in quotes"),
+        ('model = "tiny-gpt2"\nsequence-length = [8.5]', "give one or a list"),
+        ('model = "tiny-gpt2"\nsequence-length = ["many"]', "is no list of whole numbers"),
+        ('model = "tiny-llama"\nphase = "decode"\nsequence-length = [8]', "give --context-length"),
+        ("sequence-length = [8]", "names no model"),
+        ("model = ", "is no TOML file"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_bad_file_is_one_line_and_makes_nothing(tmp_path: Path, text: str | None, complaint: str) -> None:
+    """Exit code 2, with the key and what to give."""
+    file = tmp_path / "bad.toml"
+    if text is not None:
+        file.write_text(text)
+    result = invoke(file, "--root", tmp_path / "runs")
+    assert result.exit_code == 2, result.output
+    assert complaint in " ".join(result.output.split())
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["tiny-gpt2", "--resume", "x"], "leave a model out"),
+        (["--resume", "x", "--batch-size", "1"], "leave --batch-size out"),
+        (["tiny-gpt2", "--retry"], "--retry is for --resume"),
+        ([], "name a model"),
+        (["tiny-llama", "--phase", "decode", "--sequence-length", "8"], "give --context-length"),
+        (["tiny-llama", "--context-length", "8"], "give --sequence-length"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(tmp_path: Path, words: list[str], complaint: str) -> None:
+    """A sweep that goes on takes no settings, and lengths are those of the phase."""
+    result = invoke(*words, "--root", tmp_path / "runs")
+    assert result.exit_code == 2, result.output
+    assert complaint in " ".join(result.output.split())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_sweep_is_gone_on_with_by_its_name(tmp_path: Path) -> None:
+    """GIVEN a sweep of which a cell waits THEN --resume measures it; with nothing left it shows the table."""
+    begun = invoke("tiny-gpt2", "--sequence-length", "8,16", *SHORT, "--root", tmp_path, "--name", "one")
+    assert begun.exit_code == 0, begun.output
+    file = tmp_path / "one" / "sweep.json"
+    document = json.loads(file.read_text())
+    kept = document["cells"][0]["seconds"]
+    document["cells"][1] |= {"state": "waiting", "seconds": None}
+    file.write_text(json.dumps(document))
+    for reference in ("one", str(file)):
+        result = invoke("--resume", reference, "--root", tmp_path, "--json")
+        assert result.exit_code == 0, result.output
+        cells = json.loads(result.stdout)
+        assert [cell["state"] for cell in cells] == ["done", "done"]
+        assert cells[0]["seconds"] == kept
+    missing = invoke("--resume", "nowhere", "--root", tmp_path)
+    assert missing.exit_code == 1
+    assert "no sweep 'nowhere'" in missing.output

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from simulated_board import SIZES, Board, cell, sweep, work
 
+from energyscope.scaling.ceilings import rates_by_pass
 from energyscope.scaling.cell import Shape
 from energyscope.scaling.choosing import Chosen, choose, errors_beside, fits, remembering, way_of
 from energyscope.scaling.constant import Constant
@@ -40,6 +41,25 @@ def test_without_static_power_no_roofline():
     assert set(fits([replace(one, static_mj=None) for one in sweep(BOARD, "mlp")])) == {"two-term"}
     assert set(fits([replace(one, static_mj=None) for one in sweep(BOARD, "norm")])) == {"two-term in bytes"}
     assert set(fits(sweep(BOARD, "mlp"), pooled=True)) == {"per call", "two-term", "roofline"}
+
+
+def test_of_several_models_no_law_of_one_e0():
+    """GIVEN two models THEN a law in which calls count is taken; a law of one E0 only where there is no other."""
+    cells = [
+        one for size in SIZES[:2] for one in sweep(BOARD, "mlp", size, lengths=(32, 64), batches=(1,), seed=1)
+    ]
+    assert choose(cells, "model", pooled=True).law.name in {"per call", "roofline (floor)"}
+    few = [replace(one, static_mj=None) for one in (cells[0], cells[1], cells[-1])]
+    assert choose(few, "model", pooled=True).law.name == "two-term"
+
+
+def test_rates_of_the_passes_add_a_law():
+    """GIVEN the board's rates THEN a component may follow them; the whole, which is many components, may not."""
+    cells = [one for size in SIZES[:2] for one in sweep(BOARD, "mlp", size)]
+    assert "board's rates" in fits(cells, pooled=True, rates=rates_by_pass(cells))
+    assert "board's rates" not in fits(cells, rates=rates_by_pass(cells))
+    whole = [replace(one, subject="model") for one in cells]
+    assert "board's rates" not in fits(whole, pooled=True, rates=rates_by_pass(cells))
 
 
 def test_glue_has_no_roofline_and_no_time():

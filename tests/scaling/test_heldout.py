@@ -7,10 +7,11 @@ from functools import partial
 import pytest
 from simulated_board import KINDS, SIZES, Board, straight, sweep, work
 
+from energyscope.runs.intervals import Interval
 from energyscope.scaling.architecture import per_call
-from energyscope.scaling.cell import Cell
+from energyscope.scaling.cell import Cell, Shape
 from energyscope.scaling.heldout import By, best_of, errors_of, leave_out, leave_out_of_sum, scene, widened
-from energyscope.scaling.prediction import NoLaw
+from energyscope.scaling.prediction import NoLaw, Prediction
 from energyscope.scaling.roofline import roofline
 from energyscope.scaling.two_term import two_term
 
@@ -104,6 +105,28 @@ def test_the_form_that_holds_out_better_is_chosen() -> None:
         cells = sweep(Board(form=form, launch_us=60), "attention", seed=2)
         assert best_of(cells, fits, "cell") == form
     assert best_of(straight(5, 0.8, FLOPS[:2]), {"two": two_term}, "length") is None
+
+
+def test_by_model_the_worst_model_decides() -> None:
+    """GIVEN a law that is right for two models and far off for a third THEN one a little off for all is better."""
+    cells = [one for size in SIZES[:3] for one in sweep(Board(), "mlp", size, lengths=(32,), batches=(1,))]
+
+    def times(factors: dict[str, float]):
+        exact = {one.flops: one for one in cells}
+
+        class Law:
+            subject = "mlp"
+
+            def predict(self, work: Shape) -> Prediction:
+                one = exact[work.flops]
+                energy = one.energy_mj * factors.get(one.model, 1.0)
+                return Prediction("mlp", "planted", Interval(energy), None, extrapolated=False)
+
+        return lambda _: Law()
+
+    fits = {"one far off": times({"8b": 3.0}), "all near": times(dict.fromkeys(("1b", "3b", "8b"), 1.1))}
+    assert best_of(cells, fits, "model") == "all near"
+    assert best_of(cells, fits, "cell") == "one far off"
 
 
 def test_an_interval_is_widened_to_the_errors_of_left_out_cells() -> None:

@@ -1,7 +1,7 @@
 """What ``--device-map`` asks for, before any model is known: a word, or a file that says what goes where.
 
 A file is one JSON object from module paths to devices; the nearest path above a module decides, and the empty
-path is the whole model. The first GPU that it names is the one that inputs go to::
+path is the whole model. The first GPU that it names is the one that inputs go to:
 
     {"": 0, "model.layers.40": 1, "lm_head": "cuda:1", "model.embed_tokens": "cpu"}
 """

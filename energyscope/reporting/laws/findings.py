@@ -1,0 +1,152 @@
+"""What the page says first: sentences with numbers, all of them computed from the document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from energyscope.reporting import text
+from energyscope.reporting.laws import names
+from energyscope.reporting.laws.contrast_figures import contrast_groups, pair
+from energyscope.reporting.laws.document import DECODE, WHOLE, Found, item, main_group
+from energyscope.reporting.laws.law_words import law_said, ratio_said, times
+from energyscope.reporting.laws.left_out_sizes import left_out_words
+from energyscope.runs.intervals import finite
+
+MOST = 5
+_STILL = 0.05  # a change of tokens per joule that is none
+
+
+def findings(document: Found) -> list[str]:
+    """Return at most five sentences: the law, its ratios, how it foretells, contrasts, efficiency, sizes."""
+    group = main_group(document)
+    made = [
+        law_said(document, group) if group else "",
+        ratio_said(document, group) if group else "",
+        foretold_said(document),
+        contrast_said(document, widest(document)),
+        efficiency_said(document),
+        sizes_said(document),
+    ]
+    found = [sentence for sentence in made if sentence]
+    return found if len(found) <= MOST else found[1:]
+
+
+def foretold_said(document: Found) -> str:
+    """Say within what the laws foretell cells that were left out, over all groups."""
+    held = [one.get("held_out") or {} for one in document.get("groups") or ()]
+    wholes, parts = ([one[name] for one in held if one.get(name)] for name in ("whole", "components"))
+    said = [
+        f"{_range(found)} (median) of {what}"
+        for found, what in ((wholes, "the whole model"), (parts, "its components"))
+        if _medians(found)
+    ]
+    if not said:
+        return ""
+    ways = {str(one.get("by")) for one in [*wholes, *parts]}
+    what = names.WAYS.get(ways.pop(), "cells") if len(ways) == 1 else "cells"
+    several = f", over {len(wholes)} groups" if len(wholes) > 1 else ""
+    return f"The laws foretell left-out {what} within {' and '.join(said)}{several}."
+
+
+def _medians(found: Sequence[Found]) -> list[float]:
+    return sorted(value for one in found if (value := finite(one.get("median"))) is not None)
+
+
+def _range(found: Sequence[Found]) -> str:
+    known = _medians(found)
+    low, high = text.percent(known[0]), text.percent(known[-1])
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def widest(document: Found) -> Sequence[Found]:
+    """Return the contrasts of the pair of settings that differ most in the whole model."""
+    groups = contrast_groups(document)
+    return max(groups, key=lambda group: max((_gap(one) for one in group), default=0.0), default=[])
+
+
+def _gap(one: Found) -> float:
+    ratio = item(one.get("ratio"))
+    if one.get("subject") != WHOLE or ratio is None or ratio.value <= 0:
+        return 0.0
+    return max(ratio.value, 1 / ratio.value)
+
+
+def contrast_said(document: Found, found: Sequence[Found], subject: str = WHOLE) -> str:
+    """Say what one setting costs against another over the shapes, of one subject."""
+    known = [(ratio, one) for one in found if one["subject"] == subject and (ratio := item(one.get("ratio")))]
+    if not known:
+        return ""
+    known.sort(key=lambda pair: pair[0].value)
+    first, second = pair(found[0])
+    phase = found[0].get("phase")
+    name = f"the {names.subject_name(subject)}"
+    ends = known if len(known) == 1 else [known[0], known[-1]]
+    said = " to ".join(f"{times(ratio)} ({names.shape_name(one, phase)})" for ratio, one in ends)
+    of = (
+        f" of {found[0]['model']}"
+        if len({one.get("model") for one in document.get("contrasts") or ()}) > 1
+        else ""
+    )
+    return f"With {first}, {name}{of} takes {said} the {names.joules(document)} that it takes with {second}."
+
+
+def contrasts_said(document: Found) -> list[str]:
+    """Return a sentence for each pair of settings, and between precisions one for the norms."""
+    found = []
+    for group in contrast_groups(document):
+        found.append(contrast_said(document, group))
+        if group[0].get("field") == "precision":
+            found.append(contrast_said(document, group, "norm"))
+    return [sentence for sentence in found if sentence]
+
+
+def efficiency_said(document: Found) -> str:
+    """Say by what factor tokens per joule rise, in the comparison in which they do so most."""
+    rises = [(rise, one) for one in document.get("efficiency") or () if (rise := _rise(one))]
+    if not rises:
+        return ""
+    rise, one = max(rises, key=lambda pair: (pair[1]["along"] == "batch_size", pair[0][0]))
+    factor, low, high = rise
+    along = str(one["along"])
+    batches = along == "batch_size"
+    of_tokens = f"{low:,} to {high:,} tokens of {'context' if one.get('phase') == DECODE else 'length'}"
+    over = f"batch {low:,} to {high:,}" if batches else of_tokens
+    knee = (one.get("knee") or {}).get(along)
+    told = f"; knee at {knee:,}" if knee is not None else ""
+    moves = f"rise {text.number(factor, 2)} \u00d7" if factor >= 1 else f"fall to {text.percent(factor)}"
+    moves = "change by less than 5 %" if abs(factor - 1) < _STILL else moves
+    same = [other for other in document["efficiency"] if other["along"] == along]
+    label = names.labels(same, names.boards(document)) if names.varying(same) else [""] * len(same)
+    held = f"at {text.count(int(one['fixed']), 'token')}" if batches else f"at batch {one['fixed']:,}"
+    setting = ", ".join(part for part in (label[same.index(one)], held) if part)
+    joule = "modelled joule" if document.get("modelled") else "joule"
+    return f"Tokens per {joule} {moves} from {over} ({setting}){told}."
+
+
+def _rise(one: Found) -> tuple[float, int, int] | None:
+    known = [(int(row[one["along"]]), value.value) for row in one.get("rows") or ()
+             if (value := item(row.get("tokens_per_j"))) and value.value > 0]  # fmt: skip
+    known.sort()
+    return (known[-1][1] / known[0][1], known[0][0], known[-1][0]) if len(known) > 1 else None
+
+
+def sizes_said(document: Found) -> str:
+    """Say how joules per token grow with parameters, and how well a left-out size is foretold."""
+    found = [one for one in document.get("sizes") or () if len(one.get("rows") or ()) > 1]
+    held = left_out_words(document)
+    if not found:
+        return f"{held[:1].upper()}{held[1:]}." if held else ""
+    one = max(found, key=lambda one: (item(one.get("exponent")) is not None, one["batch_size"] * one["tokens"]))
+    exponent, shape = item(one.get("exponent")), names.shape_name(one, one.get("phase"))
+    first, last = one["rows"][0], one["rows"][-1]
+    if exponent:
+        grows = f"grow as parameters to the power of {text.with_limits(exponent, '')}"
+    else:
+        pairs = [item(row.get("energy_per_token_mj")) for row in (first, last)]
+        if not (pairs[0] and pairs[1] and pairs[0].value > 0):
+            return f"{held[:1].upper()}{held[1:]}." if held else ""
+        grows = f"grow {text.number(pairs[1].value / pairs[0].value, 2)} \u00d7"
+    return (
+        f"{names.joules(document).capitalize()} per token {grows} from {first['model']} to {last['model']} "
+        f"({one.get('phase')}, {shape}){f'; {held}' if held else ''}."
+    )

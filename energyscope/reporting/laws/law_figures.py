@@ -1,0 +1,174 @@
+"""The charts of one group's laws: energy over FLOPs, what the law leaves, and J/FLOP."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from energyscope.reporting import text
+from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.laws import names
+from energyscope.reporting.laws.document import (
+    WHOLE,
+    Found,
+    checked,
+    drawn_subjects,
+    fitted,
+    item,
+    law_at,
+    said_by,
+    worked,
+)
+from energyscope.reporting.laws.flop_figures import colours_of, per_flop_figure, quotients_figure, work_of
+from energyscope.reporting.laws.plot import Curve, Dot, Plot, draw
+from energyscope.runs.intervals import Interval, finite
+
+_STEPS = 40  # of a curve
+_FEW = 3  # parts, up to which each has its roofline drawn
+_CUT = 60.0  # per cent: where the axis of residuals ends
+_TOLERANCE = 10.0  # per cent, as in `scaling.breaks.TOLERANCE`
+
+
+def law_figures(group: Found, place: str, word: str) -> list[Figure]:
+    """Return the charts that a group's points and laws allow; ``place`` begins their names in the page."""
+    subjects = drawn_subjects(group)
+    if not subjects:
+        return []
+    made = [
+        _energy(group, subjects, place, word),
+        _residuals(group, subjects, place, word),
+        per_flop_figure(group, subjects, place, word),
+        quotients_figure(subjects, place, word),
+    ]
+    return [figure for figure in made if figure]
+
+
+def _energy(group: Found, subjects: Sequence[Found], place: str, word: str) -> Figure:
+    energies = [energy for one in subjects for point in worked(one) if (energy := item(point["energy_mj"]))]
+    divisor, unit = text.scale_of(max(one.value for one in energies), "mJ")
+    work, work_unit = work_of(subjects)
+    dots, curves = [], []
+    parts = [one for one in subjects if one["subject"] != WHOLE]
+    for one in subjects:
+        name = names.subject_name(one["subject"])
+        points = worked(one)
+        dots += [_dot(name, point, energy.scaled(1 / divisor), point["flops"] / work, group, "mJ", energy)
+                 for point in points if (energy := item(point["energy_mj"]))]  # fmt: skip
+        curves += _line(one, points, work, divisor)
+        if len(parts) <= _FEW or one["subject"] == WHOLE:
+            curves += _roofline(one, points, work, divisor)
+    dots = [dot for dot in dots if dot.y.value > 0]
+    solid = any(not curve.dashed for curve in curves)
+    dashed = any(curve.dashed for curve in curves)
+    told = " Solid: E0 + k \u00d7 FLOPs, which is level where E0 rules." if solid else ""
+    told += " Dashed: what the roofline law says of the same cells." if dashed else ""
+    named = [names.subject_name(one["subject"]) for one in subjects]
+    summary = f"{word} over FLOPs with the laws of {text.listed(named, 7)}"
+    return Figure(
+        name=f"{place}-energy",
+        section=place,
+        title=f"{word} over FLOPs",
+        caption=f"Both axes logarithmic. Points: cells with 95 % intervals.{told}",
+        summary=summary,
+        chart=draw(
+            Plot(
+                (f"FLOPs of a pass ({work_unit})", f"{word} ({unit})"),
+                colours_of(subjects),
+                dots,
+                curves,
+                y="log",
+                height=330,
+            ),
+            summary,
+        ),
+        table=_points_table(group, subjects),
+    )
+
+
+def _dot(name: str, point: Found, value: Interval, x: float, group: Found, unit: str, told: Interval) -> Dot:
+    at = names.shape_name(point, group.get("phase"))
+    return Dot(name, x, value, text.with_limits(told, unit), at, str(point["batch_size"]))
+
+
+def _line(subject: Found, points: Sequence[Found], work: float, divisor: float) -> list[Curve]:
+    """Return the two-term line between its cells, where it is positive."""
+    law = fitted(subject.get("two_term"))
+    if law is None or len(points) < 2:
+        return []
+    low, high = (math.log(limit(point["flops"] for point in points)) for limit in (min, max))
+    places = [math.exp(low + (high - low) * step / _STEPS) for step in range(_STEPS + 1)]
+    found = [(flops / work, law_at(law, flops) / divisor) for flops in places]
+    return [Curve(names.subject_name(subject["subject"]), tuple(pair for pair in found if pair[1] > 0))]
+
+
+def _roofline(subject: Found, points: Sequence[Found], work: float, divisor: float) -> list[Curve]:
+    """Return what the roofline says of the cells, joined; the costliest where several have one work."""
+    if fitted(subject.get("roofline")) is None:
+        return []
+    said: dict[float, float] = {}
+    for point, value in zip(points, said_by(subject["roofline"], points), strict=True):
+        if value is not None and value > 0:
+            place = point["flops"] / work
+            said[place] = max(value / divisor, said.get(place, 0.0))
+    return [Curve(names.subject_name(subject["subject"]), tuple(sorted(said.items())), dashed=True)]
+
+
+def _points_table(group: Found, subjects: Sequence[Found]) -> Table:
+    rows = []
+    for one in subjects:
+        points = worked(one)
+        law = fitted(one.get("two_term"))
+        for point, roof in zip(points, said_by(one.get("roofline"), points), strict=True):
+            rows.append([
+                names.subject_name(one["subject"]), names.shape_name(point, group.get("phase")),
+                text.quantity(point["flops"], "FLOP"), text.with_limits(item(point["energy_mj"]), "mJ"),
+                text.quantity(law_at(law, point["flops"]), "mJ") if law else "\u2013",
+                "\u2013" if roof is None else text.quantity(roof, "mJ"),
+            ])  # fmt: skip
+    return Table(["subject", "cell", "FLOPs", "energy [95 %]", "two-term", "roofline"], rows)
+
+
+def _residuals(group: Found, subjects: Sequence[Found], place: str, word: str) -> Figure | None:
+    work, unit = work_of(subjects)
+    dots, rows = [], []
+    for one in subjects:
+        points, law = one.get("points") or [], checked(one.get("two_term"))
+        for point, said in zip(points, said_by(law, points), strict=True):
+            energy, flops = item(point.get("energy_mj")), finite(point.get("flops"))
+            if said is None or energy is None or not flops:
+                continue
+            share = (energy.value - said) / energy.value * 100
+            name, told = names.subject_name(one["subject"]), text.signed_percent(share / 100)
+            at = names.shape_name(point, group.get("phase"))
+            dots.append(Dot(name, flops / work, Interval(share), told, at, str(point["batch_size"])))
+            rows.append([name, at, text.quantity(flops, "FLOP"), told])
+    if not dots:
+        return None
+    beyond = [dot for dot in dots if abs(dot.y.value) > _TOLERANCE]
+    cut = sum(abs(dot.y.value) > _CUT for dot in dots)
+    end = min(max(abs(dot.y.value) for dot in dots) * 1.15, _CUT)
+    summary = f"Relative residuals of the two-term law: {len(beyond)} of {len(dots)} beyond 10 %"
+    notes = [f"{text.count(cut, 'point')} beyond \u00b1{_CUT:.0f} % not drawn: see the numbers."] if cut else []
+    return Figure(
+        name=f"{place}-residuals",
+        section=place,
+        title="What the two-term law leaves",
+        caption=f"Measured less law, as a share of the measured. Green: within 10 %; {len(beyond)} of "
+        f"{text.count(len(dots), 'point')} lie beyond. A bend from one side to the other is a law that breaks.",
+        summary=summary,
+        chart=draw(
+            Plot(
+                (f"FLOPs of a pass ({unit})", f"{word} less law (%)"),
+                colours_of(subjects),
+                dots,
+                y="linear",
+                band=(-_TOLERANCE, _TOLERANCE),
+                reference=0.0,
+                y_limits=(-max(end, 12.0), max(end, 12.0)),
+                height=330,
+            ),
+            summary,
+        ),
+        table=Table(["subject", "cell", "FLOPs", "measured less law"], rows),
+        notes=notes,
+    )

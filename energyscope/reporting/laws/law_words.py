@@ -1,0 +1,107 @@
+"""What is said of one group's law, of what its parts cost against each other, and of how it foretells."""
+
+from __future__ import annotations
+
+from energyscope.reporting import text
+from energyscope.reporting.laws import names
+from energyscope.reporting.laws.document import DECODE, Found, checked, fitted, item, measured_groups, whole_of
+from energyscope.reporting.laws.law_tables import reach_words
+from energyscope.runs.intervals import Interval, finite
+
+
+def of_group(document: Found, group: Found, *, named: bool = True) -> str:
+    """Return which group a sentence is of, in brackets; nothing for one group, or if not ``named``."""
+    groups = measured_groups(document)
+    if len(groups) < 2 or not named:
+        return ""
+    labels = names.labels(groups, names.boards(document))
+    return next((f" ({label})" for one, label in zip(groups, labels, strict=True) if one is group), "")
+
+
+def law_said(document: Found, group: Found, *, named: bool = True) -> str:
+    """Say the whole model's two terms and how far they hold; nothing where there is no law."""
+    whole = whole_of(group) or {}
+    law = fitted(whole.get("two_term"))
+    if law is None:
+        return ""
+    fixed, marginal = item(law["fixed_mj"]), item(law["marginal_pj_per_flop"])
+    r2 = law.get("r2")
+    fit = "" if r2 is None else f" (R\u00b2 {r2:.3f})"
+    reach = whole.get("reach") or {}
+    holds = f"within 10 % that holds over {reach_words(reach)}"
+    if r2 is None:
+        holds = "any two cells give a line, so that nothing checks it"
+    what = "step" if group.get("phase") == DECODE else "pass"
+    modelled = " (MODELLED)" if document.get("modelled") else ""
+    of = of_group(document, group, named=named)
+    return (
+        f"The whole model{of} takes {text.with_limits(fixed, 'mJ')}{modelled} a {what} before its "
+        f"first FLOP and {text.with_limits(marginal, 'pJ')} for each further one{fit}; {holds}."
+    )
+
+
+def groups_said(document: Found) -> str:
+    """Say between which values E0 and k of the whole model lie over several groups; nothing for one."""
+    wholes = [whole_of(group) or {} for group in measured_groups(document)]
+    laws = [law for whole in wholes if (law := checked(whole.get("two_term")))]
+    ends = []
+    for name in ("fixed_mj", "marginal_pj_per_flop"):
+        known = sorted(value.value for law in laws if (value := item(law.get(name))))
+        ends.append((known[0], known[-1]) if known else (0.0, 0.0))
+    if len(laws) < 2:
+        return ""
+    (low, high), (least, most) = ends
+    marked = " (MODELLED)" if document.get("modelled") else ""
+    return (
+        f"Over {len(laws)} groups the whole model's E0 lies between {text.quantity(low, 'mJ')} and "
+        f"{text.quantity(high, 'mJ')}{marked}, its k between {text.quantity(least, 'pJ')} and "
+        f"{text.quantity(most, 'pJ')} per FLOP."
+    )
+
+
+def ratio_said(document: Found, group: Found, *, named: bool = True) -> str:
+    """Say by what factor a part's further FLOPs are dearer than another's: attention against the MLP, if known."""
+    found = [one for one in group.get("ratios") or () if item(one.get("marginal"))]
+    one = next((one for one in found if (one["first"], one["second"]) == ("attention", "mlp")), None)
+    one = one or next(iter(found), None)
+    ratio = item(one.get("marginal")) if one else None
+    if one is None or ratio is None:
+        return ""
+    first, second = names.subject_start(one["first"]), names.subject_name(one["second"])
+    end = f"{of_group(document, group, named=named)}{_unsure(ratio)}."
+    return f"{first} costs {times(ratio)} the {second}'s {names.joules(document)} per further FLOP{end}"
+
+
+def _unsure(ratio: Interval) -> str:
+    return "" if not ratio.known or ratio.excludes(1.0) else ": they cannot be told apart"
+
+
+def times(ratio: Interval) -> str:
+    """Write a factor with its limits, such as ``"1.8 \u00d7 [1.7, 1.9]"``."""
+    places = min(max(1, text.places(ratio)), 2 if ratio.value >= 0.2 else 4)
+    limits = f" [{ratio.low:,.{places}f}, {ratio.high:,.{places}f}]" if ratio.known else ""
+    return f"{ratio.value:,.{places}f} \u00d7{limits}"
+
+
+def held_out_said(group: Found) -> list[str]:
+    """Say which law foretells how many subjects best, and the medians of the group."""
+    subjects = [one for one in group.get("subjects") or () if one.get("best")]
+    if not subjects:
+        reason = (group.get("held_out") or {}).get("reason")
+        return [f"No law could be judged: {reason or 'too few cells to leave any out'}."]
+    laws: dict[str, list[str]] = {}
+    for one in subjects:
+        laws.setdefault(str(one["best"]), []).append(names.subject_name(one["subject"]))
+    said = "; ".join(f"the {law} law for {text.listed(known, 8)}" for law, known in laws.items())
+    found = [f"Least error of left-out cells: {said}."]
+    held = group.get("held_out") or {}
+    parts = [
+        f"{text.percent(known['median'])} for {what} (worst {text.percent(finite(known.get('worst')))}, "
+        f"{text.count(int(known.get('cells') or 0), 'cell')})"
+        for name, what in (("whole", "the whole model"), ("components", "all components"))
+        if (known := held.get(name)) and finite(known.get("median")) is not None
+    ]
+    if parts:
+        way = next(str(known["by"]) for name in ("whole", "components") if (known := held.get(name)))
+        found.append(f"Left out by {way} and foretold by those laws, the median error is {text.listed(parts)}.")
+    return found

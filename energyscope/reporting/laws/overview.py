@@ -1,0 +1,67 @@
+"""The whole model of every group in one chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from energyscope.reporting import text
+from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.laws import names
+from energyscope.reporting.laws.document import Found, fitted, item, law_at, measured_groups, whole_of, worked
+from energyscope.reporting.laws.plot import Curve, Dot, Plot, draw, palette
+
+_MOST = 8
+_STEPS = 40
+
+
+def overview_figure(document: Found, board_names: Mapping[str, str]) -> Figure | None:
+    """Draw every group's whole model over FLOPs with its two-term law; None for fewer than two groups."""
+    groups = [one for one in measured_groups(document) if (whole := whole_of(one)) and worked(whole)]
+    if len(groups) < 2:
+        return None
+    labels = names.labels(groups, board_names)
+    shown = list(zip(groups, labels, strict=True))[:_MOST]
+    word = names.energy_word(document)
+    points = [(group, label, point) for group, label in shown for point in worked(whole_of(group) or {})]
+    work, work_unit = text.scale_of(max(point["flops"] for *_, point in points), "FLOP")
+    energies = [(group, label, point, item(point["energy_mj"])) for group, label, point in points]
+    divisor, unit = text.scale_of(max(energy.value for *_, energy in energies if energy), "mJ")
+    dots = [
+        Dot(label, point["flops"] / work, energy.scaled(1 / divisor), text.with_limits(energy, "mJ"),
+            names.shape_name(point, group.get("phase")))
+        for group, label, point, energy in energies
+        if energy and energy.value > 0
+    ]  # fmt: skip
+    curves = [curve for group, label in shown if (curve := _curve(group, label, work, divisor))]
+    summary = f"{word} of the whole model over FLOPs, by group: {text.listed(labels, 8)}"
+    more = f" The first {_MOST} of {len(groups)} groups." if len(groups) > _MOST else ""
+    return Figure(
+        name="overview",
+        section="overview",
+        title=f"{word} of the whole model, by group",
+        caption=f"Both axes logarithmic; lines: E0 + k \u00d7 FLOPs of each group.{more}",
+        summary=summary,
+        chart=draw(
+            Plot(
+                (f"FLOPs of a pass ({work_unit})", f"{word} ({unit})"),
+                palette([label for _, label in shown]),
+                dots,
+                curves,
+                y="log",
+                height=340,
+            ),
+            summary,
+        ),
+        table=Table(["group", "cell", "energy [95 %]"], [[dot.series, dot.at, dot.said] for dot in dots]),
+    )
+
+
+def _curve(group: Found, label: str, work: float, divisor: float) -> Curve | None:
+    whole = whole_of(group) or {}
+    law, places = fitted(whole.get("two_term")), [point["flops"] for point in worked(whole)]
+    if law is None or len(set(places)) < 2:
+        return None
+    low, high = min(places), max(places)
+    at = [low * (high / low) ** (step / _STEPS) for step in range(_STEPS + 1)]
+    found = [(flops / work, law_at(law, flops) / divisor) for flops in at]
+    return Curve(label, tuple(pair for pair in found if pair[1] > 0))

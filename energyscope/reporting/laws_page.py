@@ -1,0 +1,59 @@
+"""The page of scaling laws: one HTML file made of a laws.json alone; nothing is measured or fitted for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from energyscope.errors import RunError
+from energyscope.reporting import text
+from energyscope.reporting.charts import theme
+from energyscope.reporting.html import content_policy, json_for_script, vega_bundle
+from energyscope.reporting.laws.page import bound, laws_page
+from energyscope.reporting.laws.sources import COLUMNS
+from energyscope.reporting.templates import environment, templates_directory
+from energyscope.runs import schema
+from energyscope.runs.laws import load_laws
+from energyscope.runs.store import write_text
+
+
+def write_laws_page(path: Path) -> Path:
+    """Render the laws.json of a directory as report.html beside it and return that file's path.
+
+    Raises:
+        RunError: there is no laws.json that can be read, or the directory cannot be written.
+
+    """
+    target = path / schema.REPORT_FILE
+    page = render(load_laws(path), path)
+    try:
+        write_text(target, page)
+    except OSError as error:
+        raise RunError(f"cannot write {target}: {error.strerror or error}") from error
+    return target
+
+
+def render(document: dict[str, Any], folder: Path) -> str:
+    """Return a laws document as one self-contained HTML page that will stand in ``folder``."""
+    page = laws_page(document, folder)
+    libraries = vega_bundle()
+    script = (templates_directory() / "report.js").read_text(encoding="utf-8")
+    payload = {
+        "specs": {figure.name: theme.spec(figure.chart) for figure in page.figures},
+        "themes": {"light": theme.config("light"), "dark": theme.config("dark")},
+    }
+    filled = environment()
+    filled.globals.update(text=text)
+    filled.filters["bound"] = bound
+    styles = [templates_directory() / name for name in ("report.css", "laws.css.j2")]
+    return filled.get_template("laws.html.j2").render(
+        page=page,
+        data=page,
+        document=document,
+        columns=COLUMNS,
+        style="".join(one.read_text(encoding="utf-8") for one in styles),
+        libraries=libraries,
+        script=script,
+        payload=json_for_script(payload),
+        policy=content_policy(libraries, script),
+    )

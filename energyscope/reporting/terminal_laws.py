@@ -1,0 +1,172 @@
+"""Laws of runs and sweeps for the terminal: what laws.json holds, with nothing fitted again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from energyscope.reporting import text
+from energyscope.reporting.terminal_efficiency import efficiency_tables, size_tables
+from energyscope.reporting.terminal_law_table import law_table
+from energyscope.runs.intervals import Interval
+from energyscope.runs.schema import LAWS_JSON, REPORT_FILE
+
+Document = Mapping[str, Any]
+Entry = Mapping[str, Any]
+
+MODELLED = "MODELLED: these joules are time x stated watts, not measured"
+WAYS = {"length": "lengths", "batch": "batches", "cell": "cells", "model": "models"}
+MOST_CONTRASTS = 12
+
+
+def laws_tables(document: Document, path: Path) -> RenderableType:
+    """Return all laws of a document: a table for each group, then contrasts, efficiency, sizes and notes."""
+    parts: list[RenderableType] = [Text(f"Laws: {document['name']}", style="bold"), *_banners(document)]
+    for group in document["groups"]:
+        parts += _group(group, modelled=document["modelled"])
+    parts += _contrasts(document["contrasts"])
+    parts += efficiency_tables(document["efficiency"], modelled=document["modelled"])
+    parts += size_tables(document["sizes"], document["sizes_held_out"], modelled=document["modelled"])
+    parts += [Text(f"not measured: {_unmeasured(one)}", style="yellow") for one in document["not_measured"]]
+    parts += [Text(f"note: {note}", style="yellow") for note in document["notes"]]
+    return Group(*parts, *_places(path))
+
+
+def laws_brief(document: Document, path: Path) -> RenderableType:
+    """Return a few lines on the laws of a sweep: the whole model's, how far off they are, and where they are."""
+    several = len(document["groups"]) > 1
+    parts: list[RenderableType] = []
+    for group in document["groups"]:
+        name = f"{_title(group)}: " if several else ""
+        if group["reason"]:
+            parts += [Text(f"{name}{group['reason']}", style="dim")] if several else []
+            continue
+        whole = next((one for one in group["subjects"] if one["role"] == "whole"), None)
+        said = [_line_said(whole, modelled=document["modelled"])] if whole else []
+        said += [_held_out_said(group["held_out"])]
+        parts.append(Text(name + "; ".join(said)))
+        parts += [Text(_ratio_said(ratio)) for ratio in group["ratios"][:1] if ratio["marginal"]]
+    return Group(*parts, *_places(path))
+
+
+def _places(path: Path) -> list[Text]:
+    page = path / REPORT_FILE
+    missing = f"not drawn here: `energyscope report {path}` renders it where altair and vl-convert are installed"
+    return [Text(f"Page: {page if page.is_file() else missing}"), Text(f"Data: {path / LAWS_JSON}")]
+
+
+def _banners(document: Document) -> list[Text]:
+    said = [Text(MODELLED, style="bold yellow")] if document["modelled"] else []
+    if "random" in document["weights"]:
+        said.append(Text("random weights: energy depends on their values to some degree", style="yellow"))
+    return said
+
+
+def _title(group: Entry) -> str:
+    words = [group["model"], group["phase"], group["precision"], group["execution"]]
+    words += [f"{group['kv_cache']} KV cache"] if group["kv_cache"] else []
+    return ", ".join(str(word) for word in words)
+
+
+def _group(group: Entry, *, modelled: bool) -> list[RenderableType]:
+    heading = [
+        Text(f"\n{_title(group)}", style="bold"),
+        Text(
+            f"{text.count(len(group['cells']), 'cell')} on {group['device'] or group['board']}: {_shapes(group)}",
+            style="dim",
+        ),
+    ]
+    if group["reason"]:
+        return [*heading, Text(str(group["reason"]), style="yellow")]
+    return [
+        *heading,
+        law_table(group["subjects"], _way(group["held_out"]), modelled=modelled),
+        *(Text(_ratio_said(ratio)) for ratio in _told(group["ratios"])),
+        Text(_held_out_said(group["held_out"])),
+        *_flags(group["subjects"]),
+    ]
+
+
+def _shapes(group: Entry) -> str:
+    def values(name: str) -> str:
+        return ", ".join(f"{one:,}" for one in sorted({cell[name] for cell in group["cells"]}))
+
+    context = " of context" if group["phase"] == "decode" else ""
+    return f"batch {values('batch_size')} x {values('tokens')} tokens{context}"
+
+
+def _line_said(whole: Entry, *, modelled: bool) -> str:
+    line = whole["two_term"]
+    if "reason" in line:
+        return f"whole model: {line['reason']}"
+    fixed, marginal = Interval(**line["fixed_mj"]), Interval(**line["marginal_pj_per_flop"])
+    word = "MODELLED " if modelled else ""
+    return f"whole model: {word}{text.with_limits(fixed, 'mJ')} + {text.with_limits(marginal, 'pJ/FLOP')}"
+
+
+def _told(ratios: Sequence[Entry]) -> list[Entry]:
+    """Return the ratios that are told; where none is, the first, for its reason."""
+    return [one for one in ratios if one["marginal"]] or list(ratios[:1])
+
+
+def _ratio_said(ratio: Entry) -> str:
+    first, second = ratio["first"], ratio["second"]
+    if ratio["marginal"] is None:
+        return f"a further FLOP of {first} against {second}: {ratio['reason']}"
+    item = Interval(**ratio["marginal"])
+    limits = f" {text.limits(item, '')}" if item.known else ""
+    return f"a further FLOP of {first} costs {text.number(item.value)} x{limits} one of {second}"
+
+
+def _held_out_said(found: Entry) -> str:
+    if found["reason"]:
+        return f"held out: {found['reason']}"
+    said = [
+        f"{name} {text.percent(one['median'])} (worst {text.percent(one['worst'])}, n={one['cells']})"
+        for name, one in (("components", found["components"]), ("whole model", found["whole"]))
+        if one
+    ]
+    return f"median error of {WAYS[str(_way(found))]} held out: {', '.join(said)}"
+
+
+def _way(held_out: Entry) -> str | None:
+    """Return the way of leaving out by which laws were chosen."""
+    found = held_out["components"] or held_out["whole"]
+    return str(found["by"]) if found else None
+
+
+def _flags(subjects: Iterable[Entry]) -> list[Text]:
+    """Say each flag of two-term laws once, with the subjects that it is raised for."""
+    found: dict[str, list[str]] = {}
+    for entry in subjects:
+        for line in (entry["two_term"], entry.get("by_bytes") or {}):
+            for flag in line.get("flags") or ():
+                found.setdefault(flag, []).append(str(entry["subject"]))
+    return [Text(f"{text.listed(names)}: {flag}", style="yellow") for flag, names in found.items()]
+
+
+def _contrasts(entries: Sequence[Entry]) -> list[RenderableType]:
+    """Return the contrasts of the whole and the parts, each with the range of its ratios over the shapes."""
+    found: dict[tuple[str, ...], dict[str, list[float]]] = {}
+    for entry in entries:
+        key = (entry["model"], entry["phase"], entry["first"], entry["second"])
+        found.setdefault(key, {}).setdefault(str(entry["subject"]), []).append(entry["ratio"]["value"])
+    parts: list[RenderableType] = []
+    for (model, phase, first, second), subjects in found.items():
+        said = [f"{'whole model' if one == 'model' else one} {_range(ratios)}" for one, ratios in subjects.items()]
+        parts.append(Text(f"\n{model}, {phase}: energy in {first} over {second}", style="bold"))
+        parts.append(Text(", ".join(said[:MOST_CONTRASTS])))
+    return parts
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low}-{high}"
+
+
+def _unmeasured(one: Entry) -> str:
+    return f"{one['cell']}: {one['state']}" + (f": {one['reason']}" if one["reason"] else "")

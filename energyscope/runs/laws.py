@@ -1,0 +1,71 @@
+"""A document of scaling as a file: ``laws.json`` of a sweep, or of a directory that `energyscope laws` made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from energyscope.errors import RunError
+from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
+from energyscope.runs.store import DEFAULT_ROOT, RunStore
+
+LAWS_VERSION = 1
+LISTS = (
+    "weights", "sources", "notes", "not_measured", "groups", "contrasts", "efficiency", "sizes", "sizes_held_out",
+)  # fmt: skip
+
+
+def find_laws(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path | None:
+    """Return the directory of the laws that a path or a name means; None where that is no laws' and no sweep's.
+
+    Raises:
+        RunError: it is a sweep of which no laws were made.
+
+    """
+    direct = Path(reference)
+    if direct.name in {LAWS_JSON, REPORT_FILE, SWEEP_FILE}:
+        direct = direct.parent
+    places = (direct, root / direct)
+    found = next((one for one in places if (one / LAWS_JSON).is_file()), None)
+    sweep = next((one for one in places if (one / SWEEP_FILE).is_file()), None)
+    if found is None and sweep is not None:
+        raise RunError(f"{sweep} is a sweep without {LAWS_JSON}: `energyscope laws {sweep}` makes a page of it")
+    return found
+
+
+def load_laws(path: Path) -> dict[str, Any]:
+    """Read laws.json of a directory.
+
+    Raises:
+        RunError: there is none, it is broken, or of a newer version.
+
+    """
+    file = path / LAWS_JSON
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file} cannot be read: give the directory of an `energyscope sweep` or `laws`") from error
+    if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
+        raise RunError(f"{file} states no schema version: it was not written by energyscope")
+    if document["schema"] > LAWS_VERSION:
+        raise RunError(
+            f"{file} was written by a newer energyscope (schema {document['schema']}, this one reads up to "
+            f"{LAWS_VERSION}): upgrade energyscope-llm"
+        )
+    lacking = [name for name in LISTS if not isinstance(document.get(name), list)]
+    lacking += [
+        f"{name} of a group"
+        for group in (() if "groups" in lacking else document["groups"])
+        for name in ("cells", "subjects", "ratios")
+        if not isinstance(group, dict) or not isinstance(group.get(name), list)
+    ]
+    if lacking:
+        raise RunError(f"{file} lacks {', '.join(dict.fromkeys(lacking))}: make it again with `energyscope laws`")
+    return document
+
+
+def write_laws(path: Path, document: Mapping[str, Any]) -> None:
+    """Write laws.json into a directory, atomically."""
+    RunStore(path).write_json(LAWS_JSON, document)

@@ -1,0 +1,118 @@
+"""The document of scaling: laws, contrasts, efficiency and sizes of measured moments, as laws.json holds them.
+
+It is made once; whoever shows it reads it and fits nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from energyscope.scaling.contrasts import contrasts
+from energyscope.scaling.efficiency import efficiencies
+from energyscope.scaling.from_runs import SceneCells
+from energyscope.scaling.group_laws import group_laws
+from energyscope.scaling.grouping import GROUPED, grouped, value_of
+from energyscope.scaling.plain import Plain
+from energyscope.scaling.sizes import sizes
+from energyscope.scaling.sizes_held_out import sizes_held_out
+
+STATIC_CACHE = "a static KV cache works on all that it has room for: laws see the tokens in it only"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A measured moment with what its cells do not tell.
+
+    ``path`` is the directory of its run as seen from the document, ``device`` the name of the board.
+    ``parameters`` and ``layers`` are the model's.
+    """
+
+    scene: SceneCells
+    path: str
+    device: str | None
+    parameters: int | None = None
+    layers: int | None = None
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Sort by the amount of work."""
+        return self.scene.batch_size * self.scene.tokens, self.scene.batch_size, self.scene.tokens
+
+
+def law_document(sources: Sequence[Source]) -> Plain:
+    """Return the sections of the document that are made of measurements: ``sources`` to ``sizes_held_out``."""
+    used = sorted((one for one in sources if one.scene.cells), key=lambda one: one.order)
+    scenes = [one.scene for one in used]
+    groups = [_group(group, used) for group in grouped([one.scene for one in sources])]
+    return {
+        "weights": sorted({str(one.weights) for one in scenes if one.weights}),
+        "sources": [_source(one) for one in used],
+        "notes": _notes(sources),
+        "groups": groups,
+        "contrasts": contrasts(scenes),
+        "efficiency": efficiencies(scenes),
+        "sizes": sizes(scenes, _models(used)),
+        "sizes_held_out": sizes_held_out(scenes),
+    }
+
+
+def _group(scenes: Sequence[SceneCells], sources: Sequence[Source]) -> Plain:
+    mine = [one for one in sources if any(one.scene is scene for scene in scenes)]
+    first = mine[0].scene
+    return {
+        **{field: value_of(first, field) for field in GROUPED},
+        "device": mine[0].device,
+        "cells": [
+            {
+                "run": one.scene.run,
+                "path": one.path,
+                "batch_size": one.scene.batch_size,
+                "tokens": one.scene.tokens,
+            }
+            for one in mine
+        ],
+        **group_laws([one.scene for one in mine]),
+    }
+
+
+def _source(source: Source) -> Plain:
+    scene = source.scene
+    return {
+        "run": scene.run,
+        "path": source.path,
+        **{field: value_of(scene, field) for field in GROUPED},
+        "batch_size": scene.batch_size,
+        "tokens": scene.tokens,
+        "device": source.device,
+    }
+
+
+def _models(sources: Sequence[Source]) -> dict[str, dict[str, int]]:
+    """Return what is known of the models' sizes."""
+    return {
+        one.scene.model: {"parameters": one.parameters, "layers": one.layers}
+        for one in sources
+        if one.parameters and one.layers
+    }
+
+
+def _notes(sources: Sequence[Source]) -> list[str]:
+    """Say what is missing in which runs and why, each reason once, and what laws do not see."""
+    missing: dict[tuple[str, str], list[str]] = {}
+    for one in sources:
+        if not one.scene.cells:
+            missing.setdefault(("anything", next(iter(one.scene.left_out.values()), "it has no rows")), []).append(
+                one.scene.run
+            )
+        for subject, reason in one.scene.left_out.items() if one.scene.cells else ():
+            missing.setdefault((subject, reason), []).append(one.scene.run)
+    notes = [f"not used of {_named(runs)}: {subject} ({reason})" for (subject, reason), runs in missing.items()]
+    if any(one.scene.kv_cache == "static" for one in sources):
+        notes.append(STATIC_CACHE)
+    return notes
+
+
+def _named(runs: Sequence[str]) -> str:
+    shown = list(dict.fromkeys(runs))
+    return ", ".join(shown) if len(shown) <= 3 else f"{', '.join(shown[:3])} and {len(shown) - 3} more"

@@ -1,0 +1,167 @@
+"""Laws: fit what runs and sweeps tell of lengths, batches, precisions and sizes, once, into one document."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from energyscope.errors import RunError, UsageError
+from energyscope.runs.laws import LAWS_VERSION, write_laws
+from energyscope.runs.store import DEFAULT_ROOT, Run, RunStore, load_run
+from energyscope.runs.sweeps import Sweep, find_sweep, load_sweep
+from energyscope.scaling.from_runs import cells_of
+from energyscope.scaling.law_document import Source, law_document
+
+DRAWING = ("altair", "vl_convert", "jinja2")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The runs that laws are made of, what sweeps could not measure, and what a reader must know of either."""
+
+    runs: Sequence[Run]
+    not_measured: Sequence[Mapping[str, str | None]]
+    notes: Sequence[str]
+
+
+def laws(
+    references: Sequence[str],
+    *,
+    name: str | None = None,
+    root: Path = DEFAULT_ROOT,
+    command: str | None = None,
+) -> tuple[Path, dict[str, Any]]:
+    """Make a directory with the laws of runs and sweeps and their page; return it and the document.
+
+    Raises:
+        UsageError: no run was named, or the name is taken.
+        RunError: a run cannot be read, or none of them measured components.
+
+    """
+    if not references:
+        raise UsageError("laws are fitted to measurements: name runs or sweeps (`energyscope runs` lists runs)")
+    if name is not None:
+        RunStore.check_free(name, root)
+    measured = gather(references, root)
+    models = list(dict.fromkeys(str((run.document.get("model") or {}).get("name")) for run in measured.runs))
+    chosen = name or _free_name(f"{Path(models[0]).name if len(models) == 1 else 'models'}-laws", root)
+    document = document_of(measured, chosen, root / chosen, command)  # before a directory is made
+    store = RunStore.create(chosen, root)
+    _write(store.path, document)
+    return store.path, document
+
+
+def laws_of_sweep(sweep: Sweep) -> dict[str, Any]:
+    """Write the laws of a sweep and their page into its directory, and return the document.
+
+    Raises:
+        RunError: nothing of it was measured, or a cell cannot be read.
+
+    """
+    document = document_of(_of_sweep(sweep), sweep.name, sweep.path, sweep.command)
+    _write(sweep.path, document)
+    return document
+
+
+def gather(references: Sequence[str], root: Path = DEFAULT_ROOT) -> Measured:
+    """Read runs and sweeps; a run that is named twice counts once.
+
+    Raises:
+        RunError: there is no such run or sweep, or it cannot be read.
+
+    """
+    runs: dict[Path, Run] = {}
+    not_measured: list[Mapping[str, str | None]] = []
+    notes: list[str] = []
+    for reference in dict.fromkeys(references):
+        found = _read(reference, root)
+        runs |= {run.path.resolve(): run for run in found.runs if run.path.resolve() not in runs}
+        not_measured += [one for one in found.not_measured if one not in not_measured]
+        notes += found.notes
+    return Measured(list(runs.values()), not_measured, notes)
+
+
+def document_of(measured: Measured, name: str, path: Path, command: str | None) -> dict[str, Any]:
+    """Return the whole document, as it will stand in the directory ``path``.
+
+    Raises:
+        RunError: no run measured components.
+
+    """
+    sources: list[Source] = []
+    notes = list(measured.notes)
+    for run in measured.runs:
+        if run.energy is None or run.energy.empty:
+            notes.append(f"not used: {run.name} holds no energies of components")
+        else:
+            sources += _sources(run, path)
+    if not any(source.scene.cells for source in sources):
+        raise RunError(f"nothing to fit laws to ({'; '.join(notes) or 'no cell was measured'}): run a sweep first")
+    found = law_document(sources)
+    return {
+        "schema": LAWS_VERSION,
+        "name": name,
+        "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "command": command,
+        "energyscope": version("energyscope-llm"),
+        "modelled": any(run.modelled for run in measured.runs),
+        **found,
+        "notes": [*notes, *found["notes"]],
+        "not_measured": list(measured.not_measured),
+    }
+
+
+def _read(reference: str, root: Path) -> Measured:
+    try:
+        path = find_sweep(reference, root)
+    except RunError:  # of what is neither, a run's error says more
+        return Measured([load_run(reference, root)], [], [])
+    return _of_sweep(load_sweep(path))
+
+
+def _of_sweep(sweep: Sweep) -> Measured:
+    lacking = [
+        {"sweep": sweep.name, "cell": cell.name, "state": cell.state, "reason": cell.reason}
+        for cell in sweep.cells
+        if cell.state != "done"
+    ]
+    runs = list(sweep.runs().values())
+    return Measured(runs, lacking, [] if runs else [f"no cell of the sweep {sweep.name} was measured"])
+
+
+def _sources(run: Run, path: Path) -> list[Source]:
+    """Return the moments of a run, whose directory is told as seen from ``path``."""
+    model, device = run.document.get("model") or {}, run.document.get("device") or {}
+    measured = len(device.get("measured") or ())
+    name = device.get("name")
+    return [
+        Source(
+            scene=scene,
+            path=Path(os.path.relpath(run.path.resolve(), path.resolve())).as_posix(),
+            device=f"{measured} x {name}" if name and measured > 1 else name,
+            parameters=model.get("parameters"),
+            layers=model.get("layers"),
+        )
+        for scene in cells_of(run)
+    ]
+
+
+def _free_name(stem: str, root: Path) -> str:
+    stem = f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    names = (stem, *(f"{stem}-{number}" for number in range(2, 100)))
+    return next(name for name in names if not (root / name).exists())
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    """Write the document, and its page where it can be drawn: a measuring machine may lack what draws it."""
+    write_laws(path, document)
+    if all(importlib.util.find_spec(name) for name in DRAWING):
+        from energyscope.reporting.laws_page import write_laws_page
+
+        write_laws_page(path)

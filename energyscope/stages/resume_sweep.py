@@ -1,0 +1,140 @@
+"""Resume: go on with a sweep that was interrupted, on the board and with the software of its finished cells.
+
+Cells that are done stay; one that was stopped half-way is measured anew, since its windows and those after it
+would be of two temperatures and two characterised sensors.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from energyscope.benchmarking.settings import BenchmarkSettings
+from energyscope.errors import RunError, UsageError
+from energyscope.progress import Progress, silent
+from energyscope.runs.schema import LAWS_JSON, SWEEP_FILE
+from energyscope.runs.store import RunStore, read_document
+from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
+from energyscope.runs.sweeps import TABLE_FILE, Sweep, held, load_sweep, write_sweep
+from energyscope.stages import facts
+from energyscope.stages.laws import laws_of_sweep
+from energyscope.stages.settings import RunSettings
+from energyscope.stages.sweep import SweepSettings, measured
+from energyscope.stages.targets import find_targets, open_meters
+
+RETRIED = ("failed", "does not fit")
+SOFTWARE = ("torch", "transformers", "cuda", "bitsandbytes")  # other kernels, other joules
+
+
+def resume(path: Path, *, retry: bool = False, progress: Progress = silent, command: str | None = None) -> Sweep:
+    """Measure what a sweep lacks and return it; with ``retry`` what failed or did not fit is tried again.
+
+    A sweep that lacks no cell is returned as it is, with its table and laws made if its end was cut off.
+
+    Raises:
+        RunError: there is no sweep, it cannot be read, or another process is measuring it.
+        UsageError: the board, the meter or the software is another than that of its finished cells.
+        EnergyscopeError: as `sweep`.
+        KeyboardInterrupt: its note says where the finished cells are.
+
+    """
+    with held(path):
+        made = load_sweep(path)
+        settings = settings_in(made)
+        settings.check()
+        states = ("waiting", "interrupted", *(RETRIED if retry else ()))
+        lacking = {cell.name for cell in made.cells if cell.state in states}
+        if not lacking:
+            return _ended(made)
+        _check_alike(made, settings)
+        for name in lacking:
+            _clear(path / name)
+        made.cells[:] = [
+            replace(cell, state="waiting", reason=None, seconds=None) if cell.name in lacking else cell
+            for cell in made.cells
+        ]
+        write_sweep(made)
+        return measured(settings, made, progress, command)
+
+
+def _ended(made: Sweep) -> Sweep:
+    """Return a sweep of which every cell was tried, with its table and laws.
+
+    Raises:
+        RunError: no cell was measured.
+
+    """
+    if not any(cell.state == "done" for cell in made.cells):
+        raise RunError(f"no cell of {made.path} could be measured: --retry tries them again")
+    if not (made.path / LAWS_JSON).is_file():
+        RunStore(made.path).write_rows(TABLE_FILE, sweep_rows(made), COLUMNS)
+        laws_of_sweep(made)
+    return made
+
+
+def settings_in(made: Sweep) -> SweepSettings:
+    """Return the settings that a sweep was begun with, as it keeps them.
+
+    Raises:
+        RunError: they cannot be read.
+
+    """
+    try:
+        known = _tuples(made.settings)
+        run = _tuples(known.pop("run"))
+        run |= {"root": Path(run["root"]), "benchmark": BenchmarkSettings(**_tuples(run["benchmark"]))}
+        return SweepSettings(RunSettings.of(**run), **{**known, "name": None})
+    except (KeyError, TypeError, AttributeError, UsageError) as error:
+        raise RunError(f"the settings in {made.path / SWEEP_FILE} cannot be read ({error}): begin anew") from error
+
+
+def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a cell left that was not finished."""
+    if folder.is_symlink():
+        raise RunError(f"{folder} is a link: remove it, its cell is to be measured anew")
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _check_alike(made: Sweep, settings: SweepSettings) -> None:
+    """Refuse to add cells of another board, meter or software to those that are done.
+
+    Raises:
+        UsageError: with what to do.
+
+    """
+    done = next((cell for cell in made.cells if cell.state == "done"), None)
+    if done is None:
+        return
+    before = read_document(made.path / done.name)
+    versions = facts.environment()
+    for name in SOFTWARE:
+        was, now = before["environment"].get(name), versions[name]
+        if was != now:
+            _refuse(made, f"with {name} {was}, and here is {now}", "install that version")
+    targets = find_targets(settings.run)
+    group = open_meters(settings.run, targets.gpus)
+    were, meter = _boards(before["device"]), before["sensor"]["meter"]
+    are = facts.measured_gpus(group) or _boards(facts.device_facts(targets.device))
+    if not set(were) <= set(are):  # of GPUs that a map may use, it may have left some empty
+        _refuse(made, f"on {', '.join(were)}, and here is {', '.join(are)}", "give it that board")
+    now = group.meters[0].name
+    if now != meter:
+        _refuse(made, f"by the meter {meter}, and here is {now}", "see `energyscope doctor`")
+
+
+def _boards(device: Mapping[str, Any]) -> list[str]:
+    return list(device.get("measured") or [device["uuid"] or device["name"]])
+
+
+def _refuse(made: Sweep, difference: str, remedy: str) -> None:
+    raise UsageError(
+        f"the cells in {made.path / SWEEP_FILE} were measured {difference}: {remedy}, or begin a new sweep"
+    )

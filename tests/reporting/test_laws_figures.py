@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws_builder import ONE, SIX, Swept, laws_document
+
+from energyscope.reporting.charts import theme
+from energyscope.reporting.laws import names
+from energyscope.reporting.laws.efficiency_figures import efficiency_blocks
+from energyscope.reporting.laws.held_out_figures import held_out_figure
+from energyscope.reporting.laws.law_figures import law_figures
+from energyscope.reporting.laws.page import laws_page
+from energyscope.reporting.laws.plot import Dot, Plot, draw
+from energyscope.reporting.laws.size_figures import size_blocks
+from energyscope.runs.intervals import Interval
+
+CHOSEN = (SIX[0], SIX[1], SIX[3], SIX[4], SIX[5])
+
+
+def _records(figure: Any) -> list[dict[str, Any]]:
+    held = theme.spec(figure.chart)["datasets"].values()
+    return [record for values in held for record in values]
+
+
+def test_every_chart_becomes_a_picture() -> None:
+    """GIVEN groups of several kinds, THEN each chart is valid and renders, its table complete."""
+    import vl_convert
+
+    drawn = laws_page(laws_document((CHOSEN[1], *CHOSEN[2:])), Path()).figures
+    assert len({figure.name for figure in drawn}) == len(drawn)
+    for index, figure in enumerate(drawn):
+        assert figure.chart.to_dict(validate=True)
+        spec = {**theme.spec(figure.chart), "width": 500}
+        scheme = ("light", "dark")[index % 2]
+        svg = vl_convert.vegalite_to_svg(spec, config=theme.config(scheme), vl_version="6.1")
+        assert svg.count("<path") > 3, figure.name
+        assert figure.table.rows
+        assert all(len(row) == len(figure.table.columns) for row in figure.table.rows)
+
+
+def test_one_group_has_its_four_charts() -> None:
+    """GIVEN one group, THEN energy, residuals, J/FLOP and quotients, one foretelling chart, and no overview."""
+    page = laws_page(laws_document(ONE), Path())
+    found = [figure.name for figure in page.figures]
+    assert found[:4] == ["law-0-energy", "law-0-residuals", "law-0-per-flop", "law-0-marginal"]
+    assert "law-0-held-out" in found
+    assert "overview" not in found
+    assert not any(part.folded for part in page.groups)
+
+
+def test_groups_beyond_the_main_one_are_folded() -> None:
+    """GIVEN three groups, THEN the one with most cells stands open; of two, both do."""
+    three = laws_page(laws_document(SIX[:3]), Path())
+    assert sum(not part.folded for part in three.groups) == 1
+    assert not any(part.folded for part in laws_page(laws_document(SIX[:2]), Path()).groups)
+
+
+def test_points_of_the_chart_are_the_documents() -> None:
+    """GIVEN a cell whose energy was changed by hand, THEN its point is where the document has it."""
+    document = laws_document(ONE)
+    group = document["groups"][0]
+    group["subjects"][0]["points"][0]["energy_mj"] = {"value": 4_444_000.0, "low": 4e6, "high": 5e6}
+    records = _records(law_figures(group, "law-0", "Energy")[0])
+    said = [record["said"] for record in records if record.get("series") == "whole model" and "said" in record]
+    assert any(one.startswith("4.44 kJ") for one in said)
+
+
+def test_a_subject_without_a_law_is_drawn_without_a_line() -> None:
+    """GIVEN two-term laws with a reason only, THEN points are drawn, and neither lines nor residuals."""
+    document = laws_document(ONE)
+    group = document["groups"][0]
+    for subject in group["subjects"]:
+        subject["two_term"] = {"reason": "one cell: no law"}
+        subject["roofline"] = {"reason": "one cell: no law"}
+        subject["quotients"] = []
+    found = law_figures(group, "law-0", "Energy")
+    assert [figure.name for figure in found] == ["law-0-energy", "law-0-per-flop"]
+    assert all("said" in record for record in _records(found[0]))
+
+
+def test_far_residuals_are_counted_and_not_drawn() -> None:
+    """GIVEN a cell far off its law, THEN the axis ends at 60 % and a note counts what lies beyond."""
+    document = laws_document(ONE)
+    group = document["groups"][0]
+    group["subjects"][0]["two_term"]["residuals"][0] = -3.0
+    figure = next(one for one in law_figures(group, "law-0", "Energy") if one.name == "law-0-residuals")
+    assert figure.notes == ["1 point beyond \u00b160 % not drawn: see the numbers."]
+    assert any("-300 %" in row for row in figure.table.rows)
+
+
+def test_quotients_that_say_nothing_are_in_the_numbers_only() -> None:
+    """GIVEN a quotient with an interval wider than k, THEN it is no level piece, and the caption counts it."""
+    document = laws_document(ONE)
+    group = document["groups"][0]
+    whole = group["subjects"][0]
+    whole["quotients"][0]["pj_per_flop"] = {"value": 1.5, "low": -50.0, "high": 53.0}
+    figure = next(one for one in law_figures(group, "law-0", "Energy") if one.name == "law-0-marginal")
+    drawn = sum(1 for record in _records(figure) if "middle" in record)
+    assert drawn < len(figure.table.rows)
+    assert "not drawn, of which the interval is wider than k" in figure.caption
+
+
+def test_held_out_without_cells_has_no_chart() -> None:
+    """GIVEN medians that are unknown, THEN there is no chart of them."""
+    group = laws_document(ONE)["groups"][0]
+    for subject in group["subjects"]:
+        for one in subject["held_out"]:
+            one["median"] = None
+    assert held_out_figure(group, "law-0") is None
+
+
+def test_prefill_and_decode_are_apart_and_the_knee_is_ringed() -> None:
+    """GIVEN both phases, THEN no block has both, and a knee of the document is a ring at that batch size."""
+    document = laws_document((Swept(batch_sizes=(1, 2, 4)), Swept(phase="decode", batch_sizes=(1, 2, 4))))
+    one = next(one for one in document["efficiency"] if one["along"] == "batch_size" and one["phase"] == "decode")
+    one["knee"] = {"batch_size": 2, "words": "beyond batch 2 a doubling buys less than 10 %"}
+    blocks = efficiency_blocks(document, names.boards(document))
+    assert [block.title for block in blocks if "batch" in block.title] == ["Prefill by batch size",
+                                                                        "Decode by batch size"]  # fmt: skip
+    decode = next(block for block in blocks if block.title == "Decode by batch size")
+    rings = [record for record in _records(decode.figures[0]) if record.get("word") == "knee"]
+    assert [ring["x"] for ring in rings] == [2.0]
+    assert any("beyond batch 2" in sentence for sentence in decode.said)
+
+
+def test_many_lines_are_split_by_group() -> None:
+    """GIVEN more lines than a chart can hold, THEN each group has its block, all but the first folded."""
+    document = laws_document((SIX[0], SIX[1], SIX[3]))
+    blocks = [block for block in efficiency_blocks(document, names.boards(document)) if "by length" in block.title]
+    assert len(blocks) > 1
+    assert [block.folded for block in blocks] == [False] + [True] * (len(blocks) - 1)
+
+
+def test_shares_are_not_made_to_add_up() -> None:
+    """GIVEN shares that add up to 80 % with unexplained at -5 %, THEN they are drawn as they are."""
+    document = laws_document((SIX[3], SIX[4]))
+    for one in document["sizes"]:
+        for row in one["rows"]:
+            row["shares"] = {"mlp": {"value": 0.85}, "unexplained": {"value": -0.05}}
+    block = size_blocks(document, names.boards(document))[0]
+    drawn = {record["kind"]: record["share"] for record in _records(block.shares[0]) if "kind" in record}
+    assert drawn == pytest.approx({"MLP": 85.0, "unexplained": -5.0})
+
+
+def test_an_interval_that_reaches_zero_is_drawn_on_a_logarithmic_axis() -> None:
+    """GIVEN a lower limit below 0, THEN the interval begins where the axis does."""
+    dots = [Dot("a", 1.0, Interval(1.0, -1.0, 3.0), "", ""), Dot("a", 2.0, Interval(50.0, 40.0, 60.0), "", "")]
+    records = theme.spec(draw(Plot(("x", "y"), {"a": "#000000"}, dots), "d"))["datasets"]
+    lows = [record["low"] for values in records.values() for record in values if "low" in record]
+    assert min(lows) > 0

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from laws_builder import ONE, SIX, SIZES, Swept, laws_document
+
+from energyscope.reporting.laws.contrast_figures import contrast_groups
+from energyscope.reporting.laws.findings import (
+    MOST,
+    contrast_said,
+    contrasts_said,
+    efficiency_said,
+    findings,
+    foretold_said,
+    sizes_said,
+    widest,
+)
+from energyscope.reporting.laws.head import metrics
+from energyscope.reporting.laws.law_tables import law_table, lawless, overview_table, reach_words, trend_words
+from energyscope.reporting.laws.law_words import held_out_said, law_said, ratio_said
+from energyscope.reporting.laws.page import bound
+
+
+@pytest.fixture(scope="module")
+def six() -> dict[str, Any]:
+    return laws_document(SIX)
+
+
+def test_findings_are_the_documents_numbers() -> None:
+    """GIVEN a document whose k was changed by hand, THEN the first finding says that k."""
+    document = laws_document(ONE)
+    whole = document["groups"][0]["subjects"][0]
+    whole["two_term"]["marginal_pj_per_flop"] = {"value": 42.5, "low": 41.25, "high": 43.75}
+    assert "42.5 pJ [41.2, 43.8]" in findings(document)[0]
+
+
+def test_three_to_five_findings(six: dict[str, Any]) -> None:
+    """GIVEN one group or six, THEN there are three to five sentences, each with a number."""
+    for document in (six, laws_document(ONE)):
+        found = findings(document)
+        assert 3 <= len(found) <= MOST
+        assert all(any(character.isdigit() for character in sentence) for sentence in found)
+
+
+def test_a_ratio_that_includes_one_is_not_told_apart() -> None:
+    """GIVEN attention against the MLP at 1.8 [1.7, 1.9], THEN it is dearer; at 1.1 [0.9, 1.3] not."""
+    document = laws_document(ONE)
+    group = document["groups"][0]
+    one = next(ratio for ratio in group["ratios"] if (ratio["first"], ratio["second"]) == ("attention", "mlp"))
+    one["marginal"] = {"value": 1.8, "low": 1.7, "high": 1.9}
+    said = "Attention costs 1.80 \u00d7 [1.70, 1.90] the MLP's joules per further FLOP."
+    assert ratio_said(document, group) == said
+    one["marginal"] = {"value": 1.1, "low": 0.9, "high": 1.3}
+    assert ratio_said(document, group).endswith(": they cannot be told apart.")
+
+
+def test_modelled_joules_are_called_modelled() -> None:
+    """GIVEN a modelled document, THEN sentences with joules say so."""
+    document = laws_document((Swept(modelled=True), Swept(SIZES[1], modelled=True)))
+    group = document["groups"][0]
+    assert "(MODELLED)" in law_said(document, group)
+    assert "modelled joules" in ratio_said(document, group)
+    assert "modelled joule " in efficiency_said(document)
+    assert sizes_said(document).startswith("Modelled joules")
+
+
+def test_the_reach_in_words() -> None:
+    """GIVEN a law that holds over all, some, no or too few cells, THEN the words tell these four apart."""
+    some = {"holds": False, "within": 4, "cells": 12, "to_flops": 2.5e11}
+    assert reach_words({"holds": True, "within": 12, "cells": 12}) == "all 12 cells"
+    assert reach_words(some) == "4 of 12, to 250 GFLOP"
+    assert (
+        reach_words({"holds": False, "within": 0, "cells": 12, "reason": "not even three"}) == "none of 12 cells"
+    )
+    assert "fewer" in reach_words({"holds": False, "within": 0, "cells": 2, "reason": "fewer than 3 cells"})
+
+
+def test_the_trend_in_words() -> None:
+    """GIVEN a verdict with or without a change, THEN the change is shown per cent, with its limits where known."""
+    change = {"value": 0.045, "low": 0.036, "high": 0.055}
+    assert trend_words({"verdict": "rising", "change": change}) == "rising: +4.5 % [3.6, 5.5]"
+    assert trend_words({"verdict": "flat", "change": {"value": -0.0025}}) == "flat: -0.2 %"
+    assert trend_words({"verdict": "cannot be told", "change": None}) == "cannot be told"
+
+
+def test_the_table_has_every_subject_and_no_number_where_there_is_no_law() -> None:
+    """GIVEN norms without FLOPs, THEN their terms are over bytes or absent with the reason, never 0."""
+    group = laws_document(ONE)["groups"][0]
+    rows = {row[0]: row for row in law_table(group).rows}
+    assert set(rows) == {"whole model", "MLP", "attention", "LM head", "norm", "glue", "unexplained"}
+    assert "pJ/byte" in rows["norm"][2]
+    norm = next(one for one in group["subjects"] if one["subject"] == "norm")
+    del norm["by_bytes"]
+    assert "norm" not in {row[0] for row in law_table(group).rows}
+    assert lawless(group) == ["No law for norm: it has no FLOPs: energy cannot be told to grow with them."]
+
+
+def test_a_group_of_one_cell_has_no_numbers() -> None:
+    """GIVEN one cell, THEN the overview has no numbers of it."""
+    document = laws_document((Swept(batch_sizes=(1,), lengths=(128,)), Swept(execution="cuda-graph")))
+    labels = ["one", "two"]
+    groups = sorted(document["groups"], key=lambda group: len(group["cells"]))
+    rows = overview_table(groups, labels).rows
+    assert rows[0][2:] == ["\u2013"] * 3 + ["no law", "\u2013"]
+    assert "pJ/FLOP" in rows[1][3]
+
+
+def test_contrasts_are_said_from_least_to_most(six: dict[str, Any]) -> None:
+    """GIVEN graphs and precisions against each other, THEN each pair has a sentence, precisions two."""
+    said = contrasts_said(six)
+    assert len(said) == len(contrast_groups(six)) + 1
+    assert sum("the norm" in sentence for sentence in said) == 1
+    found = widest(six)
+    ratios = [one["ratio"]["value"] for one in found if one["subject"] == "model"]
+    assert f"{min(ratios):.2f} \u00d7" in contrast_said(six, found)
+    assert f"{max(ratios):.2f} \u00d7" in contrast_said(six, found)
+
+
+def test_nothing_is_said_of_what_is_missing() -> None:
+    """GIVEN a document without contrasts, efficiency and sizes, THEN their sentences are empty."""
+    document = laws_document(ONE, contrasts=[], efficiency=[], sizes=[], sizes_held_out=[])
+    assert (efficiency_said(document), sizes_said(document), contrast_said(document, widest(document))) == (
+        "",
+    ) * 3
+    assert len(findings(document)) == 3
+
+
+def test_medians_over_groups_are_a_range() -> None:
+    """GIVEN medians of 1 and 5 % in two groups, THEN the sentence has both ends and the number of groups."""
+    document = laws_document(SIX[:2])
+    for group, middle in zip(document["groups"], (0.0123, 0.05), strict=True):
+        group["held_out"]["whole"] = {"median": middle, "worst": 0.1, "cells": 4, "by": "length"}
+        group["held_out"]["components"] = None
+    said = "The laws foretell left-out lengths within 1.2 to 5.0 % (median) of the whole model, over 2 groups."
+    assert foretold_said(document) == said
+
+
+def test_a_group_without_judged_laws_says_why() -> None:
+    """GIVEN no law that left-out cells could judge, THEN the reason stands there."""
+    group = copy.deepcopy(laws_document(ONE)["groups"][0])
+    for subject in group["subjects"]:
+        subject["best"] = None
+    group["held_out"] = {"whole": None, "components": None, "reason": "a single length"}
+    assert held_out_said(group) == ["No law could be judged: a single length."]
+
+
+def test_numbers_stay_with_their_units() -> None:
+    """GIVEN a sentence, THEN no line breaks between a number and its unit, and no other space is changed."""
+    assert (
+        bound("within 10 % of 5 mJ, 2 \u00d7 4 tokens") == "within 10\u00a0% of 5\u00a0mJ, 2\u00a0\u00d7 4 tokens"
+    )
+
+
+def test_a_line_through_two_cells_is_no_finding() -> None:
+    """GIVEN two cells, THEN no finding claims the line that any two cells give; its group says so."""
+    document = laws_document((Swept(batch_sizes=(1,), lengths=(128, 512)),))
+    assert not any("each further one" in sentence for sentence in findings(document))
+    assert metrics(document) == []
+    assert "any two cells give a line" in law_said(document, document["groups"][0])

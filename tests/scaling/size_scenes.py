@@ -1,0 +1,85 @@
+"""Whole passes on a simulated board: its components, with glue and what is unexplained, add up to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from simulated_board import KINDS, SIZES, Board, Size, cell, work
+
+from energyscope.scaling.cell import Cell
+from energyscope.scaling.from_runs import GLUE, UNEXPLAINED, WHOLE, SceneCells
+
+SHAPES = tuple((batch, tokens) for batch in (1, 4) for tokens in (32, 128, 512))
+GLUE_MJ, UNEXPLAINED_SHARE = 2.0, 0.03  # glue in mJ a layer; share of the components
+
+
+def scene(
+    board: Board,
+    size: Size = SIZES[0],
+    shape: tuple[int, int] = (1, 128),
+    *,
+    noise: float = 0.0,
+    random: np.random.Generator | None = None,
+) -> SceneCells:
+    """Measure one prefill; the whole is what its parts take, and each is then read with noise."""
+    found = {kind: cell(board, kind, size, work(kind, size, *shape), noise=noise, random=random) for kind in KINDS}
+    energy = sum(one.energy_mj for one in found.values())
+    time = sum(one.time_us for one in found.values())
+    glue, unexplained = GLUE_MJ * size.layers, UNEXPLAINED_SHARE * energy
+    base = replace(found["mlp"], calls=size.layers, **totals(list(found.values())), time_us=time)
+    found[WHOLE] = _of(base, WHOLE, energy + glue + unexplained, board.static_w * time / 1e3)
+    found[GLUE] = _of(base, GLUE, glue, None)
+    found[UNEXPLAINED] = _of(base, UNEXPLAINED, unexplained, None)
+    return SceneCells(
+        run=f"{size.name}-{shape[0]}-{shape[1]}",
+        model=size.name,
+        phase="prefill",
+        precision="bf16",
+        batch_size=shape[0],
+        tokens=shape[1],
+        kv_cache=None,
+        weights="random",
+        cells=found,
+        parts=(*KINDS, GLUE, UNEXPLAINED),
+        left_out={},
+    )
+
+
+def scenes(
+    board: Board,
+    sizes: Sequence[Size] = SIZES,
+    shapes: Sequence[tuple[int, int]] = SHAPES,
+    *,
+    noise: float = 0.0,
+    seed: int = 0,
+) -> list[SceneCells]:
+    random = np.random.default_rng(seed)
+    return [scene(board, size, shape, noise=noise, random=random) for size in sizes for shape in shapes]
+
+
+def totals(cells: Sequence[Cell]) -> dict[str, float]:
+    return {name: sum(getattr(one, name) for one in cells) for name in ("flops", "bytes")}
+
+
+def with_energy(scene: SceneCells, energy_mj: float, *, half_width: float = 0.01, **changes: object) -> SceneCells:
+    """Return the moment with another energy of the whole, known within ``half_width``, and other fields."""
+    whole = replace(
+        scene.cells[WHOLE],
+        energy_mj=energy_mj,
+        energy_low_mj=energy_mj * (1 - half_width),
+        energy_high_mj=energy_mj * (1 + half_width),
+    )
+    return replace(scene, cells={**scene.cells, WHOLE: whole}, **changes)
+
+
+def _of(base: Cell, subject: str, energy_mj: float, static_mj: float | None) -> Cell:
+    return replace(
+        base,
+        subject=subject,
+        energy_mj=energy_mj,
+        energy_low_mj=energy_mj * 0.99,
+        energy_high_mj=energy_mj * 1.01,
+        static_mj=static_mj,
+    )

@@ -1,0 +1,63 @@
+"""One subject and shape under two precisions or executions."""
+
+from __future__ import annotations
+
+import pytest
+from planted_scenes import scene, swept
+from simulated_board import KINDS
+
+from energyscope.scaling.contrasts import contrasts
+
+
+def test_it_is_the_planted_factor() -> None:
+    """GIVEN FP16 at 0.6 of the joules of FP32 THEN each subject and shape says 0.6, with an interval around it."""
+    found = contrasts([*swept(precision="fp32"), *swept(precision="fp16", scale=0.6)])
+    values = [one["ratio"] for one in found if one["subject"] != "glue"]
+    assert len(values) == 8 * (1 + len(KINDS))
+    for one in values:
+        assert one["value"] == pytest.approx(0.6)
+        assert one["low"] < 0.6 < one["high"]
+    assert {(one["field"], one["first"], one["second"]) for one in found} == {("precision", "fp16", "fp32")}
+
+
+def test_the_whole_comes_first_and_what_is_unexplained_is_none() -> None:
+    """Subjects are the whole, the parts and glue; a ratio of what is left over would mean nothing."""
+    found = contrasts([scene(1, 32, execution="cuda-graph", scale=0.5), scene(1, 32, execution="eager")])
+    assert found[0]["subject"] == "model"
+    assert {one["subject"] for one in found} == {"model", "glue", *KINDS}
+    assert (found[0]["first"], found[0]["second"], found[0]["precision"]) == ("cuda-graph", "eager", "bf16")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"board": "GPU-2"},
+        {"meter": "modelled"},
+        {"weights": "pretrained"},
+        {"execution": "cuda-graph"},
+        {"kv_cache": "static"},
+    ],
+)
+def test_nothing_else_may_differ(other: dict[str, str]) -> None:
+    """GIVEN another board, meter, execution, cache or other weights beside another precision THEN no contrast."""
+    assert contrasts([scene(1, 32, precision="fp32"), scene(1, 32, precision="fp16", **other)]) == []
+
+
+def test_a_shape_measured_twice_counts_with_its_mean() -> None:
+    """GIVEN FP16 measured at 0.5 and at 0.7 of FP32 THEN the contrast is 0.6, once."""
+    found = contrasts(
+        [
+            scene(1, 32, precision="fp16", scale=0.5),
+            scene(1, 32, precision="fp32"),
+            scene(1, 32, precision="fp16", scale=0.7),
+        ]
+    )
+    (whole,) = [one for one in found if one["subject"] == "model"]
+    assert whole["ratio"]["value"] == pytest.approx(0.6)
+
+
+def test_three_settings_are_three_contrasts() -> None:
+    """Each pair of precisions is compared, the narrower one first."""
+    found = contrasts([scene(1, 32, precision=one) for one in ("fp32", "nf4", "bf16")])
+    pairs = [(one["first"], one["second"]) for one in found if one["subject"] == "model"]
+    assert pairs == [("nf4", "bf16"), ("nf4", "fp32"), ("bf16", "fp32")]

@@ -1,0 +1,169 @@
+"""Laws of one group of cells, as plain data: subjects, errors of what was left out, and ratios."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from planted_scenes import scene, swept
+from simulated_board import KINDS, SIZES, Board, work
+
+from energyscope.scaling.group_laws import ONE_CELL, group_laws
+from energyscope.scaling.heldout import errors_of, leave_out
+from energyscope.scaling.roofline import roofline
+from energyscope.scaling.subject_laws import by_work
+from energyscope.scaling.two_term import TwoTerm, two_term
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return group_laws(swept(noise=0.01))
+
+
+def subject(found: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(one for one in found["subjects"] if one["subject"] == name)
+
+
+def test_the_whole_comes_first_and_the_rest_last(found: dict[str, Any]) -> None:
+    """Whole, parts with the dearest first, glue, unexplained."""
+    roles = [(one["subject"], one["role"]) for one in found["subjects"]]
+    assert roles[0] == ("model", "whole")
+    assert roles[-2:] == [("glue", "residual"), ("unexplained", "residual")]
+    parts = [one for one in found["subjects"] if one["role"] == "part"]
+    assert {one["subject"] for one in parts} == set(KINDS)
+    energies = [sum(point["energy_mj"]["value"] for point in one["points"]) for one in parts]
+    assert energies == sorted(energies, reverse=True)
+
+
+def test_it_is_what_the_laws_say(found: dict[str, Any]) -> None:
+    """GIVEN the same cells THEN E0, k, R2, residuals and errors are those of the fits, in order."""
+    cells = by_work([one.cells["mlp"] for one in swept(noise=0.01)])
+    line, entry = two_term(cells), subject(found, "mlp")
+    assert isinstance(line, TwoTerm)
+    assert [point["flops"] for point in entry["points"]] == [one.flops for one in cells]
+    assert entry["two_term"]["fixed_mj"]["value"] == pytest.approx(line.fixed_mj.value)
+    assert entry["two_term"]["marginal_pj_per_flop"]["high"] == pytest.approx(line.marginal_pj_per_flop.high)
+    assert entry["two_term"]["r2"] == pytest.approx(line.r2)
+    assert entry["two_term"]["residuals"] == pytest.approx(line.residuals)
+    for law, fit in (("two-term", two_term), ("roofline (floor)", roofline)):
+        errors = errors_of(leave_out(cells, fit, "length").cells)
+        row = next(one for one in entry["held_out"] if (one["law"], one["by"]) == (law, "length"))
+        assert (row["median"], row["worst"], row["cells"]) == pytest.approx((errors.median, errors.largest, 8))
+
+
+def test_residuals_belong_to_their_points(found: dict[str, Any]) -> None:
+    """GIVEN E0, k and a point THEN (measured - law) / measured is the residual beside it."""
+    entry = subject(found, "attention")
+    line = entry["two_term"]
+    for point, residual in zip(entry["points"], line["residuals"], strict=True):
+        law = line["fixed_mj"]["value"] + line["marginal_pj_per_flop"]["value"] * point["flops"] / 1e9
+        assert 1 - law / point["energy_mj"]["value"] == pytest.approx(residual)
+
+
+def test_components_are_judged_together_and_the_whole_apart(found: dict[str, Any]) -> None:
+    """The components' errors are of parts alone, by their best laws; glue and the whole are not among them."""
+    held = found["held_out"]
+    assert held["components"]["cells"] == len(KINDS) * 8
+    assert held["whole"]["cells"] == 8
+    assert held["components"]["by"] == held["whole"]["by"] == "length"
+    assert [one["by"] for one in held["ways"]] == ["length", "batch", "cell"]
+    assert held["components"]["median"] < 0.1
+
+
+def test_ratios_are_of_planted_energies() -> None:
+    """GIVEN attention at twice the joules THEN its marginal and its J/FLOP at each shape are twice the MLP's."""
+    board = Board(static_w=0.0, pj_per_byte=1e-6)
+    scenes = [
+        replace(one, cells={**one.cells, "attention": _dearer(one.cells["attention"], 2.0)})
+        for one in swept(truth=board)
+    ]
+    ratios = {(one["first"], one["second"]): one for one in group_laws(scenes)["ratios"]}
+    found = ratios["attention", "mlp"]
+    assert found["marginal"]["value"] == pytest.approx(2.0, rel=1e-4)
+    assert [one["ratio"]["value"] for one in found["at"]] == pytest.approx([2.0] * 8, rel=1e-4)
+    assert set(ratios) == {("attention", "mlp"), ("attention", "lm_head"), ("lm_head", "mlp")}
+
+
+def test_a_ratio_without_a_positive_k_has_a_reason() -> None:
+    """GIVEN an MLP that takes less for more THEN no ratio of k is told, and the negative k is flagged."""
+    scenes = [
+        replace(one, cells={**one.cells, "mlp": _dearer(one.cells["mlp"], 1e4 / one.tokens**2)})
+        for one in swept(batches=(1,))
+    ]
+    found = group_laws(scenes)
+    ratio = next(one for one in found["ratios"] if (one["first"], one["second"]) == ("attention", "mlp"))
+    assert (ratio["marginal"], ratio["reason"]) == (None, "k of mlp is not positive")
+    line = subject(found, "mlp")["two_term"]
+    assert line["marginal_pj_per_flop"]["value"] < 0
+    assert any(flag.startswith("k is negative") for flag in line["flags"])
+
+
+def test_what_has_no_flops_follows_bytes(found: dict[str, Any]) -> None:
+    """GIVEN norms THEN their line is over bytes, and J/FLOP, reach and trend say why they are not there."""
+    entry = subject(found, "norm")
+    assert entry["two_term"] == {"reason": "it has no FLOPs: energy cannot be told to grow with them"}
+    assert entry["by_bytes"]["pj_per_byte"]["value"] > 0
+    assert all(point["pj_per_flop"] is None for point in entry["points"])
+    assert entry["reach"]["reason"] == entry["trend"]["reason"] == entry["two_term"]["reason"]
+    assert entry["quotients"] == []
+
+
+def test_glue_has_no_joules_per_flop(found: dict[str, Any]) -> None:
+    """Glue does no FLOPs of its own, so that none of its points has J/FLOP, and it has no roofline."""
+    entry = subject(found, "glue")
+    assert all(point["pj_per_flop"] is None for point in entry["points"])
+    assert entry["roofline"] == {"reason": "glue has no time and work of its own"}
+
+
+def test_a_break_is_where_it_was_planted() -> None:
+    """GIVEN MLPs that cost twice as much at 1,024 tokens THEN the law holds below, and says so."""
+    scenes = [
+        replace(one, cells={**one.cells, "mlp": _dearer(one.cells["mlp"], 2.0 if one.tokens == 1024 else 1.0)})
+        for one in swept(lengths=(32, 64, 128, 256, 512, 1024), batches=(1,), truth=Board(static_w=0.0))
+    ]
+    reach = subject(group_laws(scenes), "mlp")["reach"]
+    assert (reach["holds"], reach["within"], reach["cells"]) == (False, 5, 6)
+    assert reach["first_beyond"] == {"batch_size": 1, "tokens": 1024}
+
+
+def test_one_shape_is_no_law() -> None:
+    """GIVEN one shape, though measured twice, THEN its points are there, and each law says why it is not."""
+    found = group_laws([scene(1, 64), scene(1, 64, noise=0.01)])
+    assert found["reason"] == found["held_out"]["reason"] == ONE_CELL
+    assert found["held_out"]["whole"] is None
+    for entry in found["subjects"]:
+        assert len(entry["points"]) == 2
+        assert entry["two_term"] == entry["roofline"] == {"reason": ONE_CELL}
+        assert (entry["best"], entry["held_out"]) == (None, [])
+
+
+def test_parts_are_told_without_glue() -> None:
+    """GIVEN moments whose glue was not measured THEN kinds are parts by their names, and layers a group."""
+    scenes = [_with_layers(one) for one in swept(glue=False)]
+    roles = {one["subject"]: one["role"] for one in group_laws(scenes)["subjects"]}
+    assert roles == {"model": "whole", "layer": "group", **dict.fromkeys(KINDS, "part")}
+
+
+def test_the_same_shape_measured_twice_counts_twice() -> None:
+    """GIVEN two runs of one shape THEN both are points, and both are left out together."""
+    found = group_laws([*swept(), scene(1, 32, noise=0.02, run="again")])
+    entry = subject(found, "mlp")
+    assert len(entry["points"]) == len(entry["two_term"]["residuals"]) == 9
+    assert next(one for one in entry["held_out"] if one["by"] == "cell")["cells"] == 9
+
+
+def test_it_is_plain(found: dict[str, Any]) -> None:
+    """The entry is JSON, without NaN."""
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def _dearer(one: Any, factor: float) -> Any:
+    value = one.energy_mj * factor
+    return replace(one, energy_mj=value, energy_low_mj=value * 0.99, energy_high_mj=value * 1.01)
+
+
+def _with_layers(one: Any) -> Any:
+    layer = replace(one.cells["mlp"], subject="layer", flops=work("model", SIZES[0], 1, one.tokens).flops)
+    return replace(one, cells={**one.cells, "layer": layer})

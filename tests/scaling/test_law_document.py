@@ -1,0 +1,81 @@
+"""The document of scaling: what is grouped, what is said once, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from planted_scenes import scene, swept
+from simulated_board import SIZES
+
+from energyscope.scaling.from_runs import SceneCells
+from energyscope.scaling.law_document import STATIC_CACHE, Source, law_document
+
+LAYERS = {size.name: size.layers for size in SIZES}
+PARAMETERS = {"1b": 1_235_814_400, "3b": 3_212_749_824, "8b": 8_030_261_248, "small": 124_439_808}
+
+
+def sources(scenes: list[SceneCells]) -> list[Source]:
+    return [Source(one, one.run, "H200", PARAMETERS[one.model], LAYERS[one.model]) for one in scenes]
+
+
+def made(*scenes: SceneCells) -> dict[str, Any]:
+    return law_document(sources(list(scenes)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"board": "GPU-2"}, {"meter": "modelled"}, {"execution": "cuda-graph"}, {"precision": "fp32"},
+        {"weights": "pretrained"}, {"kv_cache": "dynamic"}, {"size": SIZES[1]},
+    ],
+)  # fmt: skip
+def test_what_differs_is_never_joined(other: dict[str, Any]) -> None:
+    """GIVEN cells that differ in more than their shape THEN they are two groups, of which each law knows one."""
+    found = made(*swept(batches=(1,)), *swept(batches=(4,), **other))
+    assert [len(group["cells"]) for group in found["groups"]] == [4, 4]
+    assert {len(entry["points"]) for group in found["groups"] for entry in group["subjects"]} == {4}
+
+
+def test_cells_and_sources_are_in_the_order_of_their_work() -> None:
+    """Sources and each group's cells go from the least tokens in a pass to the most."""
+    found = made(*reversed(swept()))
+    order = [one["batch_size"] * one["tokens"] for one in found["groups"][0]["cells"]]
+    assert order == sorted(order)
+    assert [one["path"] for one in found["sources"]] == [one["path"] for one in found["groups"][0]["cells"]]
+    assert found["sources"][0] == {
+        "run": "b1-s32", "path": "b1-s32", "model": "1b", "phase": "prefill", "precision": "bf16",
+        "execution": "eager", "kv_cache": None, "board": "GPU-1", "meter": "nvml", "weights": "random",
+        "batch_size": 1, "tokens": 32, "device": "H200",
+    }  # fmt: skip
+
+
+def test_what_is_missing_is_said_once() -> None:
+    """GIVEN a subject that two runs lack, and a run with nothing THEN each reason is one note, with the runs."""
+    lacking = [replace(one, left_out={"glue": "glue of layers was not measured"}) for one in swept(batches=(1,))]
+    empty = replace(scene(1, 512), cells={}, parts=(), left_out={"model": "the whole model was not measured"})
+    found = made(*lacking, empty)
+    assert found["notes"] == [
+        "not used of b1-s32, b1-s64, b1-s128 and 1 more: glue (glue of layers was not measured)",
+        "not used of b1-s512: anything (the whole model was not measured)",
+    ]
+    assert "b1-s512" not in json.dumps(found["sources"])
+
+
+def test_a_static_cache_is_noted() -> None:
+    """A static KV cache has a size that no cell tells: a reader must know."""
+    assert STATIC_CACHE in made(*swept(kv_cache="static"))["notes"]
+    assert made(*swept())["notes"] == []
+
+
+def test_efficiency_and_sizes_are_in_it() -> None:
+    """GIVEN three models THEN they are compared at each shape, and each is foretold from the others."""
+    scenes = [one for size in SIZES[:3] for one in swept(lengths=(32, 128, 512), size=size)]
+    found = made(*scenes)
+    assert len(found["groups"]) == 3
+    assert found["sizes"][0]["rows"][0]["parameters"] == PARAMETERS["1b"]
+    assert {one["left_out"] for one in found["sizes_held_out"]} == {"1b", "3b", "8b"}
+    assert {one["along"] for one in found["efficiency"]} == {"batch_size", "tokens"}
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
