@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from energyscope.adapters import CACHE_UPDATE, SDPA, Adapter, Checkpoint, Part
-
-LAYER = "model.layers.{layer}"
+from energyscope.adapters import Adapter, Checkpoint
+from energyscope_adapters.llama import adapter as llama
 
 
 def _qwen25(size: str, *, tied: bool, **shape: int) -> Checkpoint:
@@ -28,27 +27,7 @@ adapter = Adapter(
     layers="model.layers",
     dataset="wikitext2",
     phase="both",
-    parts=(
-        Part("embedding", "model.embed_tokens", "coarse"),
-        Part("rotary", "model.rotary_emb", "fine"),
-        Part("layer", LAYER, "coarse"),
-        Part("norm", f"{LAYER}.input_layernorm", "medium"),
-        Part("attention", f"{LAYER}.self_attn", "medium"),
-        Part("attention.query", f"{LAYER}.self_attn.q_proj", "fine"),
-        Part("attention.key", f"{LAYER}.self_attn.k_proj", "fine"),
-        Part("attention.value", f"{LAYER}.self_attn.v_proj", "fine"),
-        Part("attention.cache", f"{LAYER}.self_attn", "fine", optional=True, function=CACHE_UPDATE),
-        Part("attention.core", f"{LAYER}.self_attn", "fine", optional=True, function=SDPA),
-        Part("attention.output", f"{LAYER}.self_attn.o_proj", "fine"),
-        Part("norm", f"{LAYER}.post_attention_layernorm", "medium"),
-        Part("mlp", f"{LAYER}.mlp", "medium"),
-        Part("mlp.gate", f"{LAYER}.mlp.gate_proj", "fine"),
-        Part("mlp.up", f"{LAYER}.mlp.up_proj", "fine"),
-        Part("mlp.activation", f"{LAYER}.mlp.act_fn", "fine"),
-        Part("mlp.down", f"{LAYER}.mlp.down_proj", "fine"),
-        Part("norm", "model.norm", "coarse"),
-        Part("lm_head", "lm_head", "coarse"),
-    ),
+    parts=llama.parts,
     checkpoints={
         "qwen2.5-0.5b": _qwen25(
             "0.5B",

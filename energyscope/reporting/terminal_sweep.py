@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from rich import box
@@ -31,22 +32,32 @@ def sweep_summary(sweep: Sweep) -> RenderableType:
         for cell in sweep.cells
         if cell.state != "done"
     ]
+    parts += _left(sweep)
     if len(runs) == 1:
         parts.append(Text(ONE_CELL, style="dim"))
     parts.append(Text(f"Sweep: {sweep.path} (each cell is a run in it)"))
     return Group(*parts)
 
 
+def _left(sweep: Sweep) -> list[Text]:
+    """Say how to measure what is missing."""
+    states = {cell.state for cell in sweep.cells}
+    if not states - {"done"}:
+        return []
+    retry = "" if states & {"waiting", "interrupted"} else " --retry"
+    return [Text(f"energyscope sweep --resume {shlex.quote(str(sweep.path))}{retry} measures what is missing")]
+
+
 def _table(sweep: Sweep, *, modelled: bool) -> Table:
     step = sweep.cells[0].phase == "decode"
-    table = Table(title=f"{sweep.model}, {'decode steps' if step else 'forward passes'}", box=box.SIMPLE_HEAD)
-    table.add_column("precision")
-    for name in ("batch", "context" if step else "tokens"):
-        table.add_column(name, justify="right")
-    energy = "MODELLED energy" if modelled else "energy"
-    for name in (f"{energy}\n[95 %]", "per token", "time\npower", "closure"):
+    title = f"{sweep.model}, {'decode steps' if step else 'forward passes'}"
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))  # whole words at 80
+    table.add_column("precision", no_wrap=True)
+    energy = "MODELLED\nenergy" if modelled else "energy"
+    words = ("batch", "context" if step else "tokens", f"{energy}\n[95 %]", "per token", "time\npower", "closure")
+    for name in words:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("grade")
+    table.add_column("grade", no_wrap=True)
     for row in sweep_rows(sweep):
         table.add_row(*_cells(row))
     return table
