@@ -9,13 +9,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from energyscope.reporting import text
+from energyscope.reporting.comparison.words import change_text, value_text, verdict_text
 from energyscope.runs.compare import Comparison, Difference, GenerationComparison, PairComparison
-from energyscope.runs.compare_difference import NO_INTERVAL
-from energyscope.runs.intervals import Interval
+from energyscope.runs.compare_benchmark import BenchmarkComparison, said_of_shape
 
 MOST_DIFFERENCES = 15
-_MOST_PLACES = 6
 _STYLES = {"less": "green", "more": "red", "no difference shown": "", "not comparable": "yellow"}
 _BETTER_LARGER = {"tokens per joule", "accuracy"}
 _OPPOSITE = {"green": "red", "red": "green"}
@@ -29,17 +27,27 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     for generation in comparison.generations:
         parts += _heading(generation, ", a whole generation", said)
         parts.append(_differences("Generation", generation.rows))
+    benchmarked = {one.other for one in comparison.benchmarks}
     for pair in comparison.pairs:
+        if not pair.whole and not pair.parts and pair.other in benchmarked:
+            continue  # its benchmark is all that was measured
         parts += _heading(pair, f", {pair.scene}" if pair.scene else "", said)
         if pair.whole:
             parts.append(_differences("Whole model", pair.whole))
+        if pair.normalised:
+            parts.append(_differences("For a unit of work", pair.normalised))
         if pair.parts:
             parts.append(_parts(pair))
+        if any(item.change for item in pair.depth):
+            parts.append(_differences("One layer, by relative depth", pair.depth))
+    for benchmark in comparison.benchmarks:
+        parts += _heading(benchmark, ", benchmark", said)
+        parts += _benchmark(benchmark)
     return Group(*parts, *_unmeasured(comparison.pairs))
 
 
 def _heading(
-    pair: PairComparison | GenerationComparison, at: str, said: set[tuple[str, str]]
+    pair: PairComparison | GenerationComparison | BenchmarkComparison, at: str, said: set[tuple[str, str]]
 ) -> list[RenderableType]:
     notes = [note for note in pair.notes if (pair.other, note) not in said]
     said |= {(pair.other, note) for note in notes}
@@ -67,6 +75,21 @@ def _unmeasured(pairs: Sequence[PairComparison]) -> list[Text]:
     ]
 
 
+def _benchmark(benchmark: BenchmarkComparison) -> list[RenderableType]:
+    """Return a table for each precision and shape that both have, and which only one has."""
+    parts: list[RenderableType] = []
+    for cell in benchmark.cells:
+        where = said_of_shape((cell.precision, cell.batch_size, cell.sequence_length))
+        parts.append(_differences(where, cell.rows))
+        if cell.implementations:
+            parts.append(Text(f"other kernels: {cell.implementations}", style="dim"))
+    if not benchmark.cells:
+        parts.append(Text("no precision, batch size and length in common", style="yellow"))
+    if benchmark.alone:
+        parts.append(Text(f"only in one of them: {', '.join(benchmark.alone)}", style="dim"))
+    return parts
+
+
 def _parts(pair: PairComparison) -> Table:
     by = "component" if pair.alignment == "component" else "kind, added up over its components"
     shown = pair.largest[:MOST_DIFFERENCES]
@@ -84,7 +107,7 @@ def _differences(title: str, differences: Sequence[Difference]) -> Table:
     table.add_column("difference [95 %]", justify="right", no_wrap=True)
     table.add_column("verdict", min_width=10)
     for item in differences:
-        values = f"{_value(item.baseline, item.unit)}\n\u2192 {_value(item.other, item.unit)}"
+        values = f"{value_text(item.baseline, item.unit)}\n\u2192 {value_text(item.other, item.unit)}"
         table.add_row(_name(item), values, _change(item), _verdict(item))
     return table
 
@@ -96,32 +119,11 @@ def _name(item: Difference) -> Text:
     return Text.assemble(item.name, (f" ({', '.join(said)})" if said else "", "dim"))
 
 
-def _value(item: Interval | None, unit: str) -> str:
-    return text.UNKNOWN if item is None else text.quantity(item.value, unit)
-
-
 def _change(item: Difference) -> str:
-    """Write the difference in the unit of the baseline, so that a small one does not change its unit."""
-    if item.change is None or item.baseline is None:
-        return text.UNKNOWN
-    divisor, unit = text.scale_of(item.baseline.value, item.unit)
-    change = item.change.scaled(1 / divisor)
-    percent = None if item.relative is None else _signed((item.relative.value - 1) * 100, 1)
-    places = text.places(change)
-    while percent != "0" and places < _MOST_PLACES and _signed(change.value, places) == "0":
-        places += 1  # below wide limits, a change that is no rounding error must not read as none
-    written = f"{_signed(change.value, places)} {unit}".rstrip()
-    relative = "" if percent is None else f" ({percent} %)"
-    return f"{written}{relative}" + (f"\n{text.limits(change, '')}" if change.known else "")
-
-
-def _signed(value: float, places: int) -> str:
-    """Write a number with its sign; one that rounds to zero has none."""
-    written = f"{value:+.{places}f}"
-    return "0" if float(written) == 0 else written
+    change, limits = change_text(item)
+    return f"{change}\n{limits}" if limits else change
 
 
 def _verdict(item: Difference) -> Text:
-    said = "cannot be told: no interval" if item.reason == NO_INTERVAL else item.verdict
     style = _STYLES[item.verdict]
-    return Text(said, style=_OPPOSITE.get(style, style) if item.name in _BETTER_LARGER else style)
+    return Text(verdict_text(item), style=_OPPOSITE.get(style, style) if item.name in _BETTER_LARGER else style)

@@ -11,9 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from energyscope.errors import UsageError
+from energyscope.runs.compare_benchmark import BenchmarkComparison, CellComparison, compare_benchmarks
 from energyscope.runs.compare_conditions import OF_DECODE, both_modelled, conditions, said_of, unfinished, warnings
-from energyscope.runs.compare_difference import Difference, Verdict, compared
+from energyscope.runs.compare_depth import by_depth
+from energyscope.runs.compare_difference import Difference, Verdict, compared, said_invalid
 from energyscope.runs.compare_generation import GenerationComparison, compare_generations
+from energyscope.runs.compare_names import told_apart
+from energyscope.runs.compare_normalised import normalised
 from energyscope.runs.compare_parts import Alignment, compare_parts
 from energyscope.runs.intervals import Interval, interval
 from energyscope.runs.tree import EnergyTree, Node, energy_tree
@@ -22,8 +26,11 @@ if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
 __all__ = [
-    "Alignment", "Comparison", "Difference", "GenerationComparison", "PairComparison", "Verdict", "compare",
+    "Alignment", "BenchmarkComparison", "CellComparison", "Comparison", "Difference", "GenerationComparison",
+    "PairComparison", "Verdict", "compare",
 ]  # fmt: skip
+
+_SCORES = {"accuracy", "perplexity"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,8 @@ class PairComparison:
     """The baseline against one other run. ``obstacles`` make joules not comparable, ``notes`` do not.
 
     ``scene`` is the moment of the inference that both profiled (``decode@1024``), None of runs without a choice.
-    ``unmeasured`` names what neither run has of the whole model; it is not in ``whole``.
+    ``unmeasured`` names what neither run has of the whole model; it is not in ``whole``. ``normalised`` is the
+    whole model's energy for a unit of work; ``depth`` are layers by relative depth where they are not aligned.
     """
 
     baseline: str
@@ -43,11 +51,13 @@ class PairComparison:
     parts: tuple[Difference, ...]
     scene: str | None = None
     unmeasured: tuple[str, ...] = ()
+    normalised: tuple[Difference, ...] = ()
+    depth: tuple[Difference, ...] = ()
 
     @property
     def largest(self) -> list[Difference]:
-        """The parts by the size of their change, largest first; those without one last."""
-        return sorted(self.parts, key=lambda part: -abs(part.change.value) if part.change else 1.0)
+        """The parts by the size of their change, of all that were measured together; those without one last."""
+        return sorted(self.parts, key=lambda part: -abs(part.together.value) if part.together else 1.0)
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,8 @@ class Comparison:
     """A baseline run against every other run.
 
     ``unfinished`` says which stages of which run are not done, ``warnings`` are those of all runs. There is one of
-    ``generations`` for every other run that traced one as the baseline did.
+    ``generations`` for every other run that traced one as the baseline did, and one of ``benchmarks`` for every
+    other run that has one as well.
     """
 
     baseline: str
@@ -63,6 +74,7 @@ class Comparison:
     warnings: tuple[str, ...]
     generations: tuple[GenerationComparison, ...]
     pairs: tuple[PairComparison, ...]
+    benchmarks: tuple[BenchmarkComparison, ...] = ()
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
@@ -74,14 +86,16 @@ def compare(runs: Sequence[Run]) -> Comparison:
     """
     if len(runs) < 2:
         raise UsageError("compare needs at least two runs: energyscope compare RUN RUN")
-    baseline, *others = runs
+    baseline, *others = runs = told_apart(runs)
     generations = (compare_generations(baseline, other) for other in others)
+    benchmarks = (compare_benchmarks(baseline, other) for other in others)
     return Comparison(
         baseline=baseline.name,
         unfinished=unfinished(runs),
         warnings=warnings(runs),
         generations=tuple(one for one in generations if one is not None),
         pairs=tuple(pair for other in others for pair in _pairs(baseline, other)),
+        benchmarks=tuple(one for one in benchmarks if one is not None),
     )
 
 
@@ -99,7 +113,9 @@ def _pair(baseline: Run, other: Run, *, decode: bool = False) -> PairComparison:
     ignored = OF_DECODE if decode else frozenset[str]()
     obstacles, notes = conditions(baseline.document, other.document, ignored)
     trees = (_tree(baseline), _tree(other))
+    roots = (trees[0].root if trees[0] else None, trees[1].root if trees[1] else None)
     alignment, parts = compare_parts(*trees, obstacles)
+    depth = by_depth(trees[0], trees[1], obstacles) if alignment == "kind" and trees[0] and trees[1] else ()
     modelled = both_modelled(baseline.document, other.document)
     whole = [*_whole(*trees, obstacles, decode=decode, modelled=modelled), *_quality(baseline, other)]
     return PairComparison(
@@ -111,6 +127,8 @@ def _pair(baseline: Run, other: Run, *, decode: bool = False) -> PairComparison:
         alignment=alignment,
         parts=parts,
         unmeasured=tuple(item.name for item in whole if item.missing),
+        normalised=normalised((baseline.document, other.document), roots, obstacles),
+        depth=depth,
     )
 
 
@@ -129,10 +147,11 @@ def _whole(
     """Yield what the whole model takes; of two modelled runs no power, which is not measured but stated."""
     one, two = (tree.root if tree else None for tree in (first, second))
     label = "energy per decode step" if decode else "energy per forward pass"
-    yield compared(label, "mJ", _energy(one), _energy(two), obstacles)
+    invalid = said_invalid(bool(one and one.invalid), bool(two and two.invalid))
+    yield compared(label, "mJ", _energy(one), _energy(two), obstacles, invalid)
     for name in ("static", "dynamic"):
         column = f"{name}_mj"
-        yield compared(f"{name} energy", "mJ", _column(one, column), _column(two, column), obstacles)
+        yield compared(f"{name} energy", "mJ", _column(one, column), _column(two, column), obstacles, invalid)
     yield compared("latency", "us", _latency(one, modelled), _latency(two, modelled), obstacles)
     if not modelled:
         yield compared("mean power", "W", _column(one, "power_w"), _column(two, "power_w"), obstacles)
@@ -166,4 +185,5 @@ def _quality(baseline: Run, other: Run) -> list[Difference]:
     return [
         compared(metric, "", interval(scores[0].get(metric)), interval(scores[1].get(metric)), tuple(differ))
         for metric in dict.fromkeys([*scores[0], *scores[1]])
+        if metric in _SCORES  # the others only say of how much
     ]

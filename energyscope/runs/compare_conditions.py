@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from energyscope.runs.compare_surroundings import surroundings
+
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
@@ -14,7 +16,6 @@ Document = Mapping[str, Any]
 _CONDITIONS = (
     ("GPU board", "device", "uuid"),
     ("device", "device", "name"),
-    ("driver", "environment", "driver"),
     ("power limit", "device", "power_limit_w"),
     ("sampling", "settings", "sampling"),
     ("phase", "settings", "phase"),
@@ -56,7 +57,9 @@ def conditions(
         ours, theirs = said(first), said(second)
         if ours is not None and theirs is not None and ours != theirs:
             notes.append(f"{label}: {ours} against {theirs}")
-    return tuple(obstacles), tuple(notes)
+    same_work = not any(_unlike(first, second, _VARIED)) and not obstacles
+    standing, noted = surroundings(first, second, ignored, same_work=same_work)
+    return (*obstacles, *standing), (*notes, *noted)
 
 
 def both_modelled(first: Document, second: Document) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from energyscope.runs.compare_difference import Difference, compared
+from energyscope.runs.compare_difference import Difference, compared, said_invalid
 from energyscope.runs.tree import EnergyTree, Node, sum_energy
 
 Alignment = Literal["component", "kind"]
+_INVALID_SHARE = 0.1
 
 
 def compare_parts(
@@ -36,7 +38,8 @@ def _of_group(ours: list[Node], theirs: list[Node], obstacles: tuple[str, ...]) 
     """Compare components that have one value in each run: the first stands for all of them."""
     first, second = ours[0], theirs[0]
     name = first.name if len(ours) == 1 else first.source if first.source == second.source else first.group
-    found = compared(name, "mJ", first.energy, second.energy, obstacles)
+    invalid = said_invalid(first.invalid, second.invalid)
+    found = compared(name, "mJ", first.energy, second.energy, obstacles, invalid)
     origin = _origin(ours, theirs)
     return replace(
         found, kind=first.kind, count=len(ours), origin=None if origin == f"measured on {name}" else origin
@@ -71,6 +74,15 @@ def _by_kind(first: EnergyTree, second: EnergyTree, obstacles: tuple[str, ...]) 
     kinds = dict.fromkeys(node.kind for tree in (first, second) for node in tree.nodes if node is not tree.root)
     found = []
     for kind in kinds:
-        one, two = (sum_energy(topmost(tree, kind)) for tree in (first, second))
-        found.append(replace(compared(kind, "mJ", one, two, obstacles), kind=kind))
+        ours, theirs = (topmost(tree, kind) for tree in (first, second))
+        invalid = said_invalid(mostly_invalid(ours), mostly_invalid(theirs))
+        item = compared(kind, "mJ", sum_energy(ours), sum_energy(theirs), obstacles, invalid)
+        found.append(replace(item, kind=kind))
     return found
+
+
+def mostly_invalid(nodes: Sequence[Node]) -> bool:
+    """Whether more than a tenth of a sum, the widest that grade C allows, is of components graded invalid."""
+    known = [(node, node.energy.value) for node in nodes if node.energy]
+    whole = sum(abs(value) for _, value in known)
+    return sum(abs(value) for node, value in known if node.invalid) > _INVALID_SHARE * whole

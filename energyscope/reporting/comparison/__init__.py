@@ -1,0 +1,1 @@
+"""The page of a comparison: its sentences, tables and charts."""

@@ -1,0 +1,34 @@
+"""What two benchmarks say against each other, in a sentence."""
+
+from __future__ import annotations
+
+from energyscope.reporting import text
+from energyscope.reporting.comparison.words import by_how_much, reasons_in_short, value_text
+from energyscope.runs.compare_benchmark import ENERGY, BenchmarkComparison, said_of_shape
+
+
+def benchmark_said(one: BenchmarkComparison) -> str:
+    """Say how the benchmarks differ: the amounts of verdicts, and the widest difference."""
+    items = [(cell, row) for cell in one.cells for row in cell.rows if row.name == ENERGY and row.relative]
+    if not items:
+        return ""
+    judged = [(cell, row) for cell, row in items if row.verdict in {"less", "more"}]
+    if not judged:
+        reasons = list(dict.fromkeys(reasons_in_short(row) or row.verdict for _, row in items))
+        return f"In the benchmark, no precision of {one.other} gets less or more: {text.listed(reasons)}."
+    cell, widest = max(judged, key=lambda pair: abs(pair[1].relative.value - 1) if pair[1].relative else 0.0)
+    counted = [
+        f"{verdict} at {amount}"
+        for verdict in ("less", "more")
+        if (amount := sum(row.verdict == verdict for _, row in judged))
+    ]
+    rest = len(items) - len(judged)
+    amounts = f"{' and '.join(counted)} of {text.count(len(items), 'precision', 'precisions')}"
+    where = said_of_shape((cell.precision, cell.batch_size, cell.sequence_length))
+    much = by_how_much(widest.relative) if widest.relative else ""
+    values = f"{value_text(widest.other, 'mJ')} against {value_text(widest.baseline, 'mJ')}"
+    amounts += f", neither at {rest}" if rest else ""
+    return (
+        f"In the benchmark, {one.other} against {one.baseline} takes {amounts}; the widest is {where}: {much}, "
+        f"{values} per inference."
+    )

@@ -1,0 +1,104 @@
+"""Shares of the model's energy side by side: kinds of components, glue and what is unexplained, as measured."""
+
+from __future__ import annotations
+
+from energyscope.reporting.comparison.drawing import Bar, grouped
+from energyscope.reporting.comparison.source import Source, moment
+from energyscope.reporting.comparison.words import change_text, lower, value_with_limits
+from energyscope.reporting.data.energy import GLUE, UNATTRIBUTED, UNEXPLAINED, KindEnergy, energy_by_kind, share_of
+from energyscope.reporting.figure import Figure, Table
+from energyscope.runs.compare_difference import compared
+from energyscope.runs.intervals import Interval, total
+from energyscope.runs.tree import EnergyTree
+
+_RESTS = (GLUE, UNEXPLAINED, UNATTRIBUTED)
+Share = tuple[Interval, bool]  # a share of the model, and whether more than a tenth of its parts is invalid
+
+
+def share_figures(source: Source) -> list[Figure]:
+    """Return a chart for each moment of which at least two runs have shares."""
+    made = [_figure(source, scene, index) for index, scene in enumerate(source.scenes)]
+    return [figure for figure in made if figure]
+
+
+def shares(source: Source, scene: str | None) -> dict[str, dict[str, Share]]:
+    """Return shares by run and kind; runs with other kinds of parts are compared by families of them."""
+    trees = {name: tree for (name, at), tree in source.trees.items() if at == scene}
+    found = {name: _kinds(tree) for name, tree in trees.items()}
+    leaves = {frozenset(kind for kind in kinds if kind not in _RESTS) for kinds in found.values()}
+    if len(leaves) > 1:
+        found = {name: _kinds(tree, families=True) for name, tree in trees.items()}
+    return {name: kinds for name, kinds in found.items() if kinds}
+
+
+def _kinds(tree: EnergyTree, *, families: bool = False) -> dict[str, Share]:
+    groups: dict[str, list[KindEnergy]] = {}
+    for entry in energy_by_kind(tree):
+        groups.setdefault(entry.kind.partition(".")[0] if families else entry.kind, []).append(entry)
+    found = {}
+    for kind, entries in groups.items():
+        share = share_of(total([entry.energy for entry in entries]), tree.model_energy)
+        if share is not None:
+            found[kind] = (share, any(entry.invalid * 10 > entry.count for entry in entries))
+    return found
+
+
+def _figure(source: Source, scene: str | None, index: int) -> Figure | None:
+    found = shares(source, scene)
+    if len(found) < 2:
+        return None
+    kinds = list(dict.fromkeys(kind for held in found.values() for kind in held))
+    sizes = {kind: max(held[kind][0].value for held in found.values() if kind in held) for kind in kinds}
+    places = {kind: place for place, kind in enumerate(_RESTS, 1)}
+    kinds.sort(key=lambda kind: (places.get(kind, 0), -sizes[kind]))
+    names = [name for name in source.names if name in found]
+    bars = [
+        Bar(
+            kind,
+            name,
+            found[name][kind][0].scaled(100),
+            value_with_limits(found[name][kind][0], "share"),
+            found[name][kind][1],
+        )
+        for kind in kinds
+        for name in names
+        if kind in found[name]
+    ]
+    families = any("." in node.kind for tree in source.trees.values() for node in tree.leaves) and not any(
+        "." in kind for kind in kinds
+    )
+    title = "Shares of the model" + (f", {moment(scene)}" if len(source.scenes) > 1 else "")
+    summary = f"{title}: " + "; ".join(f"{bar.series} {bar.item} {bar.said}" for bar in bars[:8])
+    joined = " The runs have other parts, so kinds are joined into families." if families else ""
+    pale = " Pale: more than a tenth of the components is below grade C." if any(bar.weak for bar in bars) else ""
+    return Figure(
+        name=f"shares-{index}",
+        section="shares",
+        title=title,
+        caption="Of each model's own measured energy, with 95\u00a0% intervals. Glue is what parents do besides "
+        "calling their parts; nothing is renormalised, so what is unexplained may be negative and shares need not "
+        f"add up to 100 %.{joined}{pale}",
+        summary=summary,
+        chart=grouped(bars, names, f"Share of {lower(source.word)} (%)", summary),
+        table=_table(found, kinds, names),
+    )
+
+
+def _table(found: dict[str, dict[str, Share]], kinds: list[str], names: list[str]) -> Table:
+    rows = []
+    for kind in kinds:
+        row = [
+            kind,
+            *(
+                value_with_limits(found[name][kind][0], "share") if kind in found[name] else "\u2013"
+                for name in names
+            ),
+        ]
+        base = found[names[0]].get(kind)
+        for name in names[1:]:
+            other = found[name].get(kind)
+            item = compared(kind, "share", base and base[0], other and other[0], ())
+            row.append(" ".join(change_text(item)).strip() if item.change else "\u2013")
+        rows.append(row)
+    changes = [f"{name} - {names[0]}" for name in names[1:]]
+    return Table(["part", *names, *changes], rows)

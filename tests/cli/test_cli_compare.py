@@ -1,0 +1,80 @@
+"""`energyscope compare` on the command line: tables, JSON, the page, the baseline and the gate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from run_builder import Shape, build_run
+from typer.testing import CliRunner
+
+from energyscope.cli.app import app
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    build_run(folder / "base")
+    build_run(folder / "less", Shape(scale=0.9))
+    build_run(folder / "more", Shape(scale=1.08))
+    build_run(folder / "other-board", device={"uuid": "GPU-2"})
+    return folder
+
+
+def invoke(root: Path, *words: str) -> Result:
+    return CliRunner().invoke(app, ["compare", *words, "--root", str(root)], env={"COLUMNS": "120"})
+
+
+def test_it_prints_and_writes_a_page(root: Path) -> None:
+    """GIVEN two runs, THEN the tables stand above the path of a page beside the runs."""
+    done = invoke(root, "base", "less")
+    assert done.exit_code == 0, done.output
+    page = root / "comparisons" / "base-vs-less.html"
+    assert "less against base (baseline)" in done.output
+    assert page.is_file()
+    assert "base-vs-less.html" in done.output.replace("\n", "")
+    assert "comparisons" not in CliRunner().invoke(app, ["runs", "--root", str(root), "--json"]).output
+
+
+def test_the_page_goes_where_it_is_asked_for(root: Path, tmp_path: Path) -> None:
+    """--report names the file, --no-report writes none, and both exclude each other."""
+    target = tmp_path / "made" / "here.html"
+    assert invoke(root, "base", "more", "--report", str(target)).exit_code == 0
+    assert target.is_file()
+    assert invoke(root, "base", "more", "--no-report").exit_code == 0
+    assert not (root / "comparisons" / "base-vs-more.html").exists()
+    assert invoke(root, "base", "more", "--no-report", "--report", str(target)).exit_code == 2
+
+
+def test_json_is_all_that_json_prints(root: Path) -> None:
+    """--json prints one document and writes no page."""
+    done = invoke(root, "base", "more", "--json")
+    document = json.loads(done.stdout)
+    assert document["pairs"][0]["whole"][0]["verdict"] == "more"
+    assert {item["name"] for item in document["pairs"][0]["normalised"]} >= {"energy per token", "energy per FLOP"}
+    assert not (root / "comparisons" / "base-vs-more.html").exists()
+
+
+@pytest.mark.parametrize("words", [("less", "base"), ("less",), ("base", "less")])
+def test_the_baseline_can_be_named(root: Path, words: tuple[str, ...]) -> None:
+    """GIVEN --baseline, THEN it is the baseline whether or not it is among the runs, and is compared once."""
+    document = json.loads(invoke(root, *words, "--baseline", "base", "--json").stdout)
+    assert document["baseline"] == "base"
+    assert [pair["other"] for pair in document["pairs"]] == ["less"]
+
+
+@pytest.mark.parametrize(
+    ("other", "limit", "code"),
+    [("more", "5%", 3), ("more", "10%", 0), ("less", "0%", 0), ("other-board", "5%", 1)],
+)
+def test_the_exit_code_is_the_gates(root: Path, other: str, limit: str, code: int) -> None:
+    """More than allowed is 3, what cannot be judged 1, all else 0."""
+    done = invoke(root, "base", other, "--no-report", "--fail-if-more-than", limit)
+    assert done.exit_code == code, done.output
+
+
+@pytest.mark.parametrize("words", [("base",), ("base", "base"), ("base", "less", "--fail-if-more-than", "much")])
+def test_bad_usage_is_2(root: Path, words: tuple[str, ...]) -> None:
+    assert invoke(root, *words).exit_code == 2

@@ -1,0 +1,214 @@
+"""The page of a comparison: what stands on it, from which numbers, and that it escapes what it is given."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmark_builder import Bench
+from generation_builder import Inference, build_inference
+from run_builder import Shape, build_run
+
+from energyscope.reporting.compare_page import default_path, write_comparison
+from energyscope.reporting.comparison.findings import findings
+from energyscope.reporting.comparison.page import ComparisonPage, comparison_page
+from energyscope.reporting.comparison.pareto import candidates, frontier
+from energyscope.reporting.comparison.shares import shares
+from energyscope.reporting.comparison.source import Source
+from energyscope.reporting.comparison.words import by_how_much
+from energyscope.runs.intervals import Interval
+from energyscope.runs.store import Run
+
+
+def _page(*runs: Run) -> ComparisonPage:
+    return comparison_page(Source.of(runs), Path())
+
+
+def _written(tmp_path: Path, *runs: Run) -> str:
+    return write_comparison(runs, tmp_path / "comparisons" / "page.html").read_text(encoding="utf-8")
+
+
+def test_findings_say_less_and_by_how_much(tmp_path: Path) -> None:
+    """GIVEN a run a tenth cheaper, THEN the first sentence says so with its interval and both values."""
+    found = findings(Source.of([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.9))]))
+    assert re.match(r"b takes 10\.0\u00a0% \[\d[\d., ]+\] less energy per forward pass than a: \d", found[0])
+    assert any("changed most" in one for one in found)
+
+
+def test_findings_give_no_verdict_where_there_is_none(tmp_path: Path) -> None:
+    """GIVEN another board, THEN the values stand beside the reason, and nothing is called less or more."""
+    runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5), device={"uuid": "GPU-2"})]
+    found = findings(Source.of(runs))
+    assert found[0].startswith("The joules of b and a get no verdict (other GPU board). As they stand: ")
+    assert not any(" less " in one or " more " in one for one in found)
+
+
+def test_no_difference_is_said_as_such(tmp_path: Path) -> None:
+    runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=1.002))]
+    assert findings(Source.of(runs))[0].startswith(
+        "No difference in energy per forward pass is shown between b and a"
+    )
+
+
+@pytest.mark.parametrize(
+    ("relative", "said"),
+    [
+        (Interval(0.9, 0.89, 0.91), "10.0\u00a0% [9.0, 11.0] less"),
+        (Interval(1.25, 1.2, 1.3), "25\u00a0% [20, 30] more"),
+        (Interval(2.4, 2.3, 2.5), "2.40\u00a0\u00d7 [2.30, 2.50] as much"),
+        (Interval(1.25), "25\u00a0% more"),
+    ],
+)
+def test_ratios_are_read_as_people_say_them(relative: Interval, said: str) -> None:
+    assert by_how_much(relative) == said
+
+
+def test_shares_hold_glue_and_what_is_unexplained_and_are_not_renormalised(tmp_path: Path) -> None:
+    """GIVEN books that are over-captured, THEN unexplained is negative and stands with the others."""
+    runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(unexplained_share=-0.05))]
+    found = shares(Source.of(runs), None)
+    assert set(found) == {"a", "b"}
+    assert found["a"]["unexplained"][0].value > 0
+    assert found["b"]["unexplained"][0].value < 0
+    for held in found.values():
+        assert "glue" in held
+        assert sum(share.value for share, _ in held.values()) == pytest.approx(1.0)
+
+
+def test_other_parts_are_joined_into_families(tmp_path: Path) -> None:
+    """GIVEN fine against medium parts, THEN attention stands against attention and no sub-component alone."""
+    runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(granularity="medium"))]
+    found = shares(Source.of(runs), None)
+    assert "attention" in found["a"]
+    assert not any("." in kind for held in found.values() for kind in held)
+
+
+def test_every_section_has_what_two_complete_runs_give(tmp_path: Path) -> None:
+    """GIVEN benchmarks, profiles and perplexities, THEN each section has its chart and table."""
+    shape = {"benchmark": Bench(), "granularity": "medium"}
+    page = _page(build_run(tmp_path / "a", Shape(**shape)), build_run(tmp_path / "b", Shape(scale=0.9, **shape)))
+    assert page.whole[0].rows
+    assert page.benchmarks[0].figures
+    assert [len(one) for one in (page.changes, page.shares, page.depth, page.pareto)] == [1, 1, 3, 1]
+    assert page.normalised[0].figures
+    assert len(page.components) == 4 * 5 + 3
+    names = [figure.name for figure in page.figures]
+    assert len(names) == len(set(names))
+
+
+def test_what_no_run_measured_has_no_section(tmp_path: Path) -> None:
+    """GIVEN two benchmarks without a profile and without scores, THEN only the benchmark stands there."""
+    shape = Shape(profile=False, benchmark=Bench(metric=None))
+    runs = [build_run(tmp_path / name, shape, workload={"evaluation": None}) for name in "ab"]
+    page = _page(*runs)
+    assert page.benchmarks
+    assert not any((page.whole, page.changes, page.shares, page.depth, page.normalised, page.components))
+    assert not page.pareto
+
+
+def test_several_runs_are_each_held_against_the_baseline(tmp_path: Path) -> None:
+    """GIVEN three others, THEN there is a block for each, and the shares of all stand in one chart."""
+    runs = [
+        build_run(tmp_path / name, Shape(scale=scale))
+        for name, scale in zip("abcd", (1, 0.9, 1.1, 1), strict=True)
+    ]
+    page = _page(*runs)
+    assert [block.title for block in page.whole] == ["b", "c", "d"]
+    assert len(page.shares) == 1
+    assert page.shares[0].table.columns == ["part", "a", "b", "c", "d", "b - a", "c - a", "d - a"]
+
+
+def test_moments_and_generations_stand_apart(tmp_path: Path) -> None:
+    """GIVEN two inferences, THEN each moment has a block, and the generation one of its own."""
+    page = _page(
+        *(build_inference(tmp_path / name, Inference(layers=2, seed=seed)) for seed, name in enumerate("ab"))
+    )
+    assert len(page.whole) >= 3
+    assert page.whole[0].title == "Prefill"
+    assert page.generations[0].rows[0].name == "energy per generated token"
+    assert "Energy per decode step (at 1,024 tokens)" in [metric.label for metric in page.headline]
+    assert any("decode step at 1,024 tokens" in figure.title for figure in page.shares)
+
+
+def test_the_frontier_holds_what_no_other_beats(tmp_path: Path) -> None:
+    """GIVEN precisions with energies and perplexities, THEN each on the frontier is better than the one before."""
+    runs = [build_run(tmp_path / name, Shape(benchmark=Bench(seed=seed))) for seed, name in enumerate("ab")]
+    found = candidates(Source.of(runs), "perplexity")
+    assert len(found) == 8
+    best = frontier(found, "perplexity")
+    scores = [one.score.value for one in best]
+    assert scores == sorted(scores, reverse=True)
+    for one in found:
+        beaten = [it for it in best if it.energy.value <= one.energy.value and it.score.value <= one.score.value]
+        assert beaten
+
+
+def test_joules_of_another_board_take_no_part_in_the_frontier(tmp_path: Path) -> None:
+    second = build_run(tmp_path / "b", Shape(scale=0.1), device={"uuid": "GPU-2"})
+    found = candidates(Source.of([build_run(tmp_path / "a"), second]), "perplexity")
+    assert [one.run for one in frontier(found, "perplexity")] == ["a"]
+
+
+def test_the_page_is_one_file_that_fetches_nothing(tmp_path: Path) -> None:
+    page = _written(tmp_path, build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.9)))
+    assert "default-src &#39;none&#39;" in page
+    body = page.partition('<script type="application/json"')[0]
+    assert "src=" not in body.replace("-src", "")
+    assert "http://" not in body
+    assert "https://" not in body
+    payload = re.search(r'<script type="application/json" id="payload">(.*?)</script>', page, re.DOTALL)
+    assert payload is not None
+    charts = set(re.findall(r'data-chart="([^"]+)"', page))
+    assert charts == set(json.loads(payload[1])["specs"])
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    """GIVEN names of runs, models and components that are markup, THEN none of it is."""
+    bad = "</script><script>alert(1)</script>"
+    shape = Shape(rename=lambda name: name.replace("mlp", bad))
+    runs = [
+        build_run(tmp_path / name, shape, model={"name": f"<img src=x {name}>"}, warnings=[f"<b>{name}</b>"])
+        for name in "ab"
+    ]
+    for run, name in zip(runs, ("<i>one</i>", bad), strict=True):
+        run.document["name"] = name
+    page = _written(tmp_path, *runs)
+    assert "alert(1)</script>" not in page.replace("<\\/script>", "")
+    assert html.escape(bad) in page
+    assert not re.search(r"<(i|img)[ >]|<b>[ab]</b>", page.partition('<script type="application/json"')[0])
+
+
+def test_links_lead_to_the_runs_reports(tmp_path: Path) -> None:
+    """GIVEN one run with a report, THEN its name is a link relative to the page, the other's is none."""
+    first, second = build_run(tmp_path / "a b"), build_run(tmp_path / "c")
+    (first.path / "report.html").write_text("x")
+    page = _written(tmp_path, first, second)
+    assert 'href="../a%20b/report.html"' in page
+    assert "c/report.html" not in page
+
+
+@pytest.mark.parametrize(
+    ("names", "file"),
+    [(["a", "b"], "a-vs-b.html"), (["one/x", "../two"], "one-x-vs-two.html"), ([""], "run.html")],
+)
+def test_the_file_is_named_after_the_runs(names: list[str], file: str) -> None:
+    assert default_path(names, Path("runs")) == Path("runs/comparisons") / file
+
+
+def test_long_names_stay_apart() -> None:
+    """GIVEN many runs, THEN the name is short, and another one for other runs."""
+    many = [f"a-very-long-name-of-a-run-{index}" for index in range(30)]
+    one, two = (default_path(names, Path("r")) for names in (many, [*many[:-1], "another"]))
+    assert len(one.name) < 200
+    assert one != two
+
+
+def test_modelled_and_incomplete_runs_are_banners(tmp_path: Path) -> None:
+    modelled: dict[str, Any] = {"stages": {"profile": {"state": "interrupted"}}}
+    page = _page(build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(modelled=True), **modelled))
+    assert [banner.title for banner in page.banners] == ["MODELLED", "INCOMPLETE RUN"]
+    assert page.banners[0].text.startswith("b: ")

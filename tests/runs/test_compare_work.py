@@ -1,0 +1,195 @@
+"""What compare says of grades, of a unit of work, of depth, of benchmarks, of names and of surroundings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from benchmark_builder import Bench
+from generation_builder import Inference, build_inference
+from run_builder import Shape, build_run
+
+from energyscope.errors import RunError, UsageError
+from energyscope.runs.compare import Difference, compare
+from energyscope.runs.compare_depth import depths
+from energyscope.runs.compare_gate import allowed, exceeding
+from energyscope.runs.schema import ENERGY_FILE
+from energyscope.runs.store import Run, load_run
+from energyscope.runs.tree import energy_tree
+
+
+def _named(differences: tuple[Difference, ...], name: str) -> Difference:
+    return next(item for item in differences if item.name == name)
+
+
+def _graded(run: Run, component: str, grade: str = "invalid") -> Run:
+    """Give every component of a name a grade, in the run's own table."""
+    table = run.path / ENERGY_FILE
+    frame = pd.read_csv(table)
+    frame.loc[frame["component"].str.endswith(component), "quality"] = grade
+    frame.to_csv(table, index=False)
+    return load_run(run.path)
+
+
+def test_a_number_graded_invalid_gets_no_verdict(tmp_path: Path) -> None:
+    """GIVEN a head that did not reach grade C in the cheaper run, THEN it alone has no verdict, and says why."""
+    first = build_run(tmp_path / "a")
+    second = _graded(build_run(tmp_path / "b", Shape(scale=0.8)), "lm_head")
+    pair = compare([first, second]).pairs[0]
+    head = _named(pair.parts, "lm_head")
+    assert (head.verdict, head.reason, head.invalid) == ("not comparable", "graded invalid in the other run", True)
+    assert pair.whole[0].verdict == "less"
+
+
+def test_a_kind_is_invalid_when_more_than_a_tenth_of_it_is(tmp_path: Path) -> None:
+    """GIVEN models of other depth, one invalid MLP of eight takes the verdict away, one of forty does not."""
+    first = build_run(tmp_path / "a")
+    for layers, verdict in ((8, "not comparable"), (40, "more")):
+        name = f"b{layers}"
+        second = _graded(build_run(tmp_path / name, Shape(layers=layers, granularity="medium")), "h.1.mlp")
+        assert _named(compare([first, second]).pairs[0].parts, "mlp").verdict == verdict
+
+
+def test_a_token_and_a_flop_are_compared_across_shapes(tmp_path: Path) -> None:
+    """GIVEN another batch size, THEN a pass has no verdict, a token and a FLOP have one, a parameter has none."""
+    first = build_run(tmp_path / "a")
+    second = build_run(tmp_path / "b", Shape(scale=1.5), workload={"batch_size": 2, "tokens_per_forward": 256})
+    pair = compare([first, second]).pairs[0]
+    assert pair.whole[0].verdict == "not comparable"
+    token = _named(pair.normalised, "energy per token")
+    assert token.verdict == "less"
+    assert token.relative is not None
+    assert token.relative.value == pytest.approx(0.75)
+    assert token.baseline is not None
+    assert pair.whole[0].baseline is not None
+    assert token.baseline.value == pytest.approx(pair.whole[0].baseline.value / 128)
+    assert _named(pair.normalised, "energy per parameter").verdict == "not comparable"
+    assert _named(pair.normalised, "energy per FLOP").unit == "pJ"
+
+
+def test_another_board_stands_in_the_way_of_a_token_too(tmp_path: Path) -> None:
+    """Dividing by the work takes away what is fed, not the board."""
+    second = build_run(tmp_path / "b", Shape(scale=0.5), device={"uuid": "GPU-2"})
+    pair = compare([build_run(tmp_path / "a"), second]).pairs[0]
+    assert {item.verdict for item in pair.normalised} == {"not comparable"}
+
+
+def test_layers_are_aligned_by_relative_depth(tmp_path: Path) -> None:
+    """GIVEN 4 and 8 layers of the same cost, THEN each quarter's mean layer shows no or a small difference."""
+    first = build_run(tmp_path / "a", Shape(granularity="medium"))
+    second = build_run(tmp_path / "b", Shape(layers=8, granularity="medium"))
+    found = compare([first, second]).pairs[0].depth
+    names = [item.name for item in found if item.kind == "mlp"]
+    assert names == [f"mlp, {part} quarter of the depth" for part in ("first", "second", "third", "last")]
+    for item in found:
+        assert item.relative is not None
+        assert item.relative.value == pytest.approx(1.0, abs=0.12)
+    assert compare([first, build_run(tmp_path / "c", Shape(granularity="medium"))]).pairs[0].depth == ()
+
+
+def test_the_depth_of_a_layer_is_its_middle(tmp_path: Path) -> None:
+    """Four layers stand at an eighth, three eighths and so on; a mean over the layers has no depth."""
+    assert build_run(tmp_path / "a").energy is not None
+    run = build_run(tmp_path / "b", Shape(granularity="medium"))
+    assert run.energy is not None
+    tree = energy_tree(run.energy)
+    assert [one.depth for one in depths(tree, "attention")] == [0.125, 0.375, 0.625, 0.875]
+    fine = build_run(tmp_path / "c").energy
+    assert fine is not None
+    assert depths(energy_tree(fine), "attention.qkv") == []
+
+
+def test_benchmarks_are_compared_cell_by_cell(tmp_path: Path) -> None:
+    """GIVEN two benchmarks, THEN equal precisions and shapes are compared, and what only one has is named."""
+    first = build_run(tmp_path / "a", Shape(profile=False, benchmark=Bench(precisions=("fp32", "fp16"))))
+    second = build_run(tmp_path / "b", Shape(profile=False, benchmark=Bench(precisions=("fp32", "bf16"), seed=4)))
+    found = compare([first, second]).benchmarks[0]
+    assert [(cell.precision, cell.batch_size, cell.sequence_length) for cell in found.cells] == [("fp32", 1, 128)]
+    assert found.alone == ("fp16, batch 1 x 128 tokens (a)", "bf16, batch 1 x 128 tokens (b)")
+    energy = _named(found.cells[0].rows, "energy per inference")
+    assert energy.verdict in {"less", "more", "no difference shown"}
+    assert _named(found.cells[0].rows, "perplexity").change is not None
+
+
+def test_a_run_without_a_benchmark_has_none_to_compare(tmp_path: Path) -> None:
+    assert compare([build_run(tmp_path / "a", Shape(benchmark=True)), build_run(tmp_path / "b")]).benchmarks == ()
+
+
+def _passes(clock: float) -> list[dict[str, Any]]:
+    return [{"index": 0, "idle_w": 118.0, "anchor_mj": 70.0, "clock_mhz": clock}]
+
+
+def test_clocks_stand_in_the_way_of_the_same_work_only(tmp_path: Path) -> None:
+    """GIVEN clocks 10 % apart, THEN the same work is not comparable; another precision is, with a note."""
+    first = build_run(tmp_path / "a", passes=_passes(1980.0))
+    same = compare([first, build_run(tmp_path / "b", passes=_passes(1782.0))]).pairs[0]
+    assert "clocks: 1980 MHz against 1782 MHz" in same.obstacles
+    assert same.whole[0].verdict == "not comparable"
+    other = build_run(tmp_path / "c", settings={"precision": "bf16"}, passes=_passes(1782.0))
+    varied = compare([first, other]).pairs[0]
+    assert varied.obstacles == ()
+    assert "clocks: 1980 MHz against 1782 MHz" in varied.notes
+    assert compare([first, build_run(tmp_path / "d", passes=_passes(1975.0))]).pairs[0].obstacles == ()
+
+
+def test_a_driver_noted_with_the_device_is_the_driver(tmp_path: Path) -> None:
+    """GIVEN a driver noted with the device, and one with the environment, THEN they are compared."""
+    with_device = {"device": {"driver": "590.1"}, "environment": {"driver": None}}
+    second = build_run(tmp_path / "b", **with_device)
+    obstacles = compare([build_run(tmp_path / "a"), second]).pairs[0].obstacles
+    assert obstacles == ("driver: 580.65 against 590.1",)
+
+
+def test_old_runs_were_launched_in_inference_mode(tmp_path: Path) -> None:
+    """GIVEN a run from before and one from after, THEN eager joules are not comparable, those of graphs are."""
+    for execution, amount in (("eager", 1), ("cuda-graph", 0)):
+        old = build_run(tmp_path / f"old-{execution}", Shape(execution=execution))
+        new = build_run(tmp_path / f"new-{execution}", Shape(execution=execution), settings={"new_tokens": 128})
+        found = [one for one in compare([old, new]).pairs[0].obstacles if one.startswith("launching:")]
+        assert len(found) == amount
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """GIVEN cells of two sweeps with one name, THEN each has its sweep's."""
+    for sweep in ("one", "two"):
+        (tmp_path / sweep).mkdir()
+    pair = compare([build_run(tmp_path / sweep / "fp32-b1", Shape()) for sweep in ("one", "two")]).pairs[0]
+    assert (pair.baseline, pair.other) == ("one/fp32-b1", "two/fp32-b1")
+
+
+def test_the_gate_opens_only_for_what_is_shown(tmp_path: Path) -> None:
+    """GIVEN 8 % more, THEN a limit of 5 % is exceeded and one of 10 % is not; less never exceeds."""
+    first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=1.08))
+    assert exceeding(compare([first, second]), 0.05) == ["b: energy per forward pass is 8.0 % more than a's"]
+    assert exceeding(compare([first, second]), 0.10) == []
+    assert exceeding(compare([second, first]), 0.0) == []
+
+
+def test_the_gate_does_not_pass_what_cannot_be_judged(tmp_path: Path) -> None:
+    """GIVEN another board, THEN it is an error that says so, and no pass."""
+    second = build_run(tmp_path / "b", device={"uuid": "GPU-2"})
+    with pytest.raises(RunError, match="b cannot be judged against a: GPU board"):
+        exceeding(compare([build_run(tmp_path / "a"), second]), 0.05)
+
+
+@pytest.mark.parametrize(("written", "share"), [("5%", 0.05), ("5", 0.05), (" 2.5 % ", 0.025), ("0", 0.0)])
+def test_percentages_are_read(written: str, share: float) -> None:
+    assert allowed(written) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("written", ["", "much", "-3%", "5%%", "nan"])
+def test_what_is_no_percentage_is_refused(written: str) -> None:
+    with pytest.raises(UsageError, match="5%"):
+        allowed(written)
+
+
+def test_a_generation_knows_no_mode_of_launching(tmp_path: Path) -> None:
+    """GIVEN an old and a new traced generation, THEN launching is no obstacle: `generate` launched both itself."""
+    runs = [build_inference(tmp_path / name, Inference(layers=2)) for name in "ab"]
+    del runs[0].document["settings"]["new_tokens"]
+    runs[0].document["scenes"] = []
+    comparison = compare(runs)
+    assert comparison.generations[0].obstacles == ()
+    assert any(one.startswith("launching:") for one in comparison.pairs[0].obstacles)
