@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from browsing import browser  # noqa: F401
 from fake_nvml.library import FakeNvml, build, put_under
 
 

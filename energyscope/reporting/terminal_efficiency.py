@@ -20,10 +20,12 @@ NOTHING = "\u2013"
 
 def efficiency_tables(entries: Sequence[Entry], *, modelled: bool) -> list[RenderableType]:
     """Return a table for each model, phase and setting: from where to where tokens/J rise, the knee, least EDP."""
+    boards = list(dict.fromkeys(str(entry.get("board")) for entry in entries))
     found: dict[str, list[Entry]] = {}
     for entry in entries:
         if len(entry["rows"]) > 1:
-            found.setdefault(_title(entry), []).append(entry)
+            board = f", board {boards.index(str(entry.get('board'))) + 1}" if len(boards) > 1 else ""
+            found.setdefault(_title(entry) + board, []).append(entry)
     parts: list[RenderableType] = []
     for title, group in found.items():
         joule = "MODELLED joule" if modelled else "joule"
@@ -33,7 +35,8 @@ def efficiency_tables(entries: Sequence[Entry], *, modelled: bool) -> list[Rende
 
 
 def _title(entry: Entry) -> str:
-    return ", ".join(str(entry[name]) for name in ("model", "phase", "precision", "execution"))
+    cache = [f"{entry['kv_cache']} KV cache"] if entry.get("kv_cache") else []
+    return ", ".join([*(str(entry[name]) for name in ("model", "phase", "precision", "execution")), *cache])
 
 
 def _table(entries: Sequence[Entry]) -> Table:

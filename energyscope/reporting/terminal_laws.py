@@ -151,14 +151,17 @@ def _flags(subjects: Iterable[Entry]) -> list[Text]:
 
 def _contrasts(entries: Sequence[Entry]) -> list[RenderableType]:
     """Return the contrasts of the whole and the parts, each with the range of its ratios over the shapes."""
+    boards = list(dict.fromkeys(str(entry.get("board")) for entry in entries))
     found: dict[tuple[str, ...], dict[str, list[float]]] = {}
     for entry in entries:
-        key = (entry["model"], entry["phase"], entry["first"], entry["second"])
+        setting = [str(entry[name]) for name in ("model", "phase", "precision", "execution") if entry.get(name)]
+        board = [f"board {boards.index(str(entry.get('board'))) + 1}"] if len(boards) > 1 else []
+        key = (", ".join([*setting, *board]), entry["first"], entry["second"])
         found.setdefault(key, {}).setdefault(str(entry["subject"]), []).append(entry["ratio"]["value"])
     parts: list[RenderableType] = []
-    for (model, phase, first, second), subjects in found.items():
+    for (where, first, second), subjects in found.items():
         said = [f"{'whole model' if one == 'model' else one} {_range(ratios)}" for one, ratios in subjects.items()]
-        parts.append(Text(f"\n{model}, {phase}: energy in {first} over {second}", style="bold"))
+        parts.append(Text(f"\n{where}: energy in {first} over {second}", style="bold"))
         parts.append(Text(", ".join(said[:MOST_CONTRASTS])))
     return parts
 

@@ -31,7 +31,7 @@ def sweep_rows(sweep: Sweep) -> list[dict[str, Any]]:
             **{key: found.get(key) for key in ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us",
                                                "power_w", "quality", "closure", "modelled")},
             "energy_per_token_mj": None if energy is None else energy / _tokens(cell),
-            "run": str(sweep.path / cell.name) if found else None,
+            "run": cell.name if found else None,
         })  # fmt: skip
     return rows
 

@@ -36,7 +36,7 @@ class SceneCells:
 
     ``parts`` are the subjects that add up to the whole: none where a part, glue or the whole is missing.
     ``left_out`` says of each subject without a cell why. ``kv_cache`` is the kind of cache of the pass (None: it
-    has none), ``weights`` what the model was loaded with.
+    has none), ``weights`` what the model was loaded with, ``quality`` the grade of the whole model's energy.
     """
 
     run: str
@@ -50,6 +50,7 @@ class SceneCells:
     cells: Mapping[str, Cell]
     parts: tuple[str, ...]
     left_out: Mapping[str, str]
+    quality: str | None = None
 
 
 def cells_of(run: Run) -> list[SceneCells]:
@@ -97,6 +98,7 @@ def _scene(run: Run, tree: EnergyTree) -> SceneCells:
         cells={subject: one for subject, one in made.items() if isinstance(one, Cell)},
         parts=parts if all(isinstance(made.get(one), Cell) for one in (*parts, WHOLE)) else (),
         left_out={subject: one for subject, one in made.items() if isinstance(one, str)},
+        quality=str(tree.root.row.get("quality")) if tree.root else None,
     )
 
 

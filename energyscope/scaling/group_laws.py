@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.from_runs import GLUE, RESIDUAL, UNEXPLAINED, WHOLE, SceneCells
 from energyscope.scaling.heldout import By, Foretold, errors_of
@@ -80,8 +81,11 @@ def _mean_energy(cells: Sequence[Cell]) -> float:
 
 
 def _held_out(judged: Mapping[str, Judged], parts: Sequence[str], *, single: bool) -> Plain:
-    """Return the errors of the best laws, over all components and of the whole; ``ways`` has each way apart."""
-    ways = list(dict.fromkeys(by for one in judged.values() for _, by in one.held_out))
+    """Return the errors over all components and of the whole; ``ways`` has each way apart.
+
+    Cells that were left out took no part in choosing the law that foretold them.
+    """
+    ways = list(dict.fromkeys(by for one in judged.values() for by in one.nested))
     main = next((one.by for one in judged.values() if one.by), None)
     components, whole = (_errors(judged, subjects, main) for subjects in (parts, [WHOLE]))
     lacking = None if components or whole else "no cell could be left out of a law"
@@ -99,8 +103,8 @@ def _held_out(judged: Mapping[str, Judged], parts: Sequence[str], *, single: boo
 def _errors(judged: Mapping[str, Judged], subjects: Sequence[str], by: By | None) -> Plain | None:
     cells: list[Foretold] = []
     for one in (judged[subject] for subject in subjects if subject in judged):
-        if one.best is not None and by is not None and (one.best, by) in one.held_out:
-            cells += one.held_out[one.best, by].cells
+        if by is not None and by in one.nested:
+            cells += one.nested[by].cells
     errors = errors_of(cells)
     if not errors.cells:
         return None
@@ -119,7 +123,8 @@ def _ratio(first: str, second: str, scenes: Sequence[SceneCells], judged: Mappin
         law if isinstance(law, TwoTerm) else NoLaw(name, "")
         for law, name in zip(laws, (first, second), strict=True)
     ]
-    marginal = marginal_ratio(*lines)
+    vague = [line.subject for line in lines if isinstance(line, TwoTerm) and _vague(line.marginal_pj_per_flop)]
+    marginal = None if vague else marginal_ratio(*lines)
     both = [one.cells for one in scenes if first in one.cells and second in one.cells]
     at = [
         shape_of(cells[first]) | {"ratio": plain(per_flop_ratio(cells[first], cells[second]))}
@@ -129,16 +134,23 @@ def _ratio(first: str, second: str, scenes: Sequence[SceneCells], judged: Mappin
         "first": first,
         "second": second,
         "marginal": plain(marginal),
-        "reason": None if marginal else _no_ratio(lines),
+        "reason": None if marginal else _no_ratio(lines, vague),
         "at": [one for one in at if one["ratio"]],
     }
 
 
-def _no_ratio(lines: Sequence[TwoTerm | NoLaw]) -> str:
+def _vague(marginal: Interval) -> bool:
+    """Tell whether a positive k has an interval that does not tell it from 0."""
+    return marginal.known and marginal.value > 0 and not marginal.excludes(0.0)
+
+
+def _no_ratio(lines: Sequence[TwoTerm | NoLaw], vague: Sequence[str]) -> str:
     without = [line.subject for line in lines if isinstance(line, NoLaw)]
     if without:
         return f"no two-term law of {' and '.join(without)}"
     negative = [
         line.subject for line in lines if isinstance(line, TwoTerm) and line.marginal_pj_per_flop.value <= 0
     ]
-    return f"k of {' and '.join(negative)} is not positive"
+    if negative:
+        return f"k of {' and '.join(negative)} is not positive"
+    return f"k of {' and '.join(vague)} cannot be told from 0"

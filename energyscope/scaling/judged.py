@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.choosing import ROOFLINE, fits, remembering, way_of
-from energyscope.scaling.heldout import KEYS, By, HeldOut, best_of, leave_out
+from energyscope.scaling.heldout import KEYS, By, Fitter, HeldOut, best_of, leave_out
 from energyscope.scaling.prediction import Law, NoLaw
 
 NAMES = {ROOFLINE: "roofline (floor)"}  # of laws that could not be fitted: the others have a name of their own
@@ -18,13 +18,15 @@ class Judged:
     """The laws of one subject by name, those that its cells give and those that they do not.
 
     ``held_out`` holds for each law and each way of leaving out what became of it. ``best`` is the law with the
-    least median error of cells left out by ``by``; None where no law could be judged.
+    least median error of cells left out by ``by``; None where no law could be judged. ``nested`` holds by way what
+    became of cells that took no part in choosing the law either.
     """
 
     laws: Mapping[str, Law | NoLaw]
     held_out: Mapping[tuple[str, By], HeldOut] = field(default_factory=dict)
     by: By | None = None
     best: str | None = None
+    nested: Mapping[By, HeldOut] = field(default_factory=dict)
 
     def law(self, name: str) -> Law | NoLaw:
         """Return a law, or the reason why there is none."""
@@ -49,14 +51,39 @@ def judge(cells: Sequence[Cell]) -> Judged:
     held_out = {(name, by): leave_out(cells, fit, by) for name, fit in told.items() for by in ways}
     main = _main(cells, ways)
     judged = {name: fit for name, fit in told.items() if held_out[name, main].cells}
-    return Judged(laws, held_out, main, best_of(cells, judged, main) if judged else None)
+    if not judged:
+        return Judged(laws, held_out, main)
+    nested = {by: leave_out(cells, chosen_among(judged), by) for by in ways}
+    return Judged(laws, held_out, main, best_of(cells, judged, main), nested)
+
+
+def chosen_among(known: Mapping[str, Fitter]) -> Fitter:
+    """Return a fit that takes the best law of the cells that it is given, judged by leaving some of these out.
+
+    So the error of a cell that it has not seen is not made smaller by the choice (M. Stone, Journal of the Royal
+    Statistical Society B 36 (1974), 111-147).
+    """
+
+    def fit(cells: Sequence[Cell]) -> Law | NoLaw:
+        laws = {name: one(cells) for name, one in known.items()}
+        told = {name: known[name] for name, law in laws.items() if not isinstance(law, NoLaw)}
+        if not told:
+            return next(iter(laws.values()))
+        best = best_of(cells, told, way_of(cells, new_model=False))
+        return laws[best or next(iter(told))]
+
+    return fit
 
 
 def ways_of(cells: Sequence[Cell]) -> list[By]:
-    """Return the ways in which cells can be left out and others be kept, without ways that come to the same."""
+    """Return the ways in which cells can be left out and others be kept, without ways that come to the same.
+
+    Single cells are left out only where there are fewer than three lengths and three batches.
+    """
     count = {by: len({KEYS[by](cell) for cell in cells}) for by in ("length", "batch", "cell")}
     ways: list[By] = [by for by in ("length", "batch") if count[by] > 1]
-    return [*ways, "cell"] if count["cell"] > max(count["length"], count["batch"]) else ways
+    alone = way_of(cells, new_model=False) == "cell" and count["cell"] > max(count["length"], count["batch"])
+    return [*ways, "cell"] if alone else ways
 
 
 def _main(cells: Sequence[Cell], ways: Sequence[By]) -> By:

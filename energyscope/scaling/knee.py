@@ -84,13 +84,14 @@ def _step(first: tuple[int, Interval], second: tuple[int, Interval]) -> _Step:
 def _untold(steps: Sequence[_Step], last: int, noun: str) -> str | None:
     """Return why there is no knee after the ``last`` step that pays (-1: none does), None where there is one."""
     least = f"less than {WORTH:.0%} per doubling"
+    deciding = steps[last : last + 2] if 0 <= last < len(steps) - 1 else steps if last == -1 else steps[last:]
+    unsure = next((step for step in deciding if not step.told), None)
+    if unsure is not None:
+        return f"the knee cannot be told: {unsure.said(noun)} per doubling, an interval that includes {WORTH:.0%}"
     if last == -1:
         return f"no knee: {steps[0].said(noun)} per doubling, {least} from the least measured on"
     if last == len(steps) - 1:
         return f"no knee up to {noun} {steps[last].end}: {steps[last].said(noun)} per doubling, still rising"
-    unsure = next((step for step in steps[last : last + 2] if not step.told), None)
-    if unsure is not None:
-        return f"the knee cannot be told: {unsure.said(noun)} per doubling, an interval that includes {WORTH:.0%}"
     return None
 
 
@@ -118,4 +119,6 @@ def _half_at(sizes: Sequence[int], tokens_per_j: Sequence[Interval]) -> float | 
 
 
 def _percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{100 * value:+.2g}"
+    if value is None:
+        return "unknown"
+    return f"{100 * value:+,.0f}" if abs(value) >= 0.1 else f"{100 * value:+.2g}"

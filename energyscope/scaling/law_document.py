@@ -5,8 +5,8 @@ It is made once; whoever shows it reads it and fits nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from energyscope.scaling.contrasts import contrasts
 from energyscope.scaling.efficiency import efficiencies
@@ -25,7 +25,7 @@ class Source:
     """A measured moment with what its cells do not tell.
 
     ``path`` is the directory of its run as seen from the document, ``device`` the name of the board.
-    ``parameters`` and ``layers`` are the model's.
+    ``parameters`` and ``layers`` are the model's, ``software`` the versions that it was measured with, by name.
     """
 
     scene: SceneCells
@@ -33,6 +33,7 @@ class Source:
     device: str | None
     parameters: int | None = None
     layers: int | None = None
+    software: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -110,6 +111,32 @@ def _notes(sources: Sequence[Source]) -> list[str]:
     notes = [f"not used of {_named(runs)}: {subject} ({reason})" for (subject, reason), runs in missing.items()]
     if any(one.scene.kv_cache == "static" for one in sources):
         notes.append(STATIC_CACHE)
+    return [*notes, *_invalid(sources), *_mixed_software(sources)]
+
+
+def _invalid(sources: Sequence[Source]) -> list[str]:
+    """Say in how many cells the whole model's energy is graded invalid: they count, with their wide intervals."""
+    used = [one for one in sources if one.scene.cells]
+    bad = [one.scene.run for one in used if one.scene.quality == "invalid"]
+    if not bad:
+        return []
+    amount = f"the whole model in {len(bad)} of {len(used)} cells ({_named(bad)})"
+    return [f"graded invalid, and used with their intervals: {amount}"]
+
+
+def _mixed_software(sources: Sequence[Source]) -> list[str]:
+    """Say of each group that was measured with several versions of something, with which."""
+    notes = []
+    for group in grouped([one.scene for one in sources]):
+        mine = [one for one in sources if any(one.scene is scene for scene in group)]
+        for name in dict.fromkeys(name for one in mine for name in one.software):
+            versions = sorted({one.software.get(name, "unknown") for one in mine})
+            if len(versions) > 1:
+                scene = group[0]
+                said = f"{scene.model}, {scene.phase}, {scene.precision}"
+                notes.append(
+                    f"cells of {said} were measured with several versions of {name}: {', '.join(versions)}"
+                )
     return notes
 
 

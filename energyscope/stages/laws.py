@@ -19,6 +19,7 @@ from energyscope.scaling.from_runs import cells_of
 from energyscope.scaling.law_document import Source, law_document
 
 DRAWING = ("altair", "vl_convert", "jinja2")
+SOFTWARE = ("energyscope", "torch", "transformers", "cuda", "bitsandbytes")
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ def document_of(measured: Measured, name: str, path: Path, command: str | None) 
         RunError: no run measured components.
 
     """
+    if len({run.modelled for run in measured.runs}) > 1:
+        raise UsageError("some of these joules are measured and others modelled: make laws of each apart")
     sources: list[Source] = []
     notes = list(measured.notes)
     for run in measured.runs:
@@ -147,9 +150,18 @@ def _sources(run: Run, path: Path) -> list[Source]:
             device=f"{measured} x {name}" if name and measured > 1 else name,
             parameters=model.get("parameters"),
             layers=model.get("layers"),
+            software=_software(run),
         )
         for scene in cells_of(run)
     ]
+
+
+def _software(run: Run) -> dict[str, str]:
+    """Return what a run was measured with, as far as other versions may take other joules."""
+    environment = run.document.get("environment") or {}
+    found = {name: environment.get(name) for name in SOFTWARE}
+    found["driver"] = (run.document.get("device") or {}).get("driver")
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def _free_name(stem: str, root: Path) -> str:

@@ -7,7 +7,7 @@ would be of two temperatures and two characterised sensors.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from typing import Any
 from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.errors import RunError, UsageError
 from energyscope.progress import Progress, silent
-from energyscope.runs.schema import LAWS_JSON, SWEEP_FILE
-from energyscope.runs.store import RunStore, read_document
+from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
+from energyscope.runs.store import RunStore, load_run, read_document
 from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
-from energyscope.runs.sweeps import TABLE_FILE, Sweep, held, load_sweep, write_sweep
+from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, held, load_sweep, write_sweep
 from energyscope.stages import facts
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.settings import RunSettings
@@ -46,10 +46,18 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
         settings = settings_in(made)
         settings.check()
         states = ("waiting", "interrupted", *(RETRIED if retry else ()))
-        lacking = {cell.name for cell in made.cells if cell.state in states}
+        lacking = {cell.name for cell in made.cells if cell.state in states or _lost(made, cell)}
         if not lacking:
             return _ended(made)
-        _check_alike(made, settings)
+        _check_alike(
+            made, [cell.name for cell in made.cells if cell.state == "done" and cell.name not in lacking], settings
+        )
+        for old in (
+            LAWS_JSON,
+            REPORT_FILE,
+            TABLE_FILE,
+        ):  # they would lack cells
+            (path / old).unlink(missing_ok=True)
         for name in lacking:
             _clear(path / name)
         made.cells[:] = [
@@ -58,6 +66,17 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
         ]
         write_sweep(made)
         return measured(settings, made, progress, command)
+
+
+def _lost(made: Sweep, cell: Cell) -> bool:
+    """Tell whether a cell that was measured cannot be read any more."""
+    if cell.state != "done":
+        return False
+    try:
+        load_run(made.path / cell.name)
+    except RunError:
+        return True
+    return False
 
 
 def _ended(made: Sweep) -> Sweep:
@@ -103,31 +122,35 @@ def _clear(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _check_alike(made: Sweep, settings: SweepSettings) -> None:
-    """Refuse to add cells of another board, meter or software to those that are done.
+def _check_alike(made: Sweep, done: Sequence[str], settings: SweepSettings) -> None:
+    """Refuse to add cells of another board, meter or software to those that are ``done``.
 
     Raises:
         UsageError: with what to do.
 
     """
-    done = next((cell for cell in made.cells if cell.state == "done"), None)
-    if done is None:
+    if not done:
         return
-    before = read_document(made.path / done.name)
     versions = facts.environment()
+    targets = find_targets(settings.run)
+    group = open_meters(settings.run, targets.gpus)
+    are = facts.measured_gpus(group) or _boards(facts.device_facts(targets.device))
+    for before in (read_document(made.path / name) for name in done):
+        _check_one(made, before, versions, are, group.meters[0].name)
+
+
+def _check_one(
+    made: Sweep, before: Mapping[str, Any], versions: Mapping[str, Any], are: Sequence[str], meter: str
+) -> None:
     for name in SOFTWARE:
         was, now = before["environment"].get(name), versions[name]
         if was != now:
             _refuse(made, f"with {name} {was}, and here is {now}", "install that version")
-    targets = find_targets(settings.run)
-    group = open_meters(settings.run, targets.gpus)
-    were, meter = _boards(before["device"]), before["sensor"]["meter"]
-    are = facts.measured_gpus(group) or _boards(facts.device_facts(targets.device))
+    were, by = _boards(before["device"]), before["sensor"]["meter"]
     if not set(were) <= set(are):  # of GPUs that a map may use, it may have left some empty
         _refuse(made, f"on {', '.join(were)}, and here is {', '.join(are)}", "give it that board")
-    now = group.meters[0].name
-    if now != meter:
-        _refuse(made, f"by the meter {meter}, and here is {now}", "see `energyscope doctor`")
+    if meter != by:
+        _refuse(made, f"by the meter {by}, and here is {meter}", "see `energyscope doctor`")
 
 
 def _boards(device: Mapping[str, Any]) -> list[str]:

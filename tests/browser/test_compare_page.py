@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from benchmark_builder import Bench
+from browsing import opened
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
@@ -20,22 +18,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NOT_DRAWN = "[data-chart]:not([data-drawn]):not(.failed)"
 PAGES = ("plain", "several", "inference", "hostile", "benchmark", "deep")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None and os.environ.get("CI"):
-        pytest.fail("no chromium: CI must have installed it")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium: apt-get install chromium, or another Chrome on the PATH")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +47,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _open(browser: Browser, file: Path, **context: Any) -> tuple[Page, list[str]]:
-    page = browser.new_page(**context)
-    wrong: list[str] = []
-    page.on("console", lambda message: wrong.append(f"console {message.type}: {message.text}"))
-    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-    page.on("request", lambda asked: wrong.append(asked.url) if asked.url != file.as_uri() else None)
-    page.goto(file.as_uri())
+    """Open a page with its charts drawn, and return it with what went wrong."""
+    page, wrong = opened(browser, file, **context)
     for fold in page.query_selector_all("details.fold > summary"):
         fold.click()
     page.wait_for_selector(NOT_DRAWN, state="detached", timeout=60_000)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browsing import opened
 from laws_builder import ONE, SIX, Swept, build_laws, laws_document
 
 from energyscope.reporting.laws_page import write_laws_page
@@ -20,22 +18,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPEN = "[...document.querySelectorAll('[data-chart]')].filter(one => !one.closest('details:not([open])'))"
 MARKS = "svg .mark-rect path, svg .mark-symbol path, svg .mark-rule line"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None and os.environ.get("CI"):
-        pytest.fail("no chromium: CI must have installed it")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium: apt-get install chromium, or another Chrome on the PATH")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +41,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _open(browser: Browser, path: Path, **context: Any) -> tuple[Page, list[str]]:
-    """Open a page and return it with what went wrong: messages, errors, requests."""
-    page = browser.new_page(**context)
-    wrong: list[str] = []
-    page.on("console", lambda message: wrong.append(f"console {message.type}: {message.text}"))
-    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-    page.on(
-        "request",
-        lambda request: wrong.append(f"request: {request.url}") if request.url != path.as_uri() else None,
-    )
-    page.goto(path.as_uri())
+    """Open a page with its charts drawn, and return it with what went wrong."""
+    page, wrong = opened(browser, path, **context)
     _drawn(page)
     return page, wrong
 

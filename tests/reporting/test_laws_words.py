@@ -72,7 +72,8 @@ def test_the_reach_in_words() -> None:
     assert reach_words({"holds": True, "within": 12, "cells": 12}) == "all 12 cells"
     assert reach_words(some) == "4 of 12, to 250 GFLOP"
     assert (
-        reach_words({"holds": False, "within": 0, "cells": 12, "reason": "not even three"}) == "none of 12 cells"
+        reach_words({"holds": False, "within": 0, "cells": 12, "reason": "not even three"})
+        == "none of 12 cells, from the smallest on"
     )
     assert "fewer" in reach_words({"holds": False, "within": 0, "cells": 2, "reason": "fewer than 3 cells"})
 

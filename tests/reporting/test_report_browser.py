@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from benchmark_builder import PRECISIONS, Bench
+from browsing import opened
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
@@ -20,21 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NOT_DRAWN = "[data-chart]:not([data-drawn]):not(.failed)"  # a selector, since the page forbids eval
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None and os.environ.get("CI"):
-        pytest.fail("no chromium: CI must have installed it")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium: apt-get install chromium, or another Chrome on the PATH")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +44,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _open(browser: Browser, report: Path, **context: Any) -> tuple[Page, list[str]]:
-    """Open a report and return the page with what went wrong: messages, errors, requests."""
-    page = browser.new_page(**context)
-    wrong: list[str] = []
-    page.on("console", lambda message: wrong.append(f"console {message.type}: {message.text}"))
-    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-    page.on(
-        "request",
-        lambda request: wrong.append(f"request: {request.url}") if request.url != report.as_uri() else None,
-    )
-    page.goto(report.as_uri())
+    """Open a page with its charts drawn, and return it with what went wrong."""
+    page, wrong = opened(browser, report, **context)
     page.wait_for_selector(NOT_DRAWN, state="detached", timeout=60_000)
     return page, wrong
 

@@ -52,7 +52,7 @@ def test_contrasts_and_sizes_are_said(document: dict[str, Any]) -> None:
         for one in document["contrasts"]
         if (one["subject"], one["model"]) == ("model", "tiny-gpt2")
     ]
-    assert "tiny-gpt2, prefill: energy in bf16 over fp32" in found
+    assert "tiny-gpt2, prefill, eager: energy in bf16 over fp32" in found
     assert f"whole model {min(ratios):.2f}" in found
     assert "sizes compared: prefill, bf16, eager, 1 x 64 tokens (the largest of 3 shapes)" in found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -88,14 +90,35 @@ def test_one_cell_has_a_document_that_says_so(tmp_path: Path) -> None:
     assert (made.path / REPORT_FILE).is_file()
 
 
-def test_modelled_joules_stay_apart_and_are_said(tmp_path: Path) -> None:
-    """GIVEN a measured and a modelled sweep THEN the document says MODELLED, and no law joins their cells."""
+def test_modelled_joules_are_said_and_never_beside_measured_ones(tmp_path: Path) -> None:
+    """GIVEN a modelled sweep THEN the document says MODELLED; with a measured one beside it, it is refused."""
     planted_sweep(tmp_path / "measured")
     planted_sweep(tmp_path / "modelled", modelled=True)
-    _, document = laws(["measured", "modelled"], root=tmp_path)
-    assert document["modelled"]
-    assert [group["meter"] for group in document["groups"]] == ["nvml", "modelled"]
-    assert all(len(group["cells"]) == len(LENGTHS) for group in document["groups"])
+    assert laws(["modelled"], root=tmp_path)[1]["modelled"]
+    assert not laws(["measured"], root=tmp_path, name="m")[1]["modelled"]
+    with pytest.raises(UsageError, match="some of these joules are measured and others modelled"):
+        laws(["measured", "modelled"], root=tmp_path, name="both")
+    assert not (tmp_path / "both").exists()
+
+
+def test_other_versions_and_invalid_cells_are_noted(tmp_path: Path) -> None:
+    """GIVEN cells of two versions of torch, one of them graded invalid, THEN notes say both."""
+    planted_sweep(tmp_path / "swept")
+    cell = min(one for one in (tmp_path / "swept").iterdir() if one.is_dir())
+    document = json.loads((cell / "run.json").read_text())
+    document["environment"] = {**document.get("environment", {}), "torch": "1.0"}
+    (cell / "run.json").write_text(json.dumps(document))
+    table = (cell / "per_layer_energy.csv").read_text().splitlines()
+    column = table[0].split(",").index("quality")
+    row = next(csv.reader([table[1]]))
+    row[column] = "invalid"
+    rewritten = io.StringIO()
+    csv.writer(rewritten).writerow(row)
+    lines = [table[0], rewritten.getvalue().strip(), *table[2:]]
+    (cell / "per_layer_energy.csv").write_text("\n".join(lines) + "\n")
+    notes = laws(["swept"], root=tmp_path)[1]["notes"]
+    assert [note for note in notes if "several versions of torch: 1.0, " in note], notes
+    assert any(f"the whole model in 1 of {len(LENGTHS)} cells" in note for note in notes)
 
 
 def test_a_run_without_components_is_left_out_with_a_note(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def reach_words(reach: Found) -> str:
     if reach.get("holds"):
         return f"all {text.count(cells, 'cell')}"
     if not within:
-        return f"none of {text.count(cells, 'cell')}"
+        return f"none of {text.count(cells, 'cell')}, from the smallest on"
     limit = reach.get("to_flops")
     to = f", to {text.quantity(limit, 'FLOP')}" if limit else ""
     return f"{within} of {cells}{to}"

@@ -28,7 +28,7 @@ def law_said(document: Found, group: Found, *, named: bool = True) -> str:
     r2 = law.get("r2")
     fit = "" if r2 is None else f" (R\u00b2 {r2:.3f})"
     reach = whole.get("reach") or {}
-    holds = f"within 10 % that holds over {reach_words(reach)}"
+    holds = "; ".join([f"within 10 % that holds over {reach_words(reach)}", *law.get("flags", ())])
     if r2 is None:
         holds = "any two cells give a line, so that nothing checks it"
     what = "step" if group.get("phase") == DECODE else "pass"
@@ -103,5 +103,8 @@ def held_out_said(group: Found) -> list[str]:
     ]
     if parts:
         way = next(str(known["by"]) for name in ("whole", "components") if (known := held.get(name)))
-        found.append(f"Left out by {way} and foretold by those laws, the median error is {text.listed(parts)}.")
+        found.append(
+            f"Left out by {way} and foretold by the law that the others choose, the median error is "
+            f"{text.listed(parts)}."
+        )
     return found

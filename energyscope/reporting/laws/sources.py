@@ -77,7 +77,7 @@ def not_measured(document: Found) -> Table:
 _LAWS_OF_CELLS = (
     "Each cell is a run of its own, measured component by component; a subject is a kind of component, summed "
     "over the model, or the whole model. Cells of different models, phases, precisions, executions, KV caches, "
-    "weights, meters or boards are never mixed in a law."
+    "weights, meters or boards are never mixed in a law, but models are where one is foretold from the others."
 )
 _TWO_TERM = (
     "The two-term law E = E0 + k \u00d7 FLOPs (CLEAR, arXiv 2510.02810) is fitted by least squares, weighted by"

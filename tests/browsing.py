@@ -1,0 +1,44 @@
+"""Pages in a real browser: it is started once a module, and a page says what went wrong in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; CI must have one."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None and os.environ.get("CI"):
+        pytest.fail("no chromium: CI must have installed it")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium: apt-get install chromium, or another Chrome on the PATH")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+def opened(browser: Browser, file: Path, **context: Any) -> tuple[Page, list[str]]:
+    """Open a file and return the page with what goes wrong in it: messages, errors, requests to anything else."""
+    page = browser.new_page(**context)
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(f"console {message.type}: {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on(
+        "request",
+        lambda request: wrong.append(f"request: {request.url}") if request.url != file.as_uri() else None,
+    )
+    page.goto(file.as_uri())
+    return page, wrong
