@@ -31,8 +31,12 @@ FIELDS = {
 
 
 class Work(Protocol):
-    """What a law needs to know of a shape: FLOPs, bytes and calls, each summed over one forward pass."""
+    """What a law needs to know of a shape: its sizes; FLOPs, bytes and calls, each summed over a pass."""
 
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
     @property
     def flops(self) -> float: ...
     @property

@@ -86,6 +86,7 @@ def _source(source: Source) -> Plain:
         "batch_size": scene.batch_size,
         "tokens": scene.tokens,
         "device": source.device,
+        "quality": scene.quality,
     }
 
 

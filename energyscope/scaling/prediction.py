@@ -42,18 +42,28 @@ class NoLaw:
 
 @dataclass(frozen=True)
 class Span:
-    """The range of the cells that a law was fitted to: of FLOPs and of bytes, each per call or in all."""
+    """The range of the cells that a law was fitted to: of FLOPs and of bytes, each per call or in all.
+
+    ``tokens`` and ``sequences`` are the ranges of lengths (or contexts) and of batch sizes; None where they do
+    not matter. A long context of one sequence may take no more work than a short one of four: it is outside.
+    """
 
     flops: tuple[float, float]
     bytes: tuple[float, float]
     per_call: bool = False
+    tokens: tuple[int, int] | None = None
+    sequences: tuple[int, int] | None = None
 
     def outside(self, work: Work) -> str | None:
         """Return how a shape lies outside of the range, None where it lies inside."""
-        said = [
-            _beyond(name, value / (work.calls if self.per_call else 1), limits)
-            for name, value, limits in (("FLOPs", work.flops, self.flops), ("bytes", work.bytes, self.bytes))
+        calls = work.calls if self.per_call else 1
+        measures: list[tuple[str, float, tuple[float, float] | None]] = [
+            ("tokens", work.tokens, self.tokens),
+            ("sequences", work.batch_size, self.sequences),
+            ("FLOPs", work.flops / calls, self.flops),
+            ("bytes", work.bytes / calls, self.bytes),
         ]
+        said = [_beyond(name, value, limits) for name, value, limits in measures if limits]
         return "; ".join(words for words in said if words) or None
 
 
@@ -61,7 +71,14 @@ def span_of(cells: Sequence[Cell], *, per_call: bool = False) -> Span:
     """Return the range of some cells."""
     flops = [cell.flops / (cell.calls if per_call else 1) for cell in cells]
     moved = [cell.bytes / (cell.calls if per_call else 1) for cell in cells]
-    return Span((min(flops), max(flops)), (min(moved), max(moved)), per_call)
+    tokens, sequences = [cell.tokens for cell in cells], [cell.batch_size for cell in cells]
+    return Span(
+        (min(flops), max(flops)),
+        (min(moved), max(moved)),
+        per_call,
+        (min(tokens), max(tokens)),
+        (min(sequences), max(sequences)),
+    )
 
 
 def _beyond(name: str, value: float, limits: tuple[float, float]) -> str | None:
@@ -70,6 +87,15 @@ def _beyond(name: str, value: float, limits: tuple[float, float]) -> str | None:
         return None
     if value > high:
         return (
-            f"{value:.3g} {name} are {value / high:.2g} times the most measured" if high else f"no {name} measured"
+            f"{_amount(value, name)} are {value / high:.2g} times the most measured"
+            if high
+            else f"no {name} measured"
         )
-    return f"{value:.3g} {name} are {value / low:.2g} times the least measured"
+    return f"{_amount(value, name)} are {value / low:.2g} times the least measured"
+
+
+def _amount(value: float, name: str) -> str:
+    scales = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
+    scale, prefix = next(((scale, prefix) for scale, prefix in scales if value >= scale), (1.0, ""))
+    unit = "B" if name == "bytes" else name
+    return f"{value / scale:,.3g} {prefix}{unit}" if prefix else f"{value:,.0f} {name}"

@@ -19,7 +19,7 @@ from energyscope.scaling.prediction import NoLaw, Prediction
 from energyscope.scaling.selection import ONE_CELL, Wanted, by_subject, common_parts, select
 from energyscope.scaling.whole import summed
 from energyscope.stages.foreseen_work import Asked, Skeleton
-from energyscope.workloads.decoding import default_context
+from energyscope.workloads.decoding import CONTEXT_LENGTH, default_context
 from energyscope.workloads.timed import default_length
 
 ENOUGH = 3  # shapes of the model itself: with fewer, other models' cells are taken too
@@ -108,8 +108,21 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         "parts": _largest_first([row for subject, row in rows.items() if subject in _parts_of(scenes)]),
         "groups": _largest_first([row for subject, row in rows.items() if subject not in _parts_of(scenes)]),
         "left_out": left_out,
-        "notes": [*notes, *notes_of_models],
+        "notes": [*notes, *notes_of_models, *_invalid(scenes), *_shortened(asked, settings)],
     }
+
+
+def _invalid(scenes: Sequence[SceneCells]) -> list[str]:
+    """Say how many of the moments have a whole whose energy is graded invalid."""
+    bad = sum(scene.quality == "invalid" for scene in scenes)
+    return [f"the whole model is graded invalid in {bad} of {len(scenes)} cells: laws are rough"] if bad else []
+
+
+def _shortened(asked: Asked, settings: PredictSettings) -> list[str]:
+    """Say that a step was asked for without a context, and is told at the model's largest below the default."""
+    if asked.phase != "decode" or settings.context_length is not None or asked.tokens == CONTEXT_LENGTH:
+        return []
+    return [f"no --context-length was given: {asked.tokens} tokens, the most that this model has room for"]
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,28 @@ from energyscope.scaling.prediction import Span, span_of
     [
         (5e9, 5e6, None),
         (1e9, 1e7, None),
-        (2e10, 5e6, "2e+10 FLOPs are 2 times the most measured"),
-        (5e9, 1e5, "1e+05 bytes are 0.1 times the least measured"),
+        (2e10, 5e6, "20 GFLOPs are 2 times the most measured"),
+        (5e9, 1e5, "100,000 bytes are 0.1 times the least measured"),
     ],
 )
 def test_outside_is_told_with_its_distance(flops: float, moved: float, why: str | None) -> None:
     """GIVEN a range of FLOPs and bytes THEN its ends are inside, and what lies beyond is said with the factor."""
     assert Span((1e9, 1e10), (1e6, 1e7)).outside(Shape(1, 1, flops, moved)) == why
+
+
+@pytest.mark.parametrize(
+    ("batch", "tokens", "why"),
+    [
+        (4, 500, "500 tokens are 3.9 times the most measured"),
+        (8, 64, "8 sequences are 2 times the most measured"),
+        (2, 64, None),
+    ],
+)
+def test_a_length_or_a_batch_that_was_not_reached_is_outside(batch: int, tokens: int, why: str | None) -> None:
+    """GIVEN lengths of 32 to 128 and batches of 1 to 4 THEN others are outside, whatever their work."""
+    cells = sweep(Board(), "mlp", lengths=(32, 128), batches=(1, 4))
+    inside = cells[1].shape
+    assert span_of(cells).outside(Shape(batch, tokens, inside.flops, inside.bytes)) == why
 
 
 def test_per_call_ranges_let_layers_grow() -> None:

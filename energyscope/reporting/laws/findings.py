@@ -10,10 +10,10 @@ from energyscope.reporting.laws.contrast_figures import contrast_groups, pair
 from energyscope.reporting.laws.document import DECODE, WHOLE, Found, item, main_group
 from energyscope.reporting.laws.law_words import law_said, ratio_said, times
 from energyscope.reporting.laws.left_out_sizes import left_out_words
-from energyscope.runs.intervals import finite
+from energyscope.runs.intervals import Interval, finite
+from energyscope.runs.intervals import ratio as quotient
 
 MOST = 5
-_STILL = 0.05  # a change of tokens per joule that is none
 
 
 def findings(document: Found) -> list[str]:
@@ -105,7 +105,7 @@ def efficiency_said(document: Found) -> str:
     rises = [(rise, one) for one in document.get("efficiency") or () if (rise := _rise(one))]
     if not rises:
         return ""
-    rise, one = max(rises, key=lambda pair: (pair[1]["along"] == "batch_size", pair[0][0]))
+    rise, one = max(rises, key=lambda pair: (pair[1]["along"] == "batch_size", pair[0][0].value))
     factor, low, high = rise
     along = str(one["along"])
     batches = along == "batch_size"
@@ -113,21 +113,27 @@ def efficiency_said(document: Found) -> str:
     over = f"batch {low:,} to {high:,}" if batches else of_tokens
     knee = (one.get("knee") or {}).get(along)
     told = f"; knee at {knee:,}" if knee is not None else ""
-    moves = f"rise {text.number(factor, 2)} \u00d7" if factor >= 1 else f"fall to {text.percent(factor)}"
-    moves = "change by less than 5 %" if abs(factor - 1) < _STILL else moves
     same = [other for other in document["efficiency"] if other["along"] == along]
     label = names.labels(same, names.boards(document)) if names.varying(same) else [""] * len(same)
     held = f"at {text.count(int(one['fixed']), 'token')}" if batches else f"at batch {one['fixed']:,}"
     setting = ", ".join(part for part in (label[same.index(one)], held) if part)
     joule = "modelled joule" if document.get("modelled") else "joule"
-    return f"Tokens per {joule} {moves} from {over} ({setting}){told}."
+    return f"Tokens per {joule} {_moves(factor, 'rise')} from {over} ({setting}){told}."
 
 
-def _rise(one: Found) -> tuple[float, int, int] | None:
-    known = [(int(row[one["along"]]), value.value) for row in one.get("rows") or ()
+def _moves(factor: Interval, up: str) -> str:
+    """Say by what factor something changes, or that it cannot be told to change."""
+    if factor.known and not factor.excludes(1.0):
+        return f"cannot be told to change ({times(factor)})"
+    return f"{up if factor.value >= 1 else 'fall to'} {times(factor)}"
+
+
+def _rise(one: Found) -> tuple[Interval, int, int] | None:
+    known = [(int(row[one["along"]]), value) for row in one.get("rows") or ()
              if (value := item(row.get("tokens_per_j"))) and value.value > 0]  # fmt: skip
-    known.sort()
-    return (known[-1][1] / known[0][1], known[0][0], known[-1][0]) if len(known) > 1 else None
+    known.sort(key=lambda pair: pair[0])
+    factor = quotient(known[-1][1], known[0][1]) if len(known) > 1 else None
+    return None if factor is None else (factor, known[0][0], known[-1][0])
 
 
 def sizes_said(document: Found) -> str:
@@ -145,7 +151,8 @@ def sizes_said(document: Found) -> str:
         pairs = [item(row.get("energy_per_token_mj")) for row in (first, last)]
         if not (pairs[0] and pairs[1] and pairs[0].value > 0):
             return f"{held[:1].upper()}{held[1:]}." if held else ""
-        grows = f"grow {text.number(pairs[1].value / pairs[0].value, 2)} \u00d7"
+        factor = quotient(pairs[1], pairs[0])
+        grows = "" if factor is None else _moves(factor, "grow")
     return (
         f"{names.joules(document).capitalize()} per token {grows} from {first['model']} to {last['model']} "
         f"({one.get('phase')}, {shape}){f'; {held}' if held else ''}."

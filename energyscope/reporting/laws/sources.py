@@ -24,7 +24,9 @@ class Source:
 
 
 _FEW = 5  # cells of a group
-COLUMNS = ("model", "phase", "precision", "execution", "batch", "tokens", "KV cache", "weights", "meter", "board")
+COLUMNS = (
+    "model", "phase", "precision", "execution", "batch", "tokens", "grade", "KV cache", "weights", "meter", "board"
+)  # fmt: skip
 
 
 def sources(document: Found, folder: Path, board_names: Mapping[str, str]) -> list[Source]:
@@ -38,7 +40,7 @@ def _source(one: Found, folder: Path, board_names: Mapping[str, str]) -> Source:
         for field in ("model", "phase", "precision", "execution")
     ]
     cells += [f"{one[field]:,}" if one.get(field) is not None else "\u2013" for field in ("batch_size", "tokens")]
-    cells += [str(one.get(field) or "\u2013") for field in ("kv_cache", "weights", "meter")]
+    cells += [str(one.get(field) or "\u2013") for field in ("quality", "kv_cache", "weights", "meter")]
     board = one.get("board")
     return Source(
         str(one.get("run")), _link(one, folder), [*cells, board_names.get(str(board), str(board or "\u2013"))]
