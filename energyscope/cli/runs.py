@@ -18,11 +18,12 @@ def command(
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the runs, oldest first."""
+    """List the runs, and then the sweeps and laws, oldest first."""
     from rich.console import Console
 
     from energyscope.errors import RunError
     from energyscope.reporting.terminal import runs_table
+    from energyscope.reporting.terminal_collections import collections_said
     from energyscope.runs.store import list_runs, load_run
     from energyscope.runs.summary import summary
 
@@ -34,7 +35,11 @@ def command(
             typer.echo(f"energyscope: {error}", err=True)
     if as_json:
         typer.echo(json.dumps([summary(run) for run in found], indent=1))
-    elif not found:
+        return
+    others = collections_said(root)
+    if not found and not others:
         typer.echo(f"no runs in {root}/: `energyscope run tiny-gpt2` makes one")
-    else:
+    if found:
         Console().print(runs_table(found))
+    for line in others:
+        typer.echo(line)

@@ -1,4 +1,4 @@
-"""`energyscope show RUN`: a run's tables in the terminal."""
+"""`energyscope show RUN|SWEEP`: the tables of a run, or of a sweep, in the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "show"
 
 @guarded
 def command(
-    run: Annotated[str, typer.Argument(help="A run: its path, its name, or the beginning of it.")],
+    run: Annotated[str, typer.Argument(help="A run: its path, its name, or the beginning of it; or a sweep.")],
     table: Annotated[
         str | None,
         typer.Option(
@@ -32,10 +32,39 @@ def command(
 
     from energyscope.reporting.terminal_show import check_table, run_record, show
     from energyscope.runs.store import load_run
+    from energyscope.runs.sweeps import is_sweep
 
     check_table(table)
+    sweep = next((path for path in (Path(run), root / run) if is_sweep(path)), None)
+    if sweep is not None:
+        _show_sweep(sweep, table, as_json=as_json)
+        return
     found = load_run(run, root)
     if as_json:
         typer.echo(json.dumps(run_record(found, table), indent=1, default=str))
     else:
         show(found, Console(), table)
+
+
+def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:
+    """Print a sweep's cells and the gist of its laws."""
+    from rich.console import Console
+
+    from energyscope.errors import UsageError
+    from energyscope.reporting.terminal_laws import laws_brief
+    from energyscope.reporting.terminal_sweep import sweep_summary
+    from energyscope.runs.laws import load_laws
+    from energyscope.runs.schema import LAWS_JSON
+    from energyscope.runs.sweep_rows import sweep_rows
+    from energyscope.runs.sweeps import load_sweep
+
+    if table is not None:
+        raise UsageError(f"--table {table} is of a run: name one of the runs in {path}")
+    sweep = load_sweep(path)
+    if as_json:
+        typer.echo(json.dumps(sweep_rows(sweep), indent=1))
+        return
+    console = Console()
+    console.print(sweep_summary(sweep))
+    if (path / LAWS_JSON).is_file():
+        console.print(laws_brief(load_laws(path), path))

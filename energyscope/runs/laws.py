@@ -35,6 +35,15 @@ def find_laws(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path | None:
     return found
 
 
+def list_laws(root: Path = DEFAULT_ROOT) -> list[Path]:
+    """Return the directories below ``root`` that `energyscope laws` made, oldest first."""
+    made = [path for path in root.iterdir() if (path / LAWS_JSON).is_file()] if root.is_dir() else []
+    return sorted(
+        (path for path in made if not (path / SWEEP_FILE).is_file()),
+        key=lambda path: (path / LAWS_JSON).stat().st_mtime,
+    )
+
+
 def load_laws(path: Path) -> dict[str, Any]:
     """Read laws.json of a directory.
 

@@ -195,10 +195,16 @@ def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
         raise RunError(f"{str(reference)!r} could mean {len(near)} runs ({names}): type more of the name")
     for sweep in (direct, root / direct):
         if (sweep / schema.SWEEP_FILE).is_file():
-            raise RunError(f"{sweep} is a sweep: name one of the runs in it")
+            raise RunError(f"{sweep} is a sweep: name one of the runs in it, such as {_first_cell(sweep)}")
+        if (sweep / schema.LAWS_JSON).is_file():
+            raise RunError(f"{sweep} holds laws of runs, and no run: name the runs or sweeps that they are of")
     if direct.is_dir():
         raise RunError(f"{direct} holds no {schema.RUN_FILE}: it is not a run directory")
     raise RunError(f"no run {str(reference)!r} here or in {root}/: `energyscope runs` lists what there is")
+
+
+def _first_cell(sweep: Path) -> Path:
+    return next(iter(sorted(path for path in sweep.iterdir() if (path / schema.RUN_FILE).is_file())), sweep)
 
 
 def list_runs(root: Path = DEFAULT_ROOT) -> list[Path]:

@@ -90,6 +90,12 @@ def find_sweep(reference: str, root: Path = DEFAULT_ROOT) -> Path:
     return path
 
 
+def list_sweeps(root: Path = DEFAULT_ROOT) -> list[Path]:
+    """Return the directories of sweeps below ``root``, oldest first."""
+    found = [path for path in root.iterdir() if is_sweep(path)] if root.is_dir() else []
+    return sorted(found, key=lambda path: (path / SWEEP_FILE).stat().st_mtime)
+
+
 def _directory(reference: str, root: Path) -> Path | None:
     direct = Path(reference)
     if direct.name == SWEEP_FILE:
