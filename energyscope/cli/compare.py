@@ -89,6 +89,6 @@ def _load(references: list[str], baseline: str | None, root: Path) -> list[Run]:
     if len(loaded) < 2:
         raise few
     paths = [run.path.resolve() for run in loaded]
-    if len(set(paths)) < len(paths):
-        raise UsageError("a run is given twice: name each once, and two or more")
+    if len(paths) > 2 and len(set(paths)) < len(paths):  # one with itself shows that nothing differs
+        raise UsageError("a run is given twice among several: name each once")
     return told_apart(loaded)

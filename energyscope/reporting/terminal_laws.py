@@ -105,7 +105,8 @@ def _line_said(whole: Entry, *, modelled: bool) -> str:
         return f"whole model: {line['reason']}"
     fixed, marginal = Interval(**line["fixed_mj"]), Interval(**line["marginal_pj_per_flop"])
     word = "MODELLED " if modelled else ""
-    return f"whole model: {word}{text.with_limits(fixed, 'mJ')} + {text.with_limits(marginal, 'pJ/FLOP')}"
+    said = f"whole model: {word}{text.with_limits(fixed, 'mJ')} + {text.with_limits(marginal, 'pJ/FLOP')}"
+    return " - ".join([said, *line["flags"]])
 
 
 def _told(ratios: Sequence[Entry]) -> list[Entry]:
@@ -119,7 +120,8 @@ def _ratio_said(ratio: Entry) -> str:
         return f"a further FLOP of {first} against {second}: {ratio['reason']}"
     item = Interval(**ratio["marginal"])
     limits = f" {text.limits(item, '')}" if item.known else ""
-    return f"a further FLOP of {first} costs {text.number(item.value)} x{limits} one of {second}"
+    alone = "" if item.known else " (from two cells: nothing checks it)"
+    return f"a further FLOP of {first} costs {text.number(item.value)} x{limits} one of {second}{alone}"
 
 
 def _held_out_said(found: Entry) -> str:

@@ -92,7 +92,8 @@ def metrics(document: Found) -> list[Metric]:
         label = names.full_label(group, names.boards(document)) if several else ""
         if marginal:
             modelled = "MODELLED" if document.get("modelled") else ""
-            found.append(metric("Each further FLOP costs", marginal, "pJ", modelled or label))
+            details = [one for one in (modelled or label, *law.get("flags", ())) if one]
+            found.append(metric("Each further FLOP costs", marginal, "pJ", "; ".join(details)))
         if fixed:
             found.append(metric("Before the first FLOP", fixed, "mJ", "of the whole model"))
         held = group.get("held_out") or {}
