@@ -30,12 +30,18 @@ def without_weights_alike(model: str, precision: str = "fp32"):
 
 
 def really(loaded, workload) -> Mapping[str, tuple[float, float, int]]:
-    """FLOPs, bytes and calls of each kind, from the model's weights and a real pass."""
+    """FLOPs, bytes and calls of each kind, from the model's weights and a real pass.
+
+    A kind that has components with and without others below them is told of the latter, as measured cells are.
+    """
     tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=workload.kv_cache is not None)
     captures = capture(tree, workload.inputs, ActivationStore())
     tree, _ = present(tree, captures)
     found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
+    above, leaves = {one.parent for one in tree}, {one.kind for one in tree.leaves()}
     for row in described_tree(tree, captures, workload.inputs):
+        if row["name"] in above and row["kind"] in leaves:
+            continue
         for index, name in enumerate(("flops", "bytes", "calls")):
             found[row["kind"]][index] += row[name]
     return {kind: (flops, moved, int(calls)) for kind, (flops, moved, calls) in found.items()}
