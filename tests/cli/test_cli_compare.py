@@ -75,6 +75,8 @@ def test_the_exit_code_is_the_gates(root: Path, other: str, limit: str, code: in
     assert done.exit_code == code, done.output
 
 
-@pytest.mark.parametrize("words", [("base",), ("base", "base"), ("base", "less", "--fail-if-more-than", "much")])
+@pytest.mark.parametrize(
+    "words", [("base",), ("base", "less", "base"), ("base", "less", "--fail-if-more-than", "much")]
+)
 def test_bad_usage_is_2(root: Path, words: tuple[str, ...]) -> None:
     assert invoke(root, *words).exit_code == 2
