@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from energyscope.adapters import GRANULARITIES, Granularity
 from energyscope.errors import UsageError
 from energyscope.runs.intervals import Interval
 from energyscope.runs.store import Run
@@ -75,7 +76,8 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     scenes, notes = select([scene for run in runs for scene in cells_of(run)], settings.wanted())
     skeleton = Skeleton(settings.model, settings.precision or scenes[0].precision)
     asked = _asked(skeleton, scenes[0], settings)
-    works = _with_residual(skeleton.work(asked))
+    granularity = _granularity(runs)
+    works = _with_residual(skeleton.work(asked, granularity))
     cells, boards = by_subject(scenes, settings.mixed)
     notes += [_board_note(boards[WHOLE].reference, boards[WHOLE].factors)] if WHOLE in boards else []
     name = skeleton.loaded.name
@@ -83,7 +85,7 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     chosen, left_out = _choose(cells, works, way, settings.mixed)
     if not chosen:
         raise UsageError(next(iter(left_out.values()), ONE_CELL))
-    half = _shorter(skeleton, asked) if way.pooled else None
+    half = _shorter(skeleton, asked, granularity) if way.pooled else None
     rows = {
         subject: _row(one, works[subject], None if half is None else half.get(subject))
         for subject, one in chosen.items()
@@ -169,9 +171,15 @@ def _with_residual(works: Mapping[str, Shape]) -> dict[str, Shape]:
     return {**works, **dict.fromkeys(RESIDUAL, works[WHOLE])}
 
 
-def _shorter(skeleton: Skeleton, asked: Asked) -> dict[str, Shape]:
+def _granularity(runs: Sequence[Run]) -> Granularity:
+    """Return how finely the runs measured: a kind that holds others at fine is whole at medium."""
+    found = {(run.document.get("settings") or {}).get("granularity") for run in runs}
+    return next((one for one in GRANULARITIES if found == {one}), "fine")
+
+
+def _shorter(skeleton: Skeleton, asked: Asked, granularity: Granularity) -> dict[str, Shape]:
     """Return the work at half of the tokens: with two lengths, E0 and k of the architecture can be told."""
-    return _with_residual(skeleton.work(replace(asked, tokens=max(1, asked.tokens // 2))))
+    return _with_residual(skeleton.work(replace(asked, tokens=max(1, asked.tokens // 2)), granularity))
 
 
 def _choose(

@@ -29,12 +29,12 @@ def without_weights_alike(model: str, precision: str = "fp32"):
     return replace(load_model(model, precision=precision, device="cpu"), tokenizer=None)
 
 
-def really(loaded, workload) -> Mapping[str, tuple[float, float, int]]:
+def really(loaded, workload, granularity="fine") -> Mapping[str, tuple[float, float, int]]:
     """FLOPs, bytes and calls of each kind, from the model's weights and a real pass.
 
     A kind that has components with and without others below them is told of the latter, as measured cells are.
     """
-    tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=workload.kv_cache is not None)
+    tree = component_tree(loaded.model, loaded.adapter, granularity, kv_cache=workload.kv_cache is not None)
     captures = capture(tree, workload.inputs, ActivationStore())
     tree, _ = present(tree, captures)
     found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
@@ -62,6 +62,15 @@ def test_a_prefill_is_foreseen(model, batch_size, length):
     loaded = without_weights_alike(model)
     workload = profile_inputs(loaded, batch_size=batch_size, sequence_length=length)
     the_same(Skeleton(model, "fp32").work(Asked("prefill", batch_size, length, "fp32")), really(loaded, workload))
+
+
+@pytest.mark.parametrize("granularity", ["coarse", "medium"])
+def test_a_kind_is_whole_where_its_parts_are_not_measured(granularity):
+    """GIVEN embeddings that hold others at fine THEN they are foreseen as they are measured at a coarser level."""
+    loaded = without_weights_alike("tiny-distilbert")
+    workload = profile_inputs(loaded, batch_size=2, sequence_length=24)
+    foreseen = Skeleton("tiny-distilbert", "fp32").work(Asked("prefill", 2, 24, "fp32"), granularity)
+    the_same(foreseen, really(loaded, workload, granularity))
 
 
 @pytest.mark.parametrize("model", ["tiny-gpt2", "tiny-llama"])

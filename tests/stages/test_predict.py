@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 
 import pytest
 from prediction_builder import CALL_MJ, NJ_PER_BYTE, PARTS, PJ_PER_FLOP, energy_mj, planted_run, whole_mj
@@ -12,7 +13,7 @@ from prediction_builder import CALL_MJ, NJ_PER_BYTE, PARTS, PJ_PER_FLOP, energy_
 from energyscope.errors import RunError, UsageError
 from energyscope.scaling.from_runs import RESIDUAL
 from energyscope.stages.foreseen_work import Asked, Skeleton
-from energyscope.stages.predict import PredictSettings, predict
+from energyscope.stages.predict import PredictSettings, _granularity, predict
 
 LENGTHS = (16, 32, 64, 128)
 
@@ -263,3 +264,13 @@ def test_a_run_without_components_is_refused(swept, tmp_path):
     empty = build_run(tmp_path / "empty", Shape(profile=False, benchmark=True))
     with pytest.raises(RunError, match="empty holds no energies"):
         predict([*swept, empty], PredictSettings("tiny-gpt2"))
+
+
+@pytest.mark.parametrize(("found", "used"), [(["medium", "medium"], "medium"), (["medium", "fine"], "fine")])
+def test_work_is_foreseen_as_finely_as_it_was_measured(tmp_path, found, used):
+    """GIVEN runs of one granularity THEN it is that; of several, the finest that there is."""
+    runs = [
+        replace(run, document={**run.document, "settings": {**run.document["settings"], "granularity": one}})
+        for one, run in ((one, planted_run(tmp_path / f"{at}", 16)) for at, one in enumerate(found))
+    ]
+    assert _granularity(runs) == used
