@@ -27,8 +27,12 @@ demo: $(READY)  ## Run the main job on a bundled model, offline, and say where t
 	HF_HUB_OFFLINE=1 $(BIN)/energyscope run tiny-gpt2 --max-examples 200
 	@echo "Open it in a browser: $(CURDIR)/$$(ls -td runs/*/report.html | head -n 1)"
 
+# A process a core: torch's threads would only be in each other's way. What compares paces runs by itself.
+PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
 test: $(READY)  ## Run the whole test suite
-	$(BIN)/python -m pytest
+	$(PARALLEL) -m "not gpu and not bench and not alone"
+	$(BIN)/python -m pytest -m alone
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check .

@@ -42,3 +42,22 @@ def opened(browser: Browser, file: Path, **context: Any) -> tuple[Page, list[str
     )
     page.goto(file.as_uri())
     return page, wrong
+
+
+def settled(page: Page, seconds: float = 60.0) -> None:
+    """Wait until every chart that is not folded away is drawn; the page forbids eval, so keep asking."""
+    waiting = (
+        "[...document.querySelectorAll('[data-chart]')].some(one => one.checkVisibility() && !one.dataset.drawn"
+        " && !one.classList.contains('failed'))"
+    )
+    for _ in range(int(seconds * 20)):
+        if not page.evaluate(waiting):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"charts were not drawn within {seconds:g} s")
+
+
+def unfold(page: Page) -> None:
+    """Open everything that is folded, and wait for the charts in it."""
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    settled(page)

@@ -8,6 +8,7 @@ from typing import Any
 from run_builder import document
 
 from energyscope.runs import schema
+from energyscope.runs.method import REVISION
 from energyscope.runs.schema import EnergyRow
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.scaling.cell import Shape
@@ -29,7 +30,10 @@ def whole_mj(works: dict[str, Shape]) -> float:
 
 
 def planted_run(path: Path, tokens: int, *, phase: str = "prefill", batch_size: int = 1, **changes: Any) -> Run:
-    """Write a run of one moment; ``changes`` are its model, precision, execution, board, modelled and noise."""
+    """Write a run of one moment.
+
+    ``changes`` are its model, precision, execution, board, modelled, noise and method (None: not noted).
+    """
     model, precision = changes.get("model", "tiny-gpt2"), changes.get("precision", "fp32")
     modelled, noise = changes.get("modelled", False), changes.get("noise", 1.0)
     works = Skeleton(model, precision).work(Asked(phase, batch_size, tokens, precision), "medium")
@@ -49,6 +53,8 @@ def planted_run(path: Path, tokens: int, *, phase: str = "prefill", batch_size: 
             path.name, model={"name": model}, sensor=sensor, device={"uuid": changes.get("board", "GPU-1111")}
         )
     )
+    if changes.get("method", REVISION) is not None:
+        store.document["method"] = changes.get("method", REVISION)
     store.write_rows(schema.ENERGY_FILE, rows, schema.ENERGY_COLUMNS)
     store.update()
     return load_run(path)

@@ -136,25 +136,32 @@ def _benchmark(
 
     from energyscope.cli.progress import progress
     from energyscope.reporting.terminal import run_summary
-    from energyscope.stages.run import default_name, run
+    from energyscope.reporting.terminal_text import Harmless
+    from energyscope.stages.run import run
 
     console = Console(stderr=as_json)
     command = shlex.join(["energyscope", *sys.argv[1:]])
-    name = options["name"] or default_name(model, options["root"])
+    made: list[Path] = []
+    stages = ("load", *options["stages"])
     try:
-        with progress(console, quiet=quiet) as report:
-            done: Run = run(model, progress=report, command=command, **{**options, "name": name})
+        with progress(console, quiet=quiet, title=f"energyscope benchmark {model}", stages=stages) as report:
+
+            def follow(path: Path) -> None:
+                made.append(path)
+                report.follow(path)
+
+            done: Run = run(model, progress=report, command=command, follow=follow, **options)
     finally:  # what was finished before an interruption, too
-        if output is not None:
-            _copy(options["root"] / name, output)
+        if output is not None and made:
+            _copy(made[0], output)
     if as_json:
         typer.echo(json.dumps(done.benchmark, indent=1))
     elif not quiet:
         if verbose:
             from energyscope.reporting.terminal_trials import trials_table
 
-            console.print(trials_table(done))
-        console.print(run_summary(done))
+            console.print(Harmless(trials_table(done)))
+        console.print(Harmless(run_summary(done)))
 
 
 def _copy(path: Path, output: Path) -> None:

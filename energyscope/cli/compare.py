@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.cli.words import path_said
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -45,6 +47,7 @@ def command(
 
     from energyscope.errors import UsageError
     from energyscope.reporting.terminal_compare import comparison_table
+    from energyscope.reporting.terminal_text import Harmless, printable
     from energyscope.runs.compare import compare
     from energyscope.runs.compare_gate import allowed, exceeding
 
@@ -56,15 +59,16 @@ def command(
     if as_json:
         typer.echo(json.dumps(asdict(comparison), indent=1, default=str))
     else:
-        Console().print(comparison_table(comparison))
+        Console().print(Harmless(comparison_table(comparison)))
     if report or not (no_report or as_json):
         from energyscope.reporting.compare_page import default_path, write_comparison
 
         written = write_comparison(loaded, report or default_path([run.name for run in loaded], root), comparison)
-        typer.echo(f"report: {written}", err=as_json)
+        said = path_said(written, sys.stderr if as_json else sys.stdout)
+        typer.echo(f"report: {said}", err=as_json)
     if limit is not None and (found := exceeding(comparison, limit)):
         for sentence in found:
-            typer.echo(sentence, err=True)
+            typer.echo(printable(sentence), err=True)
         raise typer.Exit(TOO_MUCH)
 
 

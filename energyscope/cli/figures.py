@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.cli.words import path_said
 
 if TYPE_CHECKING:
     from energyscope.reporting.publication.files import Made
@@ -63,10 +64,12 @@ def command(
 
 def _say(one: Made, *, first: bool) -> None:
     """Print a file's path; what is missing goes to the other stream, once for each figure."""
+    from energyscope.reporting.terminal_text import printable
+
     if one.path is not None:
-        typer.echo(str(one.path))
+        typer.echo(path_said(one.path))
     if one.reason is not None and first:
-        typer.echo(f"{one.figure}{': left out' if one.path is None else ''}: {one.reason}", err=True)
+        typer.echo(f"{one.figure}{': left out' if one.path is None else ''}: {printable(one.reason)}", err=True)
 
 
 def _record(one: Made) -> dict[str, str | None]:

@@ -61,7 +61,9 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
 def _say(message: str) -> None:
     if DEBUG.on:
         traceback.print_exc()
-    typer.echo(f"energyscope: {' '.join(message.split())}", err=True)
+    from energyscope.reporting.terminal_text import printable
+
+    typer.echo(f"energyscope: {printable(message)}", err=True)
 
 
 def listen_for_termination() -> None:

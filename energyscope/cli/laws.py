@@ -24,14 +24,18 @@ def command(
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Fit how energy grows with length, batch and model, and say how far off such laws are."""
+    """Fit how energy grows with length, batch and model, and say how far off such laws are.
+
+    For example: energyscope laws SWEEP SWEEP2
+    """
     from rich.console import Console
 
     from energyscope.reporting.terminal_laws import laws_tables
+    from energyscope.reporting.terminal_text import Harmless
     from energyscope.stages.laws import laws
 
     path, document = laws(measured, name=name, root=root, command=shlex.join(["energyscope", *sys.argv[1:]]))
     if as_json:
         typer.echo(json.dumps(document, indent=1))
     else:
-        Console().print(laws_tables(document, path))
+        Console().print(Harmless(laws_tables(document, path)))

@@ -66,4 +66,5 @@ Stride = Annotated[
 TrustRemoteCode = Annotated[bool, Option("--trust-remote-code", help="Run the model's own Python code.")]
 Name = Annotated[str | None, Option(help="Name of the run [default: model and time].")]
 Root = Annotated[Path, Option(help="Where run directories go.")]
+QuietPath = Annotated[bool, Option("--quiet", "-q", help="Print only errors, and where the result is.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors.")]

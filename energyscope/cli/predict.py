@@ -15,10 +15,10 @@ NAME = "predict"
 
 @guarded
 def command(  # noqa: PLR0917 - Typer passes options by name
-    model: Annotated[str, typer.Argument(help="A short name, a Hugging Face id or a local folder.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A short name, a Hugging Face id or a folder.")],
     from_runs: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="RUN", help="A run, or a sweep, to predict from; may be repeated."),
+        typer.Option("--from", metavar="RUN", help="A run, or a sweep, to predict from; for several, repeat it."),
     ] = None,
     sequence_length: Annotated[int | None, typer.Option(help="Tokens of a prefill (default: 128).")] = None,
     batch_size: Annotated[int, typer.Option(help="Sequences.")] = 1,
@@ -31,16 +31,20 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     precision: Annotated[str | None, typer.Option(help="Use the runs of this precision.")] = None,
     weights: Annotated[str | None, typer.Option(help="Use the runs of these weights: pretrained, random.")] = None,
     mixed: Annotated[
-        str, typer.Option(help="In what the runs may differ, separated by commas: board, execution, precision.")
+        str, typer.Option(help="Let the runs differ in: board, execution, precision (with commas).")
     ] = "",
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Predict energy and time of a length, batch or model that was not measured, with intervals."""
+    """Predict energy and time of a length, batch or model that was not measured, with intervals.
+
+    For example: energyscope predict gpt2 --from SWEEP --sequence-length 96 --batch-size 2
+    """
     from rich.console import Console
 
     from energyscope.errors import UsageError
     from energyscope.reporting.terminal_predict import prediction_table
+    from energyscope.reporting.terminal_text import Harmless
     from energyscope.runs.sweeps import runs_of
     from energyscope.stages.predict import PredictSettings, predict
 
@@ -60,4 +64,4 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     else:
-        Console().print(prediction_table(found))
+        Console().print(Harmless(prediction_table(found)))

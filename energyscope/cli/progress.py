@@ -1,84 +1,59 @@
-"""Progress: a live bar with stage, component and ETA on a terminal, a few plain lines elsewhere."""
+"""Progress: stages, ETA, power and the dearest components on a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
+from energyscope.reporting.terminal_text import printable
 
 PLAIN_EVERY_S = 15.0
 
 
 class Report(Protocol):
+    """What stages report to; told of a run's directory, it may show what is in there."""
+
     def __call__(self, stage: str, label: str, done: int, total: int) -> None: ...
+
+    def follow(self, path: Path) -> None: ...
 
 
 @contextmanager
-def progress(console: Console, *, quiet: bool = False) -> Iterator[Report]:
-    """Yield a callable that stages report to."""
+def progress(
+    console: Console, *, quiet: bool = False, title: str = "", stages: Sequence[str] = ()
+) -> Iterator[Report]:
+    """Yield a callable that stages report to; ``stages`` are those that are known to come, in their order."""
     if quiet:
-        yield _nothing
-    elif console.is_terminal:
-        with _bar(console) as bar:
-            yield _Live(bar)
+        yield _Nothing()
+    elif _can_be_painted(console):
+        from energyscope.cli.live import Live
+
+        with Live(title or " ".join(["energyscope", *sys.argv[1:3]]), stages, error_stream=console.stderr) as live:
+            yield live
     else:
         yield _Plain(console)
 
 
-def _nothing(stage: str, label: str, done: int, total: int) -> None:
-    """Say nothing."""
+def _can_be_painted(console: Console) -> bool:
+    """Whether a picture can be drawn again and again in one place: a terminal that can, and no other's at once."""
+    leads = os.environ.get("RANK", "0") == "0"
+    able = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
+    return able and leads and "utf" in console.encoding.lower()
 
 
-def _bar(console: Console) -> Bar:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("[bold]{task.fields[stage]:<9}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("[dim]{task.description}", table_column=None),
-        console=console,
-    )
-
-
-class _Live:
-    """One bar a stage; a finished stage's bar stays."""
-
-    def __init__(self, bar: Bar) -> None:
-        self.bar = bar
-        self.stage: str | None = None
-        self.task: TaskID | None = None
-
+class _Nothing:
     def __call__(self, stage: str, label: str, done: int, total: int) -> None:
-        from rich.markup import escape
+        """Say nothing."""
 
-        if stage != self.stage or self.task is None:
-            self._finish()
-            self.stage = stage
-            self.task = self.bar.add_task("", total=total, stage=stage)
-        self.bar.update(self.task, description=escape(label), completed=done, total=total)
-
-    def _finish(self) -> None:
-        if self.task is not None:
-            task = self.bar.tasks[self.task]
-            self.bar.update(self.task, completed=task.total, description="")
+    def follow(self, path: Path) -> None:
+        """Show nothing."""
 
 
 class _Plain:
@@ -99,5 +74,8 @@ class _Plain:
             left = (now - self.started) / done * (total - done)
             self._line(f"{stage}: {done}/{total}, about {left:.0f} s left ({label})")
 
+    def follow(self, path: Path) -> None:
+        """Show nothing of it."""
+
     def _line(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.cli.options import QuietPath
+from energyscope.cli.words import path_said
+
+if TYPE_CHECKING:
+    from energyscope.runs.store import RunStore
 
 NAME = "report"
+RUNNING, BROKEN_OFF = "running", "broken off"
+_SAID = {
+    RUNNING: "the run is still going: the page shows what it has so far",
+    BROKEN_OFF: "the run was broken off: the page shows what it has",
+}
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A page: its size, the state of what it shows, the figures in it, and why others are missing.
+
+    Of a run with a stage that began and did not end, ``state`` is ``running`` while a process writes to it, and
+    ``broken off`` where none does.
+    """
+
+    path: str
+    bytes: int
+    state: str = "done"
+    figures: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    recovered: list[str] = field(default_factory=list)
 
 
 @guarded
@@ -18,28 +49,115 @@ def command(
         str, typer.Argument(help="A run (its path, its name, or the beginning of it), a sweep, or laws.")
     ],
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
+    quiet: QuietPath = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the path, and what was drawn.")] = False,
 ) -> None:
-    """Render the report of a run, of a sweep or of laws again, without measuring."""
+    """Render the report of a run, of a sweep or of laws again, without measuring.
+
+    Of a run that is still going, the page shows what it has so far, and says so; nothing of the run is changed.
+    """
     from energyscope.runs.laws import find_laws
 
     laws = find_laws(run, root)
-    typer.echo(str(_laws_page(laws) if laws else _run_page(run, root)))
+    found = _laws_page(laws) if laws else _run_page(run, root, drawn=as_json)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=1))
+        return
+    for name in [] if quiet else found.recovered:
+        typer.echo(f"recovered {name} from the journal")
+    if found.state in _SAID and not quiet:
+        typer.echo(_SAID[found.state], err=True)
+    typer.echo(path_said(found.path))
 
 
-def _laws_page(path: Path) -> Path:
+def _laws_page(path: Path) -> Rendered:
     from energyscope.reporting.laws_page import write_laws_page
 
-    return write_laws_page(path)
+    written = write_laws_page(path)
+    return Rendered(str(written), written.stat().st_size)
 
 
-def _run_page(run: str, root: Path) -> Path:
-    from energyscope.reporting.html import write_report
+def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
+    """Render a run's page; with ``drawn``, find out what is in it as well."""
     from energyscope.runs.store import RunStore, find_run
+    from energyscope.runs.writing import is_written
     from energyscope.stages.salvage import salvage
 
-    store = RunStore.open(find_run(run, root))
-    for name in salvage(store):
-        typer.echo(f"recovered {name} from the journal")
-    if store.document.get("stages", {}).get("report", {}).get("state") != "done":
+    path = find_run(run, root)
+    while is_written(path):
+        found = _page_of_a_copy(path, drawn=drawn)
+        if found is not None:
+            return found
+    store = RunStore.open(path)
+    recovered = salvage(store)
+    stages = store.document.get("stages", {})
+    unfinished = any(one.get("state") == RUNNING for one in stages.values())  # nobody writes: it was killed
+    if stages.get("report", {}).get("state") != "done" and not unfinished:
         store.stage("report", "done")  # the page says so of itself
-    return write_report(store.path)
+    found = _rendered(store, recovered, drawn=drawn)
+    return replace(found, state=BROKEN_OFF) if found.state == RUNNING else found
+
+
+def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
+    """Render the page of a run that is being measured; its files belong to the process that writes them.
+
+    None, and nothing written, where that process ended meanwhile, or wrote a page of its own, which knows more.
+    """
+    from energyscope.runs.schema import REPORT_FILE
+    from energyscope.runs.store import RunStore
+    from energyscope.runs.writing import is_written
+    from energyscope.stages.salvage import salvage
+
+    before = _version(path / REPORT_FILE)
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / path.name
+        shutil.copytree(path, copy, ignore=shutil.ignore_patterns(REPORT_FILE, "figures", ".*"))
+        store = RunStore.open(copy)
+        recovered = salvage(store)
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        going = _is_going(store)
+        for name, stage in list(store.document.get("stages", {}).items()):
+            if stage.get("state") == RUNNING:
+                store.stage(name, RUNNING, reason=f"the run was still going when this page was made, at {now}")
+        found = _rendered(store, recovered, drawn=drawn, so_far=going)
+        if not is_written(path) or _version(path / REPORT_FILE) != before:
+            return None
+        page = path / f".{REPORT_FILE}.so-far"
+        shutil.copyfile(found.path, page)
+        page.replace(path / REPORT_FILE)
+    return replace(found, path=str(path / REPORT_FILE), state=RUNNING if going else found.state)
+
+
+def _is_going(store: RunStore) -> bool:
+    """Tell whether stages of a run are still to come, whose process lives."""
+    states = {name: stage.get("state") for name, stage in store.document.get("stages", {}).items()}
+    return RUNNING in states.values() or states.get("report") not in {"done", "skipped"}
+
+
+def _version(file: Path) -> tuple[int, int] | None:
+    """Return what changes whenever a file is written anew; None where there is none."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _rendered(store: RunStore, recovered: list[str], *, drawn: bool, so_far: bool = False) -> Rendered:
+    from energyscope.reporting.data import report_data
+    from energyscope.reporting.figures import figures
+    from energyscope.reporting.html import write_report
+    from energyscope.reporting.terminal import shown
+    from energyscope.runs.store import load_run
+    from energyscope.runs.summary import state
+
+    written = write_report(store.path, so_far=so_far)
+    data = report_data(load_run(store.path)) if drawn else None
+    return Rendered(
+        str(written),
+        written.stat().st_size,
+        state(store.document),
+        [figure.name for figure in figures(data)] if data else [],
+        {name: said for name, said in data.missing.items() if not shown(data).get(name, True)} if data else {},
+        recovered,
+    )

@@ -15,13 +15,16 @@ from energyscope.cli import options as shared
 from energyscope.cli.guard import guarded
 from energyscope.cli.options import Option
 from energyscope.cli.preview import show_plan
-from energyscope.cli.words import numbers, words
+from energyscope.cli.words import numbers, path_said, words
 from energyscope.impact.methods import DEFAULT_METHODS
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from energyscope.runs.store import Run
 
 NAME = "run"
+STAGES = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "report")
 
 
 @guarded
@@ -109,9 +112,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     predict: Annotated[
         bool, Option("--predict/--no-predict", help="Predict impact from gradients and weights as well.")
     ] = True,
-    stages: Annotated[
-        str, Option(help="Stages to do.")
-    ] = "benchmark,generate,profile,alternatives,ablate,correlate,report",
+    stages: Annotated[str, Option(help="Stages to do.")] = ",".join(STAGES),
     benchmark_precision: Annotated[
         str,
         Option(
@@ -137,7 +138,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     name: shared.Name = None,
     root: shared.Root = Path("runs"),
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be measured, and about how long.")] = False,
-    quiet: shared.Quiet = False,
+    quiet: shared.QuietPath = False,
     as_json: Annotated[bool, Option("--json", help="Print the summary (or the plan) as JSON.")] = False,
 ) -> None:
     """Measure a model's energy and impact, and write a report."""
@@ -168,17 +169,41 @@ def _run(model: str, options: dict[str, Any], *, quiet: bool, as_json: bool) -> 
     from rich.console import Console
 
     from energyscope.cli.progress import progress
-    from energyscope.reporting.terminal import run_summary
-    from energyscope.runs.summary import summary
-    from energyscope.stages.run import run
 
     console = Console(stderr=as_json)
-    with progress(console, quiet=quiet) as report:
-        done: Run = run(model, progress=report, command=_command(), **options)
+    stages = ("load", *(name for name in STAGES if name in options["stages"]))
+    with progress(console, quiet=quiet, title=f"energyscope run {model}", stages=stages) as report:
+        from energyscope.stages.run import run  # seconds, in which the terminal shows something
+
+        made: list[Path] = []
+
+        def follow(path: Path) -> None:
+            made.append(path)
+            report.follow(path)
+
+        try:
+            done: Run = run(model, progress=report, command=_command(), follow=follow, **options)
+        except KeyboardInterrupt as error:
+            if made:
+                other = " under another --name" if options["name"] else ""
+                error.add_note(f"a run is not taken up again: the same command{other} measures it anew")
+            raise
+    _say(done, console, quiet=quiet, as_json=as_json)
+
+
+def _say(done: Run, console: Console, *, quiet: bool, as_json: bool) -> None:
+    """Print what a run found: its summary, as JSON, or, where little is to be said, its path."""
+    from energyscope.reporting.terminal_brief import brief_summary
+    from energyscope.reporting.terminal_text import Harmless
+    from energyscope.runs.summary import summary
+
+    found = summary(done)
     if as_json:
-        typer.echo(json.dumps(summary(done), indent=1))
-    elif not quiet:
-        console.print(run_summary(done))
+        typer.echo(json.dumps(found, indent=1))
+    elif quiet:
+        typer.echo(path_said(found["report"] or found["path"]))
+    else:
+        console.print(Harmless(brief_summary(done, console.width)))
 
 
 def _command() -> str:

@@ -22,8 +22,9 @@ def command(
     from rich.console import Console
 
     from energyscope.errors import RunError
-    from energyscope.reporting.terminal import runs_table
     from energyscope.reporting.terminal_collections import collections_said
+    from energyscope.reporting.terminal_runs import runs_table
+    from energyscope.reporting.terminal_text import Harmless, printable
     from energyscope.runs.store import list_runs, load_run
     from energyscope.runs.summary import summary
 
@@ -32,14 +33,14 @@ def command(
         try:
             found.append(load_run(path))
         except RunError as error:
-            typer.echo(f"energyscope: {error}", err=True)
+            typer.echo(f"energyscope: {printable(error)}", err=True)
     if as_json:
         typer.echo(json.dumps([summary(run) for run in found], indent=1))
         return
     others = collections_said(root)
     if not found and not others:
-        typer.echo(f"no runs in {root}/: `energyscope run tiny-gpt2` makes one")
+        typer.echo(f"no runs in {printable(root)}/: `energyscope run tiny-gpt2` makes one")
     if found:
-        Console().print(runs_table(found))
+        Console().print(Harmless(runs_table(found)))
     for line in others:
-        typer.echo(line)
+        typer.echo(printable(line))

@@ -53,6 +53,7 @@ def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:
     from energyscope.errors import UsageError
     from energyscope.reporting.terminal_laws import laws_brief
     from energyscope.reporting.terminal_sweep import sweep_summary
+    from energyscope.reporting.terminal_text import Harmless
     from energyscope.runs.laws import load_laws
     from energyscope.runs.schema import LAWS_JSON
     from energyscope.runs.sweep_rows import sweep_rows
@@ -65,6 +66,6 @@ def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:
         typer.echo(json.dumps(sweep_rows(sweep), indent=1))
         return
     console = Console()
-    console.print(sweep_summary(sweep))
+    console.print(Harmless(sweep_summary(sweep)))
     if (path / LAWS_JSON).is_file():
-        console.print(laws_brief(load_laws(path), path))
+        console.print(Harmless(laws_brief(load_laws(path), path)))

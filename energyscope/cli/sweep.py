@@ -14,6 +14,7 @@ from energyscope.cli import options as shared
 from energyscope.cli.guard import guarded
 from energyscope.cli.options import Option
 from energyscope.cli.sweep_file import SUFFIX, read_settings, refuse_other_lengths
+from energyscope.cli.sweep_preview import show_resume_plan, show_sweep_plan
 from energyscope.cli.words import numbers, words
 from energyscope.errors import UsageError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from energyscope.stages.sweep import SweepSettings
 
 NAME = "sweep"
-BESIDE_RESUME = ("resume", "retry", "root", "quiet", "as_json")
+BESIDE_RESUME = ("resume", "retry", "dry_run", "root", "quiet", "as_json")
 VARIED = ("sequence_length", "context_length", "batch_size", "precision", "name")
 
 
@@ -29,7 +30,11 @@ VARIED = ("sequence_length", "context_length", "batch_size", "precision", "name"
 def command(  # noqa: PLR0917 - Typer passes options by name
     context: typer.Context,
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL|FILE]", help="As for `run`; or a FILE.toml of these options.")
+        str | None,
+        typer.Argument(
+            metavar="[MODEL|FILE]",
+            help="A short name (`energyscope models`), a hub id or a folder; or a FILE.toml of these options.",
+        ),
     ] = None,
     sequence_length: Annotated[
         str, Option(metavar="N[,N...]", help="Tokens of a sequence, one cell for each and each batch size.")
@@ -66,12 +71,18 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         str | None, Option(metavar="SWEEP", help="Measure what an interrupted sweep lacks, with its settings.")
     ] = None,
     retry: Annotated[bool, Option("--retry", help="With --resume: try what failed or did not fit again.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Say which cells would be measured, and about how long.")
+    ] = False,
     name: Annotated[str | None, Option(help="Name of the sweep [default: model and time].")] = None,
     root: shared.Root = Path("runs"),
     quiet: shared.Quiet = False,
     as_json: Annotated[bool, Option("--json", help="Print the cells as JSON.")] = False,
 ) -> None:
-    """Measure a model over lengths, batch sizes and precisions: each cell a run, the model loaded once."""
+    """Measure a model over lengths, batch sizes and precisions: each cell a run, the model loaded once.
+
+    For example: energyscope sweep gpt2 --sequence-length 32,64,128 --batch-size 1,4
+    """
     options: dict[str, Any] = {
         "model": model, "sequence_length": sequence_length, "context_length": context_length,
         "batch_size": batch_size, "precision": precision, "phase": phase, "granularity": granularity,
@@ -86,7 +97,20 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     elif retry:
         raise UsageError("--retry is for --resume: give the sweep that is to be gone on with")
     settings = None if resume is not None else _settings(options, given)
+    if dry_run:
+        _plan(settings, resume, root, retry=retry, as_json=as_json)
+        return
     _sweep(settings, resume, root, retry=retry, quiet=quiet, as_json=as_json)
+
+
+def _plan(settings: SweepSettings | None, resumed: str | None, root: Path, *, retry: bool, as_json: bool) -> None:
+    """Say what would be measured of a new sweep, or of what another one lacks."""
+    from energyscope.runs.sweeps import find_sweep
+
+    if settings is None:
+        show_resume_plan(find_sweep(str(resumed), root), retry=retry, as_json=as_json)
+    else:
+        show_sweep_plan(settings, as_json=as_json)
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -141,6 +165,7 @@ def _sweep(
     from energyscope.cli.progress import progress
     from energyscope.reporting.terminal_laws import laws_brief
     from energyscope.reporting.terminal_sweep import sweep_summary
+    from energyscope.reporting.terminal_text import Harmless
     from energyscope.runs.laws import load_laws
     from energyscope.runs.schema import LAWS_JSON
     from energyscope.runs.sweep_rows import sweep_rows
@@ -158,6 +183,6 @@ def _sweep(
     if as_json:
         typer.echo(json.dumps(sweep_rows(done), indent=1))
     elif not quiet:
-        console.print(sweep_summary(done))
+        console.print(Harmless(sweep_summary(done)))
         if (done.path / LAWS_JSON).is_file():
-            console.print(laws_brief(load_laws(done.path), done.path))
+            console.print(Harmless(laws_brief(load_laws(done.path), done.path)))

@@ -14,8 +14,15 @@ from energyscope.reporting.charts import theme
 from energyscope.reporting.comparison.conditions import rules
 from energyscope.reporting.comparison.page import comparison_page
 from energyscope.reporting.comparison.source import Source
-from energyscope.reporting.html import content_policy, json_for_script, vega_bundle
-from energyscope.reporting.templates import environment, templates_directory
+from energyscope.reporting.page_parts import (
+    chart_payload,
+    content_policy,
+    json_for_script,
+    page_script,
+    page_style,
+    vega_bundle,
+)
+from energyscope.reporting.templates import environment
 from energyscope.runs.compare import Comparison
 from energyscope.runs.store import Run, write_text
 
@@ -53,23 +60,18 @@ def render(source: Source, folder: Path) -> str:
     """Return a comparison as one self-contained HTML page that will stand in ``folder``."""
     page = comparison_page(source, folder)
     libraries = vega_bundle()
-    script = (templates_directory() / "report.js").read_text(encoding="utf-8")
-    payload = {
-        "specs": {figure.name: theme.spec(figure.chart) for figure in page.figures},
-        "themes": {"light": theme.config("light"), "dark": theme.config("dark")},
-    }
+    script = page_script()
     filled = environment()
     filled.globals.update(text=text, colour=theme.colour)
-    styles = [templates_directory() / name for name in ("report.css", "compare.css.j2")]
     return filled.get_template("compare.html.j2").render(
         page=page,
         data=page,
         rules=rules(),
         version=_version(),
-        style="".join(one.read_text(encoding="utf-8") for one in styles),
+        style=page_style("report.css", "controls.css", "compare.css.j2"),
         libraries=libraries,
         script=script,
-        payload=json_for_script(payload),
+        payload=json_for_script(chart_payload(page.figures)),
         policy=content_policy(libraries, script),
     )
 

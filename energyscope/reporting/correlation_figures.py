@@ -7,6 +7,7 @@ from energyscope.reporting.charts import correlate, correlation_matrix
 from energyscope.reporting.data.correlate import CorrelationData, impact_title, rank_text
 from energyscope.reporting.data.matrix import Matrix
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.grade_figures import graded
 
 
 def correlation_figures(found: CorrelationData | None, word: str) -> list[Figure]:
@@ -16,8 +17,8 @@ def correlation_figures(found: CorrelationData | None, word: str) -> list[Figure
     sizes = ", ".join(f"{len(points)} {name}" for name, points in found.quadrants.items())
     summary = f"Energy against {impact_title(found.impact)} of {len(found.points)} leaf components: {sizes}"
     rows = [
-        [point.component, point.kind, text.with_limits(point.energy, "mJ"), text.with_limits(point.impact, ""),
-         rank_text(point.energy_rank), rank_text(point.impact_rank),
+        [point.component, point.kind, graded(text.with_limits(point.energy, "mJ"), point.invalid),
+         text.with_limits(point.impact, ""), rank_text(point.energy_rank), rank_text(point.impact_rank),
          text.percent(point.stability) if point.stability is not None else text.UNKNOWN, point.quadrant]
         for points in found.quadrants.values()
         for point in points
@@ -29,7 +30,12 @@ def correlation_figures(found: CorrelationData | None, word: str) -> list[Figure
             section="correlate",
             title="Each leaf component",
             caption=f"One point for each leaf component with both 95 % intervals.{rule} A hollow point's interval "
-            "crosses a line: its quadrant is undecided.",
+            "crosses a line: its quadrant is undecided."
+            + (
+                " A cross has an energy below grade C, not to be relied on."
+                if any(point.invalid for point in found.points)
+                else ""
+            ),
             summary=summary,
             chart=correlate.scatter(found, summary, word),
             table=Table(

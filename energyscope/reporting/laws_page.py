@@ -7,11 +7,17 @@ from typing import Any
 
 from energyscope.errors import RunError
 from energyscope.reporting import text
-from energyscope.reporting.charts import theme
-from energyscope.reporting.html import content_policy, json_for_script, vega_bundle
 from energyscope.reporting.laws.page import bound, laws_page
 from energyscope.reporting.laws.sources import COLUMNS
-from energyscope.reporting.templates import environment, templates_directory
+from energyscope.reporting.page_parts import (
+    chart_payload,
+    content_policy,
+    json_for_script,
+    page_script,
+    page_style,
+    vega_bundle,
+)
+from energyscope.reporting.templates import environment
 from energyscope.runs import schema
 from energyscope.runs.laws import load_laws
 from energyscope.runs.store import write_text
@@ -37,23 +43,18 @@ def render(document: dict[str, Any], folder: Path) -> str:
     """Return a laws document as one self-contained HTML page that will stand in ``folder``."""
     page = laws_page(document, folder)
     libraries = vega_bundle()
-    script = (templates_directory() / "report.js").read_text(encoding="utf-8")
-    payload = {
-        "specs": {figure.name: theme.spec(figure.chart) for figure in page.figures},
-        "themes": {"light": theme.config("light"), "dark": theme.config("dark")},
-    }
+    script = page_script()
     filled = environment()
     filled.globals.update(text=text)
     filled.filters["bound"] = bound
-    styles = [templates_directory() / name for name in ("report.css", "laws.css.j2")]
     return filled.get_template("laws.html.j2").render(
         page=page,
         data=page,
         document=document,
         columns=COLUMNS,
-        style="".join(one.read_text(encoding="utf-8") for one in styles),
+        style=page_style("report.css", "controls.css", "laws.css.j2"),
         libraries=libraries,
         script=script,
-        payload=json_for_script(payload),
+        payload=json_for_script(chart_payload(page.figures)),
         policy=content_policy(libraries, script),
     )

@@ -14,26 +14,36 @@ from energyscope.runs.intervals import Interval, finite, interval
 from energyscope.runs.tree import origin_of
 
 UNKNOWN_CELL = "\u2013"
+SPLIT, BOOKS, WORK, HOW = "Static and dynamic", "Glue and unexplained", "Work and its price", "How it was measured"
+_GRADES = {"A": 0.0, "B": 1.0, "C": 2.0, "invalid": 3.0}
 _PACE = {"True": "host", "False": "device"}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: ``numeric`` ones are aligned right and sort by number; paper has no room for all of them."""
+    """A column: ``numeric`` ones are aligned right and sort by number; paper has no room for all of them.
+
+    The columns of a ``group`` are shown and hidden together; those without one are always there.
+    """
 
     title: str
     numeric: bool
     hint: str = ""
     printed: bool = True
+    group: str = ""
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """A cell's text and the number by which it sorts, None where there is none; ``detail`` is folded away."""
+    """A cell's text and the number by which it sorts, None where there is none; ``detail`` is folded away.
+
+    ``picks`` is the component that the row is about: None where it is about several of its kind.
+    """
 
     text: str
     number: float | None = None
     detail: str = ""
+    picks: str | None = None
 
 
 COMPONENT_COLUMNS = (
@@ -42,21 +52,21 @@ COMPONENT_COLUMNS = (
     Column("Layer", numeric=True),
     Column("Energy", numeric=True, hint="per forward pass of the model, with its 95 % interval"),
     Column("Share", numeric=True, hint="of the measured model"),
-    Column("Static", numeric=True, hint="idle power times time"),
-    Column("Dynamic", numeric=True),
+    Column("Static", numeric=True, hint="idle power times time", group=SPLIT),
+    Column("Dynamic", numeric=True, group=SPLIT),
     Column("Time", numeric=True, hint="per forward pass of the model"),
     Column("Power", numeric=True, hint="mean over the replay windows"),
-    Column("Glue", numeric=True, hint="measured with the children bypassed"),
-    Column("Unexplained", numeric=True, hint="node - children - glue; may be negative"),
-    Column("FLOPs", numeric=True, hint="of matrix products and attention"),
-    Column("Bytes", numeric=True, hint="the least that must move", printed=False),
-    Column("pJ/FLOP", numeric=True, hint="energy for a FLOP of matrix work", printed=False),
-    Column("nJ/byte", numeric=True, hint="energy for a byte of the least traffic", printed=False),
-    Column("FLOP/s", numeric=True, hint="achieved", printed=False),
-    Column("Bytes/s", numeric=True, hint="achieved, of the least traffic", printed=False),
-    Column("FLOP/byte", numeric=True, hint="arithmetic intensity", printed=False),
-    Column("Pace", numeric=False, hint="whether the device or launching from the host sets it"),
-    Column("Measured", numeric=False, hint="a mean over the layers takes no part in layer statistics"),
+    Column("Glue", numeric=True, hint="measured with the children bypassed", group=BOOKS),
+    Column("Unexplained", numeric=True, hint="node - children - glue; may be negative", group=BOOKS),
+    Column("FLOPs", numeric=True, hint="of matrix products and attention", group=WORK),
+    Column("Bytes", numeric=True, hint="the least that must move", printed=False, group=WORK),
+    Column("pJ/FLOP", numeric=True, hint="energy for a FLOP of matrix work", printed=False, group=WORK),
+    Column("nJ/byte", numeric=True, hint="energy for a byte of the least traffic", printed=False, group=WORK),
+    Column("FLOP/s", numeric=True, hint="achieved", printed=False, group=WORK),
+    Column("Bytes/s", numeric=True, hint="achieved, of the least traffic", printed=False, group=WORK),
+    Column("FLOP/byte", numeric=True, hint="arithmetic intensity", printed=False, group=WORK),
+    Column("Pace", numeric=False, hint="whether the device or launching from the host sets it", group=HOW),
+    Column("Measured", numeric=False, hint="a mean over the layers takes no part in layer statistics", group=HOW),
     Column("Quality", numeric=False, hint="A to C, or invalid, with the reasons"),
 )
 
@@ -71,6 +81,14 @@ def component_columns(*, modelled: bool, scenes: bool = False) -> list[Column]:
     return [*found[:2], Column("Moment", numeric=False), *found[2:]] if scenes else found
 
 
+def column_style(columns: Sequence[Column]) -> str:
+    """Return the style of the table's columns: one rule each, since a class in each cell is much text."""
+    cell = "#component-table tr>:nth-child({})"
+    right = [cell.format(at) for at, column in enumerate(columns, 1) if column.numeric]
+    unprinted = [cell.format(at) for at, column in enumerate(columns, 1) if not column.printed]
+    return f"{','.join(right)}{{text-align:right}}@media print{{{','.join(unprinted)}{{display:none}}}}"
+
+
 def component_rows(data: ReportData) -> list[list[TableCell]]:
     """Return the table's rows in the order of the energy table.
 
@@ -79,6 +97,13 @@ def component_rows(data: ReportData) -> list[list[TableCell]]:
     if len(data.scenes) < 2:
         return [_row(row) for row in data.energy.rows] if data.energy else []
     return [_in_scene(source, rows, scene.short) for scene in data.scenes for source, rows in _once(scene).items()]
+
+
+def kinds_to_pick(data: ReportData, rows: Sequence[Sequence[TableCell]]) -> list[str]:
+    """Return the kinds that can be highlighted: those of the table, then what charts show beside them, as glue."""
+    drawn = [scene.energy.kinds for scene in data.scenes] or [data.energy.kinds if data.energy else []]
+    beside = (entry.kind for kinds in drawn for entry in kinds)
+    return list(dict.fromkeys([*(row[1].text for row in rows), *beside]))
 
 
 def _once(scene: SceneData) -> dict[str, list[dict[str, Any]]]:
@@ -102,7 +127,7 @@ def _row(row: dict[str, Any]) -> list[TableCell]:
     energy = interval(row["energy_mj"], row["energy_ci_low_mj"], row["energy_ci_high_mj"])
     layer, reasons = finite(row["layer"]), row.get("reasons")
     return [
-        TableCell(str(row["component"])),
+        TableCell(str(row["component"]), picks=str(row["component"])),
         TableCell(str(row["kind"])),
         TableCell("" if layer is None else str(int(layer)), layer),
         TableCell(text.with_limits(energy, "mJ"), energy.value if energy else None),
@@ -114,7 +139,7 @@ def _row(row: dict[str, Any]) -> list[TableCell]:
         *_work(row, energy),
         TableCell(_PACE.get(str(row.get("host_bound")), UNKNOWN_CELL)),
         TableCell(origin_of(row) or "on its own"),
-        TableCell(str(row["quality"]), detail=str(reasons or "")),
+        TableCell(str(row["quality"]), _GRADES.get(str(row["quality"])), detail=str(reasons or "")),
     ]
 
 

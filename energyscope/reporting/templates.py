@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from energyscope.errors import RunError
+from energyscope.reporting import text
 
 if TYPE_CHECKING:
     import jinja2
@@ -29,10 +30,12 @@ def environment() -> jinja2.Environment:
     """Return a Jinja2 environment that escapes everything and fails on names that do not exist."""
     import jinja2
 
-    return jinja2.Environment(
+    filled = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates_directory()),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    filled.filters["unbroken"] = text.unbroken
+    return filled

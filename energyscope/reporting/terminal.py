@@ -1,8 +1,7 @@
-"""Tables for the terminal: what a run found, how runs differ, and which runs there are."""
+"""All that a run found, for the terminal, with what qualifies it: the end of `energyscope benchmark`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -17,6 +16,7 @@ from energyscope.reporting.data.scenes import DECODE
 from energyscope.reporting.terminal_benchmark import benchmark_summary
 from energyscope.reporting.terminal_impact import impact_summary
 from energyscope.reporting.terminal_inference import advice_lines, growth_sentences, inference_summary
+from energyscope.reporting.terminal_text import Dotted
 from energyscope.runs import schema
 from energyscope.runs.intervals import Interval, total
 from energyscope.runs.tree import EnergyTree, Node, energy_tree
@@ -53,7 +53,7 @@ def run_summary(run: Run) -> RenderableType:
     parts += [
         Text(sentence, style="dim")
         for stage, sentence in data.missing.items()
-        if not _shown(data).get(stage, True) and "not asked for" not in sentence
+        if not shown(data).get(stage, True) and "not asked for" not in sentence
     ]
     parts += _trust(data)
     parts += [Text(f"{index}. {sentence}") for index, sentence in enumerate(data.findings, 1)]
@@ -64,7 +64,7 @@ def run_summary(run: Run) -> RenderableType:
     return Group(*parts)
 
 
-def _shown(data: ReportData) -> dict[str, object]:
+def shown(data: ReportData) -> dict[str, object]:
     """Return what each stage left, None where it left nothing."""
     return {
         "profile": data.energy, "ablate": data.impact, "correlate": data.correlation,
@@ -145,60 +145,12 @@ def _components(tree: EnergyTree, data: ReportData, title: str = "Largest compon
         table.add_column(name, justify="right")
     for name, nodes in largest[:MOST_COMPONENTS]:
         first = nodes[0]
-        each = f" (each of {len(nodes)})" if len(nodes) > 1 else ""  # as one measurement stands for all of them
+        each = f"(each of {len(nodes)})" if len(nodes) > 1 else ""  # as one measurement stands for all of them
         table.add_row(
-            Text(name + each),
+            Dotted(name, each),
             Text(first.kind),
             text.with_limits(first.energy, "mJ"),
             text.percent(first.number("share_of_total")),
             Text(str(first.row.get("quality"))),
         )
     return table
-
-
-def runs_table(runs: Sequence[Run]) -> Table:
-    """Return what was run, on what, and what a forward pass cost; a few lines for each run, 80 columns wide."""
-    table = _table(text.count(len(runs), "run"))
-    for name in ("run", "model and device", "measured"):
-        table.add_column(name, overflow="fold")
-    table.add_column("energy per pass", justify="right", no_wrap=True)
-    for run in runs:
-        document = run.document
-        device, settings = document.get("device") or {}, document.get("settings") or {}
-        created = str(document.get("created") or "").replace("T", " ").removesuffix("Z")
-        model = (document.get("model") or {}).get("name") or settings.get("model")
-        measured = [settings.get("precision"), settings.get("execution"), _sampling(settings)]
-        table.add_row(
-            _lines(run.name, created),
-            _lines(model, device.get("name") or device.get("type")),
-            _lines(", ".join(str(word) for word in measured if word), _stages(run)),
-            _model_energy(run),
-        )
-    return table
-
-
-def _lines(first: object, second: object) -> Text:
-    return Text.assemble(str(first or ""), "\n", (str(second or ""), "dim"))
-
-
-def _sampling(settings: Mapping[str, object]) -> object:
-    """Return the way of measuring where it is not the usual one."""
-    return None if settings.get("sampling") == "replay" else settings.get("sampling")
-
-
-def _stages(run: Run) -> str:
-    stages = run.document.get("stages") or {}
-    states = {name: str((entry or {}).get("state")) for name, entry in stages.items() if name != "report"}
-    unfinished = [f"{name} {state}" for name, state in states.items() if state not in {"done", "skipped"}]
-    done = ", ".join(name for name, state in states.items() if state == "done")
-    return "; ".join(unfinished) or done
-
-
-def _model_energy(run: Run) -> str:
-    if run.energy is None or run.energy.empty:
-        return text.UNKNOWN
-    energy = energy_tree(run.energy).model_energy
-    if energy is None:
-        return text.UNKNOWN
-    written = text.quantity(energy.value, "mJ") + (" MODELLED" if run.modelled else "")
-    return f"{written}\n{text.limits(energy, 'mJ')}" if energy.known else written

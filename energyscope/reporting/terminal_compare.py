@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from energyscope.reporting.comparison.words import change_text, value_text, verdict_text
+from energyscope.reporting.terminal_text import Dotted
 from energyscope.runs.compare import Comparison, Difference, GenerationComparison, PairComparison
 from energyscope.runs.compare_benchmark import BenchmarkComparison, said_of_shape
 
@@ -112,11 +113,11 @@ def _differences(title: str, differences: Sequence[Difference]) -> Table:
     return table
 
 
-def _name(item: Difference) -> Text:
+def _name(item: Difference) -> Dotted:
     """Write what is compared; a value that stands for several components, or comes from another, says so."""
     said = [f"each of {item.count}"] if item.count > 1 else []
     said += [item.origin] if item.origin else []
-    return Text.assemble(item.name, (f" ({', '.join(said)})" if said else "", "dim"))
+    return Dotted(item.name, f"({', '.join(said)})" if said else "")
 
 
 def _change(item: Difference) -> str:

@@ -21,17 +21,31 @@ NOTHING = "\u2013"
 def efficiency_tables(entries: Sequence[Entry], *, modelled: bool) -> list[RenderableType]:
     """Return a table for each model, phase and setting: from where to where tokens/J rise, the knee, least EDP."""
     boards = list(dict.fromkeys(str(entry.get("board")) for entry in entries))
+    lines = [entry for entry in entries if len(entry["rows"]) > 1]
+    titles = [
+        _title(entry) + (f", board {boards.index(str(entry.get('board'))) + 1}" if len(boards) > 1 else "")
+        for entry in lines
+    ]
     found: dict[str, list[Entry]] = {}
-    for entry in entries:
-        if len(entry["rows"]) > 1:
-            board = f", board {boards.index(str(entry.get('board'))) + 1}" if len(boards) > 1 else ""
-            found.setdefault(_title(entry) + board, []).append(entry)
+    for title, entry in zip(with_methods(titles, lines), lines, strict=True):
+        found.setdefault(title, []).append(entry)
     parts: list[RenderableType] = []
     for title, group in found.items():
         joule = "MODELLED joule" if modelled else "joule"
         parts += [Text(f"\n{title}: tokens per {joule}", style="bold"), _table(group)]
         parts += [Text(words, style="dim") for words in _knees(group)]
     return parts
+
+
+def with_methods(titles: Sequence[str], entries: Sequence[Entry]) -> list[str]:
+    """Return the titles of entries; with the method of measuring only where nothing else tells them apart."""
+    methods: dict[str, set[object]] = {}
+    for title, entry in zip(titles, entries, strict=True):
+        methods.setdefault(title, set()).add(entry.get("method"))
+    return [
+        f"{title}, method {entry.get('method')}" if len(methods[title]) > 1 else title
+        for title, entry in zip(titles, entries, strict=True)
+    ]
 
 
 def _title(entry: Entry) -> str:
@@ -42,7 +56,8 @@ def _title(entry: Entry) -> str:
 def _table(entries: Sequence[Entry]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for name in ("at", "along", "tokens/J", "latency", "knee", "least\nEDP"):
-        table.add_column(name, no_wrap=True, justify="left" if name in {"at", "along"} else "right")
+        broken = name in {"along", "tokens/J", "latency"}  # between from and to, where 80 columns are not enough
+        table.add_column(name, no_wrap=not broken, justify="left" if name in {"at", "along"} else "right")
     for entry in entries:
         along, other = entry["along"], OTHER[entry["along"]]
         first, last = entry["rows"][0], entry["rows"][-1]
@@ -82,28 +97,31 @@ def _axis(entry: Entry, axis: str) -> str:
 def size_tables(entries: Sequence[Entry], held_out: Sequence[Entry], *, modelled: bool) -> list[RenderableType]:
     """Return a table of models at the largest shape of each setting, and how left-out sizes were foretold."""
     parts: list[RenderableType] = []
-    for shapes in _by_setting(entries):
-        entry = max(shapes, key=lambda one: (one["batch_size"] * one["tokens"], one["batch_size"]))
-        where = f"{_setting(entry)}, {entry['batch_size']:,} x {entry['tokens']:,} tokens"
+    settings = _by_setting(entries)
+    largest = [
+        max(shapes, key=lambda one: (one["batch_size"] * one["tokens"], one["batch_size"])) for shapes in settings
+    ]
+    names = with_methods([_setting(entry) for entry in largest], largest)
+    for name, shapes, entry in zip(names, settings, largest, strict=True):
+        where = f"{name}, {entry['batch_size']:,} x {entry['tokens']:,} tokens"
         where += f" (the largest of {len(shapes)} shapes)" if len(shapes) > 1 else ""
         word = "MODELLED " if modelled else ""
         title = Text(f"\n{word}sizes compared: {where}", style="bold")
         parts += [title, _sizes(entry["rows"]), Text(_exponent(entry))]
-    for one in held_out:
-        if one.get("subject", "model") == "model" and one["median"] is not None:
-            beyond = ", extrapolated" if one["extrapolated"] else ""
-            errors = (
-                f"{text.percent(one['median'])} (worst {text.percent(one['worst'])}, n={one['cells']}{beyond})"
-            )
-            said = f"{one['left_out']} foretold from the other models by {one['law']}: median error {errors}"
-            parts.append(Text(f"{_setting(one)}: {said}"))
+    told = [one for one in held_out if one.get("subject", "model") == "model" and one["median"] is not None]
+    for name, one in zip(with_methods([_setting(one) for one in told], told), told, strict=True):
+        beyond = ", extrapolated" if one["extrapolated"] else ""
+        errors = f"{text.percent(one['median'])} (worst {text.percent(one['worst'])}, n={one['cells']}{beyond})"
+        said = f"{one['left_out']} foretold from the other models by {one['law']}: median error {errors}"
+        parts.append(Text(f"{name}: {said}"))
     return parts
 
 
 def _by_setting(entries: Sequence[Entry]) -> list[list[Entry]]:
     found: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
-        found.setdefault((_setting(entry), entry.get("kv_cache"), entry.get("board")), []).append(entry)
+        key = (_setting(entry), *(entry.get(name) for name in ("kv_cache", "board", "method")))
+        found.setdefault(key, []).append(entry)
     return list(found.values())
 
 

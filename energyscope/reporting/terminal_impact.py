@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
@@ -13,6 +15,8 @@ from energyscope.reporting.data.impact import ImpactData, KindImpact
 from energyscope.reporting.data.impact_words import method_title, metric_title, value_text
 
 MOST_KINDS, MOST_REASONS = 12, 3
+DASH = "\u2013"
+NO_VALUE = "no value"
 
 
 def impact_summary(impact: ImpactData) -> list[RenderableType]:
@@ -24,33 +28,64 @@ def impact_summary(impact: ImpactData) -> list[RenderableType]:
     metric = next(iter(impact.metrics), None)
     if metric is None or not methods:
         return [Text(f"- {sentence}", style="dim") for sentence in _without_value(impact)]
-    entries = {(entry.kind, entry.method): entry for entry in impact.of_metric(metric)}
-    kinds = list(dict.fromkeys(kind for kind, method in entries if method in methods))
+    rows = worth_rows(impact, metric, methods)
     title = Text(f"What it is worth: {metric_title(metric)}")
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("kind")
     for method in methods:
         family = "sensitivity" if is_sensitivity(method) else "criticality"
         table.add_column(f"{family}\n{method_title(method)}\nmean (largest)", justify="right")
-    for kind in kinds[:MOST_KINDS]:
-        table.add_row(Text(kind), *(_worth(entries.get((kind, method)), metric) for method in methods))
-    if len(kinds) > MOST_KINDS:
-        table.caption = f"and {len(kinds) - MOST_KINDS} more in the report"
-    said = [*impact.joint.said, *_without_value(impact)]
+    for kind, *cells in rows[:MOST_KINDS]:
+        table.add_row(Text(kind), *cells)
+    if len(rows) > MOST_KINDS:
+        table.caption = f"and {len(rows) - MOST_KINDS} more in the report"
+    said = [*impact.joint.said, *not_applicable(rows[:MOST_KINDS]), *_without_value(impact)]
     return [table, *(Text(f"- {sentence}", style="dim") for sentence in said)]
 
 
-def _worth(entry: KindImpact | None, metric: str) -> str:
+def worth_rows(impact: ImpactData, metric: str, methods: Sequence[str]) -> list[list[str]]:
+    """Return each kind with its mean (and largest) value by each method.
+
+    A dash stands only where the rows themselves say that there is no matrix to quantize.
+    """
+    entries = {(one.kind, one.method): one for one in impact.of_metric(metric) if one.method in methods}
+    bare = _unquantizable(impact)
+    return [
+        [kind, *(_worth(entries.get((kind, method)), metric, kind in bare and is_sensitivity(method))
+                 for method in methods)]
+        for kind in dict.fromkeys(kind for kind, _ in entries)
+    ]  # fmt: skip
+
+
+def _worth(entry: KindImpact | None, metric: str, bare: bool) -> str:
     if entry is None:
-        return "no value"
+        return DASH if bare else NO_VALUE
     mean = value_text(entry.mean, metric)
     return mean if entry.count == 1 else f"{mean} ({value_text(entry.high, metric)})"
 
 
+def _unquantizable(impact: ImpactData) -> set[str]:
+    """Return the kinds that have nothing to quantize."""
+    return {kind for group in impact.invalid if group.unquantizable for kind in group.kinds}
+
+
+def reasons_without_value(impact: ImpactData) -> list[str]:
+    """Return why rows have no value that could have had one; a norm without a matrix is nothing that failed."""
+    return [group.sentence for group in impact.invalid if group.applicable]
+
+
+def not_applicable(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Say what the dashes in the rows of `worth_rows` mean."""
+    return (
+        [f"{DASH} stands where there is no weight matrix to quantize."] if any(DASH in row for row in rows) else []
+    )
+
+
 def _without_value(impact: ImpactData) -> list[str]:
     """Say how many rows of the impact table have no value, with the most frequent reasons."""
-    if not impact.invalid:
+    found = reasons_without_value(impact)
+    if not found:
         return []
-    more = len(impact.invalid) - MOST_REASONS
+    more = len(found) - MOST_REASONS
     tail = f"; and {text.count(more, 'more reason')}" if more > 0 else ""
-    return [f"Without a value: {'; '.join(impact.invalid[:MOST_REASONS])}{tail}."]
+    return [f"Without a value: {'; '.join(found[:MOST_REASONS])}{tail}."]

@@ -1,4 +1,7 @@
-"""The laws of a group's subjects as one table for the terminal, which fits 80 columns."""
+"""The laws of a group's subjects as one table for the terminal, which keeps all its columns in 80.
+
+Names of subjects and shapes are broken where there is no room, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,19 @@ Entry = Mapping[str, Any]
 SHORT = {"roofline (floor)": "roofline", "two-term in bytes": "two-term"}
 NOTHING = "\u2013"
 FEWEST = 3  # cells that a range of the law needs
-ROOM = {"mJ": 13, "pJ/FLOP": 17, "pJ/byte": 17}  # letters of limits, so that 80 columns are enough
+ROOM, ROOM_OF_SLOPES = 13, 14  # letters of limits, so that 80 columns are enough
+WIDE = 1e4  # from which pJ are written as nJ
 
 
 def law_table(subjects: Sequence[Entry], by: str | None, *, modelled: bool) -> Table:
     """Return a row for each subject, with errors of cells left out ``by`` that way; limits stand below values."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=0)
     word = "MODELLED " if modelled else ""
-    table.add_column("subject", overflow="fold", min_width=11)
-    for name in (f"{word}E0\n[95 %]", f"{word}k\n[95 %]", "R2", "holds for", "trend\nper x 2"):
+    table.add_column("subject", overflow="fold")
+    for name in (f"{word}E0\n[95 %]", f"{word}k\n[95 %]", "R2"):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("holds for", justify="right", overflow="fold")
+    table.add_column("trend\nper x 2", justify="right", no_wrap=True)
     table.add_column("better law,\nerror (other)", no_wrap=True)
     before = None
     for entry in subjects:
@@ -69,20 +75,24 @@ def _stacked(item: Entry | None, unit: str) -> Text | str:
     if item is None:
         return NOTHING
     value = Interval(**item)
+    if unit.startswith("pJ") and abs(value.value) >= WIDE:
+        value, unit = value.scaled(1e-3), unit.replace("pJ", "nJ")
     written = f"{text.quantity(value.value, unit)}{_limits(value, unit)}"
     return Text(written, style="yellow" if value.value < 0 else "")
 
 
 def _limits(item: Interval, unit: str) -> str:
-    """Write limits below their value, with no more digits than a column has room for."""
+    """Write limits below their value, with no more digits than there is room for, or else one below the other."""
     if item.low is None or item.high is None:
         return ""
     divisor, _ = text.scale_of(item.value, unit)
     scaled = item.scaled(1 / divisor)
+    room = ROOM if unit == "mJ" else ROOM_OF_SLOPES
     written = [
         f"\n[{scaled.low:,.{places}f}, {scaled.high:,.{places}f}]" for places in range(text.places(scaled), -1, -1)
     ]
-    return next((one for one in written if len(one) <= ROOM[unit]), written[0])
+    fitting = next((one for one in written if len(one) <= room + 1), None)  # 1: the new line
+    return fitting or written[-1].replace(", ", ",\n")
 
 
 def _reach(reach: Entry, line: Entry) -> Text | str:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from energyscope.reporting import text
-from energyscope.reporting.terminal_efficiency import efficiency_tables, size_tables
+from energyscope.reporting.terminal_efficiency import efficiency_tables, size_tables, with_methods
 from energyscope.reporting.terminal_law_table import law_table
 from energyscope.runs.intervals import Interval
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE
@@ -18,6 +18,10 @@ from energyscope.runs.schema import LAWS_JSON, REPORT_FILE
 Document = Mapping[str, Any]
 Entry = Mapping[str, Any]
 
+LEGEND = (
+    "E = E0 + k x FLOPs (pJ/byte: x bytes). Holds for: shapes within 10 % of what the others say, smallest first. "
+    "Trend: of k as FLOPs double. Error: median of shapes left out of the law."
+)
 MODELLED = "MODELLED: these joules are time x stated watts, not measured"
 WAYS = {"length": "lengths", "batch": "batches", "cell": "cells", "model": "models"}
 MOST_CONTRASTS = 12
@@ -26,8 +30,11 @@ MOST_CONTRASTS = 12
 def laws_tables(document: Document, path: Path) -> RenderableType:
     """Return all laws of a document: a table for each group, then contrasts, efficiency, sizes and notes."""
     parts: list[RenderableType] = [Text(f"Laws: {document['name']}", style="bold"), *_banners(document)]
-    for group in document["groups"]:
-        parts += _group(group, modelled=document["modelled"])
+    titles = _titles(document["groups"])
+    for title, group in zip(titles, document["groups"], strict=True):
+        parts += _group(title, group, modelled=document["modelled"])
+    if any(not group["reason"] for group in document["groups"]):
+        parts.append(Text(LEGEND, style="dim"))
     parts += _contrasts(document["contrasts"])
     parts += efficiency_tables(document["efficiency"], modelled=document["modelled"])
     parts += size_tables(document["sizes"], document["sizes_held_out"], modelled=document["modelled"])
@@ -40,8 +47,8 @@ def laws_brief(document: Document, path: Path) -> RenderableType:
     """Return a few lines on the laws of a sweep: the whole model's, how far off they are, and where they are."""
     several = len(document["groups"]) > 1
     parts: list[RenderableType] = []
-    for group in document["groups"]:
-        name = f"{_title(group)}: " if several else ""
+    for title, group in zip(_titles(document["groups"]), document["groups"], strict=True):
+        name = f"{title}: " if several else ""
         if group["reason"]:
             parts += [Text(f"{name}{group['reason']}", style="dim")] if several else []
             continue
@@ -66,15 +73,20 @@ def _banners(document: Document) -> list[Text]:
     return said
 
 
+def _titles(groups: Sequence[Entry]) -> list[str]:
+    """Return what each group is called; the method of measuring only where nothing else tells them apart."""
+    return with_methods([_title(group) for group in groups], groups)
+
+
 def _title(group: Entry) -> str:
     words = [group["model"], group["phase"], group["precision"], group["execution"]]
     words += [f"{group['kv_cache']} KV cache"] if group["kv_cache"] else []
     return ", ".join(str(word) for word in words)
 
 
-def _group(group: Entry, *, modelled: bool) -> list[RenderableType]:
+def _group(title: str, group: Entry, *, modelled: bool) -> list[RenderableType]:
     heading = [
-        Text(f"\n{_title(group)}", style="bold"),
+        Text(f"\n{title}", style="bold"),
         Text(
             f"{text.count(len(group['cells']), 'cell')} on {group['device'] or group['board']}: {_shapes(group)}",
             style="dim",
@@ -105,7 +117,7 @@ def _line_said(whole: Entry, *, modelled: bool) -> str:
         return f"whole model: {line['reason']}"
     fixed, marginal = Interval(**line["fixed_mj"]), Interval(**line["marginal_pj_per_flop"])
     word = "MODELLED " if modelled else ""
-    said = f"whole model: {word}{text.with_limits(fixed, 'mJ')} + {text.with_limits(marginal, 'pJ/FLOP')}"
+    said = f"whole model: {word}{text.with_limits(fixed, 'mJ')} + {text.with_limits(marginal, 'pJ/FLOP')} x FLOPs"
     return " - ".join([said, *line["flags"]])
 
 
@@ -158,14 +170,23 @@ def _contrasts(entries: Sequence[Entry]) -> list[RenderableType]:
     for entry in entries:
         setting = [str(entry[name]) for name in ("model", "phase", "precision", "execution") if entry.get(name)]
         board = [f"board {boards.index(str(entry.get('board'))) + 1}"] if len(boards) > 1 else []
-        key = (", ".join([*setting, *board]), entry["first"], entry["second"])
+        key = (", ".join([*setting, *board]), entry["first"], entry["second"], _older(entry))
         found.setdefault(key, {}).setdefault(str(entry["subject"]), []).append(entry["ratio"]["value"])
     parts: list[RenderableType] = []
-    for (where, first, second), subjects in found.items():
+    for (where, first, second, older), subjects in found.items():
         said = [f"{'whole model' if one == 'model' else one} {_range(ratios)}" for one, ratios in subjects.items()]
         parts.append(Text(f"\n{where}: energy in {first} over {second}", style="bold"))
         parts.append(Text(", ".join(said[:MOST_CONTRASTS])))
+        parts += [Text(older, style="yellow")] if older else []
     return parts
+
+
+def _older(entry: Entry) -> str:
+    """Say which side of a contrast was measured before something was mended, and what: the ratio holds it."""
+    found = entry.get("lacking") or {}
+    sides = [str(entry[name]) for name in ("first", "second") if found.get(name)]
+    why = "; ".join(dict.fromkeys(reason for reason in found.values() if reason))
+    return f"{text.listed(sides)} measured by an older method, which these ratios hold: {why}" if sides else ""
 
 
 def _range(values: Sequence[float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,14 @@ from energyscope.runs.intervals import Interval
 
 MODELLED = "MODELLED"
 MOST_SOURCES = 6
+LAWS = {  # by the laws' names, in a few words for who has not met them
+    "two-term": "energy = E0 + k x FLOPs",
+    "two-term in bytes": "energy = E0 + k x bytes, of what has no FLOPs",
+    "constant": "the mean: all cells do the same work",
+    "per call": "energy = so much a call, a FLOP and a byte, over models",
+    "roofline (floor)": "static power x time + so much a call, a FLOP and a byte",
+    "roofline (board's rates)": "static power x time at the board's rates + so much a call, a FLOP and a byte",
+}
 _BY = {"length": "lengths", "batch": "batches", "cell": "cells", "model": "models"}
 
 
@@ -24,13 +33,16 @@ def prediction_table(found: Mapping[str, Any]) -> RenderableType:
     first = [[one] for one in (found["whole"], found["sum"]) if one]
     groups = [*first, found["parts"], found["groups"]]
     rows = [row for group in groups for row in group]
+    left_out = {_subject(subject): reason for subject, reason in found["left_out"].items()}
     return Group(
         *_heading(found),
         _table(groups, modelled=modelled),
         Text(f"held-out error: median over {_BY[found['left_out_by']]} foretold from the others", style="dim"),
+        *(Text(f"{law}: {LAWS[law]}", style="dim") for law in LAWS if any(row["law"] == law for row in rows)),
+        *_said_once("outside of the data", _beyond(rows)),
         *_flags(rows),
         *_said_once("held-out error not known", _unjudged(rows)),
-        *_said_once("not told", found["left_out"]),
+        *_said_once("not told", left_out),
         *(Text(f"note: {note}", style="yellow") for note in found["notes"]),
     )
 
@@ -55,13 +67,13 @@ def _sources(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _table(groups: Sequence[Sequence[Mapping[str, Any]]], *, modelled: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("what", min_width=11, overflow="fold")
     table.add_column("energy [95 %]", justify="right", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("law")
-    table.add_column("held-out error", justify="right")
-    table.add_column("range of its data", overflow="fold", ratio=1)
+    table.add_column("held-out\nerror", justify="right", no_wrap=True)
+    table.add_column("data", no_wrap=True)
     for rows in groups:
         for row in rows:
             energy = _energy(row["energy_mj"], modelled=modelled)
@@ -80,8 +92,13 @@ def _table(groups: Sequence[Sequence[Mapping[str, Any]]], *, modelled: bool) -> 
 def _energy(found: Mapping[str, Any], *, modelled: bool) -> Text:
     """Write value and limits; joules that were modelled say so at each."""
     item = Interval(**found)
-    written = f"{text.quantity(item.value, 'mJ')}\n{text.limits(item, 'mJ')}"
+    written = f"{text.quantity(item.value, 'mJ')}\n{_limits(item)}"
     return Text.assemble((f"{MODELLED} ", "yellow") if modelled else "", written)
+
+
+def _limits(item: Interval) -> str:
+    """Write the limits, or the one that can be told."""
+    return f"up to {text.quantity(item.high, 'mJ')}" if item.low is None and item.high else text.limits(item, "mJ")
 
 
 def _time(found: Mapping[str, Any] | None) -> Text:
@@ -97,10 +114,18 @@ def _error(held_out: Mapping[str, Any]) -> Text:
 
 
 def _data(row: Mapping[str, Any]) -> Text:
-    """Say whether the shape lies within the law's data; of several reasons why not, the first."""
-    if not row["extrapolated"]:
-        return Text("within", style="dim")
-    return Text.assemble(("outside", "yellow"), f": {str(row['why']).partition('; ')[0]}")
+    """Say whether the shape lies within the law's data."""
+    return Text("outside", style="yellow") if row["extrapolated"] else Text("within", style="dim")
+
+
+def _beyond(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return why rows lie outside: what most of them have in common (the shape), or else a row's first reason."""
+    why = {_name(row): str(row["why"]).split("; ") for row in rows if row["extrapolated"] and row["why"]}
+    count = Counter(words for reasons in why.values() for words in reasons)
+    shared = {
+        name: [words for words in reasons if count[words] > max(1, len(why) / 2)] for name, reasons in why.items()
+    }
+    return {name: "; ".join(shared[name] or reasons[:1]) for name, reasons in why.items()}
 
 
 def _flags(rows: Sequence[Mapping[str, Any]]) -> list[Text]:
@@ -129,6 +154,8 @@ def _said_once(what: str, reasons: Mapping[str, str]) -> list[Text]:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    if row["subject"] != "model":
-        return str(row["subject"])
-    return "sum over parts" if row["law"] == "sum over parts" else "whole model"
+    return "sum over parts" if row["law"] == "sum over parts" else _subject(str(row["subject"]))
+
+
+def _subject(subject: str) -> str:
+    return "whole model" if subject == "model" else subject

@@ -11,7 +11,8 @@ from energyscope.errors import UsageError
 from energyscope.reporting import terminal_show_sheets as sheets
 from energyscope.reporting import terminal_show_stages as stages
 from energyscope.reporting.data import ReportData, report_data
-from energyscope.reporting.terminal_show_sheets import WIDE, Sheet
+from energyscope.reporting.terminal_show_sheets import DASH, WIDE, Sheet
+from energyscope.reporting.terminal_text import printable
 from energyscope.runs import schema
 from energyscope.runs.summary import summary
 
@@ -112,21 +113,38 @@ def drawn(sheet: Sheet, width: int) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    warnings = [Text(_printable(warning), style="bold yellow") for warning in sheet.warnings]
-    notes = [Text(f"- {_printable(note)}", style="dim" if sheet.rows else "") for note in sheet.notes]
-    title = Text(_printable(sheet.title), style="italic")
+    warnings = [Text(printable(warning), style="bold yellow") for warning in sheet.warnings]
+    notes = [Text(f"- {printable(note)}", style="dim" if sheet.rows else "") for note in sheet.notes]
+    title = Text(printable(sheet.title), style="italic")
     if not sheet.rows:
         return Group(*warnings, title, *notes, "")
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    shown = [index for index, head in enumerate(sheet.heads) if width >= WIDE or not head.wide]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = [index for index in range(len(sheet.heads)) if _is_drawn(sheet, index, width)]
     for index in shown:
         right = sheet.heads[index].right
         table.add_column(
             sheet.heads[index].title, justify="right" if right else "left", no_wrap=right, overflow="fold"
         )
     for row in sheet.rows:
-        table.add_row(*(Text(_printable(row[index])) for index in shown))
-    return Group(*warnings, table, *notes, "")
+        table.add_row(*(_cell(sheet, row, index) for index in shown))
+    return Group(*warnings, title, table, *notes, "")  # a table's own title is folded where the table is narrow
+
+
+def _is_drawn(sheet: Sheet, index: int, width: int) -> bool:
+    """Whether a column has room, and anything to say beyond what 80 columns have room for."""
+    head = sheet.heads[index]
+    return not head.wide or (width >= WIDE and any(row[index] != DASH for row in sheet.rows))
+
+
+def _cell(sheet: Sheet, row: Sequence[str], index: int) -> RenderableType:
+    from rich.text import Text
+
+    from energyscope.reporting.terminal_text import Dotted
+
+    if sheet.heads[index].title != "component":
+        return Text(printable(row[index]))
+    name, _, said = row[index].partition(" (")
+    return Dotted(name, f"({said}" if said else "")
 
 
 def plain_lines(sheet: Sheet) -> list[str]:
@@ -134,15 +152,10 @@ def plain_lines(sheet: Sheet) -> list[str]:
 
     The title and the sentences begin with ``#``. No line is broken, whatever its length.
     """
-    lines = [f"# {_printable(said)}" for said in (sheet.title, *sheet.warnings)]
+    lines = [f"# {printable(said)}" for said in (sheet.title, *sheet.warnings)]
     lines += ["\t".join(head.title for head in sheet.heads)] if sheet.rows else []
-    lines += ["\t".join(_printable(cell) for cell in row) for row in sheet.rows]
-    return [*lines, *(f"# {_printable(note)}" for note in sheet.notes)]
-
-
-def _printable(cell: str) -> str:
-    """Return a text in one line, without what would steer a terminal."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in cell).split())
+    lines += ["\t".join(printable(cell) for cell in row) for row in sheet.rows]
+    return [*lines, *(f"# {printable(note)}" for note in sheet.notes)]
 
 
 def show(run: Run, console: Console, table: str | None = None) -> None:
@@ -152,9 +165,9 @@ def show(run: Run, console: Console, table: str | None = None) -> None:
     where = f"Report: {report}" if report.is_file() else f"Run: {run.path}"
     if not console.is_terminal:
         lines: Sequence[str] = [line for sheet in found for line in plain_lines(sheet)]
-        console.file.write("\n".join([*lines, *([] if table else [f"# {where}"])]) + "\n")
+        console.file.write("\n".join([*lines, *([] if table else [f"# {printable(where)}"])]) + "\n")
         return
     for sheet in found:
         console.print(drawn(sheet, console.width))
     if table is None:
-        console.print(where, style="bold", markup=False, highlight=False, overflow="fold")
+        console.print(printable(where), style="bold", markup=False, highlight=False, overflow="fold")

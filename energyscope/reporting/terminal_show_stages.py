@@ -6,23 +6,26 @@ from energyscope.advising.said import MODELLED
 from energyscope.reporting import text
 from energyscope.reporting.data import ReportData
 from energyscope.reporting.data.generation_words import US_PER_S, share_of
-from energyscope.reporting.data.impact import KindImpact
-from energyscope.reporting.data.impact_words import limited_text, method_title, metric_title, value_text
+from energyscope.reporting.data.impact_words import limited_text, method_title, metric_title
+from energyscope.reporting.terminal_impact import not_applicable, reasons_without_value, worth_rows
 from energyscope.reporting.terminal_show_sheets import DASH, Head, Sheet, energy_word, known, why
 
 
 def impact_sheet(data: ReportData, *, every: bool = False) -> Sheet:
     """Return what the kinds are worth by the methods that the report's heat maps show.
 
-    With ``every``, a row for each component and method, with its interval.
+    With ``every``, a row for each component and method, with its interval; of those without a value, how many
+    there are and why, those included that could have none.
     """
     impact = data.impact
     if impact is None or not impact.metrics:
         return Sheet("What it is worth", (), (), [why(data, "ablate")])
     metric = impact.metrics[0]
     title = f"What it is worth: {metric_title(metric)}"
-    notes = [f"Without a value: {reason}." for reason in impact.invalid]
     if every:
+        rows_said = f"Rows of the run's table without a value, which are not listed: {impact.invalid_rows}."
+        notes = [rows_said] if impact.invalid_rows else []
+        notes += [f"Without a value: {group.sentence}." for group in impact.invalid]
         points = [point for point in impact.points if point.metric == metric]
         cells = [
             [point.component, method_title(point.method), limited_text(point.value, metric)] for point in points
@@ -30,20 +33,10 @@ def impact_sheet(data: ReportData, *, every: bool = False) -> Sheet:
         heads: tuple[Head, ...] = (Head("component"), Head("method"), Head("value [95 %]", right=True))
         return Sheet(title, heads, cells, notes)
     methods = [method for method in (impact.removal, impact.quantization) if method is not None]
-    means = {(one.kind, one.method): one for one in impact.of_metric(metric) if one.method in methods}
-    rows = [
-        [kind, *(_worth(means.get((kind, method)), metric) for method in methods)]
-        for kind in dict.fromkeys(kind for kind, _ in means)
-    ]
+    rows = worth_rows(impact, metric, methods)
+    notes = [f"Without a value: {reason}." for reason in reasons_without_value(impact)]
     named = [Head(f"{method_title(method)}, mean (largest)", right=True) for method in methods]
-    return Sheet(title, (Head("kind"), *named), rows, notes)
-
-
-def _worth(entry: KindImpact | None, metric: str) -> str:
-    if entry is None:
-        return DASH
-    mean = value_text(entry.mean, metric)
-    return mean if entry.count == 1 else f"{mean} ({value_text(entry.high, metric)})"
+    return Sheet(title, (Head("kind"), *named), rows, [*not_applicable(rows), *notes])
 
 
 def advice_sheet(data: ReportData) -> Sheet:

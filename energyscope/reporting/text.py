@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from energyscope.runs.intervals import Interval
 
 UNKNOWN = "not measured"
+_BOUND = re.compile(r"(?<=\d), (?=[-+\u2212]?[\d.,]+\])|(?<=\d) (?=%|\[[-+\u2212\d])")
 
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "mJ": ((1e9, "MJ"), (1e6, "kJ"), (1e3, "J"), (1.0, "mJ"), (1e-3, "µJ")),
@@ -92,6 +94,11 @@ def listed(words: Sequence[str], most: int = 4) -> str:
     if len(words) > most:
         return f"{', '.join(words[:most])} and {len(words) - most} more"
     return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
+
+
+def unbroken(sentence: str) -> str:
+    """Keep a number, its percent sign and the limits behind it on one line, as in ``"46 % [44, 48]"``."""
+    return _BOUND.sub(lambda found: found[0].replace(" ", "\u00a0"), sentence)
 
 
 def count(amount: int, word: str, plural: str | None = None) -> str:

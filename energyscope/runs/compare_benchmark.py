@@ -57,7 +57,7 @@ def compare_benchmarks(baseline: Run, other: Run) -> BenchmarkComparison | None:
     first, second = baseline.benchmark, other.benchmark
     if first is None or second is None:
         return None
-    obstacles, notes = conditions(baseline.document, other.document, _OF_A_BENCHMARK)
+    obstacles, notes = conditions(baseline.document, other.document, _OF_A_BENCHMARK, phase="prefill")
     modelled = any(bool((run.document.get("sensor") or {}).get("modelled")) for run in (baseline, other))
     ours, theirs = cells_of(first), cells_of(second)
     shared = []

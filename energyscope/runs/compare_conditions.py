@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from energyscope.runs.compare_surroundings import surroundings
+from energyscope.runs.method import changes_between, lacking, method_of, passes_of
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -40,9 +41,12 @@ _UNFINISHED = {"interrupted", "failed", "running"}
 
 
 def conditions(
-    first: Document, second: Document, ignored: frozenset[str] = frozenset()
+    first: Document, second: Document, ignored: frozenset[str] = frozenset(), phase: str | None = None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what makes the joules of two runs not comparable, and the settings that may differ."""
+    """Return what makes the joules of two runs not comparable, and the settings that may differ.
+
+    ``phase`` is that of the passes that are compared; None: of the moment that the documents are of.
+    """
     asked = [one for one in _CONDITIONS if one[0] not in ignored]
     obstacles = [f"{label}: {one} against {two}" for label, one, two in _unlike(first, second, asked)]
     notes = []
@@ -57,9 +61,28 @@ def conditions(
         ours, theirs = said(first), said(second)
         if ours is not None and theirs is not None and ours != theirs:
             notes.append(f"{label}: {ours} against {theirs}")
+    apart, older = _methods(first, second, phase, eager="execution" in ignored)
+    obstacles += apart
+    notes += older
     same_work = not any(_unlike(first, second, _VARIED)) and not obstacles
     standing, noted = surroundings(first, second, ignored, same_work=same_work)
     return (*obstacles, *standing), (*notes, *noted)
+
+
+def _methods(first: Document, second: Document, phase: str | None, *, eager: bool) -> tuple[list[str], list[str]]:
+    """Return what to say of passes by different methods, as obstacle and as note; ``eager``: that is how they ran.
+
+    One execution by two methods is not comparable. Between executions, what is older is part of the difference.
+    Two that are equally old may be compared, but their joules are not those of today.
+    """
+    ours, theirs = (passes_of(one, phase, eager=eager) for one in (first, second))
+    methods = method_of(first, *ours), method_of(second, *theirs)
+    older = [lacking(methods[0], *ours), lacking(methods[1], *theirs)]
+    if methods[0] == methods[1]:
+        return [], [f"older method of both: {words}" for words in dict.fromkeys(older) if words]
+    if ours == theirs:
+        return [f"method: {changes_between(methods[0], methods[1], *ours)}"], []
+    return [], [f"older method: {words}" for words in older if words]
 
 
 def both_modelled(first: Document, second: Document) -> bool:

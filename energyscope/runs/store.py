@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_ROOT = Path("runs")
+LONGEST_NAME = 200  # bytes of a run's name: file systems take 255, and some files of a run are named after it
 SCENE_SECTIONS = ("closure", "differential", "passes", "drift")  # of run.json that each scene has for itself
 
 
@@ -56,8 +57,10 @@ class RunStore:
             UsageError: with what to do.
 
         """
-        if not name or Path(name).name != name or name in {".", ".."}:
+        if not name or Path(name).name != name or name in {".", ".."} or not name.isprintable():
             raise UsageError(f"{name!r} is not a run name: use letters, digits, '.', '_' and '-', without '/'")
+        if len(name.encode()) > LONGEST_NAME:
+            raise UsageError(f"a run name of {len(name)} letters is too long: choose a shorter --name")
         if (root / name).exists():
             raise UsageError(f"the run {name!r} exists in {root}: choose another --name or remove it")
 
@@ -100,6 +103,12 @@ class RunStore:
         if "layer" in frame:
             frame["layer"] = frame["layer"].astype("Int64")
         write_text(self.path / name, frame.to_csv(index=False))
+
+
+def plain_name(model: str) -> str:
+    """Return what a run of a model may be named after: the last part of its name or path, in printable letters."""
+    plain = "".join(letter if letter.isprintable() else "_" for letter in Path(model).name)
+    return plain.encode()[: LONGEST_NAME // 2].decode(errors="ignore") or "model"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ passes show it, such as the head, which reads more weights than any other: no co
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -88,8 +89,14 @@ def bounded(cells: Sequence[Cell], *, rates: Rates | None = None, mixed: Collect
         UsageError: the cells differ in a field that is not in ``mixed``.
 
     """
-    law = roofline(cells, mixed=mixed)
+    law = _roofline(tuple(cells), frozenset(mixed))
     return law if isinstance(law, NoLaw) else Bounded(law, ceilings_of(cells, rates))
+
+
+@functools.lru_cache(maxsize=512)
+def _roofline(cells: tuple[Cell, ...], mixed: frozenset[str]) -> Roofline | NoLaw:
+    """Return the law below the ceilings: of two models left out one after the other, either may be the first."""
+    return roofline(cells, mixed=mixed)
 
 
 def rates_by_pass(cells: Iterable[Cell]) -> Rates:

@@ -16,6 +16,7 @@ from energyscope.errors import UsageError
 from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array
 from energyscope.runs.intervals import Interval
+from energyscope.runs.method import REVISION
 
 FLOOR = 0.02  # relative deviation between cells that their own intervals do not see
 NAMED = 4  # names that a remark lists
@@ -27,6 +28,7 @@ FIELDS = {
     "execution": "executions",
     "board": "boards",
     "meter": "meters",
+    "method": "methods",
 }
 
 
@@ -63,7 +65,8 @@ class Cell:
     ``tokens`` is the sequence length (prefill) or the context (decode). The limits of the 95 % interval are None
     where unknown, ``static_mj`` is None on the modelled meter. ``calls`` counts the component's calls in a pass
     (an MLP: the number of layers); only laws over several models need it to be right. For the whole model it is
-    what grows with its launches, such as the number of layers. ``board`` is a UUID or a name.
+    what grows with its launches, such as the number of layers. ``board`` is a UUID or a name, ``method`` the
+    revision that its passes are of (`runs.method.method_of`).
     """
 
     subject: str
@@ -83,6 +86,7 @@ class Cell:
     board: str
     calls: int = 1
     meter: str = "nvml"
+    method: int = REVISION
 
     def __post_init__(self) -> None:
         """Refuse what no measurement gives: an energy of 0 or not finite, no time, no call, negative work."""

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from energyscope.runs.intervals import Interval, ratio, total
+from energyscope.runs.method import lacking
 from energyscope.scaling.from_runs import UNEXPLAINED, WHOLE, SceneCells
 from energyscope.scaling.grouping import key_of, value_of
 from energyscope.scaling.plain import Plain, plain
@@ -20,7 +21,8 @@ def contrasts(scenes: Scenes) -> list[Plain]:
     """Return energy under the first setting over that under the second, of the whole, every part and glue.
 
     The narrower precision comes first, and a CUDA graph before eager. A shape that was measured several times
-    counts with its mean. Energies that are not positive have no ratio.
+    counts with its mean. Energies that are not positive have no ratio. ``lacking`` says of the ``first`` and the
+    ``second`` what was mended since they were measured, None where nothing was: the ratio holds that too.
     """
     return [
         entry
@@ -32,14 +34,29 @@ def contrasts(scenes: Scenes) -> list[Plain]:
 
 
 def _pairs(scenes: Scenes, field: str) -> Iterator[tuple[Scenes, Scenes]]:
-    """Yield the moments of one shape under two values of a field."""
+    """Yield the moments of one shape under two values of a field, of the newest method that both have.
+
+    Another execution may be alike by another method: there it is the newest of each.
+    """
     alike: dict[tuple[object, ...], dict[str, list[SceneCells]]] = {}
     for scene in scenes:
-        key = (*key_of(scene, without=field), scene.batch_size, scene.tokens)
+        key = (*key_of(scene, field, "method"), scene.batch_size, scene.tokens)
         alike.setdefault(key, {}).setdefault(str(value_of(scene, field)), []).append(scene)
     for settings in alike.values():
         for first, second in itertools.combinations(sorted(settings, key=_rank), 2):
-            yield settings[first], settings[second]
+            methods = [_methods(settings[name]) for name in (first, second)]
+            if field != "execution":
+                methods = [methods[0] & methods[1]] * 2
+            if all(methods):
+                yield _of(settings[first], max(methods[0])), _of(settings[second], max(methods[1]))
+
+
+def _methods(scenes: Scenes) -> set[int]:
+    return {next(iter(one.cells.values())).method for one in scenes}
+
+
+def _of(scenes: Scenes, method: int) -> Scenes:
+    return [one for one in scenes if _methods([one]) == {method}]
 
 
 def _rank(value: str) -> tuple[int, str]:
@@ -71,7 +88,13 @@ def _contrast(field: str, subject: str, first: Scenes, second: Scenes) -> Plain 
         "batch_size": one.batch_size,
         "tokens": one.tokens,
         "ratio": plain(quotient),
+        "lacking": {"first": _lacking(first), "second": _lacking(second)},
     }
+
+
+def _lacking(scenes: Scenes) -> str | None:
+    one = next(iter(scenes[0].cells.values()))
+    return lacking(one.method, one.phase, one.execution)
 
 
 def _mean(scenes: Scenes, subject: str) -> Interval:

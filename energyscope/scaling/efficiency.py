@@ -12,7 +12,7 @@ from energyscope.scaling.knee import knee_of
 
 AXES = ("batch_size", "tokens")
 NOUNS = {"batch_size": "batch", "tokens": "length"}
-FIELDS = ("model", "phase", "precision", "execution", "kv_cache", "board", "meter", "weights")
+FIELDS = ("model", "phase", "precision", "execution", "kv_cache", "board", "meter", "weights", "method")
 US_PER_S = 1e6
 MJ_PER_J = 1e3
 

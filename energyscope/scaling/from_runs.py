@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
 from energyscope.runs.intervals import Interval, difference, finite, total
+from energyscope.runs.method import method_of
 from energyscope.runs.tree import EnergyTree, Node, energy_tree, slice_keys, sum_column, sum_energy, sum_intervals
 from energyscope.scaling.cell import Cell
 
@@ -37,6 +38,7 @@ class SceneCells:
     ``parts`` are the subjects that add up to the whole: none where a part, glue or the whole is missing.
     ``left_out`` says of each subject without a cell why. ``kv_cache`` is the kind of cache of the pass (None: it
     has none), ``weights`` what the model was loaded with, ``quality`` the grade of the whole model's energy.
+    ``granularity`` says how finely its components were told apart; None: the run does not say.
     """
 
     run: str
@@ -51,6 +53,7 @@ class SceneCells:
     parts: tuple[str, ...]
     left_out: Mapping[str, str]
     quality: str | None = None
+    granularity: str | None = None
 
 
 def cells_of(run: Run) -> list[SceneCells]:
@@ -99,6 +102,7 @@ def _scene(run: Run, tree: EnergyTree) -> SceneCells:
         parts=parts if all(isinstance(made.get(one), Cell) for one in (*parts, WHOLE)) else (),
         left_out={subject: one for subject, one in made.items() if isinstance(one, str)},
         quality=str(tree.root.row.get("quality")) if tree.root else None,
+        granularity=(run.document.get("settings") or {}).get("granularity"),
     )
 
 
@@ -177,6 +181,7 @@ def _made(
             board=board_of(run.document),
             calls=round(calls),
             meter=str((run.document.get("sensor") or {}).get("meter", "unknown")),
+            method=method_of(run.document, str(row["phase"]), str(row["execution"])),
         )
     except ValueError as error:
         return str(error)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from energyscope.scaling.from_runs import SceneCells
 
-GROUPED = ("model", "phase", "precision", "execution", "kv_cache", "board", "meter", "weights")
+GROUPED = ("model", "phase", "precision", "execution", "kv_cache", "board", "meter", "weights", "method")
 OF_SCENES = ("model", "phase", "precision", "kv_cache", "weights")  # the others are told by a moment's cells
 
 
@@ -17,9 +17,9 @@ def value_of(scene: SceneCells, field: str) -> str | None:
     return None if found is None else str(found)
 
 
-def key_of(scene: SceneCells, without: str | None = None) -> tuple[str | None, ...]:
-    """Return what moments of one group have in common, one field left out."""
-    return tuple(value_of(scene, field) for field in GROUPED if field != without)
+def key_of(scene: SceneCells, *without: str) -> tuple[str | None, ...]:
+    """Return what moments of one group have in common, some fields left out."""
+    return tuple(value_of(scene, field) for field in GROUPED if field not in without)
 
 
 def grouped(scenes: Sequence[SceneCells]) -> list[list[SceneCells]]:

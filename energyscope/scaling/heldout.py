@@ -22,7 +22,7 @@ KEYS: dict[By, Callable[[Cell], Hashable]] = {
     "cell": lambda cell: (cell.model, cell.batch_size, cell.tokens),
     "model": lambda cell: cell.model,
 }
-SAME_SCENE = ("phase", "precision", "execution", "board", "meter", "model", "batch_size", "tokens")
+SAME_SCENE = ("phase", "precision", "execution", "board", "meter", "method", "model", "batch_size", "tokens")
 
 
 @dataclass(frozen=True)

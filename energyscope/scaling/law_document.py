@@ -6,16 +6,18 @@ It is made once; whoever shows it reads it and fits nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from energyscope.runs.method import changes_between, lacking
 from energyscope.scaling.contrasts import contrasts
 from energyscope.scaling.efficiency import efficiencies
 from energyscope.scaling.from_runs import SceneCells
 from energyscope.scaling.group_laws import group_laws
-from energyscope.scaling.grouping import GROUPED, grouped, value_of
+from energyscope.scaling.grouping import GROUPED, grouped, key_of, value_of
 from energyscope.scaling.plain import Plain
 from energyscope.scaling.sizes import sizes
 from energyscope.scaling.sizes_held_out import sizes_held_out
+from energyscope.scaling.usable import one_granularity
 
 STATIC_CACHE = "a static KV cache works on all that it has room for: laws see the tokens in it only"
 
@@ -43,19 +45,37 @@ class Source:
 
 def law_document(sources: Sequence[Source]) -> Plain:
     """Return the sections of the document that are made of measurements: ``sources`` to ``sizes_held_out``."""
+    sources, notes = _one_granularity(sources)
     used = sorted((one for one in sources if one.scene.cells), key=lambda one: one.order)
     scenes = [one.scene for one in used]
     groups = [_group(group, used) for group in grouped([one.scene for one in sources])]
     return {
         "weights": sorted({str(one.weights) for one in scenes if one.weights}),
         "sources": [_source(one) for one in used],
-        "notes": _notes(sources),
+        "notes": [*_notes(sources), *notes],
         "groups": groups,
         "contrasts": contrasts(scenes),
         "efficiency": efficiencies(scenes),
         "sizes": sizes(scenes, _models(used)),
         "sizes_held_out": sizes_held_out(scenes),
     }
+
+
+def _one_granularity(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
+    """Return the sources with components of one granularity for each model and phase, and what to know of it.
+
+    Laws never join phases, so that one does not take the components of the other.
+    """
+    found: dict[tuple[str, str], dict[int, SceneCells]] = {}
+    for place, one in enumerate(sources):
+        found.setdefault((one.scene.model, one.scene.phase), {})[place] = one.scene
+    kept: dict[int, SceneCells] = {}
+    notes = []
+    for (model, phase), mine in found.items():
+        scenes, said = one_granularity(list(mine.values()))
+        kept |= dict(zip(mine, scenes, strict=True))
+        notes += [f"{model}, {phase}: {words}" for words in said]
+    return [replace(one, scene=kept[place]) for place, one in enumerate(sources)], notes
 
 
 def _group(scenes: Sequence[SceneCells], sources: Sequence[Source]) -> Plain:
@@ -112,7 +132,32 @@ def _notes(sources: Sequence[Source]) -> list[str]:
     notes = [f"not used of {_named(runs)}: {subject} ({reason})" for (subject, reason), runs in missing.items()]
     if any(one.scene.kv_cache == "static" for one in sources):
         notes.append(STATIC_CACHE)
-    return [*notes, *_invalid(sources), *_mixed_software(sources)]
+    return [*notes, *_methods([one.scene for one in sources]), *_invalid(sources), *_mixed_software(sources)]
+
+
+def _methods(scenes: Sequence[SceneCells]) -> list[str]:
+    """Say which groups are of an older method, and which are kept apart for that alone."""
+    methods: dict[tuple[str | None, ...], list[int]] = {}
+    for group in grouped(scenes):
+        methods.setdefault(key_of(group[0], "method"), []).append(int(str(value_of(group[0], "method"))))
+    apart: dict[str, list[str]] = {}
+    older: dict[str, list[str]] = {}
+    for key, found in methods.items():
+        one = dict(zip((name for name in GROUPED if name != "method"), key, strict=True))
+        said = ", ".join(str(one[name]) for name in ("model", "phase", "precision", "execution"))
+        phase, execution = str(one["phase"]), str(one["execution"])
+        if len(found) > 1:
+            apart.setdefault(changes_between(min(found), max(found), phase, execution), []).append(said)
+        elif why := lacking(found[0], phase, execution):
+            older.setdefault(f"method ({why})", []).append(said)
+    return [
+        *(f"laws do not join different methods, {why}: {_all(said)}" for why, said in apart.items()),
+        *(f"measured by an older {why}; measure again: {_all(said)}" for why, said in older.items()),
+    ]
+
+
+def _all(words: Sequence[str]) -> str:
+    return "; ".join(dict.fromkeys(words))
 
 
 def _invalid(sources: Sequence[Source]) -> list[str]:

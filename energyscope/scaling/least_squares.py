@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -42,13 +43,14 @@ class Fit:
 
     def value(self, row: Sequence[float]) -> float:
         """Return the fitted value at one row of the design, shape (p,)."""
-        return float(np.dot(row, self.coefficients))
+        return float(sum(one * by for one, by in zip(row, self.coefficients, strict=True)))
 
     def variance(self, row: Sequence[float]) -> float | None:
         """Return the variance of the fitted value at one row; None where it is not known."""
         if self.covariance is None:
             return None
-        return max(float(np.asarray(row) @ np.asarray(self.covariance) @ np.asarray(row)), 0.0)
+        products = (sum(one * by for one, by in zip(row, line, strict=True)) for line in self.covariance)
+        return max(float(sum(one * by for one, by in zip(row, products, strict=True))), 0.0)
 
     def interval(self, row: Sequence[float], noise: float = 0.0) -> Interval:
         """Return the fitted value with its 95 % interval (Student's t).
@@ -95,7 +97,7 @@ def weighted(design: Array, values: Array, deviations: Array, active: Bools | No
     scale = math.sqrt(float(np.sum((residuals / deviations) ** 2)) / freedom) if freedom else None
     covariance = np.zeros((len(used), len(used)))
     if scale is not None:
-        covariance[np.ix_(used, used)] = scale**2 * (inverse @ inverse.T)
+        covariance[used[:, None] & used] = (scale**2 * (inverse @ inverse.T)).ravel()
     return Fit(
         coefficients=tuple(coefficients.tolist()),
         covariance=None if scale is None else tuple(tuple(row) for row in covariance.tolist()),
@@ -125,6 +127,8 @@ def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
 def _told_apart(rows: Array, filled: Bools) -> Bools:
     """Return which of the filled columns (p,) are kept, so that none of them is a sum of others."""
     kept = filled.copy()
+    if _rank(rows[:, kept]) == np.count_nonzero(kept):
+        return kept
     for index in np.flatnonzero(filled):
         without = kept & (np.arange(len(kept)) != index)
         if _rank(rows[:, without]) == _rank(rows[:, kept]):
@@ -135,7 +139,8 @@ def _told_apart(rows: Array, filled: Bools) -> Bools:
 def _rank(columns: Array) -> int:
     if not columns.shape[1]:
         return 0
-    return int(np.linalg.matrix_rank(columns / np.linalg.norm(columns, axis=0), rtol=SINGULAR))
+    singular = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
+    return int(np.count_nonzero(singular > SINGULAR * singular[0]))
 
 
 def held(fit: Fit, names: Sequence[str], design: Array) -> list[str]:
@@ -152,8 +157,9 @@ def held(fit: Fit, names: Sequence[str], design: Array) -> list[str]:
 def solve_non_negative(grams: Array, moments: Array) -> Array:
     """Solve many small non-negative least-squares problems at once, by trying every set of free coefficients.
 
-    With up to four columns that is at most 16 sets, each solved for all problems together; it is exact. (C. L.
-    Lawson and R. J. Hanson, Solving Least Squares Problems, 1974, chapter 23, gives the usual algorithm.)
+    With up to four columns that is at most 15 sets, all solved together: in a set's system, the columns that are
+    held at 0 have the equation x = 0. It is exact. (C. L. Lawson and R. J. Hanson, Solving Least Squares Problems,
+    1974, chapter 23, gives the usual algorithm.)
 
     Args:
         grams: X'X of each problem, shape (problems, p, p).
@@ -169,16 +175,23 @@ def solve_non_negative(grams: Array, moments: Array) -> Array:
     scaled = grams / norms[:, :, None] / norms[:, None, :] + RIDGE * np.eye(count)
     scaled = scaled + np.where(diagonal > 0, 0.0, 1.0)[:, :, None] * np.eye(count)
     aims = moments / norms
-    best, gain = np.zeros_like(moments), np.zeros(len(moments))
-    for size in range(1, count + 1):
-        for free in itertools.combinations(range(count), size):
-            chosen = list(free)
-            found = np.linalg.solve(scaled[:, chosen][:, :, chosen], aims[:, chosen][..., None])[..., 0]
-            reached = np.sum(found * aims[:, chosen], axis=1)
-            better = np.all(found >= 0, axis=1) & (reached > gain)
-            gain = np.where(better, reached, gain)
-            whole = np.zeros_like(moments)
-            whole[:, chosen] = found
-            best = np.where(better[:, None], whole, best)
-    result: Array = best / norms
+    free = _sets(count)  # the smallest first: of two that reach the same, the one with fewer columns is taken
+    systems = scaled[:, None] * (free[:, :, None] & free[:, None, :]) + ~free[:, :, None] * np.eye(count)
+    wanted = aims[:, None] * free
+    found = np.linalg.solve(systems, wanted[..., None])[..., 0]
+    reached = np.where(np.all(found >= 0, axis=-1), np.sum(found * wanted, axis=-1), 0.0)
+    best = np.argmax(reached, axis=1)[:, None]
+    solved = np.take_along_axis(found, best[..., None], axis=1)[:, 0]
+    result: Array = np.where(np.take_along_axis(reached, best, axis=1) > 0, solved, 0.0) / norms
     return result
+
+
+@functools.cache
+def _sets(count: int) -> Bools:
+    """Return all sets of so many columns but the empty one, the smallest first, shape (sets, columns)."""
+    sets = [
+        [column in chosen for column in range(count)]
+        for size in range(1, count + 1)
+        for chosen in itertools.combinations(range(count), size)
+    ]
+    return np.array(sets)

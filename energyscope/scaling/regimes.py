@@ -38,7 +38,7 @@ def explain(columns: Array, times: Array, form: Form, *, eager: bool) -> tuple[F
     """
     most = max(1, len(times) - 2)
     sets = [np.array(kept) for kept in itertools.product((0, 1), repeat=3) if 0 < sum(kept) <= most]
-    found = [_search(columns * kept, times, form) for kept in sets]
+    found = _search(columns, np.array(sets), times, form)
     best = min(found, key=lambda one: _criterion(one, len(times)))
     used = best[2] > 0
     swapped = [one for one in found if np.array_equal(one[2] > 0, used[[MEMORY, COMPUTE, LAUNCH]])]
@@ -54,23 +54,38 @@ def _criterion(found: Found, count: int) -> float:
     return count * math.log(found[0] / count + EXACT**2) + np.count_nonzero(found[2]) * math.log(count)
 
 
-def _search(columns: Array, times: Array, form: Form) -> Found:
-    """Return the least sum of squared relative residuals with its regimes (n,) and coefficients (3,)."""
-    regimes = _starts(columns, times, form)
-    best: Found = (math.inf, regimes[0], np.zeros(3))
+def _search(columns: Array, sets: Array, times: Array, form: Form) -> list[Found]:
+    """Return for each set of terms (sets, 3) the least sum of squared relative residuals with its law.
+
+    All starts of all sets go their rounds together: one is too small to be worth a call.
+    """
+    starts = _starts(columns, sets, times, form)
+    owners = np.repeat(np.arange(len(sets)), [len(one) for one in starts])
+    regimes = np.concatenate(starts)
+    used = columns[None] * sets[:, None]
+    best: list[Found] = [(math.inf, one[0], np.zeros(3)) for one in starts]
     for _ in range(ROUNDS):
-        rows = design_of(columns, regimes, form) / times[:, None]
-        found = _coefficients(rows, form)
-        follows = regimes_of(columns, found, form)
-        said: Array = np.sum(design_of(columns, follows, form) * found[:, None], axis=-1)
+        own = used[owners]
+        design = design_of(own, regimes, form)
+        found = _coefficients(design / times[:, None], form)
+        follows = regimes_of(own, found, form)
+        said: Array = np.sum(design_of(own, follows, form) * found[:, None], axis=-1)
         losses: Array = np.sum((said / times - 1) ** 2, axis=1)
-        first = int(np.argmin(losses))
-        if losses[first] < best[0]:
-            best = (float(losses[first]), follows[first], found[first])
-        if np.array_equal(follows, regimes):
+        for owner, first in _least(losses, owners):
+            if losses[first] < best[owner][0]:
+                best[owner] = (float(losses[first]), follows[first], found[first])
+        moved = np.isin(owners, owners[np.any(follows != regimes, axis=1)])
+        if not moved.any():
             break
-        regimes = _distinct(follows)
+        owners, regimes = _distinct(owners[moved], follows[moved])
     return best
+
+
+def _least(losses: Array, owners: Regimes) -> list[tuple[int, int]]:
+    """Return each owner with the place of its least loss; of equal ones the first."""
+    order = np.lexsort((losses, owners))
+    first = np.flatnonzero(np.diff(owners[order], prepend=-1))
+    return [(int(owners[place]), int(place)) for place in order[first]]
 
 
 def _coefficients(rows: Array, form: Form) -> Array:
@@ -87,25 +102,37 @@ def _coefficients(rows: Array, form: Form) -> Array:
     return found
 
 
-def _starts(columns: Array, times: Array, form: Form) -> Regimes:
-    """Return regimes to start from, shape (starts, n): borders of intensity and, for a floor, of time per call."""
+def _starts(columns: Array, sets: Array, times: Array, form: Form) -> list[Regimes]:
+    """Return for each set of terms the regimes to start from, shape (starts, n).
+
+    They are borders of intensity and, for a floor, of time per call.
+    """
     calls, flops, moved = columns.T
     intensity = np.divide(flops, moved, out=np.full(len(flops), np.inf), where=moved > 0)
     intensity[flops == 0] = 0.0
-    edges = _borders(intensity) if flops.any() and moved.any() else np.array([np.inf if moved.any() else -1.0])
-    limited = np.array([np.where(intensity > edge, COMPUTE, MEMORY) for edge in edges])
-    if form == "sum" or not calls.any():
-        return limited
-    pace = times / calls
-    launched = np.array([pace <= edge for edge in _borders(pace)])
-    starts = np.where(launched[:, None], LAUNCH, limited[None])
-    return _distinct(starts.reshape(-1, len(times)))
+    both = np.where(intensity > _borders(intensity)[:, None], COMPUTE, MEMORY)
+    launched = None
+    if form == "floor" and calls.any():
+        pace = times / calls
+        launched = (pace <= _borders(pace)[:, None])[:, None]
+    found: list[Regimes] = []
+    for launch, compute, memory in sets:
+        computing, moving = bool(compute) and bool(flops.any()), bool(memory) and bool(moved.any())
+        limited = both if computing and moving else np.full((1, len(times)), MEMORY if moving else COMPUTE)
+        if launch and launched is not None:
+            limited = np.where(launched, LAUNCH, limited[None]).reshape(-1, len(times))
+            limited = _distinct(np.zeros(len(limited), dtype=np.intp), limited)[1]
+        found.append(limited)
+    return found
 
 
-def _distinct(regimes: Regimes) -> Regimes:
-    """Return the different rows."""
-    unique = {row.tobytes(): row for row in regimes}
-    return np.array(list(unique.values()))
+def _distinct(owners: Regimes, regimes: Regimes) -> tuple[Regimes, Regimes]:
+    """Return the different rows of each owner (rows,), in the order in which they come first."""
+    unique: dict[tuple[int, bytes], int] = {}
+    for index, (owner, row) in enumerate(zip(owners.tolist(), regimes, strict=True)):
+        unique.setdefault((owner, row.tobytes()), index)
+    kept = list(unique.values())
+    return owners[kept], regimes[kept]
 
 
 def _borders(values: Array) -> Array:
@@ -118,7 +145,7 @@ def _borders(values: Array) -> Array:
 
 def regimes_of(columns: Array, coefficients: Array, form: Form) -> Regimes:
     """Return which term is the largest, shape (starts, n), for coefficients of shape (starts, 3)."""
-    terms = columns[None] * coefficients[:, None, :]
+    terms = columns * coefficients[:, None, :]
     if form == "sum":
         terms = np.where(np.arange(3) == LAUNCH, -1.0, terms)
     result: Regimes = np.argmax(terms, axis=-1)
@@ -130,5 +157,5 @@ def design_of(columns: Array, regimes: Regimes, form: Form) -> Array:
     counts = regimes[..., None] == np.arange(3)
     if form == "sum":
         counts[..., LAUNCH] = True
-    result: Array = columns[None] * counts
+    result: Array = columns * counts
     return result

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from energyscope.errors import UsageError
+from energyscope.runs.method import changes_between, lacking
 from energyscope.scaling.boards import OneBoard, on_one_board
 from energyscope.scaling.cell import FIELDS, Cell
 from energyscope.scaling.from_runs import SceneCells
@@ -36,7 +37,11 @@ def select(scenes: Sequence[SceneCells], wanted: Wanted) -> tuple[list[SceneCell
     phase = wanted.phase or ("prefill" if any(one.phase == "prefill" for one in scenes) else "decode")
     found = [one for one in scenes if one.phase == phase]
     if not found:
-        raise UsageError(f"no run measured a {phase}: they have {_said({one.phase for one in scenes})}")
+        other = "decode steps" if phase == "decode" else "prefills"
+        there = _said({one.phase for one in scenes})
+        raise UsageError(
+            f"no run measured {other}, only {there}: measure some (energyscope sweep --phase {phase})"
+        )
     if wanted.precision and "precision" not in wanted.mixed:
         found = _of(found, "precision", wanted.precision)
     if wanted.weights:
@@ -52,7 +57,7 @@ def select(scenes: Sequence[SceneCells], wanted: Wanted) -> tuple[list[SceneCell
     weights = sorted({str(one.weights) for one in found})
     if len(weights) > 1:
         notes.append(f"weights of several kinds ({', '.join(weights)}): energies depend on their values too")
-    return found, notes
+    return found, [*notes, *_older(found)]
 
 
 def by_subject(
@@ -124,7 +129,25 @@ def _check_alike(scenes: Sequence[SceneCells], mixed: Collection[str]) -> None:
         if len(runs) > 1:
             named = "; ".join(f"{value}: {_said(names)}" for value, names in sorted(runs.items()))
             instead = f", or add --mixed {field}" if field in MIXABLE else ""
-            raise UsageError(f"the runs are of several {plural} ({named}): leave some out{instead}")
+            why = f"; method {_methods(scenes)}" if field == "method" else ""
+            raise UsageError(f"the runs are of several {plural} ({named}{why}): leave some out{instead}")
+
+
+def _methods(scenes: Sequence[SceneCells]) -> str:
+    """Say in what the methods of some moments differ."""
+    cells = sorted((next(iter(one.cells.values())) for one in scenes), key=lambda cell: cell.method)
+    return changes_between(cells[0].method, cells[-1].method, cells[0].phase, cells[0].execution)
+
+
+def _older(scenes: Sequence[SceneCells]) -> list[str]:
+    """Say what was mended since the moments were measured."""
+    cells = [next(iter(one.cells.values())) for one in scenes]
+    said = dict.fromkeys(
+        f"the runs are of an older method ({why}): measure again"
+        for cell in cells
+        if (why := lacking(cell.method, cell.phase, cell.execution))
+    )
+    return list(said)
 
 
 def _first_reason(scene: SceneCells) -> str:

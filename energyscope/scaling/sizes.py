@@ -16,7 +16,7 @@ from energyscope.scaling.least_squares import weighted
 from energyscope.scaling.sizes_held_out import sizes_held_out
 from energyscope.scaling.two_term import PJ_PER_MJ
 
-FIELDS = ("phase", "precision", "execution", "kv_cache", "board", "meter", "batch_size", "tokens")
+FIELDS = ("phase", "precision", "execution", "kv_cache", "board", "meter", "method", "batch_size", "tokens")
 __all__ = ["sizes", "sizes_held_out"]
 
 LEAST = 3  # models of which an exponent can be told with an interval

@@ -11,9 +11,10 @@ from energyscope.scaling.efficiency import fields_of, with_whole
 from energyscope.scaling.from_runs import RESIDUAL, WHOLE, SceneCells
 from energyscope.scaling.heldout import Foretold, errors_of
 from energyscope.scaling.selection import by_subject, common_parts
+from energyscope.scaling.usable import one_granularity
 from energyscope.scaling.whole import summed
 
-FIELDS = ("phase", "precision", "execution", "kv_cache", "board", "meter")
+FIELDS = ("phase", "precision", "execution", "kv_cache", "board", "meter", "method")
 
 
 def sizes_held_out(scenes: Sequence[SceneCells]) -> list[dict[str, Any]]:
@@ -28,7 +29,8 @@ def sizes_held_out(scenes: Sequence[SceneCells]) -> list[dict[str, Any]]:
     for scene in with_whole(scenes):
         groups.setdefault(fields_of(scene, FIELDS), []).append(scene)
     found = []
-    for key, alike in groups.items():
+    for key, found_alike in groups.items():
+        alike, _ = one_granularity(found_alike)
         models = sorted({scene.model for scene in alike})
         for model in models if len(models) > 1 else ():
             head = {**dict(zip(FIELDS, key, strict=True)), "left_out": model}

@@ -13,7 +13,7 @@ from typing import Any
 
 from energyscope.errors import RunError, UsageError
 from energyscope.runs.laws import LAWS_VERSION, write_laws
-from energyscope.runs.store import DEFAULT_ROOT, Run, RunStore, load_run
+from energyscope.runs.store import DEFAULT_ROOT, Run, RunStore, load_run, plain_name
 from energyscope.runs.sweeps import Sweep, find_sweep, load_sweep
 from energyscope.scaling.from_runs import cells_of
 from energyscope.scaling.law_document import Source, law_document
@@ -51,7 +51,7 @@ def laws(
         RunStore.check_free(name, root)
     measured = gather(references, root)
     models = list(dict.fromkeys(str((run.document.get("model") or {}).get("name")) for run in measured.runs))
-    chosen = name or _free_name(f"{Path(models[0]).name if len(models) == 1 else 'models'}-laws", root)
+    chosen = name or _free_name(f"{plain_name(models[0]) if len(models) == 1 else 'models'}-laws", root)
     document = document_of(measured, chosen, root / chosen, command)  # before a directory is made
     store = RunStore.create(chosen, root)
     _write(store.path, document)

@@ -10,21 +10,17 @@ from energyscope.adapters import GRANULARITIES, Granularity
 from energyscope.errors import UsageError
 from energyscope.runs.intervals import Interval
 from energyscope.runs.store import Run
-from energyscope.scaling.architecture import PerCall, terms_of
 from energyscope.scaling.ceilings import rates_by_pass
 from energyscope.scaling.cell import Cell, Shape
-from energyscope.scaling.choosing import Chosen, choose, errors_beside, fitter_by_subject, way_of
-from energyscope.scaling.from_runs import RESIDUAL, WHOLE, SceneCells, cells_of
-from energyscope.scaling.heldout import By, HeldOut, leave_out_of_sum
-from energyscope.scaling.prediction import NoLaw, Prediction
+from energyscope.scaling.choosing import Chosen, choose
+from energyscope.scaling.foretelling import row_of, sum_of, untold
+from energyscope.scaling.from_runs import RESIDUAL, UNEXPLAINED, WHOLE, SceneCells, cells_of
+from energyscope.scaling.prediction import NoLaw
 from energyscope.scaling.selection import ONE_CELL, Wanted, by_subject, common_parts, select
-from energyscope.scaling.whole import summed
+from energyscope.scaling.usable import Way, granularity_of, one_granularity, pooling
 from energyscope.stages.foreseen_work import Asked, Skeleton
 from energyscope.workloads.decoding import CONTEXT_LENGTH, default_context
 from energyscope.workloads.timed import default_length
-
-ENOUGH = 3  # shapes of the model itself: with fewer, other models' cells are taken too
-COEFFICIENTS = ("fixed_mj", "marginal_pj_per_flop", "call_mj", "pj_per_flop", "pj_per_byte")
 
 
 @dataclass(frozen=True)
@@ -76,42 +72,51 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     scenes, notes = select([scene for run in runs for scene in cells_of(run)], settings.wanted())
     skeleton = Skeleton(settings.model, settings.precision or scenes[0].precision)
     asked = _asked(skeleton, scenes[0], settings)
-    granularity = _granularity(runs)
-    works = _with_residual(skeleton.work(asked, granularity))
-    cells, boards = by_subject(scenes, settings.mixed)
-    notes += [_board_note(boards[WHOLE].reference, boards[WHOLE].factors)] if WHOLE in boards else []
     name = skeleton.loaded.name
-    way, notes_of_models = _pooling(cells.get(WHOLE) or max(cells.values(), key=len), name)
+    way, notes_of_models = pooling(scenes, name)
+    scenes, notes_of_kinds = one_granularity(scenes, way.used(scenes))
+    used = [one for one in way.used(scenes) if one.cells]
+    granularity = _granularity(used)
+    works = _with_residual(skeleton.work(asked, granularity))
+    every, boards = by_subject(scenes, settings.mixed)  # boards are made one by what any model measured on both
+    cells = {subject: own for subject, found in every.items() if (own := way.used(found))}
+    notes += [_board_note(boards[WHOLE].reference, boards[WHOLE].factors)] if WHOLE in boards else []
     chosen, left_out = _choose(cells, works, way, settings.mixed)
-    if not chosen:
-        raise UsageError(next(iter(left_out.values()), ONE_CELL))
+    if not set(chosen) - {UNEXPLAINED}:
+        raise UsageError(f"nothing can be foretold: {_reasons(left_out)}")
     half = _shorter(skeleton, asked, granularity) if way.pooled else None
     rows = {
-        subject: _row(one, works[subject], None if half is None else half.get(subject))
+        subject: row_of(one, works[subject], None if half is None else half.get(subject))
         for subject, one in chosen.items()
     }
-    parts, reason = common_parts(scenes)
-    total = None if reason else _sum(parts, chosen, works, way.used(cells), way.by)
-    if total is None:
-        untold = [part for part in parts if part not in chosen]
-        left_out["sum over parts"] = reason or f"no law of {', '.join(untold)}"
-    first = next(iter(scenes[0].cells.values()))
+    parts, reason = common_parts(used)
+    untold_parts = [part for part in parts if part not in chosen]
+    reason = reason or (f"no law of {', '.join(untold_parts)}" if untold_parts else None)
+    if reason:
+        left_out["sum over parts"] = reason
+    first = next(iter(used[0].cells.values()))
     return {
         "model": name,
         **asdict(asked),
-        "execution": first.execution if "execution" not in settings.mixed else _all(scenes, "execution"),
-        "board": _all(scenes, "board"),
+        "execution": first.execution if "execution" not in settings.mixed else _all(used, "execution"),
+        "board": _all(used, "board"),
         "meter": first.meter,
         "modelled": any(run.modelled for run in runs),
-        "from": [_source(scene) for scene in scenes],
+        "from": [_source(scene) for scene in used],
         "left_out_by": way.by,
         "whole": rows.pop(WHOLE, None),
-        "sum": total,
-        "parts": _largest_first([row for subject, row in rows.items() if subject in _parts_of(scenes)]),
-        "groups": _largest_first([row for subject, row in rows.items() if subject not in _parts_of(scenes)]),
+        "sum": None if reason else sum_of(parts, chosen, works, cells, way.by),
+        "parts": _largest_first([row for subject, row in rows.items() if subject in _parts_of(used)]),
+        "groups": _largest_first([row for subject, row in rows.items() if subject not in _parts_of(used)]),
         "left_out": left_out,
-        "notes": [*notes, *notes_of_models, *_invalid(scenes), *_shortened(asked, settings)],
+        "notes": [*notes, *notes_of_models, *notes_of_kinds, *_invalid(used), *_shortened(asked, settings)],
     }
+
+
+def _reasons(left_out: Mapping[str, str]) -> str:
+    """Say why no subject has a law: what is said of the whole, or else of the most subjects."""
+    said = list(left_out.values())
+    return left_out.get(WHOLE) or max(said, key=said.count, default=ONE_CELL)
 
 
 def _invalid(scenes: Sequence[SceneCells]) -> list[str]:
@@ -127,38 +132,6 @@ def _shortened(asked: Asked, settings: PredictSettings) -> list[str]:
     return [f"no --context-length was given: {asked.tokens} tokens, the most that this model has room for"]
 
 
-@dataclass(frozen=True)
-class _Way:
-    """Which cells are used (of all models where ``pooled``, else of ``model``), and what is left out of them."""
-
-    model: str
-    pooled: bool
-    by: By
-
-    def used(self, cells: Mapping[str, Sequence[Cell]]) -> dict[str, list[Cell]]:
-        return {
-            subject: [cell for cell in found if self.pooled or cell.model == self.model]
-            for subject, found in cells.items()
-        }
-
-
-def _pooling(whole: Sequence[Cell], model: str) -> tuple[_Way, list[str]]:
-    """Return whether the model's own cells are enough, and what to know of other models' cells."""
-    own = [cell for cell in whole if cell.model == model]
-    others = sorted({cell.model for cell in whole} - {model})
-    shapes = {(cell.batch_size, cell.tokens) for cell in own}
-    if own and (len(shapes) >= ENOUGH or not others):
-        unused = [f"cells of {', '.join(others)} are not used: there are enough of {model}"] if others else []
-        return _Way(model, pooled=False, by=way_of(own, new_model=False)), unused
-    way = _Way(model, pooled=True, by=way_of(whole, new_model=not own))
-    if own:
-        return way, [f"few cells of {model}: those of {', '.join(others)} are used too"]
-    if len(others) == 1:
-        unknown = "how far off laws are for another model is not known (two measured models would tell)"
-        return way, [f"{model} was not measured, and all cells are of {others[0]}: {unknown}"]
-    return way, [f"{model} was not measured: its laws are of {', '.join(others)}"]
-
-
 def _asked(skeleton: Skeleton, scene: SceneCells, settings: PredictSettings) -> Asked:
     tokens = settings.context_length if scene.phase == "decode" else settings.sequence_length
     if tokens is None:
@@ -171,10 +144,10 @@ def _with_residual(works: Mapping[str, Shape]) -> dict[str, Shape]:
     return {**works, **dict.fromkeys(RESIDUAL, works[WHOLE])}
 
 
-def _granularity(runs: Sequence[Run]) -> Granularity:
-    """Return how finely the runs measured: a kind that holds others at fine is whole at medium."""
-    found = {(run.document.get("settings") or {}).get("granularity") for run in runs}
-    return next((one for one in GRANULARITIES if found == {one}), "fine")
+def _granularity(scenes: Sequence[SceneCells]) -> Granularity:
+    """Return how finely the moments measured: a kind that holds others at fine is whole at medium."""
+    found = granularity_of(scenes)
+    return next((one for one in GRANULARITIES if found == one), "fine")
 
 
 def _shorter(skeleton: Skeleton, asked: Asked, granularity: Granularity) -> dict[str, Shape]:
@@ -183,90 +156,22 @@ def _shorter(skeleton: Skeleton, asked: Asked, granularity: Granularity) -> dict
 
 
 def _choose(
-    cells: Mapping[str, Sequence[Cell]], works: Mapping[str, Shape], way: _Way, mixed: Sequence[str]
+    cells: Mapping[str, Sequence[Cell]], works: Mapping[str, Shape], way: Way, mixed: Sequence[str]
 ) -> tuple[dict[str, Chosen], dict[str, str]]:
     chosen, left_out = {}, {}
-    every = way.used(cells)
-    rates = rates_by_pass(cell for subject, used in every.items() if subject not in RESIDUAL for cell in used)
-    for subject, used in every.items():
+    rates = rates_by_pass(cell for subject, used in cells.items() if subject not in RESIDUAL for cell in used)
+    for subject, used in cells.items():
         if subject not in works:
             left_out[subject] = f"{way.model} has no component of this kind, or its work cannot be counted"
             continue
         found = choose(used, way.by, works[subject], mixed=mixed, pooled=way.pooled, rates=rates)
         if isinstance(found, NoLaw):
             left_out[subject] = found.reason
+        elif reason := untold(found.predict(works[subject])):
+            left_out[subject] = reason
         else:
             chosen[subject] = found
     return chosen, left_out
-
-
-def _row(chosen: Chosen, work: Shape, shorter: Shape | None) -> dict[str, Any]:
-    prediction = chosen.predict(work)
-    law: Any = chosen.law
-    terms = {name: getattr(law, name) for name in COEFFICIENTS if getattr(law, name, None) is not None}
-    if (
-        isinstance(law, PerCall)
-        and shorter is not None
-        and not isinstance(both := terms_of(law, [shorter, work]), NoLaw)
-    ):
-        terms |= {"fixed_mj": both.fixed_mj, "marginal_pj_per_flop": both.marginal_pj_per_flop}
-    return _told(prediction, chosen.held_out) | {
-        "cells": chosen.cells,
-        "flops": work.flops,
-        "bytes": work.bytes,
-        "calls": work.calls,
-        "terms": {name: _plain(value) for name, value in terms.items()},
-        "flags": [*law.flags, *_negative(prediction)],
-    }
-
-
-def _sum(
-    parts: Sequence[str],
-    chosen: Mapping[str, Chosen],
-    works: Mapping[str, Shape],
-    cells: Mapping[str, Sequence[Cell]],
-    by: By,
-) -> dict[str, Any] | None:
-    """Return the sum over parts, None unless each of them is told: a part is not the sum."""
-    if any(part not in chosen for part in parts):
-        return None
-    predictions = [chosen[part].predict(works[part]) for part in parts]
-    total = summed(predictions, WHOLE)
-    of_parts = {part: cells[part] for part in parts}
-    held_out = leave_out_of_sum(of_parts, cells.get(WHOLE, ()), fitter_by_subject(chosen), by)
-    why = (
-        f"{sum(one.extrapolated for one in predictions)} of {len(predictions)} parts"
-        if total.extrapolated
-        else None
-    )
-    return _told(replace(total, why=why), held_out) | {"flags": [], "terms": {}}
-
-
-def _told(prediction: Prediction, held_out: HeldOut) -> dict[str, Any]:
-    errors, where = errors_beside(held_out, prediction)
-    return {
-        "subject": prediction.subject,
-        "energy_mj": _plain(prediction.energy_mj),
-        "time_us": _plain(prediction.time_us),
-        "law": prediction.law,
-        "held_out": {
-            "by": held_out.by,
-            "where": where,
-            **asdict(errors),
-            "reason": held_out.reason or next(iter(held_out.failed), None),
-        },
-        "extrapolated": prediction.extrapolated,
-        "why": prediction.why,
-    }
-
-
-def _negative(prediction: Prediction) -> list[str]:
-    values = (("energy", prediction.energy_mj), ("time", prediction.time_us))
-    return [f"the law says a negative {name} here" for name, one in values if one is not None and one.value < 0]
-
-
-def _plain(value: Interval | None) -> dict[str, float | None] | None:
-    return None if value is None else {"value": value.value, "low": value.low, "high": value.high}
 
 
 def _parts_of(scenes: Sequence[SceneCells]) -> set[str]:

@@ -7,14 +7,15 @@ would be of two temperatures and two characterised sensors.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from energyscope.benchmarking.settings import BenchmarkSettings
-from energyscope.errors import RunError, UsageError
+from energyscope.errors import EnergyscopeError, RunError, UsageError
 from energyscope.progress import Progress, silent
+from energyscope.runs.method import FIELD, REVISION, changes_between, method_of
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 from energyscope.runs.store import RunStore, load_run, read_document
 from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
@@ -23,6 +24,7 @@ from energyscope.stages import facts
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.sweep import SweepSettings, measured
+from energyscope.stages.sweep_preview import SweepPlan, preview_sweep
 from energyscope.stages.targets import find_targets, open_meters
 
 RETRIED = ("failed", "does not fit")
@@ -45,13 +47,10 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
         made = load_sweep(path)
         settings = settings_in(made)
         settings.check()
-        states = ("waiting", "interrupted", *(RETRIED if retry else ()))
-        lacking = {cell.name for cell in made.cells if cell.state in states or _lost(made, cell)}
+        lacking = lacking_cells(made, retry=retry)
         if not lacking:
             return _ended(made)
-        _check_alike(
-            made, [cell.name for cell in made.cells if cell.state == "done" and cell.name not in lacking], settings
-        )
+        _check_alike(made, lacking, settings)
         for old in (
             LAWS_JSON,
             REPORT_FILE,
@@ -66,6 +65,33 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
         ]
         write_sweep(made)
         return measured(settings, made, progress, command)
+
+
+def preview_resume(path: Path, *, retry: bool = False) -> SweepPlan:
+    """Return what `resume` would measure; ``stopped`` where it would refuse this board, meter or software.
+
+    The meter is opened for its name, and nothing is measured.
+
+    Raises:
+        RunError: there is no sweep, or it cannot be read.
+        EnergyscopeError: as `preview_sweep`.
+
+    """
+    made = load_sweep(path)
+    settings, lacking = settings_in(made), lacking_cells(made, retry=retry)
+    plan = preview_sweep(settings, waiting=lacking)
+    try:
+        if lacking:
+            _check_alike(made, lacking, settings)
+    except EnergyscopeError as error:
+        return replace(plan, stopped=str(error))
+    return plan
+
+
+def lacking_cells(made: Sweep, *, retry: bool) -> set[str]:
+    """Return the names of the cells that are to be measured, with ``retry`` also of those that failed."""
+    states = ("waiting", "interrupted", *(RETRIED if retry else ()))
+    return {cell.name for cell in made.cells if cell.state in states or _lost(made, cell)}
 
 
 def _lost(made: Sweep, cell: Cell) -> bool:
@@ -122,13 +148,14 @@ def _clear(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _check_alike(made: Sweep, done: Sequence[str], settings: SweepSettings) -> None:
-    """Refuse to add cells of another board, meter or software to those that are ``done``.
+def _check_alike(made: Sweep, lacking: Collection[str], settings: SweepSettings) -> None:
+    """Refuse to add cells of another board, meter or software to those that are done and not ``lacking``.
 
     Raises:
         UsageError: with what to do.
 
     """
+    done = [cell.name for cell in made.cells if cell.state == "done" and cell.name not in lacking]
     if not done:
         return
     versions = facts.environment()
@@ -146,6 +173,10 @@ def _check_one(
         was, now = before["environment"].get(name), versions[name]
         if was != now:
             _refuse(made, f"with {name} {was}, and here is {now}", "install that version")
+    phase, execution = made.cells[0].phase, str(before["settings"].get("execution"))
+    methods = method_of(before, phase, execution), method_of({FIELD: REVISION}, phase, execution)
+    if methods[0] != methods[1]:
+        _refuse(made, f"by method {changes_between(*methods, phase, execution)}", "use the energyscope of then")
     were, by = _boards(before["device"]), before["sensor"]["meter"]
     if not set(were) <= set(are):  # of GPUs that a map may use, it may have left some empty
         _refuse(made, f"on {', '.join(were)}, and here is {', '.join(are)}", "give it that board")

@@ -7,7 +7,7 @@ still be reported.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,14 +16,15 @@ from typing import Any, NoReturn
 
 import torch
 
-from energyscope.errors import DeviceError, EnergyscopeError
+from energyscope.errors import DeviceError, EnergyscopeError, UsageError
 from energyscope.failures import no_memory_left
 from energyscope.loading import LoadedModel
 from energyscope.loading.tensor_parallel import leave
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
-from energyscope.runs import schema
-from energyscope.runs.store import Run, RunStore, load_run
+from energyscope.runs import method, schema
+from energyscope.runs.store import Run, RunStore, load_run, plain_name
+from energyscope.runs.writing import writing
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.preparing import (
@@ -58,13 +59,21 @@ _RESULTS = (
 METERED = ("load", "benchmark", "generate", "profile", "alternatives")
 
 
-def run(model: str, *, progress: Progress = silent, command: str | None = None, **options: Any) -> Run:
+def run(
+    model: str,
+    *,
+    progress: Progress = silent,
+    command: str | None = None,
+    follow: Callable[[Path], None] | None = None,
+    **options: Any,
+) -> Run:
     """Do the whole job for a model and return the run.
 
     Args:
         model: a short name, a bundled name, a folder or a Hugging Face id.
         progress: is told of each step.
         command: how the user called for it, for the record.
+        follow: is told the run's directory as soon as there is one, which is after the model's load.
         options: those of the command line, by the names of `energyscope.stages.settings.RunSettings`.
 
     Raises:
@@ -73,14 +82,20 @@ def run(model: str, *, progress: Progress = silent, command: str | None = None, 
 
     """
     try:
-        return _run(model, progress, command, options)
+        return _run(model, progress, command, follow, options)
     except KeyboardInterrupt as error:
         if not getattr(error, "__notes__", ()):  # it came before there was a run
             error.add_note("nothing was finished yet, and nothing was kept")
         raise
 
 
-def _run(model: str, progress: Progress, command: str | None, options: dict[str, Any]) -> Run:
+def _run(
+    model: str,
+    progress: Progress,
+    command: str | None,
+    follow: Callable[[Path], None] | None,
+    options: dict[str, Any],
+) -> Run:
     settings = RunSettings.of(model, **options)
     found = ranks()
     with speaking_for_all(found):
@@ -91,8 +106,7 @@ def _run(model: str, progress: Progress, command: str | None, options: dict[str,
     if not found.leads:
         _follow(settings, found)
     targets = split_targets(settings, found) if settings.tensor_parallel else find_targets(settings)
-    name = settings.name or default_name(model, settings.root)
-    settings = replace(settings, name=name, device=str(targets.device))
+    settings = replace(settings, device=str(targets.device))
     names: list[str] = []
     if "benchmark" in settings.stages:
         names, _ = chosen_precisions(settings.benchmark.precisions, targets.device)  # refuses what cannot be done
@@ -104,6 +118,8 @@ def _run(model: str, progress: Progress, command: str | None, options: dict[str,
         loaded = load_for_benchmark(settings, names, targets.devices) if only else load(settings, targets.devices)
     meters = {stage: of_devices(group, targets, loaded.devices) for stage, group in meters.items()}
     context = opened(settings, loaded, meters, progress)
+    if follow is not None:
+        follow(context.store.path)
     return carried_out(context, command, loading=loading, asked=asked)
 
 
@@ -127,9 +143,23 @@ def opened(
         workload = prompt_of(loaded, evaluation, settings)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
-    store = RunStore.create(settings.name or default_name(settings.model, settings.root), settings.root)
+    store = _made(settings)
+    settings = replace(settings, name=store.path.name)
     kept = dict(meters)
     return Context(settings, loaded, evaluation, reason, workload, kept, store, progress, sensor=sensor)
+
+
+def _made(settings: RunSettings) -> RunStore:
+    """Make the run directory; without a name, one that no other run has, even one begun in the same second."""
+    if settings.name is not None:
+        return RunStore.create(settings.name, settings.root)
+    while True:
+        name = default_name(settings.model, settings.root)
+        try:
+            return RunStore.create(name, settings.root)
+        except UsageError:
+            if not (settings.root / name).exists():  # nobody took it meanwhile: the place cannot be written
+                raise
 
 
 def carried_out(
@@ -144,7 +174,8 @@ def carried_out(
         _open_document(context, command)
         for entry in loading:
             store.journal(entry)
-        _run_stages(context, asked or context.settings.stages)
+        with writing(store.path):
+            _run_stages(context, asked or context.settings.stages)
         return load_run(store.path)
     except KeyboardInterrupt as error:
         error.add_note(_kept(store))
@@ -178,7 +209,7 @@ def _follow(settings: RunSettings, found: Ranks) -> NoReturn:
 
 def default_name(model: str, root: Path) -> str:
     """Return a free run name made of the model's name and the time (UTC)."""
-    stem = f"{Path(model).name or 'model'}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    stem = f"{plain_name(model)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     taken = [name for number in range(2, 100) if not (root / (name := f"{stem}-{number}")).exists()]
     return stem if not (root / stem).exists() else taken[0]
 
@@ -194,6 +225,7 @@ def _open_document(context: Context, command: str | None) -> None:
     context.store.update(
         name=settings.name,
         energyscope=environment["energyscope_llm"],
+        method=method.REVISION,
         created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         command=command,
         fingerprint=settings.fingerprint(

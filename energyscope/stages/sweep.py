@@ -116,7 +116,7 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
     """
     settings.check()
     _check_lengths(settings)
-    settings = _settled(settings)
+    settings = settled(settings)
     name = settings.name or default_name(f"{Path(settings.run.model).name}-sweep", settings.run.root)
     store = RunStore.create(name, settings.run.root)
     made = Sweep(
@@ -149,7 +149,7 @@ def measured(settings: SweepSettings, made: Sweep, progress: Progress, command: 
     return found
 
 
-def _settled(settings: SweepSettings) -> SweepSettings:
+def settled(settings: SweepSettings) -> SweepSettings:
     """Return the settings with each ``auto`` precision as what it means on the device.
 
     Raises:
@@ -260,14 +260,28 @@ def _check_lengths(settings: SweepSettings) -> None:
         UsageError: with the most that it has.
 
     """
+    for reason in lengths_refused(settings).values():
+        raise UsageError(reason)
+
+
+def lengths_refused(settings: SweepSettings) -> dict[int, str]:
+    """Return the lengths that the model has no positions for, each with the reason.
+
+    Raises:
+        UsageError: it is to decode, and generates no text.
+
+    """
     run = settings.run
     model = load_skeleton(
         run.model, torch.device("meta"), tokenizer=False, trust_remote_code=run.trust_remote_code
     )
     if run.phase == "decode" and not can_generate(model):
         raise UsageError(f"{model.name} {CANNOT_GENERATE}, {USE_PREFILL}")
-    for length in settings.lengths:
-        if run.phase == "decode":
-            checked_context(model, length)
-        else:
-            checked_length(model, length)
+    checked = checked_context if run.phase == "decode" else checked_length
+    found = {}
+    for length in dict.fromkeys(settings.lengths):
+        try:
+            checked(model, length)
+        except UsageError as error:
+            found[length] = str(error)
+    return found

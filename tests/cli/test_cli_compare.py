@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +59,24 @@ def test_json_is_all_that_json_prints(root: Path) -> None:
     assert document["pairs"][0]["whole"][0]["verdict"] == "more"
     assert {item["name"] for item in document["pairs"][0]["normalised"]} >= {"energy per token", "energy per FLOP"}
     assert not (root / "comparisons" / "base-vs-more.html").exists()
+
+
+def test_a_path_steers_no_terminal_beside_json(root: Path, tmp_path: Path) -> None:
+    """GIVEN --json into a pipe, THEN the line that goes to the terminal has no control characters."""
+    screen, terminal = pty.openpty()
+    page = tmp_path / "a\x1b]0;owned\x07b.html"
+    words = ["compare", "base", "less", "--json", "--report", str(page), "--root", str(root)]
+    done = subprocess.run(
+        [sys.executable, "-m", "energyscope", *words], stdout=subprocess.PIPE, stderr=terminal, check=False
+    )
+    os.close(terminal)
+    said = os.read(screen, 65536).decode()
+    os.close(screen)
+    assert done.returncode == 0, said
+    assert page.is_file()
+    assert "b.html" in said
+    assert not {"\x1b", "\x07"} & set(said)
+    assert json.loads(done.stdout)["pairs"]
 
 
 @pytest.mark.parametrize("words", [("less", "base"), ("less",), ("base", "less")])

@@ -14,6 +14,7 @@ from run_builder import Shape, build_run
 from typer.testing import CliRunner
 
 from energyscope.cli import figures
+from energyscope.reporting.publication import files
 
 
 @pytest.fixture
@@ -124,6 +125,13 @@ def test_a_run_is_not_compared_with_itself(run):
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "twice" in done.stderr
     assert not (run / "figures").exists()
+
+
+def test_a_reason_steers_no_terminal(capsys):
+    """GIVEN a reason with control characters of a run's own words, THEN it is one line without them."""
+    made = files.Made("choices", None, None, "skipped: \x1b]0;owned\x07\nand more")
+    figures._say(made, first=True)
+    assert capsys.readouterr().err == "choices: left out: skipped: ]0;owned and more\n"
 
 
 def test_an_unknown_run(tmp_path):

@@ -11,6 +11,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from energyscope.cli.app import app
+from energyscope.cli.sweep_preview import described
+from energyscope.stages.sweep_preview import CellPlan, SweepPlan
 
 SHORT = ["--granularity", "coarse", "--passes", "2", "--component-budget", "0.05", "--device", "cpu"]
 
@@ -136,3 +138,51 @@ def test_a_sweep_is_gone_on_with_by_its_name(tmp_path: Path) -> None:
     missing = invoke("--resume", "nowhere", "--root", tmp_path)
     assert missing.exit_code == 1
     assert "no sweep 'nowhere'" in missing.output
+
+
+def test_a_dry_run_says_what_would_be_measured(tmp_path: Path) -> None:
+    """--dry-run lists the cells and a time, of a sweep that cannot begin why, and makes nothing."""
+    shape = ["tiny-gpt2", "--batch-size", "1,4", "--device", "cpu", "--root", tmp_path / "runs", "--dry-run"]
+    result = invoke(*shape, "--sequence-length", "8,16")
+    assert result.exit_code == 0, result.output
+    for words in (
+        "4 cells, each a run at medium granularity",
+        "fp32-b4-s16  4 x 16 tokens",
+        "time: ",
+        "--dry-run",
+    ):
+        assert words in result.output
+    refused = invoke(*shape, "--sequence-length", "8,4096")
+    assert refused.exit_code == 2  # as the sweep itself would end
+    assert "NOT POSSIBLE HERE: --sequence-length 4096 is too long" in refused.output
+    assert "REFUSED: the sweep would not begin" in refused.output
+    assert "time: " not in refused.output
+    plan = json.loads(invoke(*shape, "--sequence-length", "8", "--json").stdout)
+    assert [cell["name"] for cell in plan["cells"]] == ["fp32-b1-s8", "fp32-b4-s8"]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_of_a_resume_says_what_is_lacking(tmp_path: Path) -> None:
+    """GIVEN a sweep of which a cell's run is gone THEN that cell alone would be measured."""
+    invoke("tiny-gpt2", "--sequence-length", "8,16", *SHORT, "--root", tmp_path, "--name", "one")
+    (tmp_path / "one" / "fp32-b1-s16" / "run.json").unlink()
+    result = invoke("--resume", "one", "--root", tmp_path, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "1 cell, each a run at coarse granularity" in result.output
+    assert "1 cell of the sweep stays as it is" in result.output
+    assert "fp32-b1-s8 " not in result.output
+
+
+def test_a_plan_shows_no_control_characters(tmp_path: Path) -> None:
+    """GIVEN names and reasons that would steer a terminal THEN a plan shows their letters alone, a line each."""
+    hostile = "a\x1b[2Jb\r\nc"
+    cell = CellPlan("fp32-b1-s8", "fp32", 1, 8, None, hostile)
+    plan = SweepPlan(
+        model=hostile, phase="prefill", device="cpu", gpus=(), parameters=None, granularity="coarse",
+        execution="eager", cells=(cell,), done=0, windows=0, seconds=0.0, seconds_most=0.0, free_bytes=None,
+        stopped=hostile,
+    )  # fmt: skip
+    lines = described(plan).split("\n")
+    assert len(lines) == 5
+    assert all(line.isprintable() for line in lines)
+    assert sum("a [2Jb c" in line for line in lines) == 3

@@ -261,13 +261,13 @@ def test_the_report_has_the_section_before_the_profile(tmp_path: Path) -> None:
 
 
 def test_the_report_says_modelled_and_random_in_the_section(tmp_path: Path) -> None:
-    """GIVEN modelled joules and random weights, THEN the section itself says both, with the reason."""
+    """GIVEN modelled joules and random weights, THEN the section says both, with the reason."""
     page = render(
         build_run(tmp_path / "run", Shape(layers=1, impact=False, modelled=True, benchmark=Bench(metric=None)))
     )
     section = page.partition('<section id="benchmark"')[2].partition("</section>")[0]
     assert "<strong>MODELLED:</strong>" in section
-    assert "RANDOM WEIGHTS: no accuracy or perplexity: the weights are random" in section
+    assert "No accuracy or perplexity: the weights are random" in section
 
 
 def test_a_report_without_a_benchmark_says_that_it_did_not_run(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
 from energyscope.reporting.compare_page import default_path, write_comparison
+from energyscope.reporting.comparison.conditions import Condition, conditions_table
 from energyscope.reporting.comparison.findings import findings
 from energyscope.reporting.comparison.page import ComparisonPage, comparison_page
 from energyscope.reporting.comparison.pareto import candidates, frontier
@@ -45,6 +46,31 @@ def test_findings_give_no_verdict_where_there_is_none(tmp_path: Path) -> None:
     found = findings(Source.of(runs))
     assert found[0].startswith("The joules of b and a get no verdict (other GPU board). As they stand: ")
     assert not any(" less " in one or " more " in one for one in found)
+
+
+def _method(*runs: Run) -> Condition:
+    return next(one for one in conditions_table(Source.of(runs)) if one.name == "Method")
+
+
+@pytest.mark.parametrize(
+    ("execution", "said"),
+    [("eager", ["revision 1", "revision 1"]), ("cuda-graph", ["revision 0", "revision 1"])],
+)
+def test_methods_differ_only_where_a_change_concerns_the_passes(
+    tmp_path: Path, execution: str, said: list[str]
+) -> None:
+    """GIVEN runs before and after a change, THEN the conditions show what it changed for their passes."""
+    shape = Shape(execution=execution)
+    found = _method(build_run(tmp_path / "a", shape), build_run(tmp_path / "b", shape, method=1))
+    assert (found.values, found.differs) == (said, len(set(said)) > 1)
+
+
+def test_methods_are_told_by_phase_where_they_differ(tmp_path: Path) -> None:
+    """GIVEN old prefills in graphs beside their steps, which no change concerns, THEN each has its revision."""
+    runs = [build_inference(tmp_path / name, Inference(layers=2)) for name in "ab"]
+    for run in runs:
+        run.document["settings"]["execution"] = "cuda-graph"
+    assert _method(*runs).values == ["prefill: revision 0, decode: revision 1"] * 2
 
 
 def test_no_difference_is_said_as_such(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from energyscope.reporting.data.benchmark import BenchmarkData, benchmark_data, 
 from energyscope.reporting.data.benchmark_tables import REMEDY, benchmark_page, cells_table
 from energyscope.reporting.data.benchmark_words import said
 from energyscope.reporting.terminal_benchmark import benchmark_summary, benchmark_table
+from energyscope.runs.intervals import Interval
 from energyscope.runs.store import Run
 
 
@@ -48,6 +49,19 @@ def test_static_and_dynamic_energy_add_up(tmp_path: Path) -> None:
     modelled = _data(tmp_path / "modelled", modelled=True).first[0]
     assert modelled.energy_mj is not None
     assert modelled.static_energy_mj is None
+
+
+def test_limits_of_two_noisy_trials_do_not_reach_below_nothing(tmp_path: Path) -> None:
+    """GIVEN Student limits below 0, THEN an energy's interval begins at 0; its value and upper limit stay."""
+    run = _run(tmp_path)
+    assert run.benchmark is not None
+    wide = {"value": 20.0, "low": -35.0, "high": 75.0}
+    run.benchmark["cells"][0] |= {"energy_mj": wide, "dynamic_energy_mj": wide}
+    found = benchmark_data(run)
+    assert found is not None
+    cell = found.first[0]
+    assert cell.energy_mj == Interval(20.0, 0.0, 75.0)
+    assert cell.dynamic_energy_mj == Interval(20.0, -35.0, 75.0)  # what is above idle may be unresolved
 
 
 def test_the_sentences_say_how_fast_how_dear_and_how_good(tmp_path: Path) -> None:

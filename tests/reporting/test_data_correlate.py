@@ -108,6 +108,15 @@ def test_older_documents_have_none_of_it(data: CorrelationData) -> None:
     assert rank_text(data.points[0].energy_rank) != "not measured"
 
 
+def test_points_below_grade_c_are_marked(run: Run) -> None:
+    """GIVEN the name of a weak component, THEN its point alone is marked."""
+    assert run.correlation is not None
+    name = str(run.correlation["points"][0]["component"])
+    points = correlation_data(run.correlation, {name}).points
+    assert [point.component for point in points if point.invalid] == [name]
+    assert not any(point.invalid for point in correlation_data(run.correlation).points)
+
+
 def test_matrix_keeps_each_pair_once(data: CorrelationData) -> None:
     """GIVEN the matrix, THEN the triangle has each pair once, with a value or a reason."""
     assert data.matrix is not None

@@ -54,8 +54,8 @@ def test_the_report_is_of_the_first_moment_and_names_the_others(tmp_path: Path) 
     assert data.energy.model == data.scenes[0].energy.model
     assert [scene.name for scene in data.further] == ["decode@1024", "decode@128", "decode@8192"]
     labels = [metric.label for metric in data.headline]
-    assert labels[:4] == [
-        "Energy per prefill pass", "Energy per decode step at 1,024 tokens",
+    assert labels[:5] == [
+        "Energy per prefill pass", "Energy per 1,000 prompt tokens", "Energy per decode step at 1,024 tokens",
         "Energy per decode step at 128 tokens", "Energy per decode step at 8,192 tokens",
     ]  # fmt: skip
     assert "Energy per generated token" in labels

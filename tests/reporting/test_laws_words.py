@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from laws_builder import ONE, SIX, SIZES, Swept, laws_document
 
-from energyscope.reporting.laws.contrast_figures import contrast_groups
+from energyscope.reporting.laws.contrast_figures import contrast_figures, contrast_groups
 from energyscope.reporting.laws.findings import (
     MOST,
     contrast_said,
@@ -20,6 +20,7 @@ from energyscope.reporting.laws.findings import (
 from energyscope.reporting.laws.head import metrics
 from energyscope.reporting.laws.law_tables import law_table, lawless, overview_table, reach_words, trend_words
 from energyscope.reporting.laws.law_words import held_out_said, law_said, ratio_said
+from energyscope.reporting.laws.names import labels
 from energyscope.reporting.laws.page import bound
 
 
@@ -160,3 +161,34 @@ def test_a_line_through_two_cells_is_no_finding() -> None:
     assert not any("each further one" in sentence for sentence in findings(document))
     assert metrics(document) == []
     assert "any two cells give a line" in law_said(document, document["groups"][0])
+
+
+def test_a_method_is_named_where_nothing_else_tells_groups_apart() -> None:
+    """GIVEN graphs of two methods THEN both are named by it; GIVEN eager beside one, by execution alone."""
+    base = {"model": "gpt2", "phase": "prefill", "precision": "bf16"}
+    eager, old, new = (
+        {**base, "execution": execution, "method": method}
+        for execution, method in (("eager", "1"), ("cuda-graph", "0"), ("cuda-graph", "1"))
+    )
+    assert labels([old, new], {}) == ["method 0", "method 1"]
+    assert labels([eager, old], {}) == ["eager", "CUDA graph"]
+
+
+def test_a_contrast_of_an_older_method_is_not_told_without_it(six: dict[str, Any]) -> None:
+    """GIVEN graphs of an older method THEN sentence, title and caption of their contrast say so, and no others."""
+    assert not any("older method" in sentence for sentence in contrasts_said(six))
+    mixed = [
+        {**one, "lacking": {"first": "masks were other ones", "second": None}}
+        if one["field"] == "execution"
+        else one
+        for one in six["contrasts"]
+    ]
+    said = [sentence for sentence in contrasts_said({**six, "contrasts": mixed}) if "older method" in sentence]
+    assert said
+    for sentence in said:
+        assert sentence.startswith("With CUDA graphs, ")
+        assert sentence.endswith("which this ratio holds: CUDA graphs (masks were other ones).")
+    for figure in contrast_figures({**six, "contrasts": mixed}):
+        older = "CUDA graphs" in figure.title
+        assert ("by an older method" in figure.title) == older
+        assert ("masks were other ones" in figure.caption) == older

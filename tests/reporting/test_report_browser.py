@@ -44,8 +44,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _open(browser: Browser, report: Path, **context: Any) -> tuple[Page, list[str]]:
-    """Open a page with its charts drawn, and return it with what went wrong."""
+    """Open a page with its charts drawn, those of every moment, and return it with what went wrong."""
     page, wrong = opened(browser, report, **context)
+    if page.is_visible("#moments"):
+        page.click("#moments label:first-of-type")
     page.wait_for_selector(NOT_DRAWN, state="detached", timeout=60_000)
     return page, wrong
 
@@ -137,7 +139,7 @@ def test_tokens_and_phases_are_marked_in_the_close_up(browser: Browser, reports:
 def test_charts_follow_the_colour_scheme(browser: Browser, reports: dict[str, Path]) -> None:
     """WHEN the reader switches to dark, THEN the charts are drawn again with light ink."""
     page, wrong = _open(browser, reports["fine"], color_scheme="light")
-    ink = "getComputedStyle(document.querySelector('#energy-flow .mark-text text')).fill"
+    ink = "getComputedStyle([...document.querySelectorAll('#energy-flow .mark-text text')].at(-1)).fill"
     before = page.evaluate(ink)
     page.emulate_media(color_scheme="dark")
     page.wait_for_selector("[data-chart]:not([data-drawn=dark])", state="detached")
@@ -166,6 +168,7 @@ def test_the_table_sorts_and_filters(browser: Browser, reports: dict[str, Path])
 def test_the_price_of_a_flop_sorts_with_what_has_none_last(browser: Browser, reports: dict[str, Path]) -> None:
     """WHEN a reader sorts by pJ/FLOP in either direction, THEN the rows without matrix work stay last."""
     page, _ = _open(browser, reports["fine"])
+    page.click("#columns label:has-text('Work and its price')")
     prices = (
         "[...document.querySelectorAll('#component-table tbody tr')].map(row => "
         "row.cells[[...row.parentNode.parentNode.tHead.rows[0].cells].findIndex("
@@ -186,7 +189,7 @@ def test_sorting_works_from_the_keyboard(browser: Browser, reports: dict[str, Pa
     page, _ = _open(browser, reports["fine"])
     page.focus("#component-table th button:has-text('Kind')")
     page.keyboard.press("Enter")
-    assert page.get_attribute("#component-table th:nth-child(2)", "aria-sort") == "ascending"
+    assert page.get_attribute("#component-table thead th:nth-child(2)", "aria-sort") == "ascending"
     page.close()
 
 

@@ -126,7 +126,9 @@ def test_invalid_ablations_are_counted_and_not_drawn(tmp_path: Path) -> None:
     run.impact.loc[of_head, "reasons"] = "the output did not change"
     impact = report_data(run).impact
     assert impact is not None
-    assert impact.invalid == ["4 rows: the output did not change (lm_head; mean ablation)"]
+    assert [group.sentence for group in impact.invalid] == [
+        "4 rows: the output did not change (lm_head; mean ablation)"
+    ]
     assert impact.invalid_rows == 4
     assert {point.method for point in impact.points if point.component == "lm_head"} == {"zero"}
 

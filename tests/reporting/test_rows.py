@@ -3,10 +3,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from generation_builder import build_inference
 from run_builder import Shape, build_run
 
 from energyscope.reporting.data import report_data
-from energyscope.reporting.rows import TableCell, component_columns, component_rows
+from energyscope.reporting.rows import (
+    Column,
+    TableCell,
+    column_style,
+    component_columns,
+    component_rows,
+    kinds_to_pick,
+)
 
 
 def _rows(path: Path, shape: Shape | None = None) -> dict[str, dict[str, TableCell]]:
@@ -38,3 +46,40 @@ def test_an_older_table_has_dashes(tmp_path: Path) -> None:
     head = _rows(tmp_path, Shape(old=True))["lm_head"]
     for title in ("FLOPs", "Bytes", "pJ/FLOP", "nJ/byte", "FLOP/s", "Bytes/s", "FLOP/byte", "Pace"):
         assert head[title] == TableCell("\u2013"), title
+
+
+def test_grades_sort_by_their_rank(tmp_path: Path) -> None:
+    """GIVEN a grade, THEN its cell carries a number by which A comes first and invalid last."""
+    run = build_run(tmp_path / "run")
+    assert run.energy is not None
+    grades = ["A", "B", "C", "invalid"]
+    run.energy["quality"] = [grades[at % 4] for at in range(len(run.energy))]
+    found = {row[-1].text: row[-1].number for row in component_rows(report_data(run))}
+    assert [found[grade] for grade in grades] == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_row_is_picked_as_its_component_or_as_its_kind(tmp_path: Path) -> None:
+    """A row of one component names it; one that stands for several names none, so that their kind is picked."""
+    assert _rows(tmp_path)["lm_head"]["Component"].picks == "lm_head"
+    rows = component_rows(report_data(build_inference(tmp_path / "inference")))
+    assert {row[0].picks is None for row in rows if "(each of" in row[0].text} == {True}
+    assert {row[0].picks for row in rows if "(each of" not in row[0].text} >= {"model", "lm_head"}
+
+
+def test_what_charts_show_beside_components_can_be_picked(tmp_path: Path) -> None:
+    """GIVEN a run with glue, THEN it can be picked after the kinds of the table, each of which is there once."""
+    data = report_data(build_run(tmp_path / "run"))
+    rows = component_rows(data)
+    kinds = kinds_to_pick(data, rows)
+    assert set(kinds[:-2]) == {row[1].text for row in rows}
+    assert kinds[-2:] == ["glue", "unexplained"]
+    assert len(set(kinds)) == len(kinds)
+
+
+def test_columns_have_one_rule_each() -> None:
+    """Numbers are aligned right, and what paper has no room for is not printed."""
+    style = column_style([Column("a", numeric=False), Column("b", numeric=True, printed=False)])
+    assert style == (
+        "#component-table tr>:nth-child(2){text-align:right}"
+        "@media print{#component-table tr>:nth-child(2){display:none}}"
+    )

@@ -8,10 +8,15 @@ import pandas as pd
 from rich.console import Console, RenderableType
 from run_builder import Shape, build_run
 
+from energyscope.reporting.data.invalid import InvalidGroup
 from energyscope.reporting.html import write_report
-from energyscope.reporting.terminal import run_summary, runs_table
+from energyscope.reporting.terminal import run_summary
 from energyscope.reporting.terminal_compare import comparison_table
+from energyscope.reporting.terminal_runs import runs_table
 from energyscope.runs.compare import compare
+from energyscope.runs.store import Run, load_run
+
+REPORTS = Path(__file__).parent.parent.parent / "reports"
 
 
 def _plain(renderable: RenderableType, width: int = 140) -> str:
@@ -103,24 +108,90 @@ def test_a_summary_says_how_far_to_trust_it(tmp_path: Path) -> None:
 
 
 def test_a_summary_says_what_components_are_worth(tmp_path: Path) -> None:
-    """GIVEN removal, INT8 and rows without a value, THEN both families have a column and the reason a line."""
+    """GIVEN removal, INT8 and rows without a value, THEN both families have a column and what failed a line."""
+    said = _plain(run_summary(_quantized(tmp_path, "the model was not the same all along")), width=80)
+    for part in ("What it is worth: KL", "criticality", "zero ablation", "sensitivity", "INT8 weights"):
+        assert part in said
+    assert "Without a value: 36 rows: the model was not the same all along (9" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_what_could_have_no_value_is_not_listed_as_without(tmp_path: Path) -> None:
+    """GIVEN norms that have no matrix to quantize, THEN a dash is explained and no row is said to lack a value."""
+    said = _plain(run_summary(_quantized(tmp_path, "it has no weight matrix to quantize")), width=80)
+    assert "stands where there is no weight matrix to quantize." in said
+    assert "Without a value" not in said
+
+
+def test_a_dash_stands_only_where_there_is_nothing_to_quantize(tmp_path: Path) -> None:
+    """GIVEN norms without a matrix and an LM head that failed, THEN only the norms have a dash."""
+    run = _quantized(tmp_path, "it has no weight matrix to quantize")
+    assert run.impact is not None
+    failed = (run.impact["kind"] == "lm_head") & (run.impact["method"] == "int8")
+    assert failed.any()
+    run.impact.loc[failed, ["valid", "value"]] = [False, None]
+    run.impact.loc[failed, "reasons"] = "its output was not finite"
+    lines = _plain(run_summary(run), width=200).partition("What it is worth")[2].splitlines()
+    cells = {line.split()[0]: line for line in lines if line.split()}
+    assert cells["norm"].split()[-1] == "\u2013"
+    assert cells["lm_head"].endswith("no value") or "no value" in cells["lm_head"]
+    assert "\u2013" not in cells["lm_head"]
+
+
+def test_a_failure_is_no_dash(tmp_path: Path) -> None:
+    """GIVEN norms whose rows failed, THEN they have no value, and no legend of a dash stands below."""
+    said = _plain(run_summary(_quantized(tmp_path, "the model was not the same all along")), width=200)
+    worth = said.partition("What it is worth")[2].partition("Without a value")[0]
+    assert "no value" in worth
+    assert "\u2013" not in worth
+
+
+def test_every_kind_without_a_matrix_has_a_dash(tmp_path: Path) -> None:
+    """GIVEN six kinds without a matrix, more than a sentence names, THEN each has a dash."""
+    run = _quantized(tmp_path, "it has no weight matrix to quantize")
+    assert run.impact is not None
+    norms = run.impact[run.impact["kind"] == "norm"]
+    more = [norms.assign(kind=f"kind{number}", component=norms["component"] + f".{number}") for number in range(5)]
+    said = _plain(run_summary(replace(run, impact=pd.concat([run.impact, *more], ignore_index=True))), width=200)
+    lines = said.partition("What it is worth")[2].splitlines()
+    for kind in ("norm", *(f"kind{number}" for number in range(5))):
+        assert next(line for line in lines if line.split()[:1] == [kind]).split()[-1] == "\u2013"
+    assert "stands where there is no weight matrix to quantize." in said
+
+
+def test_the_reasons_that_are_not_listed_are_those_of_the_impact_stage() -> None:
+    """The words that mark a row as not applicable are the ones that the stage writes."""
+    from energyscope.impact.predicting import weight_statistics
+    from energyscope.impact.quantizing import matrices
+    from energyscope.impact.rows import TOGETHER
+
+    for reason in (matrices.NO_MATRIX, weight_statistics.NO_MATRIX, TOGETHER):
+        assert not InvalidGroup(reason, 1, [], [], []).applicable
+    assert InvalidGroup(matrices.NO_MATRIX, 1, [], [], []).unquantizable
+
+
+def _quantized(tmp_path: Path, reason: str) -> Run:
+    """Return a run whose norms have no value by INT8, for a reason."""
     run = build_run(tmp_path / "run")
     assert run.impact is not None
     quantized = run.impact[run.impact["method"] == "zero"].assign(method="int8")
     norms = quantized["kind"] == "norm"
     quantized.loc[norms, "valid"] = False
     quantized.loc[norms, "value"] = None
-    quantized["reasons"] = quantized["reasons"].astype(object).where(~norms, "it has no weight matrix to quantize")
-    run = replace(run, impact=pd.concat([run.impact, quantized], ignore_index=True))
-    said = _plain(run_summary(run), width=80)
-    for part in (
-        "What it is worth: KL",
-        "criticality",
-        "zero ablation",
-        "sensitivity",
-        "INT8 weights",
-        "no value",
-    ):
-        assert part in said
-    assert "Without a value: 36 rows: it has no weight matrix to quantize (9" in said
-    assert max(map(len, said.splitlines())) <= 80
+    quantized["reasons"] = quantized["reasons"].astype(object).where(~norms, reason)
+    return replace(run, impact=pd.concat([run.impact, quantized], ignore_index=True))
+
+
+def test_a_run_that_is_only_a_benchmark_has_an_energy() -> None:
+    """GIVEN no profile, THEN the list of runs gives what an inference took at the benchmark's baseline."""
+    said = _plain(runs_table([load_run(REPORTS / "distilbert-precisions-h200")]))
+    assert "6.47 J" in said
+    assert "not measured" not in said
+
+
+def test_a_name_is_never_broken_within_a_word() -> None:
+    """GIVEN long names of runs at 80 columns, THEN they are broken behind a hyphen."""
+    lines = _plain(runs_table([load_run(REPORTS / "llama-3.2-1b-generation-h200")]), width=80).splitlines()
+    words = [line.split()[0] for line in lines if line.strip()]
+    parts = [word for word in words if word.startswith(("llama", "generation"))]
+    assert "".join(parts) == "llama-3.2-1b-generation-h200"

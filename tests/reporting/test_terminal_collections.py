@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -18,11 +19,14 @@ def printed(*words: str) -> str:
     return done.output
 
 
-def test_each_sweep_has_a_line_with_what_became_of_its_cells() -> None:
+def test_each_sweep_has_a_line_with_what_became_of_its_cells(tmp_path: Path) -> None:
     """Also cells that were not measured are counted."""
-    lines = collections_said(REPORTS / "cells")
-    assert "sweep llama-3.2-1b-eager: llama-3.2-1b, 12 of 12 cells measured" in lines
-    assert "sweep prefill-llama-3.2-3b: llama-3.2-3b, 2 of 3 cells measured, 1 interrupted" in lines
+    assert "sweep llama-3.2-1b-eager: llama-3.2-1b, 12 of 12 cells measured" in collections_said(REPORTS / "cells")
+    swept = json.loads((REPORTS / "cells" / "prefill-llama-3.2-3b" / "sweep.json").read_text(encoding="utf-8"))
+    swept["cells"][-1]["state"] = "interrupted"
+    (tmp_path / "stopped").mkdir()
+    (tmp_path / "stopped" / "sweep.json").write_text(json.dumps({**swept, "name": "stopped"}), encoding="utf-8")
+    assert collections_said(tmp_path) == ["sweep stopped: llama-3.2-3b, 2 of 3 cells measured, 1 interrupted"]
 
 
 def test_laws_are_listed_by_their_models() -> None:

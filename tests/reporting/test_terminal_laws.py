@@ -95,3 +95,102 @@ def test_a_name_is_no_markup(document: dict[str, Any]) -> None:
     found = shown(laws_tables(hostile, Path("several")))
     assert "[bold red]m[/nothing], prefill, fp32" in found
     assert "[/bold] x" in found
+
+
+def widest(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with the widest words that its tables may have to hold, all of it modelled."""
+    wide = copy.deepcopy(document)
+    wide["modelled"] = True
+    subjects = [one for group in wide["groups"] for one in group["subjects"]]
+    for entry in subjects:
+        entry["subject"] = "attention.output"
+        entry["two_term"] = {
+            "fixed_mj": {"value": -1234.5, "low": -123_456.0, "high": 98_765.0},
+            "marginal_pj_per_flop": {"value": 48_797.0, "low": -138_013.0, "high": 257_930.0},
+            "r2": -0.123, "residuals": [], "flags": [],
+        }  # fmt: skip
+        entry["reach"] = {
+            "holds": False, "within": 12, "cells": 16, "reason": None,
+            "first_beyond": {"batch_size": 128, "tokens": 131_072},
+        }  # fmt: skip
+        entry["trend"] = {"verdict": "falling", "change": {"value": -1.234, "low": -2.0, "high": -1.0}}
+        entry["best"] = "roofline (floor)"
+        entry["held_out"] = [
+            {"law": law, "by": "length", "median": median, "worst": 2.0, "cells": 16, "reason": None}
+            for law, median in (("roofline (floor)", 1.234), ("two-term", 3.456))
+        ]
+    for entry in wide["efficiency"]:
+        for one in entry["rows"]:
+            one.update(batch_size=1024, tokens=131_072, latency_us=123_456.0)
+            one["tokens_per_j"] = {"value": 1_234_567.0, "low": None, "high": None}
+        entry.update(fixed=131_072, least_edp=131_072, along="tokens")
+    for entry in wide["sizes"]:
+        for one in entry["rows"]:
+            one.update(model="meta-llama/Llama-3.3-70B-Instruct", pj_per_flop={"value": 12_345.0})
+            one["energy_per_token_mj"] = {"value": 1.0, "low": 0.99987, "high": 1.00012}
+    return wide
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_column_is_lost(document: dict[str, Any], width: int) -> None:
+    """GIVEN modelled joules and the widest of words THEN the last column of each table is whole, at 80 too."""
+    found = shown(laws_tables(widest(document), Path("several")), width)
+    assert "\u2026" not in found
+    lines = found.splitlines()
+    assert max(len(line) for line in lines) <= width
+    for words in ("better law,", "error (other)", "(346 %)", "MODELLED E0", "MODELLED k", "least", "EDP", "power"):
+        assert words in found, words
+    assert sum(line.rstrip().endswith("131,072") for line in lines) >= 2, "least EDP"
+
+
+def test_groups_of_two_methods_are_told_apart(document: dict[str, Any]) -> None:
+    """GIVEN two groups that differ in their method alone THEN both are named by it, and the others are not."""
+    two = copy.deepcopy(document)
+    first = two["groups"][0]
+    two["groups"].append({**first, "method": "0"})
+    found = shown(laws_tables(two, Path("several")))
+    assert "tiny-gpt2, prefill, bf16, eager, method 0" in found
+    assert "tiny-gpt2, prefill, bf16, eager, method 1" in found
+    assert found.count(", method ") == 2
+
+
+def test_efficiency_and_sizes_of_two_methods_are_told_apart(document: dict[str, Any]) -> None:
+    """GIVEN efficiency and sizes that differ in their method alone THEN no table mixes them: both are named."""
+    two = copy.deepcopy(document)
+    for section in ("efficiency", "sizes"):
+        two[section] = [one for one in two[section] if one["precision"] == "bf16"]
+        two[section] += [{**one, "method": "0"} for one in two[section]]
+    found = shown(laws_tables(two, Path("several")))
+    for method in ("0", "1"):
+        assert f"tiny-gpt2, prefill, bf16, eager, method {method}: tokens per joule" in found
+        where = f"prefill, bf16, eager, method {method}, 1 x 64 tokens (the largest of 3 shapes)"
+        assert f"sizes compared: {where}" in found
+    assert "method" not in shown(laws_tables(document, Path("several")))
+
+
+def test_sizes_left_out_of_two_methods_are_told_apart(document: dict[str, Any]) -> None:
+    """GIVEN one size foretold under two methods THEN each line names its own."""
+    one = {
+        "phase": "prefill", "precision": "bf16", "execution": "eager", "left_out": "big", "law": "two-term",
+        "subject": "model", "median": 0.1, "worst": 0.2, "cells": 4, "extrapolated": False,
+    }  # fmt: skip
+    two = {**document, "sizes_held_out": [{**one, "method": method} for method in ("0", "1")]}
+    found = shown(laws_tables(two, Path("several")), 200)
+    for method in ("0", "1"):
+        assert f"prefill, bf16, eager, method {method}: big foretold" in found
+
+
+def test_a_contrast_of_an_older_method_says_so(document: dict[str, Any]) -> None:
+    """GIVEN one side of a contrast of an older method THEN it stands beside the ratio, and nowhere else."""
+    assert "older method" not in shown(laws_tables(document, Path("several")))
+    two = copy.deepcopy(document)
+    for one in two["contrasts"]:
+        if one["model"] == "tiny-gpt2":
+            one["lacking"] = {"first": "masks were other ones", "second": None}
+    lines = shown(laws_tables(two, Path("several")), 200).splitlines()
+    at = [index for index, line in enumerate(lines) if "older method" in line]
+    assert len(at) == 1
+    assert lines[at[0]].startswith(
+        "bf16 measured by an older method, which these ratios hold: masks were other ones"
+    )
+    assert lines[at[0] - 2].startswith("tiny-gpt2, prefill, eager: energy in bf16 over fp32")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -78,12 +79,51 @@ def test_modelled_stands_at_every_joule(width):
 
 
 def test_outside_says_how():
-    """GIVEN a shape beyond the data THEN the first reason stands in its row."""
+    """GIVEN a shape beyond the data THEN its row says so, and below the first reason."""
     text = written(parts=[row("mlp", extrapolated=True, why="9 FLOPs are 3 times the most measured; 8 bytes too")])
-    assert "outside: 9 FLOPs are 3 times the most measured" in text
+    assert "outside of the data, mlp: 9 FLOPs are 3 times the most measured" in text
     assert "8 bytes" not in text
+
+
+def test_what_all_rows_lie_outside_by_is_said_once():
+    """GIVEN rows that are beyond the data by the same length THEN one line says so, not each row."""
+    why = "512 tokens are 4 times the most measured; {} GFLOPs are 5 times the most measured"
+    parts = [row(name, extrapolated=True, why=why.format(at)) for at, name in enumerate(("mlp", "norm"))]
+    text = written(80, parts=parts)
+    assert text.count("times the most measured") == 1
+    assert "outside of the data, mlp and norm: 512 tokens are 4 times the most measured" in text
+
+
+def test_a_limit_that_is_not_told_is_none():
+    """GIVEN an energy without a lower limit THEN the upper one stands alone, and no number is made up for it."""
+    text = written(parts=[row("mlp", energy_mj={"value": 12.5, "low": None, "high": 61.25})], whole=None, sum=None)
+    assert "12.5 mJ" in text
+    assert "up to 61.2 mJ" in text
+    assert "[" not in text.partition("held-out error")[2]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_column_is_there(width):
+    """GIVEN modelled joules, the longest law and wide numbers THEN no column is cut, on 80 columns either."""
+    long = row(
+        "attention.output", law="roofline (board's rates)", extrapolated=True, why="1 token",
+        energy_mj={"value": 123_456.0, "low": 101_234.0, "high": 145_678.0},
+        held_out={**HELD_OUT, "median": 1.23, "cells": 120, "where": "outside"},
+    )  # fmt: skip
+    text = written(width, modelled=True, parts=[long])
+    assert "\u2026" not in text
+    assert not re.search(r"outsid(?!e)|withi(?!n)", text)
+    for words in ("MODELLED 123 J", "[101, 146]", "123 %", "outside", "(n=120)"):
+        assert words in text
 
 
 def test_names_are_text():
     """GIVEN a model whose name is markup THEN it is printed as it is."""
     assert "[red]x[/red], prefill" in written(model="[red]x[/red]")
+
+
+def test_a_law_is_explained_without_another():
+    """GIVEN the law with the board's rates alone THEN its line is whole: it refers to no law that is not there."""
+    text = written(whole=row("model", law="roofline (board's rates)"), parts=[], sum=None)
+    assert "roofline (board's rates): static power x time at the board's rates + so much a call" in text
+    assert "the same" not in text

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,19 @@ def test_largest_components_are_leaves_in_order(tmp_path: Path) -> None:
     (whole,) = run_sheets(run, "energy")
     assert whole.rows[0][0] == "model"
     assert plain_lines(whole)[0] == "# Components"
+
+
+def test_the_whole_impact_table_says_which_rows_it_leaves_out(tmp_path: Path) -> None:
+    """GIVEN rows that failed and rows that could have no value, THEN their number and both reasons stand below."""
+    run = build_run(tmp_path / "run")
+    assert run.impact is not None
+    rows = run.impact.assign(reasons=None)
+    norms, heads = rows["kind"] == "norm", rows["kind"] == "lm_head"
+    rows.loc[norms | heads, "valid"] = False
+    rows.loc[norms, "reasons"] = "it has no weight matrix to quantize"
+    rows.loc[heads, "reasons"] = "its output was not finite"
+    (sheet,) = run_sheets(replace(run, impact=rows), "impact")
+    said = " ".join(sheet.notes)
+    assert f"not listed: {int((norms | heads).sum())}." in said
+    assert "it has no weight matrix to quantize" in said
+    assert "its output was not finite" in said

@@ -8,6 +8,7 @@ from run_builder import Shape, build_run
 from energyscope.errors import UsageError
 from energyscope.runs.compare import Difference, compare
 from energyscope.runs.compare_parts import topmost
+from energyscope.runs.method import REVISION
 from energyscope.runs.tree import EnergyTree, Node
 
 
@@ -63,7 +64,7 @@ def test_other_conditions_are_not_comparable(
 def test_executions_are_compared_with_a_note(tmp_path: Path) -> None:
     """GIVEN eager against CUDA graphs on one board, THEN there is a verdict, and a note on what differs."""
     first = build_run(tmp_path / "a")
-    second = build_run(tmp_path / "b", Shape(scale=0.5, execution="cuda-graph"))
+    second = build_run(tmp_path / "b", Shape(scale=0.5, execution="cuda-graph"), method=REVISION)
     pair = compare([first, second]).pairs[0]
     assert pair.obstacles == ()
     assert pair.notes == (

@@ -10,7 +10,7 @@ from run_builder import Shape, build_run, energy_rows
 
 from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
-from energyscope.runs.store import RunStore, find_run, list_runs, load_run, read_journal, write_text
+from energyscope.runs.store import RunStore, find_run, list_runs, load_run, plain_name, read_journal, write_text
 
 
 def test_a_run_reads_back_as_written(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_name_that_exists_is_refused(tmp_path: Path) -> None:
     assert load_run(run.path).energy is not None
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/absolute"])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/absolute", "a\nb", "\x1b[2Jgone"])
 def test_names_that_are_paths_are_refused(tmp_path: Path, name: str) -> None:
     """A run name is one plain name."""
     with pytest.raises(UsageError, match="not a run name"):
@@ -131,3 +131,18 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         write_text(target, "\ud800")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_run_is_named_after_any_model() -> None:
+    """GIVEN a model's name with odd letters, none, or of 400, THEN a run may be named after it."""
+    assert plain_name("org/model-1b") == "model-1b"
+    assert plain_name("a\x1b[2J\nb") == "a_[2J_b"
+    assert plain_name("") == "model"
+    for model in ("\u00e9" * 400, "x" * 400):
+        RunStore.check_free(f"{plain_name(model)}-20261122-120000-laws", Path("nowhere"))
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    """GIVEN a name of 300 letters, THEN it is refused in a line that says what to do."""
+    with pytest.raises(UsageError, match="300 letters is too long: choose a shorter --name"):
+        RunStore.check_free("x" * 300, Path("nowhere"))

@@ -6,6 +6,7 @@ import pytest
 from planted_scenes import scene, swept
 from simulated_board import KINDS
 
+from energyscope.runs.method import REVISION
 from energyscope.scaling.contrasts import contrasts
 
 
@@ -61,3 +62,31 @@ def test_three_settings_are_three_contrasts() -> None:
     found = contrasts([scene(1, 32, precision=one) for one in ("fp32", "nf4", "bf16")])
     pairs = [(one["first"], one["second"]) for one in found if one["subject"] == "model"]
     assert pairs == [("nf4", "bf16"), ("nf4", "fp32"), ("bf16", "fp32")]
+
+
+def test_of_two_methods_the_newer_counts() -> None:
+    """GIVEN graphs by two methods, at 0.9 and 0.5 of eager joules, THEN the contrast is the newer one's, 0.5."""
+    eager, graph = scene(1, 32), {"execution": "cuda-graph"}
+    found = contrasts([scene(1, 32, **graph, scale=0.9, method=0), eager, scene(1, 32, **graph, scale=0.5)])
+    assert [one["ratio"]["value"] for one in found if one["subject"] == "model"] == [pytest.approx(0.5)]
+
+
+def test_precisions_by_two_methods_have_no_contrast() -> None:
+    """GIVEN FP16 and FP32 by different methods only THEN there is none: the method would be part of it."""
+    assert contrasts([scene(1, 32, precision="fp32", method=0), scene(1, 32, precision="fp16")]) == []
+
+
+def test_a_side_of_an_older_method_is_named() -> None:
+    """GIVEN graphs of method 0 over eager of method 1 THEN the graphs' side says what was mended, eager none."""
+    eager = scene(1, 32)
+    for method, known in ((0, "attention masks"), (REVISION, "None")):
+        found = contrasts([scene(1, 32, execution="cuda-graph", method=method), eager])
+        assert all(known in str(one["lacking"]["first"]) for one in found)
+        assert {one["lacking"]["second"] for one in found} == {None}
+
+
+def test_both_sides_may_be_of_an_older_method() -> None:
+    """GIVEN two precisions in graphs of method 0 THEN both sides say what was mended."""
+    graph = {"execution": "cuda-graph", "method": 0}
+    found = contrasts([scene(1, 32, precision=one, **graph) for one in ("fp16", "fp32")])
+    assert all("attention masks" in str(one["lacking"][side]) for one in found for side in ("first", "second"))

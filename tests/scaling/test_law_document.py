@@ -10,6 +10,7 @@ import pytest
 from planted_scenes import scene, swept
 from simulated_board import SIZES
 
+from energyscope.runs.method import REVISION
 from energyscope.scaling.from_runs import SceneCells
 from energyscope.scaling.law_document import STATIC_CACHE, Source, law_document
 
@@ -48,7 +49,7 @@ def test_cells_and_sources_are_in_the_order_of_their_work() -> None:
     assert found["sources"][0] == {
         "run": "b1-s32", "path": "b1-s32", "model": "1b", "phase": "prefill", "precision": "bf16",
         "execution": "eager", "kv_cache": None, "board": "GPU-1", "meter": "nvml", "weights": "random",
-        "batch_size": 1, "tokens": 32, "device": "H200", "quality": None,
+        "method": str(REVISION), "batch_size": 1, "tokens": 32, "device": "H200", "quality": None,
     }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def test_prefills_come_first_unless_steps_are_asked():
     scenes = [scene("a"), scene("b", 64), *steps]
     assert {one.phase for one in select(scenes, Wanted())[0]} == {"prefill"}
     assert select(scenes, Wanted(phase="decode"))[0] == steps
-    with pytest.raises(UsageError, match="no run measured a decode"):
+    with pytest.raises(UsageError, match="no run measured decode steps, only prefill: measure some"):
         select(scenes[:2], Wanted(phase="decode"))
 
 
@@ -90,3 +90,21 @@ def test_parts_must_be_the_same():
     assert reason == "a and b have other parts (mlp, mlp.down, mlp.up): use one granularity"
     assert common_parts([scene("a"), scene("b", parts=())]) == (("mlp",), None)
     assert common_parts([scene("a", parts=())])[0] == ()
+
+
+def of_method(run, tokens, method):
+    found = scene(run, tokens)
+    return replace(found, cells={kind: replace(cell, method=method) for kind, cell in found.cells.items()})
+
+
+def test_methods_are_not_joined():
+    """GIVEN graph prefills of before and after a change of the method THEN they are refused, with what changed."""
+    with pytest.raises(UsageError, match=r"several methods \(0: a; 1: b; method 0 against 1 \(before 1, prefills"):
+        select([of_method("a", 32, 0), of_method("b", 64, 1)], Wanted())
+
+
+def test_an_older_method_is_said():
+    """GIVEN graph prefills that all are of before a change THEN they are used, with a note."""
+    _, notes = select([of_method("a", 32, 0), of_method("b", 64, 0)], Wanted())
+    assert len(notes) == 1
+    assert "of an older method (prefills in CUDA graphs" in notes[0]

@@ -13,6 +13,8 @@ from energyscope.metering.nvml.board import Board
 from energyscope.metering.ticks import Calls
 from energyscope.sensing.polling import effect_of_polling, run_loaded, slow_down
 
+pytestmark = pytest.mark.alone
+
 
 class Slowed:
     """A replayer whose calls take longer while something else is on."""

@@ -11,7 +11,7 @@ import pytest
 from prediction_builder import CALL_MJ, NJ_PER_BYTE, PARTS, PJ_PER_FLOP, energy_mj, planted_run, whole_mj
 
 from energyscope.errors import RunError, UsageError
-from energyscope.scaling.from_runs import RESIDUAL
+from energyscope.scaling.from_runs import RESIDUAL, cells_of
 from energyscope.stages.foreseen_work import Asked, Skeleton
 from energyscope.stages.predict import PredictSettings, _granularity, predict
 
@@ -266,11 +266,70 @@ def test_a_run_without_components_is_refused(swept, tmp_path):
         predict([*swept, empty], PredictSettings("tiny-gpt2"))
 
 
-@pytest.mark.parametrize(("found", "used"), [(["medium", "medium"], "medium"), (["medium", "fine"], "fine")])
-def test_work_is_foreseen_as_finely_as_it_was_measured(tmp_path, found, used):
-    """GIVEN runs of one granularity THEN it is that; of several, the finest that there is."""
+def at_granularity(run, granularity, *, norm_in_layers=False):
+    """Return a run as if its components were told apart at a granularity; coarse ones lack what layers hold."""
+    document = {**run.document, "settings": {**run.document["settings"], "granularity": granularity}}
+    energy = run.energy
+    if norm_in_layers:
+        energy = energy[~energy["kind"].isin(["attention", "mlp"])].copy()
+        is_norm = energy["kind"] == "norm"
+        columns = ["energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "static_mj", "time_us", "flops", "bytes"]
+        energy[columns] = energy[columns].where(~is_norm, energy[columns] / 9)
+    return replace(run, document=document, energy=energy)
+
+
+def test_work_is_foreseen_as_finely_as_it_was_measured(swept, tmp_path):
+    """GIVEN runs of one granularity THEN work is foreseen at it; GIVEN none that says so, at the finest."""
+    assert _granularity(cells_of(at_granularity(swept[0], "medium"))) == "medium"
+    unsaid = replace(swept[0], document={**swept[0].document, "settings": {}})
+    assert _granularity(cells_of(unsaid)) == "fine"
+
+
+def test_two_granularities_keep_the_sum(swept, tmp_path):
+    """GIVEN medium runs and coarse ones, whose norm is another, THEN the sum is of the medium ones, as said."""
+    medium = [at_granularity(run, "medium") for run in swept]
+    coarse = [at_granularity(planted_run(tmp_path / "c", 48), "coarse", norm_in_layers=True)]
+    asked = PredictSettings("tiny-gpt2", sequence_length=96)
+    alone, both = predict(medium, asked), predict([*coarse, *medium], asked)
+    assert both["sum"]["energy_mj"] == alone["sum"]["energy_mj"]
+    assert by_subject(both) == by_subject(alone)
+    assert both["whole"]["cells"] == len(LENGTHS) + 1
+    assert (
+        "components are those of the 4 cells at medium granularity; of the 1 cell at coarse only the whole model "
+        "counts"
+    ) in both["notes"]
+
+
+def test_another_models_parts_do_not_lose_the_sum(swept, tmp_path):
+    """GIVEN enough cells of the model, and other ones of a model with other parts, THEN the sum is told."""
+    other = planted_run(tmp_path / "o", 48, model="tiny-llama")
+    other = replace(other, energy=other.energy[other.energy["kind"] != "embedding"])
+    found = predict([other, *swept], PredictSettings("tiny-gpt2", sequence_length=96))
+    assert found["sum"] is not None
+    assert {one["model"] for one in found["from"]} == {"tiny-gpt2"}
+
+
+def test_no_lower_limit_is_negative(tmp_path):
+    """GIVEN joules that scatter by half THEN no lower limit lies below 0, and which rows have none is said."""
+    scatter = {16: 0.7, 32: 1.6, 64: 0.6, 128: 1.4}
+    runs = [planted_run(tmp_path / f"r{one}", one, noise=noise) for one, noise in scatter.items()]
+    found = predict(runs, PredictSettings("tiny-gpt2", sequence_length=48))
+    rows = [found["whole"], found["sum"], *found["parts"]]
+    assert all(one["energy_mj"]["value"] > 0 for one in rows)
+    without = [one for one in rows if one["energy_mj"]["low"] is None]
+    assert without
+    assert all("no lower limit of the energy can be told" in " ".join(one["flags"]) for one in without)
+    assert all(one["energy_mj"]["high"] > one["energy_mj"]["value"] for one in without)
+    assert all(
+        one["energy_mj"]["low"] > 0 for one in rows if one not in without and one["subject"] != "unexplained"
+    )
+
+
+def test_a_law_that_says_a_negative_energy_tells_nothing(tmp_path):
+    """GIVEN joules that fall with length WHEN a far longer one is asked THEN none is told, and why, in a line."""
     runs = [
-        replace(run, document={**run.document, "settings": {**run.document["settings"], "granularity": one}})
-        for one, run in ((one, planted_run(tmp_path / f"{at}", 16)) for at, one in enumerate(found))
+        planted_run(tmp_path / f"n{one}", one, noise=noise, modelled=True)
+        for one, noise in ((16, 3.0), (64, 1.0), (128, 0.4))
     ]
-    assert _granularity(runs) == used
+    with pytest.raises(UsageError, match=r"^nothing can be foretold: the law says an energy below 0 here"):
+        predict(runs, PredictSettings("tiny-gpt2", sequence_length=512, batch_size=8))

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from energyscope.errors import DeviceError, RunError, UsageError
+from energyscope.runs.method import REVISION
 from energyscope.runs.schema import LAWS_JSON
 from energyscope.runs.store import load_run
 from energyscope.runs.sweeps import TABLE_FILE, Sweep, held, load_sweep, write_sweep
 from energyscope.stages import sweep as module
-from energyscope.stages.resume_sweep import resume, settings_in
+from energyscope.stages.resume_sweep import preview_resume, resume, settings_in
 from energyscope.stages.settings import RunSettings
 from energyscope.stages.sweep import SweepSettings, sweep
 
@@ -141,8 +142,22 @@ def test_cells_of_another_board_or_software_are_refused(
     file.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(UsageError, match=complaint):
         resume(interrupted)
+    assert complaint in str(preview_resume(interrupted).stopped)
     assert states(load_sweep(interrupted)) == ["done", "interrupted", "waiting"]
     assert (interrupted / "fp32-b2-s8" / "left-behind").exists()
+
+
+def test_cells_by_an_older_method_are_refused(interrupted: Path) -> None:
+    """GIVEN finished prefills in CUDA graphs of before a change of the method THEN no newer ones are added."""
+    file = interrupted / "fp32-b1-s8" / "run.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    assert document.pop("method") == REVISION
+    graphs = {**document, "settings": {**document["settings"], "execution": "cuda-graph"}}
+    file.write_text(json.dumps(graphs), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"by method 0 against 1 \(before 1, prefills in CUDA graphs"):
+        resume(interrupted)
+    file.write_text(json.dumps(document), encoding="utf-8")
+    assert states(resume(interrupted)) == ["done"] * 3, "it does not concern eager cells"
 
 
 def test_a_sweep_that_is_being_measured_is_left_alone(interrupted: Path) -> None:
@@ -170,3 +185,11 @@ def test_a_link_in_a_cells_place_is_not_followed(interrupted: Path, tmp_path: Pa
     with pytest.raises(RunError, match="is a link"):
         resume(interrupted)
     assert (other / "left-behind").exists()
+
+
+def test_what_would_be_resumed_is_foreseen(interrupted: Path) -> None:
+    """GIVEN a sweep of this board THEN its plan has the cells that it lacks, and nothing is done about them."""
+    plan = preview_resume(interrupted)
+    assert ([cell.name for cell in plan.cells], plan.done) == (["fp32-b2-s8", "fp32-b4-s8"], 1)
+    assert plan.stopped is None
+    assert states(load_sweep(interrupted)) == ["done", "interrupted", "waiting"]

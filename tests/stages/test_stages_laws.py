@@ -181,3 +181,28 @@ def test_a_sweep_is_not_altered_by_its_laws(tmp_path: Path) -> None:
     before = sorted(one.name for one in made.path.iterdir())
     laws(["swept"], root=tmp_path)
     assert sorted(one.name for one in made.path.iterdir()) == before
+
+
+def test_graphs_of_two_methods_are_not_joined(tmp_path: Path) -> None:
+    """GIVEN graph prefills of before and after a change of the method THEN each has its laws, and why is said."""
+    planted_sweep(tmp_path / "old", execution="cuda-graph", noise=1.4, method=None)
+    planted_sweep(tmp_path / "new", execution="cuda-graph")
+    _, document = laws(["old", "new"], name="both", root=tmp_path)
+    assert [(group["method"], len(group["cells"])) for group in document["groups"]] == [("0", 4), ("1", 4)]
+    said = [
+        note for note in document["notes"] if note.startswith("laws do not join different methods, 0 against 1")
+    ]
+    assert len(said) == 1
+    assert "tiny-gpt2, prefill, fp32, cuda-graph" in said[0]
+
+
+def test_an_old_method_alone_is_noted_and_eager_runs_are_not(tmp_path: Path) -> None:
+    """GIVEN sweeps of before the change THEN graphs are to be measured again, and eager cells are joined."""
+    planted_sweep(tmp_path / "graphs", execution="cuda-graph", method=None)
+    planted_sweep(tmp_path / "eager", method=None)
+    planted_run(tmp_path / "later", 256)
+    _, document = laws(["graphs", "eager", "later"], name="all", root=tmp_path)
+    assert sorted(len(group["cells"]) for group in document["groups"]) == [4, 5]
+    said = [note for note in document["notes"] if note.startswith("measured by an older method (prefills in CUDA")]
+    assert len(said) == 1
+    assert said[0].endswith("measure again: tiny-gpt2, prefill, fp32, cuda-graph")

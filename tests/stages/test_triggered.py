@@ -61,7 +61,8 @@ def test_every_component_has_its_own_time_and_modelled_energy(loaded):
     names = [one.name for one in component_tree(loaded.model, loaded.adapter, "fine")]
     assert [row.component for row in books.rows] == names
     for row in books.rows:
-        assert row.energy_mj == pytest.approx(50.0 * row.time_us / 1e3, rel=1e-6)
+        # joules since the machine was started, some millions, are subtracted from each other
+        assert row.energy_mj == pytest.approx(50.0 * row.time_us / 1e3, rel=1e-4)
         assert (row.power_w, row.reused, row.execution, row.windows) == (50.0, False, "eager", PASSES)
         assert row.static_mj is None
 

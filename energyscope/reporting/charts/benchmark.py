@@ -16,7 +16,7 @@ from energyscope.reporting.charts import theme
 
 _ROW_PX = 27
 _SOLID, _DASHED = [1, 0], [4, 3]
-PLAIN = ",~r"  # ticks without powers of ten, which "~g" would write from 100 on
+PLAIN = theme.PLAIN
 _LABEL_SHARE, _LETTER_SHARE = (
     0.1,
     0.045,

@@ -159,4 +159,4 @@ def _spanned(low: float, high: float) -> tuple[Any, Any]:
     """Return a linear scale between two ends and its axis, ticks at a quarter of it."""
     alt = theme.altair()
     ticks = [low + (high - low) * quarter / 4 for quarter in range(5)]
-    return alt.Scale(domain=[low, high], nice=False), alt.Axis(values=ticks, format="~g")
+    return alt.Scale(domain=[low, high], nice=False), alt.Axis(values=ticks, format=theme.PLAIN)

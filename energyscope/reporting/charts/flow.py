@@ -6,52 +6,91 @@ from typing import Any
 
 from energyscope.reporting import text
 from energyscope.reporting.charts import theme
+from energyscope.reporting.data.energy import UNATTRIBUTED, UNEXPLAINED
 from energyscope.reporting.data.flow import Band, Box, FlowLayout, FlowNode, flow_layout
 
-_BOX_WIDTH = 0.045  # of a column
-_POINTS = 17  # on each edge of a band
+_BOX_SHARE = 0.0115  # of the width
+_POINTS = 15  # on each edge of a band
 _LABEL_PX = 19.0
-_TREE_PX = 380.0  # height of the model itself
+_TREE_PX, _LOW_PX, _FEW = 380.0, 240.0, 8  # height of the model itself, and where it has few parts
+_SHORTER = {UNEXPLAINED: "unexpl.", UNATTRIBUTED: "not attr."}
+_NARROW_PX, _LETTER_PX = 560, 5.8  # below this width there is room for short labels only; width of a letter
 
 
 def sankey(root: FlowNode, description: str) -> Any:
     """Draw the flow from the model to its parts, glue and unexplained energy among them."""
     alt = theme.altair()
-    layout = flow_layout(root, room_mj=root.energy.value * _LABEL_PX / _TREE_PX)
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, layout.depth + 0.95], nice=False))
+    tall = _TREE_PX if sum(1 for _ in root.walk()) > _FEW else _LOW_PX
+    layout = flow_layout(root, room_mj=root.energy.value * _LABEL_PX / tall)
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, _across(layout)], nice=False))
     y = alt.Y("top:Q", axis=None, scale=alt.Scale(domain=[0, layout.height], reverse=True, nice=False))
     bands = _bands(alt, layout, x, y)
     boxes = _boxes(alt, layout, x, y)
-    labels = (
-        alt.Chart(theme.rows([_label(box, root) for box in layout.boxes]))
-        .mark_text(style=theme.INK_TEXT, align="left", baseline="middle", dx=5)
-        .encode(x=x, y=y, text="label:N")
+    parents = {id(band.child): band.parent.node for band in layout.bands}
+    written = [_label(box, root, parents.get(id(box)), _box_width(layout)) for box in layout.boxes]
+    form = f"width < {_NARROW_PX} ? datum.short : width < {_wide_px(written, layout)} ? datum.middle : datum.label"
+    labels = alt.Chart(theme.rows(written)).transform_calculate(said=form)
+    labels = labels.encode(
+        x=x,
+        y=y,
+        text="said:N",
+        size=alt.condition(f"width < {_NARROW_PX}", alt.value(10), alt.value(12)),
+        opacity=theme.faded_text(),
     )
-    height = round(layout.height / root.energy.value * _TREE_PX)
-    return theme.finish(alt.layer(*bands, *boxes, labels), description, height)
+    written_over = {"align": "left", "baseline": "middle", "dx": 5}
+    halos = labels.transform_filter("datum.crossed").mark_text(style=theme.HALO, **written_over)
+    labels = labels.mark_text(style=theme.INK_TEXT, **written_over)
+    height = round(layout.height / root.energy.value * tall)
+    chart = theme.linked(alt.layer(*bands, *boxes, halos, labels), (node.kind for node in root.walk()))
+    return theme.finish(chart, description, height)
+
+
+def _across(layout: FlowLayout) -> float:
+    """Return the width in columns, of which the last holds only labels: on a shallow flow they need less of it."""
+    return layout.depth + min(0.2 + 0.25 * layout.depth, 0.95)
+
+
+def _box_width(layout: FlowLayout) -> float:
+    return _BOX_SHARE * _across(layout)
+
+
+def _wide_px(written: list[dict[str, Any]], layout: FlowLayout) -> int:
+    """Return the width from which all labels fit in full."""
+    across = _across(layout)
+    widths = ((len(one["label"]) * _LETTER_PX + 12) * across / (across - one["x"]) for one in written)
+    most: float = max(widths)
+    return round(most)
 
 
 def _bands(alt: Any, layout: FlowLayout, x: Any, y: Any) -> list[Any]:
-    points = [point for index, band in enumerate(layout.bands) for point in _edge(index, band)]
+    points = [point for index, band in enumerate(layout.bands) for point in _edge(index, band, _box_width(layout))]
     if not points:
         return []
-    areas = alt.Chart(theme.rows(points)).mark_area(strokeWidth=0.7, strokeOpacity=0.5)
+    areas = theme.compact(points).mark_area(strokeWidth=0.7, strokeOpacity=0.5)
     return [
         areas.encode(
             x=x,
             y=y,
             y2="bottom:Q",
             detail="band:N",
-            fill=alt.Fill("colour:N", scale=None),
-            stroke=alt.Stroke("colour:N", scale=None),
-            fillOpacity=alt.FillOpacity("opacity:Q", scale=None),
+            **_colours(layout, "fill", "stroke"),
+            fillOpacity=alt.FillOpacity("fill:Q", scale=None),
+            opacity=theme.faded(),
         )
     ]
 
 
-def _edge(index: int, band: Band) -> list[dict[str, Any]]:
+def _colours(layout: FlowLayout, *channels: str) -> dict[str, Any]:
+    alt = theme.altair()
+    kinds = list(dict.fromkeys(box.node.kind for box in layout.boxes))
+    scale = alt.Scale(domain=kinds, range=[theme.colour(kind) for kind in kinds])
+    make = {"fill": alt.Fill, "stroke": alt.Stroke}
+    return {channel: make[channel]("kind:N", scale=scale, legend=None) for channel in channels}
+
+
+def _edge(index: int, band: Band, box: float) -> list[dict[str, Any]]:
     """Follow a band from its parent to its child along a smooth step."""
-    left, right = band.parent.x + _BOX_WIDTH, float(band.child.x)
+    left, right = band.parent.x + box, float(band.child.x)
     found = []
     for step in range(_POINTS):
         t = step / (_POINTS - 1)
@@ -59,64 +98,90 @@ def _edge(index: int, band: Band) -> list[dict[str, Any]]:
         found.append(
             {
                 "band": index,
-                "x": round(left + (right - left) * t, 5),
-                "top": top,
-                "bottom": top + band.height,
-                "colour": theme.colour(band.child.node.kind),
-                "opacity": 0.38 if band.child.node.role == "component" else 0.22,
+                "x": round(left + (right - left) * t, 3),
+                "top": float(f"{top:.5g}"),
+                "bottom": float(f"{top + band.height:.5g}"),
+                "kind": band.child.node.kind,
+                "fill": 0.38 if band.child.node.role == "component" else 0.22,
             }
         )
     return found
 
 
 def _boxes(alt: Any, layout: FlowLayout, x: Any, y: Any) -> list[Any]:
-    records = [_box(box) for box in layout.boxes]
+    width = _box_width(layout)
+    records = [_box(box, width) for box in layout.boxes]
     tooltip = [alt.Tooltip("kind:N"), alt.Tooltip("said:N", title="energy"), alt.Tooltip("count:Q")]
-    base = alt.Chart(theme.rows(records)).encode(x=x, x2="right:Q", y=y, y2="bottom:Q", tooltip=tooltip)
+    if any(box.node.invalid for box in layout.boxes):
+        tooltip.append(alt.Tooltip("weak:N", title="below grade C"))
+    base = alt.Chart(theme.rows(records)).encode(
+        x=x, x2="right:Q", y=y, y2="bottom:Q", opacity=theme.faded(), **_colours(layout, "fill")
+    )
+    outlined = base.encode(**_colours(layout, "stroke"))
     drawn = [
-        base.transform_filter("datum.role == 'component'")
-        .mark_rect()
-        .encode(fill=alt.Fill("colour:N", scale=None)),
-        base.transform_filter("datum.role != 'component'")
+        base.transform_filter("datum.drawn == 'solid'").mark_rect().encode(tooltip=tooltip),
+        outlined.transform_filter("datum.drawn == 'rest'")
         .mark_rect(strokeDash=[3, 2], strokeWidth=1.2, fillOpacity=0.35)
-        .encode(fill=alt.Fill("colour:N", scale=None), stroke=alt.Stroke("colour:N", scale=None)),
+        .encode(tooltip=tooltip),
     ]
-    excess = [_excess(box) for box in layout.boxes if box.node.excess_mj > 0]
+    if any(record["drawn"] == "hollow" for record in records):
+        hollow = outlined.transform_filter("datum.drawn == 'hollow'")
+        hollow = hollow.mark_rect(strokeDash=[4, 3], strokeWidth=1.2, fillOpacity=0.15)
+        drawn.append(hollow.encode(tooltip=tooltip))
+    excess = [_excess(box, width) for box in layout.boxes if box.node.excess_mj > 0]
     if excess:
         over = alt.Chart(theme.rows(excess)).encode(x=x, x2="right:Q", y=y, y2="bottom:Q", tooltip=["said:N"])
         drawn.append(over.mark_rect(filled=False, stroke=theme.EXCESS_COLOUR, strokeDash=[3, 2], strokeWidth=1.6))
     return drawn
 
 
-def _box(box: Box) -> dict[str, Any]:
+def _box(box: Box, width: float) -> dict[str, Any]:
     return {
         "x": box.x,
-        "right": box.x + _BOX_WIDTH,
+        "right": box.x + width,
         "top": box.top,
         "bottom": box.bottom,
         "kind": box.node.kind,
-        "role": box.node.role,
+        "drawn": _drawn(box.node),
         "count": box.node.count,
-        "colour": theme.colour(box.node.kind),
+        "weak": f"{box.node.invalid} of {box.node.count}",
         "said": text.with_limits(box.node.energy, "mJ"),
     }
 
 
-def _excess(box: Box) -> dict[str, Any]:
+def _drawn(node: FlowNode) -> str:
+    """Return how a box is drawn: hollow where none of what it adds up is to be relied on."""
+    if node.role != "component":
+        return "rest"
+    return "hollow" if node.invalid == node.count else "solid"
+
+
+def _excess(box: Box, width: float) -> dict[str, Any]:
     amount = text.quantity(box.node.excess_mj, "mJ")
     return {
         "x": box.x,
-        "right": box.x + _BOX_WIDTH,
+        "right": box.x + width,
         "top": box.bottom,
-        "bottom": box.bottom + box.node.excess_mj,
-        "said": f"the parts of {box.node.kind} exceed it by {amount}",
+        "bottom": box.bottom + box.node.excess_mj + min(box.node.energy.value, 0.0),
+        "kind": box.node.kind,
+        "said": f"what is drawn behind {box.node.kind} exceeds it by {amount}",
     }
 
 
-def _label(box: Box, root: FlowNode) -> dict[str, Any]:
+def _label(box: Box, root: FlowNode, parent: FlowNode | None, width: float) -> dict[str, Any]:
+    """Return what stands beside a box; the shorter forms leave out the parent's name, then the energy."""
     node = box.node
     times = f" \u00d7{node.count}" if node.count > 1 and node.role == "component" else ""
-    share = f" · {text.percent(node.energy.value / root.energy.value)}" if node is not root else ""
-    middle = (box.top + box.bottom + node.excess_mj) / 2
-    label = f"{node.kind}{times} · {text.quantity(node.energy.value, 'mJ')}{share}"
-    return {"x": box.x + _BOX_WIDTH, "top": middle, "label": label}
+    weak = " \u2020" if node.invalid else ""
+    energy = text.quantity(node.energy.value, "mJ")
+    share = "" if node is root else text.percent(node.energy.value / root.energy.value)
+    name = node.kind.removeprefix(f"{parent.kind}." if parent else ".")
+    return {
+        "x": box.x + width,
+        "top": (box.top + box.bottom + node.excess_mj) / 2,
+        "crossed": bool(node.children) and node is not root,
+        "kind": node.kind,
+        "label": f"{node.kind}{times} · {energy}" + (f" · {share}" if share else "") + weak,
+        "middle": f"{name} · {energy}" + (f" · {share}" if share else "") + weak,
+        "short": f"{_SHORTER.get(node.kind, name)} {share or energy}{weak}",
+    }

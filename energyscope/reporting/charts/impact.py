@@ -55,16 +55,19 @@ def by_kind(data: ImpactData, metric: str, description: str, methods: Sequence[s
             alt.Tooltip("count:Q", title="components averaged"),
         ],
     )
-    lines = base.mark_rule(strokeWidth=2, opacity=0.45).encode(
-        x=alt.X("low:Q", scale=size.scale(), axis=size.axis(), title=short_title(metric)), x2="high:Q"
+    lines = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", scale=size.scale(), axis=size.axis(), title=short_title(metric)),
+        x2="high:Q",
+        opacity=theme.faded(0.45),
     )
-    dots = base.mark_point(filled=True, size=70 if len(titles) < 4 else 50, opacity=1).encode(
-        x="mean:Q", shape=alt.Shape("method:N", sort=titles, legend=None)
+    dots = base.mark_point(filled=True, size=70 if len(titles) < 4 else 50).encode(
+        x="mean:Q", shape=alt.Shape("method:N", sort=titles, legend=None), opacity=theme.faded()
     )
     zero = alt.Chart(theme.rows([{"x": 0}])).mark_rule(style=theme.FAINT_LINE).encode(x="x:Q")
     layers = [zero, lines, dots] if min(entry.low for entry in entries) <= 0 else [lines, dots]
     pitch = 16 if len(titles) < 4 else 12
-    return theme.finish(alt.layer(*layers), description, pitch * len(entries) + 12)
+    chart = theme.linked(alt.layer(*layers), (entry.kind for entry in entries))
+    return theme.finish(chart, description, pitch * len(entries) + 12)
 
 
 def _method_colours(titles: list[str]) -> Any:
@@ -85,6 +88,7 @@ def heatmap(points: list[ImpactPoint], metric: str, description: str) -> Any:
         {
             "column": point.layer,
             "row": point.row,
+            "kind": point.kind,
             "component": point.component,
             "value": point.value.value,
             "said": limited_text(point.value, metric),
@@ -126,13 +130,15 @@ def cells(
 ) -> Any:
     """Draw a heat map; ``axes`` are the titles of its columns and rows, ``title`` that of its colours.
 
-    The records hold ``column``, ``row``, ``component``, ``value`` and ``said``; those with ``mark`` get a dot.
+    The records hold ``column``, ``row``, ``component``, ``value`` and ``said``; those with ``mark`` get a dot, and
+    where they have a ``kind`` the chart is linked.
     Where the values span decades the colours are logarithmic, with zeros at the dark end.
     """
     alt = theme.altair()
     scale, ticks = colours([record["value"] for record in records])
     pitch = ROW_PX if len(rows) <= FEW_ROWS else LOW_ROW_PX
-    base = alt.Chart(theme.rows(records)).encode(
+    kinds = {record["kind"] for record in records if "kind" in record}
+    base = theme.compact(records).encode(
         x=alt.X(
             "column:O", title=axes[0], axis=alt.Axis(labelAngle=0, labelOverlap=True, domain=False, ticks=False)
         ),
@@ -145,17 +151,18 @@ def cells(
         tooltip=["component:N", alt.Tooltip("said:N", title=title)],
     )
     legend = alt.Legend(
-        orient="top", gradientLength=170, gradientThickness=10, titleLimit=220, format="~g",
+        orient="top", gradientLength=170, gradientThickness=10, titleLimit=220, format=theme.PLAIN,
         **({"values": ticks} if ticks else {}),
     )  # fmt: skip
     rects = base.mark_rect(cornerRadius=2).encode(
-        color=alt.Color("value:Q", title=title, scale=scale, legend=legend)
+        color=alt.Color("value:Q", title=title, scale=scale, legend=legend),
+        **({"opacity": theme.faded()} if kinds else {}),
     )
     dots = base.transform_filter("datum.mark").mark_point(
         filled=True, size=40, fill="#ffffff", stroke="#000000", strokeWidth=1, opacity=1
     )
     drawn = alt.layer(rects, dots) if any(record.get("mark") for record in records) else alt.layer(rects)
-    return theme.finish(drawn, description, pitch * len(rows))
+    return theme.finish(theme.linked(drawn, kinds) if kinds else drawn, description, pitch * len(rows))
 
 
 def colours(values: list[float]) -> tuple[Any, list[float] | None]:
@@ -215,10 +222,12 @@ def cascade(found: list[Cascade], description: str) -> Any:
         ],
     )
     y = alt.Y("end:Q", scale=up.scale(), axis=up.axis(), title=short_title("kl"))
-    dots = base.mark_point(filled=True, size=45, opacity=0.85).encode(y=y)
+    dots = base.mark_point(filled=True, size=45).encode(y=y, opacity=theme.faded(0.85))
     if not any(item.end.known for item in found):
-        return theme.finish(dots, description, 320)
-    limits = base.mark_rule(strokeWidth=1.5, opacity=0.5).encode(
-        y=alt.Y("low:Q", scale=up.scale(), axis=up.axis(), title=short_title("kl")), y2="high:Q"
+        return theme.finish(theme.linked(dots, kinds), description, 320)
+    limits = base.mark_rule(strokeWidth=1.5).encode(
+        y=alt.Y("low:Q", scale=up.scale(), axis=up.axis(), title=short_title("kl")),
+        y2="high:Q",
+        opacity=theme.faded(0.5),
     )
-    return theme.finish(alt.layer(limits, dots), description, 320)
+    return theme.finish(theme.linked(alt.layer(limits, dots), kinds), description, 320)

@@ -47,13 +47,14 @@ def intensity(points: Sequence[IntensityPoint], description: str, word: str) -> 
     colours = alt.Scale(domain=kinds, range=[theme.colour(kind) for kind in kinds])
     legend = alt.Legend(orient="bottom", columns=2, symbolType="circle")
     base = alt.Chart(theme.rows(records)).encode(x=x)
-    rules = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=1.5, opacity=0.6)
-    rules = rules.encode(color=alt.Color("colour:N", scale=None))
+    rules = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=1.5)
+    rules = rules.encode(color=alt.Color("colour:N", scale=None), opacity=theme.faded(0.6))
     marks = base.mark_point(strokeWidth=1.6).encode(
         y=y,
         fill=alt.Fill("kind:N", title=None, scale=colours, legend=legend),
         stroke=alt.Stroke("colour:N", scale=None),
         fillOpacity=alt.value(0.35),  # marks that lie on each other stay apart
+        opacity=theme.faded(),
         size=alt.Size("area:Q", scale=None, legend=None),
         shape=alt.Shape(
             "moment:N",
@@ -66,7 +67,7 @@ def intensity(points: Sequence[IntensityPoint], description: str, word: str) -> 
                  alt.Tooltip("watts:N", title="power"), alt.Tooltip("per:N", title="intensity")],
     )  # fmt: skip
     layers = alt.layer(rules.encode(y=alt.Y("low:Q"), y2="high:Q"), marks)
-    return theme.finish(layers, description, 320)
+    return theme.finish(theme.linked(layers, kinds), description, min(320, 130 + 25 * len(points)))
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -8,12 +8,22 @@ from energyscope.reporting import text
 from energyscope.reporting.charts import theme
 from energyscope.reporting.data.energy import Cell, KindEnergy
 
-_ROW_PX = 25
+_ROW_PX, _ROUNDED = 25, 32  # with more columns than that, round corners leave more gap than cell
+_NARROW_PX, _WIDE_PX = 220, 800  # of a heatmap's columns together, on a telephone and on a desk
 _SOLID, _DASHED = [1, 0], [4, 3]
+_DYNAMIC, _STATIC = 0.95, 0.42  # opacity of the two parts of a bar
+# A layer is picked with whatever is in it; a kind is in all of them.
+_IN_LAYER = (
+    f"{theme.PICKED} == null || {theme.PICKED}.component == null || "
+    f"indexof({theme.PICKED}.component + '.', datum.component + '.') == 0"
+)
 
 
-def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy") -> Any:
-    """Draw a bar for each kind, split into static and dynamic where known, with its 95 % interval."""
+def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, static: bool = False) -> Any:
+    """Draw a bar for each kind, split into static and dynamic where known, with its 95 % interval.
+
+    ``static`` says that all of it is static energy, which is pale.
+    """
     alt = theme.altair()
     divisor, unit = text.scale_of(max(abs(entry.energy.value) for entry in kinds), "mJ")
     order = [entry.kind for entry in kinds]
@@ -24,8 +34,9 @@ def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy") -> 
         "start:Q",
         title=f"{word} per forward pass ({unit})",
         scale=alt.Scale(domain=[left, right * 1.62], nice=False),
+        axis=alt.Axis(tickCount=7, labelOverlap=True),
     )
-    parts = [part for entry in kinds for part in _bar_parts(entry, divisor)]
+    parts = [part for entry in kinds for part in _bar_parts(entry, divisor, _STATIC if static else 0.92)]
     bars = alt.Chart(theme.rows(parts)).mark_bar(height={"band": 0.66})
     bars = bars.encode(
         x=x,
@@ -35,15 +46,21 @@ def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy") -> 
         fillOpacity=alt.FillOpacity("fill:Q", scale=None),
         stroke=alt.Stroke("colour:N", scale=None),
         strokeDash=alt.StrokeDash("dash:N", scale=None),
+        opacity=theme.faded(),
         tooltip=[alt.Tooltip("kind:N"), alt.Tooltip("part:N"), alt.Tooltip("said:N", title="energy")],
     )
-    totals = alt.Chart(theme.rows([_bar_total(entry, divisor) for entry in kinds])).encode(y=y)
-    errors = totals.mark_rule(style=theme.INK_LINE).encode(x="low:Q", x2="high:Q")
+    totals = alt.Chart(theme.rows([_bar_total(entry, divisor) for entry in kinds]))
+    totals = totals.encode(y=y, opacity=theme.faded_text())
     labels = totals.mark_text(style=theme.INK_TEXT, align="left", dx=7).encode(x="edge:Q", text="label:N")
-    return theme.finish(alt.layer(bars, errors, labels), description, 27 * len(kinds))
+    layers = [bars, labels]
+    if any(entry.energy.known for entry in kinds):
+        errors = totals.transform_filter("datum.low != null").mark_rule(style=theme.INK_LINE)
+        layers.insert(1, errors.encode(x="low:Q", x2="high:Q"))
+    chart = theme.linked(alt.layer(*layers), order)
+    return theme.finish(chart, description, 27 * len(kinds))
 
 
-def _bar_parts(entry: KindEnergy, divisor: float) -> list[dict[str, Any]]:
+def _bar_parts(entry: KindEnergy, divisor: float, whole: float) -> list[dict[str, Any]]:
     said = text.with_limits(entry.energy, "mJ")
     solid = entry.role == "component"
     shared = {
@@ -54,9 +71,9 @@ def _bar_parts(entry: KindEnergy, divisor: float) -> list[dict[str, Any]]:
     }
     value = entry.energy.value / divisor
     if entry.static_mj is None or entry.dynamic_mj is None or value < 0:
-        return [{**shared, "part": "all", "start": 0.0, "end": value, "fill": 0.92 if solid else 0.3}]
+        return [{**shared, "part": "all", "start": 0.0, "end": value, "fill": whole if solid else 0.3}]
     static = entry.static_mj / divisor
-    faint, full = (0.42, 0.95) if solid else (0.15, 0.35)
+    faint, full = (_STATIC, _DYNAMIC) if solid else (0.15, 0.35)
     return [
         {**shared, "part": f"static {text.quantity(entry.static_mj, 'mJ')}", "start": 0.0, "end": static,
          "fill": faint},
@@ -86,6 +103,7 @@ def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
     records = [
         {
             "layer": cell.layer,
+            "kind": cell.kind,
             "component": cell.component,
             "value": energy.value / divisor,
             "low": None if energy.low is None else energy.low / divisor,
@@ -97,8 +115,9 @@ def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
         }
         for cell, energy in known
     ]
-    base = alt.Chart(theme.rows(records)).encode(
+    base = theme.compact(records).encode(
         x=alt.X("layer:O", title="Layer", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+        opacity=theme.faded(matches=_IN_LAYER),
         tooltip=["component:N", alt.Tooltip("said:N", title="energy"), alt.Tooltip("reused:N", title="value")],
     )
     bars = base.mark_bar(color=theme.colour("layer"), stroke=theme.colour("layer")).encode(
@@ -106,8 +125,11 @@ def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
         fillOpacity=alt.FillOpacity("fill:Q", scale=None),
         strokeDash=alt.StrokeDash("dash:N", scale=None),
     )
-    errors = base.mark_rule(style=theme.INK_LINE).encode(y="low:Q", y2="high:Q")
-    return theme.finish(alt.layer(bars, errors), description, 170)
+    layers = [bars]
+    if any(energy.known for _, energy in known):
+        errors = base.transform_filter("datum.low != null").mark_rule(style=theme.INK_LINE)
+        layers.append(errors.encode(y="low:Q", y2="high:Q"))
+    return theme.finish(theme.linked(alt.layer(*layers), ["layer"]), description, 170)
 
 
 def _measured(cell: Cell, here: str) -> str:
@@ -115,32 +137,47 @@ def _measured(cell: Cell, here: str) -> str:
     return f"{where}, invalid" if cell.invalid else where
 
 
-def heatmap(cells: list[Cell], description: str, word: str = "Energy") -> Any:
-    """Draw a cell for each component of each layer; a stroke marks one of other layers, a cross an invalid one."""
+def heatmap(cells: list[Cell], description: str, title: str = "Energy", unit: str = "mJ") -> Any:
+    """Draw a cell for each component of each layer; a stroke marks one of other layers, a cross an invalid one.
+
+    ``unit``, one of `text.scale_of`, is that of the cells' values; energies have linear colours, other measures
+    logarithmic ones where they span decades.
+    """
     known = [(cell, cell.energy) for cell in cells if cell.energy]
-    divisor, unit = text.scale_of(max(energy.value for _, energy in known), "mJ")
+    divisor, shown = text.scale_of(max(value.value for _, value in known), unit)
     records = [
         {
             "row": cell.row,
             "layer": cell.layer,
+            "kind": cell.kind,
             "component": cell.component,
-            "value": energy.value / divisor,
-            "said": text.with_limits(energy, "mJ"),
+            "value": value.value / divisor,
+            "said": text.with_limits(value, unit),
             "measured": _measured(cell, "on this layer"),
-            "reused": cell.reused,
-            "invalid": cell.invalid,
+            **({"reused": True} if cell.reused else {}),
+            **({"invalid": True} if cell.invalid else {}),
         }
-        for cell, energy in known
+        for cell, value in known
     ]
     order = list(dict.fromkeys(cell.row for cell in cells))
-    return grid(records, order, f"{word} ({unit})", theme.altair().Scale(scheme="viridis"), description)
+    return grid(records, order, f"{title} ({shown})", _colours(records, unit), description)
+
+
+def _colours(records: list[dict[str, Any]], unit: str) -> Any:
+    alt = theme.altair()
+    size = theme.magnitude([record["value"] for record in records])
+    if unit == "mJ" or size.type == "linear":
+        return alt.Scale(scheme="viridis")
+    constant = {"constant": size.constant} if size.type == "symlog" else {}
+    return alt.Scale(scheme="viridis", type=size.type, **constant)
 
 
 def _hatch(columns: int) -> dict[str, Any]:
-    """Return the strokes that mark a cell, as many as fit into its width."""
-    room = 800 / max(columns, 1)
-    half = min(_ROW_PX * 0.4, room * 0.4)
-    strokes = max(min(int(room / (half * 3.2)), 7), 1)
+    """Return the strokes that mark a cell: as many as fit into its width, on a telephone as well."""
+    columns = max(columns, 1)
+    narrow, wide = _NARROW_PX / columns, _WIDE_PX / columns
+    half = min(_ROW_PX * 0.4, max(narrow * 0.45, min(wide * 0.4, 4.0)))
+    strokes = max(min(int(narrow / (half * 3.2)), 7), 1)
     starts = [2 * index - strokes + 1 for index in range(strokes)]
     return {"shape": " ".join(f"M{x - 1},1L{x + 1},-1" for x in starts), "size": (2 * half) ** 2}
 
@@ -148,30 +185,37 @@ def _hatch(columns: int) -> dict[str, Any]:
 def grid(records: list[dict[str, Any]], order: list[str], title: str, scale: Any, description: str) -> Any:
     """Draw a layer x row heatmap.
 
-    The records hold ``row``, ``layer``, ``value``, ``component``, ``said``, ``measured``, ``reused``, ``invalid``.
+    The records hold ``row``, ``layer``, ``kind``, ``component``, ``value``, ``said`` and ``measured``; those that
+    are marked ``reused`` or ``invalid``.
     """
     alt = theme.altair()
     values = [record["value"] for record in records]
     middle = (min(values) + max(values)) / 2
-    for record in records:
+    marked = [record for record in records if record.get("reused") or record.get("invalid")]
+    for record in marked:
         record["stroke"] = "#ffffff" if record["value"] < middle else "#000000"
-    base = alt.Chart(theme.rows(records)).encode(
+    base = theme.compact(records).encode(
         x=alt.X(
             "layer:O", title="Layer", axis=alt.Axis(labelAngle=0, labelOverlap=True, domain=False, ticks=False)
         ),
         y=alt.Y("row:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=6)),
         tooltip=["component:N", alt.Tooltip("said:N", title=title), alt.Tooltip("measured:N")],
     )
-    legend = alt.Legend(orient="top", gradientLength=180, gradientThickness=10, titleLimit=360)
-    rects = base.mark_rect(cornerRadius=2).encode(
-        color=alt.Color("value:Q", title=title, scale=scale, legend=legend)
+    legend = alt.Legend(
+        orient="top", gradientLength=alt.ExprRef("min(180, width)"), gradientThickness=10, titleLimit=360
     )
-    strokes = base.transform_filter("datum.reused").mark_point(
-        strokeWidth=1.1, filled=False, opacity=0.6, **_hatch(len({record["layer"] for record in records}))
+    columns = len({record["layer"] for record in records})
+    rects = base.mark_rect(cornerRadius=2 if columns <= _ROUNDED else 0).encode(
+        color=alt.Color("value:Q", title=title, scale=scale, legend=legend), opacity=theme.faded()
     )
-    strokes = strokes.encode(stroke=alt.Stroke("stroke:N", scale=None))
+    strokes = base.transform_filter("datum.reused").mark_point(strokeWidth=1.1, filled=False, **_hatch(columns))
     crosses = base.transform_filter("datum.invalid").mark_point(
-        strokeWidth=1.6, filled=False, opacity=0.9, shape="M-1,-1L1,1M-1,1L1,-1", size=(_ROW_PX * 0.4) ** 2
+        strokeWidth=1.6, filled=False, shape="M-1,-1L1,1M-1,1L1,-1", size=(_ROW_PX * 0.4) ** 2
     )
-    crosses = crosses.encode(stroke=alt.Stroke("stroke:N", scale=None))
-    return theme.finish(alt.layer(rects, strokes, crosses), description, _ROW_PX * len(order))
+    ink = alt.Stroke("stroke:N", scale=None)
+    marks = [
+        *([strokes.encode(stroke=ink, opacity=theme.faded(0.6))] if any(r.get("reused") for r in marked) else []),
+        *([crosses.encode(stroke=ink, opacity=theme.faded(0.9))] if any(r.get("invalid") for r in marked) else []),
+    ]
+    chart = theme.linked(alt.layer(rects, *marks), (record["kind"] for record in records))
+    return theme.finish(chart, description, _ROW_PX * len(order))

@@ -27,15 +27,23 @@ def simpler(rows: Sequence[SimplerRow], description: str) -> Any:
     bands = (
         alt.Chart(theme.rows([_band(row) for row in rows]))
         .mark_bar(height={"band": 0.56}, fillOpacity=0.3)
-        .encode(x=x, x2="high:Q", y=y, fill=alt.Fill("colour:N", scale=None), tooltip=["kind:N", "said:N"])
+        .encode(
+            x=x,
+            x2="high:Q",
+            y=y,
+            fill=alt.Fill("colour:N", scale=None),
+            opacity=theme.faded(),
+            tooltip=["kind:N", "said:N"],
+        )
     )
     titles = list(METHODS.values())
     points = (
         alt.Chart(theme.rows(_points(rows)))
-        .mark_point(filled=True, size=85, opacity=1)
+        .mark_point(filled=True, size=85)
         .encode(
             x="apart:Q",
             y=y,
+            opacity=theme.faded(),
             color=alt.Color(
                 "method:N",
                 title=None,
@@ -47,7 +55,7 @@ def simpler(rows: Sequence[SimplerRow], description: str) -> Any:
         )
     )
     zero = alt.Chart(theme.rows([{"x": 0}])).mark_rule(style=theme.INK_LINE).encode(x="x:Q")
-    return theme.finish(alt.layer(bands, zero, points), description, 27 * len(rows) + 12)
+    return theme.finish(theme.linked(alt.layer(bands, zero, points), order), description, 27 * len(rows) + 12)
 
 
 def _band(row: SimplerRow) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from energyscope.reporting import text
 from energyscope.reporting.comparison.source import Source
 from energyscope.reporting.figure import Table
 from energyscope.runs.compare_surroundings import clock_of, driver_of
+from energyscope.runs.method import method_of, passes_of
 from energyscope.runs.schema import REPORT_FILE
 from energyscope.runs.store import Run
 
 Document = Mapping[str, Any]
 
-_DATE = "Date"  # always differs
+_METHOD, _DATE = "Method", "Date"  # a date always differs
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,9 @@ def _link(run: Run, folder: Path) -> str | None:
 def conditions_table(source: Source) -> list[Condition]:
     """Return the conditions that some run states."""
     found = []
-    for name, read in _READ:
+    readers: list[tuple[str, Callable[[Document], str]]]
+    readers = [*_READ, (_METHOD, partial(_method, _compared(source))), (_DATE, _created)]
+    for name, read in readers:
         values = [read(run.document) for run in source.runs]
         if any(values):
             found.append(
@@ -110,6 +114,24 @@ def _watts(document: Document) -> str:
     return "" if meter is None else f"{meter}, {watts} W stated" if sensor.get("modelled") else str(meter)
 
 
+def _compared(source: Source) -> list[str | None]:
+    """Return the phases of the passes that are compared, None for that which a run's settings name."""
+    phases = [scene and scene.partition("@")[0] for scene in source.scenes]
+    return list(dict.fromkeys([*phases, *(["prefill"] if source.comparison.benchmarks else [])]))
+
+
+def _method(phases: Sequence[str | None], document: Document) -> str:
+    """Return the revision that measures what the run's passes do: an older one where nothing concerned them.
+
+    Of a generation alone, which is always launched eagerly, it is that of its steps.
+    """
+    passes = [passes_of(document, phase) for phase in phases] or [passes_of(document, "decode", eager=True)]
+    found = {phase: method_of(document, phase, execution) for phase, execution in passes}
+    if len(set(found.values())) == 1:
+        return f"revision {next(iter(found.values()))}"
+    return ", ".join(f"{phase}: revision {revision}" for phase, revision in found.items())
+
+
 def _created(document: Document) -> str:
     return str(document.get("created") or "").replace("T", " ").removesuffix("Z")
 
@@ -131,7 +153,6 @@ _READ: Sequence[tuple[str, Callable[[Document], str]]] = (
     ("Meter", _watts),
     ("PyTorch", _of("environment", "torch")),
     ("Transformers", _of("environment", "transformers")),
-    (_DATE, _created),
 )
 
 

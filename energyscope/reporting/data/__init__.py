@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from energyscope.reporting.data.benchmark import BenchmarkData, benchmark_data
 from energyscope.reporting.data.benchmark_tables import BenchmarkPage, benchmark_page
 from energyscope.reporting.data.choices import ChoicesData, choices_data
+from energyscope.reporting.data.columns import EnergyView, energy_views
 from energyscope.reporting.data.correlate import CorrelationData, correlation_data
 from energyscope.reporting.data.devices import DeviceRow, device_rows
 from energyscope.reporting.data.efficiency import EfficiencyRow, efficiency_rows, efficiency_sentences
@@ -18,9 +19,12 @@ from energyscope.reporting.data.flow import FlowNode, energy_flow
 from energyscope.reporting.data.generation import GenerationData, generation_data
 from energyscope.reporting.data.growth import Growth, growth
 from energyscope.reporting.data.headline import Banner, Metric, banners, headline
+from energyscope.reporting.data.headline_benchmark import benchmark_headline
 from energyscope.reporting.data.headline_scenes import headline_rates, scenes_headline
+from energyscope.reporting.data.icicle import IcicleNode, energy_icicle
 from energyscope.reporting.data.impact import ImpactData, impact_data
 from energyscope.reporting.data.intensity import IntensityPoint, intensity_points
+from energyscope.reporting.data.measures import Measure, measures
 from energyscope.reporting.data.method import Fact, environment, limitations, method_facts
 from energyscope.reporting.data.scenes import SceneData, scenes_data, scenes_findings
 from energyscope.reporting.data.stages import why_missing
@@ -38,8 +42,8 @@ STAGES, LATER_STAGES = ("profile", "ablate", "correlate"), ("generate", "alterna
 class ReportData:
     """Everything that a report shows; a part is None where its stage did not run (``missing`` says why).
 
-    Of a run with several ``scenes``, the parts of the profile (``energy``, ``flow``, ``efficiency``, ``trust``)
-    are those of the first; ``energy.rows`` are of all.
+    Of a run with several ``scenes``, the parts of the profile (``energy``, ``flow``, ``icicle``, ``views``,
+    ``measures``, ``efficiency``, ``trust``) are those of the first; ``energy.rows`` are of all.
     """
 
     name: str
@@ -53,6 +57,9 @@ class ReportData:
     benchmark_missing: str
     energy: EnergyData | None
     flow: FlowNode | None
+    icicle: IcicleNode | None
+    views: list[EnergyView]
+    measures: list[Measure]
     efficiency: list[EfficiencyRow]
     efficiency_said: list[str]
     devices: list[DeviceRow]
@@ -79,7 +86,8 @@ def report_data(run: Run) -> ReportData:
     """Gather what the report of a run shows."""
     tree = energy_tree(run.energy) if run.energy is not None and not run.energy.empty else None
     energy = energy_data(tree, run.energy) if tree is not None and run.energy is not None else None
-    correlation = correlation_data(run.correlation) if run.correlation else None
+    weak = {node.name for node in tree.nodes if node.invalid} if tree else set()
+    correlation = correlation_data(run.correlation, weak) if run.correlation else None
     scenes = scenes_data(run)
     generation = generation_data(run, scenes)
     grown = growth(scenes)
@@ -93,15 +101,22 @@ def report_data(run: Run) -> ReportData:
         modelled=run.modelled,
         execution=execution_of(run),
         banners=banners(run),
-        headline=scenes_headline(run, scenes, tree, generation)
+        headline=scenes_headline(run, scenes, generation)
         if several
-        else [*headline(run, tree), *headline_rates(generation)],
+        else [
+            *([] if tree or generation else benchmark_headline(benchmark)),
+            *headline(run, tree),
+            *headline_rates(generation),
+        ],
         findings=findings[:MOST_FINDINGS],
         benchmark=benchmark,
         benchmark_page=benchmark_page(benchmark) if benchmark else None,
         benchmark_missing=why_missing(run.document, "benchmark"),
         energy=energy,
         flow=energy_flow(tree) if tree and tree.root and tree.model_energy else None,
+        icicle=energy_icicle(tree) if tree else None,
+        views=energy_views(tree) if tree else [],
+        measures=measures(tree, modelled=run.modelled) if tree else [],
         efficiency=efficient,
         efficiency_said=efficiency_sentences(efficient),
         devices=device_rows(tree, run.document) if tree else [],

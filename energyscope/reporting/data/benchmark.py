@@ -133,6 +133,7 @@ _INTERVALS = (
 
 def _cell(entry: Mapping[str, Any], foreign: Collection[str]) -> BenchmarkCell:
     known: dict[str, Any] = {key: _interval(entry.get(key)) for key in _INTERVALS}
+    known |= {key: _not_negative(item) for key, item in known.items() if key != "dynamic_energy_mj"}
     return BenchmarkCell(
         precision=str(entry["precision"]),
         batch_size=int(entry["batch_size"]),
@@ -179,6 +180,17 @@ def _interval(entry: object) -> Interval | None:
     if not isinstance(entry, Mapping):
         return None
     return interval(entry.get("value"), entry.get("low"), entry.get("high"))
+
+
+def _not_negative(item: Interval | None) -> Interval | None:
+    """Return a quantity that cannot be negative with limits that are not.
+
+    The means of two or three noisy trials have Student limits below 0. What cannot be may be left out of an
+    interval: it covers the true value as often as before.
+    """
+    if item is None or item.value < 0 or item.low is None or item.low >= 0:
+        return item
+    return Interval(item.value, 0.0, item.high)
 
 
 def _whole(value: object) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ class Point:
     """One leaf component: its energy (mJ per forward pass), its impact, and the quadrant it lies in.
 
     ``stability`` is the share of resamples in which it stays there; the ranks are intervals, from 1 for most.
+    ``invalid``: its energy is below grade C.
     """
 
     component: str
@@ -33,6 +34,7 @@ class Point:
     stability: float | None = None
     energy_rank: tuple[int, int] | None = None
     impact_rank: tuple[int, int] | None = None
+    invalid: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,10 @@ class CorrelationData:
         return [item for item in self.correlations if item.y != self.impact]
 
 
-def correlation_data(document: Mapping[str, Any]) -> CorrelationData:
-    """Gather the correlation section from correlation.json."""
+def correlation_data(document: Mapping[str, Any], invalid: Collection[str] = ()) -> CorrelationData:
+    """Gather the correlation section from correlation.json; ``invalid`` names components below grade C."""
     entries = list(document.get("points") or [])
-    points = [point for entry in entries if (point := _point(entry)) is not None]
+    points = [point for entry in entries if (point := _point(entry, invalid)) is not None]
     limits = document.get("quadrants") or {}
     quadrants: dict[str, list[Point]] = {}
     for point in sorted(points, key=lambda point: -point.energy.value):
@@ -108,7 +110,7 @@ def correlation_data(document: Mapping[str, Any]) -> CorrelationData:
     )
 
 
-def _point(entry: Mapping[str, Any]) -> Point | None:
+def _point(entry: Mapping[str, Any], invalid: Collection[str]) -> Point | None:
     energy = interval(entry.get("energy_mj"), entry.get("energy_ci_low_mj"), entry.get("energy_ci_high_mj"))
     impact = interval(entry.get("impact"), entry.get("impact_ci_low"), entry.get("impact_ci_high"))
     if energy is None or impact is None:
@@ -124,6 +126,7 @@ def _point(entry: Mapping[str, Any]) -> Point | None:
         stability=finite(entry.get("stability")),
         energy_rank=_ranks(entry, "energy"),
         impact_rank=_ranks(entry, "impact"),
+        invalid=str(entry.get("component")) in invalid,
     )
 
 

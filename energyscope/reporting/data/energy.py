@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.reporting import text
@@ -42,7 +42,10 @@ class KindEnergy:
 
 @dataclass(frozen=True)
 class Cell:
-    """One component of one layer in the heatmap; ``layer`` is None outside the layers. mJ per forward pass."""
+    """One component of one layer in the heatmap; ``layer`` is None outside the layers.
+
+    ``energy`` is in mJ per forward pass; of a cell of another `Measure` it is that measure.
+    """
 
     row: str
     component: str
@@ -60,7 +63,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class EnergyData:
-    """What the profile section shows. The kinds add up to ``model`` where nothing is missing."""
+    """What the profile section shows. The kinds add up to ``model`` where nothing is missing.
+
+    ``missing`` names the components without a value, ``missing_parts`` those of them that a sum by kind lacks:
+    what has parts is in no such sum.
+    """
 
     model: Interval | None
     kinds: list[KindEnergy]
@@ -68,6 +75,7 @@ class EnergyData:
     cells: list[Cell]
     rows: list[dict[str, Any]]
     missing: list[str]
+    missing_parts: list[str] = field(default_factory=list)
 
 
 def energy_data(tree: EnergyTree, frame: pd.DataFrame) -> EnergyData:
@@ -75,10 +83,11 @@ def energy_data(tree: EnergyTree, frame: pd.DataFrame) -> EnergyData:
     return EnergyData(
         model=tree.model_energy,
         kinds=energy_by_kind(tree),
-        layers=[_cell(node, "layer") for node in tree.nodes if node.level == "layer" and node.energy],
+        layers=layer_cells(tree),
         cells=heatmap_cells(tree),
         rows=[{str(key): value for key, value in row.items()} for row in frame.to_dict("records")],
         missing=[node.name for node in tree.nodes if node.energy is None],
+        missing_parts=[node.name for node in tree.leaves if node.energy is None],
     )
 
 
@@ -165,12 +174,22 @@ def _first_order(part: Interval, model: Interval) -> Interval:
     return Interval(share, finite(share - below), finite(share + above))
 
 
+def layer_cells(tree: EnergyTree) -> list[Cell]:
+    """Return one cell for each layer that has a value."""
+    return [_cell(node, "layer") for node in tree.nodes if node.level == "layer" and node.energy]
+
+
 def heatmap_cells(tree: EnergyTree) -> list[Cell]:
     """Return one cell for each component inside a layer, or for each layer where nothing inside was measured."""
+    return [cell for _, cell in heatmap_nodes(tree)]
+
+
+def heatmap_nodes(tree: EnergyTree) -> list[tuple[Node, Cell]]:
+    """Return the heatmap's cells with the components that they show."""
     inside = [node for node in tree.nodes if node.layer is not None and node.level != "layer"]
     nodes = inside or [node for node in tree.nodes if node.level == "layer"]
     labels = row_labels(nodes)
-    return [_cell(node, labels[node.group]) for node in nodes]
+    return [(node, _cell(node, labels[node.group])) for node in nodes]
 
 
 def row_labels(nodes: list[Node]) -> dict[str, str]:

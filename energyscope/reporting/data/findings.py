@@ -62,12 +62,18 @@ def _largest(components: list[KindEnergy], *, modelled: bool) -> str:
     energy = "modelled energy (that is, of its time)" if modelled else "energy"
     verb = "takes" if first.kind in _SINGULAR else "take"
     sentence = f"{title(first.kind)} {verb} {text.percent_with_limits(first.share)} of the model's {energy}"
+    sentence += _weak(first)
     if len(components) > 1:
         second = components[1]
         verb = "follows" if second.kind in _SINGULAR else "follow"
         name = title(second.kind)[0].lower() + title(second.kind)[1:]
-        sentence += f"; {name} {verb} with {text.percent_with_limits(second.share)}"
+        sentence += f"; {name} {verb} with {text.percent_with_limits(second.share)}{_weak(second)}"
     return sentence + "."
+
+
+def _weak(entry: KindEnergy) -> str:
+    """Say how much of a kind is not to be relied on."""
+    return f" ({entry.invalid} of {entry.count} below grade C)" if entry.invalid else ""
 
 
 def _outside(kinds: list[KindEnergy], *, modelled: bool) -> list[str]:

@@ -1,16 +1,17 @@
 """The energy flow: the component tree with the layers added up, and where each band of its drawing runs.
 
 Heights are joules throughout and nothing is renormalised: where the children and the glue of a node exceed it
-(negative unexplained energy), their bands leave the node over more than its height, and the excess is marked.
+(negative unexplained energy, or a part below 0), their bands leave the node over more than its height, and the
+excess is marked. What has no value is drawn with what is not attributed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from energyscope.reporting.data.energy import GLUE, UNATTRIBUTED, UNEXPLAINED, Role
-from energyscope.runs.intervals import Interval
+from energyscope.runs.intervals import Interval, difference
 from energyscope.runs.tree import EnergyTree, Node, sum_energy, sum_intervals
 
 
@@ -18,8 +19,9 @@ from energyscope.runs.tree import EnergyTree, Node, sum_energy, sum_intervals
 class FlowNode:
     """All components of one kind below one parent, added up over the layers; mJ per forward pass.
 
-    ``excess_mj`` is by how much the children and the glue exceed the node; 0 where they do not. ``missing``
-    counts the components below this parent that have no value.
+    ``excess_mj`` is by how much what is drawn below the node exceeds it, which leaves out all that is below 0; 0
+    where it does not. ``missing`` names the components right below this parent that have no value, ``invalid``
+    counts its own that are below grade C.
     """
 
     kind: str
@@ -29,7 +31,8 @@ class FlowNode:
     depth: int
     children: list[FlowNode] = field(default_factory=list)
     excess_mj: float = 0.0
-    missing: int = 0
+    missing: list[str] = field(default_factory=list)
+    invalid: int = 0
 
     def walk(self) -> Iterator[FlowNode]:
         """Yield the node and everything below it, parents first."""
@@ -50,15 +53,17 @@ def _flow(nodes: list[Node], depth: int) -> FlowNode | None:
     if energy is None:
         return None
     measured = [node for node in nodes if node.energy is not None]
-    flow = FlowNode(nodes[0].kind, "component", len(measured), energy, depth)
+    weak = sum(node.invalid for node in measured)
+    flow = FlowNode(nodes[0].kind, "component", len(measured), energy, depth, invalid=weak)
     by_kind: dict[str, list[Node]] = {}
-    for child in (child for node in nodes for child in node.children):
+    for child in (child for node in measured for child in node.children):
         by_kind.setdefault(child.kind, []).append(child)
     for members in by_kind.values():
         below = _flow(members, depth + 1)
         if below is not None:
             flow.children.append(below)
-        flow.missing += sum(node.energy is None for node in members)
+            flow.excess_mj += max(-below.energy.value, 0.0)
+        flow.missing += [node.name for node in members if node.energy is None]
     if flow.children:
         _add_rest(flow, measured)
     return flow
@@ -66,22 +71,37 @@ def _flow(nodes: list[Node], depth: int) -> FlowNode | None:
 
 def _add_rest(flow: FlowNode, nodes: list[Node]) -> None:
     """Add glue and what is left; a negative rest becomes the excess."""
-    glued = [node for node in nodes if node.glue is not None]
-    glue = sum_intervals((node, node.glue) for node in glued)
-    rest = sum_intervals((node, node.unexplained) for node in glued)
-    unattributed = sum_intervals((node, node.self_energy) for node in nodes if node.glue is None)
-    parts: list[tuple[str, Role, Interval | None]] = [
-        (GLUE, "glue", glue),
-        (UNEXPLAINED, "unexplained", rest),
-        (UNATTRIBUTED, "unattributed", unattributed),
-    ]
-    for name, role, value in parts:
-        if value is None:
-            continue
+    for name, role, value in rests(nodes):
         if value.value >= 0:
             flow.children.append(FlowNode(name, role, len(nodes), value, flow.depth + 1))
         else:
             flow.excess_mj -= value.value
+
+
+def rests(nodes: Sequence[Node]) -> list[tuple[str, Role, Interval]]:
+    """Return what nodes take beside their children, added up: glue and what is unexplained, or not attributed.
+
+    With their children's values, these add up to the nodes: what a child without a value takes, or a node that
+    has no children where others do, is not attributed.
+    """
+    parts: list[tuple[str, Role, Interval | None]] = [
+        (GLUE, "glue", sum_intervals((node, node.glue) for node in nodes)),
+        (UNEXPLAINED, "unexplained", sum_intervals((node, node.unexplained) for node in nodes)),
+        (
+            UNATTRIBUTED,
+            "unattributed",
+            sum_intervals((node, _left(node)) for node in nodes if node.unexplained is None),
+        ),
+    ]
+    return [(name, role, value) for name, role, value in parts if value is not None]
+
+
+def _left(node: Node) -> Interval | None:
+    """Return a node minus those of its children that have a value, and minus its glue; None without its own."""
+    left = node.energy
+    for value in (sum_energy(node.children), node.glue):
+        left = difference(left, value) if left is not None and value is not None else left
+    return left
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from energyscope.books.closure import UNCERTAIN
+from energyscope.books.closure import CLOSED, UNCERTAIN
 from energyscope.reporting import text
 from energyscope.reporting.data.closure import ClosureRow, closures
 from energyscope.reporting.data.execution import TRIGGERED, execution_of
 from energyscope.reporting.data.stages import unfinished
+from energyscope.runs.compare_normalised import tokens_of
 from energyscope.runs.intervals import Interval, finite, interval
 
 if TYPE_CHECKING:
@@ -28,12 +30,18 @@ class Banner:
 
 @dataclass(frozen=True)
 class Metric:
-    """One headline number. ``detail`` is its interval or what it is made of; ``note`` what it means."""
+    """One headline number. ``detail`` is its interval or what it is made of; ``note`` what it means.
+
+    ``badge`` is a word that judges it and ``tone`` how it is coloured: ``good``, ``warn`` or ``plain``; a tone
+    without a badge makes one of the value.
+    """
 
     label: str
     value: str
     detail: str = ""
     note: str = ""
+    badge: str = ""
+    tone: str = ""
 
 
 def banners(run: Run) -> list[Banner]:
@@ -84,18 +92,17 @@ def headline(run: Run, tree: EnergyTree | None) -> list[Metric]:
 
 def _energy(root: Node, run: Run) -> list[Metric]:
     document, modelled = run.document, run.modelled
-    unit = "per forward pass"
+    unit, each = "per forward pass", "pass"
     if root.row.get("phase") == "decode":
         context = finite(root.row.get("context_length"))
-        unit = "per decode step" + (f" at {context:,.0f} tokens" if context else "")
+        unit, each = "per decode step" + (f" at {context:,.0f} tokens" if context else ""), "step"
     word = "Modelled energy" if modelled else "Energy"
     found = [metric(f"{word} {unit}", root.energy, "mJ", execution_of(run).title)]
-    tokens = finite((document.get("workload") or {}).get("tokens_per_forward"))
+    tokens = tokens_of(document, root)
     if root.energy and tokens:
         per_thousand = root.energy.scaled(1000 / tokens)
-        found.append(
-            metric(f"{word} per 1,000 tokens", per_thousand, "mJ", f"{text.number(tokens)} tokens a pass")
-        )
+        said = f"{text.count(round(tokens), 'token')} a {each}"
+        found.append(metric(f"{word} per 1,000 tokens", per_thousand, "mJ", said))
     found.append(metric(f"Latency {unit}", interval(root.number("time_us")), "us"))
     power = interval(root.number("power_w"))
     found.append(metric("Stated power" if modelled else "Mean power", power, "W"))
@@ -132,9 +139,17 @@ def closure_metric(whole: ClosureRow) -> Metric:
     said = "whether they close cannot be told" if whole.state == UNCERTAIN else whole.state
     note += f", {said}" if said else ""
     note += "" if whole.advisable else "; outside 93-107 %"
-    return Metric(
-        "Closure", text.percent_with_limits(whole.energy).partition(" [")[0], _limits_of_share(whole.energy), note
-    )
+    value = text.percent_with_limits(whole.energy).partition(" [")[0]
+    return Metric("Closure", value, _limits_of_share(whole.energy), note, *_judged(whole))
+
+
+def _judged(whole: ClosureRow) -> tuple[str, str]:
+    """Return the badge of a closure and its tone; older runs were not judged, but may lie outside."""
+    if whole.state == UNCERTAIN:
+        return "uncertain", "plain"
+    if whole.state is None:
+        return ("not judged", "plain") if whole.advisable else ("does not close", "warn")
+    return whole.state, "good" if whole.state == CLOSED and whole.advisable else "warn"
 
 
 def _limits_of_share(item: Interval) -> str:
@@ -144,14 +159,33 @@ def _limits_of_share(item: Interval) -> str:
 
 def grades(tree: EnergyTree, root: Node | None) -> Metric:
     """Return the whole model's grade, and how many components have which."""
-    grades = Counter(str(node.row.get("quality")) for node in tree.nodes)
-    amount = len(tree.nodes)
     detail = "of the whole model"
-    if amount > 1:
-        counted = ", ".join(f"{held} {grade}" for grade, held in sorted(grades.items()))
-        detail += f"; of its {text.count(amount, 'row')}: {counted}"
-    grade = str(root.row.get("quality")) if root else "-"
-    return Metric("Quality grade", grade, detail, "A is best; what does not reach C is invalid")
+    if len(tree.nodes) > 1:
+        detail += f"; of its {counted(tree.nodes)}"
+    return grade_metric(grade_of(root), detail)
+
+
+def grade_metric(grade: str, detail: str) -> Metric:
+    """Return a grade as a headline number."""
+    return Metric(
+        "Quality grade", grade, detail, "A is best; what does not reach C is invalid", tone=grade_tone(grade)
+    )
+
+
+def grade_of(root: Node | None) -> str:
+    """Return the whole model's grade; a dash where it was not measured."""
+    return str(root.row.get("quality")) if root else "-"
+
+
+def counted(nodes: Sequence[Node]) -> str:
+    """Say how many rows there are, and how many of them have which grade."""
+    held = Counter(str(node.row.get("quality")) for node in nodes)
+    return f"{text.count(len(nodes), 'row')}: " + ", ".join(f"{held[grade]} {grade}" for grade in sorted(held))
+
+
+def grade_tone(grade: str) -> str:
+    """Return how a grade is coloured: what is given advice on is good."""
+    return {"A": "good", "B": "good", "-": "plain"}.get(grade, "warn")
 
 
 def predictions(document: dict[str, Any]) -> list[Metric]:

@@ -3,49 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from energyscope.reporting import text
 from energyscope.reporting.data.execution import execution_of
 from energyscope.reporting.data.generation import GenerationData
-from energyscope.reporting.data.headline import Metric, closure_metric, grades, metric, predictions
+from energyscope.reporting.data.headline import (
+    Metric,
+    closure_metric,
+    counted,
+    grade_metric,
+    grade_of,
+    metric,
+    predictions,
+)
 from energyscope.reporting.data.scenes import DECODE, SceneData
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
-    from energyscope.runs.tree import EnergyTree
-
 MOST_STEPS = 4
+_GRADES = ("-", "A", "B", "C", "invalid")
 HEADLINE_RATES = ("Energy per generated token", "Modelled energy per generated token", "Time to first token",
           "Time per output token")  # fmt: skip
 
 
-def scenes_headline(
-    run: Run, scenes: Sequence[SceneData], tree: EnergyTree | None, generation: GenerationData | None
-) -> list[Metric]:
+def scenes_headline(run: Run, scenes: Sequence[SceneData], generation: GenerationData | None) -> list[Metric]:
     """Return a pass over the prompt, a step at each context, the rates of a generation, closure and grades."""
     shown = [scene for scene in scenes if scene.detailed] or list(scenes)
     passes = [scene for scene in shown if scene.phase != DECODE]
     steps = [scene for scene in shown if scene.phase == DECODE][:MOST_STEPS]
-    found = [_energy(scene, run) for scene in (*passes, *steps)]
+    found = [one for scene in (*passes, *steps) for one in _energy(scene, run)]
     found += headline_rates(generation)
     closed = [(scene, closure_metric(scene.closure)) for scene in (*passes[:1], *steps[:1]) if scene.closure]
-    found += [Metric(f"{one.label}, {scene.short}", one.value, one.detail, one.note) for scene, one in closed]
-    if tree and tree.nodes:
-        found.append(grades(tree, tree.root))
+    found += [replace(one, label=f"{one.label}, {scene.short}") for scene, one in closed]
+    found.append(_grades([*passes, *steps]))
     return found + predictions(run.document)
 
 
-def _energy(scene: SceneData, run: Run) -> Metric:
+def _grades(shown: Sequence[SceneData]) -> Metric:
+    """Return the worst grade that the whole model has in the moments shown, each one's, and their rows'."""
+    each = {scene.short: grade_of(scene.tree.root) for scene in shown}
+    nodes = [node for scene in shown for node in scene.tree.nodes]
+    said = "; ".join(f"{name}: {grade}" for name, grade in each.items())
+    worst = max(each.values(), key=lambda grade: _GRADES.index(grade) if grade in _GRADES else -1)
+    return grade_metric(worst, f"the whole model's worst ({said}); of all {counted(nodes)}")
+
+
+def _energy(scene: SceneData, run: Run) -> list[Metric]:
+    """Return what a moment takes, and a pass over the prompt also by 1,000 of its tokens."""
     word = "Modelled energy" if run.modelled else "Energy"
     of = f"per decode step at {scene.context:,} tokens" if scene.phase == DECODE and scene.context else None
     label = f"{word} {of or f'per {scene.phase} pass'}"
     said = [text.quantity(scene.time_us.value, "us")] if scene.time_us else []
     said += [text.quantity(scene.power_w, "W")] if scene.power_w is not None else []
-    if scene.per_token is not None and scene.tokens != 1:
-        said.append(f"{text.quantity(scene.per_token.value, 'mJ')} per token")
-    note = ", ".join(said) if scene.phase == DECODE else f"{', '.join(said)}; {execution_of(run).title}"
-    return metric(label, scene.energy.model, "mJ", note)
+    each = scene.per_token.scaled(1000) if scene.per_token else None
+    if scene.phase == DECODE:
+        said += [f"{text.quantity(each.value, 'mJ')} per 1,000 tokens"] if each else []
+        return [metric(label, scene.energy.model, "mJ", ", ".join(said))]
+    found = [metric(label, scene.energy.model, "mJ", f"{', '.join(said)}; {execution_of(run).title}")]
+    if each:
+        found.append(metric(f"{word} per 1,000 prompt tokens", each, "mJ", f"{scene.tokens:,} tokens a pass"))
+    return found
 
 
 def headline_rates(generation: GenerationData | None) -> list[Metric]:

@@ -12,7 +12,7 @@ from energyscope.relating.joint import is_joint
 from energyscope.reporting.data.cascade import Cascade, cascades
 from energyscope.reporting.data.impact_tables import method_words, predictor_table, side_by_side
 from energyscope.reporting.data.impact_words import method_title, metric_title, value_text
-from energyscope.reporting.data.invalid import invalid_groups
+from energyscope.reporting.data.invalid import InvalidGroup, invalid_groups
 from energyscope.reporting.data.joint import JointData, joint_data
 from energyscope.reporting.figure import Table
 from energyscope.runs.intervals import Interval, finite, interval
@@ -56,7 +56,7 @@ class KindImpact:
 
 @dataclass(frozen=True)
 class ImpactData:
-    """What the impact section shows. Invalid rows are in none of the values; ``invalid`` counts them by reason.
+    """What the impact section shows. Invalid rows are in none of the values; ``invalid`` groups them by reason.
 
     ``points`` are of components changed by themselves; heads, joint removals and predictors are apart.
     ``examples`` is the largest number over which a value was taken, ``fewest`` the smallest.
@@ -70,7 +70,7 @@ class ImpactData:
     predictors: list[ImpactPoint]
     cascades: list[Cascade]
     joint: JointData
-    invalid: list[str]
+    invalid: list[InvalidGroup]
     invalid_rows: int
     examples: int | None
     fewest: int | None
@@ -152,7 +152,7 @@ def impact_data(frame: pd.DataFrame, tree: EnergyTree | None) -> ImpactData:
         predictors=[point for point in found if point.method == PREDICT],
         cascades=cascades([(p.component, p.kind, p.method, p.metric, p.value) for p in points]),
         joint=joint_data(frame, labels),
-        invalid=[group.sentence for group in invalid],
+        invalid=invalid,
         invalid_rows=sum(group.count for group in invalid),
         examples=max(sizes, default=None),
         fewest=min(sizes, default=None),

@@ -10,6 +10,9 @@ from energyscope.reporting import text
 from energyscope.reporting.data.impact_words import method_title
 
 NO_REASON = "no reason was noted"
+# Nothing failed where there is nothing to measure: such rows come last, and are said apart.
+NO_MATRIX = "it has no weight matrix"
+INAPPLICABLE = (NO_MATRIX, "several components were changed at once")
 MOST_NAMES = 2
 
 
@@ -24,10 +27,21 @@ class InvalidGroup:
     kinds: list[str]
 
     @property
+    def applicable(self) -> bool:
+        """Whether the rows could have had a value."""
+        return not self.reason.startswith(INAPPLICABLE)
+
+    @property
+    def unquantizable(self) -> bool:
+        """Whether the rows are quantizations of what has nothing to quantize."""
+        return self.reason == f"{NO_MATRIX} to quantize"
+
+    @property
     def sentence(self) -> str:
         """How many rows, why and which: ``"4 rows: its output did not change (lm_head; zero ablation)"``."""
         methods = text.listed([method_title(method) for method in self.methods])
-        return f"{text.count(self.count, 'row')}: {self.reason} ({self._which()}; {methods})"
+        apart = "" if self.applicable else "; nothing to measure"
+        return f"{text.count(self.count, 'row')}: {self.reason} ({self._which()}; {methods}){apart}"
 
     def _which(self) -> str:
         if len(self.components) <= MOST_NAMES:
@@ -36,7 +50,7 @@ class InvalidGroup:
 
 
 def invalid_groups(rows: Sequence[Mapping[str, Any]]) -> list[InvalidGroup]:
-    """Group invalid rows by their reason, the most frequent first."""
+    """Group invalid rows by their reason, the most frequent first, after them those that nothing could have."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         found.setdefault(_reason(row.get("reasons")), []).append(row)
@@ -50,7 +64,7 @@ def invalid_groups(rows: Sequence[Mapping[str, Any]]) -> list[InvalidGroup]:
         )
         for reason, members in found.items()
     ]
-    return sorted(groups, key=lambda group: -group.count)
+    return sorted(groups, key=lambda group: (not group.applicable, -group.count))
 
 
 def _reason(cell: object) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from energyscope.reporting import text
 from energyscope.reporting.data.environment_precision import precision_facts
 from energyscope.runs.intervals import finite
+from energyscope.runs.method import lacking, method_of, passes_of
 from energyscope.runs.tree import MEAN
 
 if TYPE_CHECKING:
@@ -135,7 +136,18 @@ def limitations(run: Run, tree: EnergyTree | None) -> list[str]:
             "power comes from the meter above alone, no hardware performance counters are read."
         )
         found += _weak(tree)
+    found += _older(run)
     return found + [str(warning) for warning in run.document.get("warnings") or []]
+
+
+def _older(run: Run) -> list[str]:
+    """Return what was mended in the method since the run's passes were measured."""
+    passes = [passes_of(run.document, "prefill")] if run.benchmark else []
+    if run.energy is not None and not run.energy.empty:
+        rows = run.energy[["phase", "execution"]].drop_duplicates()
+        passes += [(str(phase), str(execution)) for phase, execution in rows.itertuples(index=False)]
+    said = dict.fromkeys(lacking(method_of(run.document, *one), *one) for one in passes)
+    return [f"This run was measured by an older method: {words}." for words in said if words]
 
 
 def _weak(tree: EnergyTree) -> list[str]:

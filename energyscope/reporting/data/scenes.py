@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting import text
 from energyscope.reporting.data.closure import ClosureRow, closures
+from energyscope.reporting.data.columns import EnergyView, energy_views
 from energyscope.reporting.data.efficiency import EfficiencyRow, efficiency_rows, efficiency_sentences
 from energyscope.reporting.data.energy import EnergyData, energy_data
 from energyscope.reporting.data.findings import energy_findings
 from energyscope.reporting.data.flow import FlowNode, energy_flow
 from energyscope.reporting.data.given import whole
+from energyscope.reporting.data.icicle import IcicleNode, energy_icicle
 from energyscope.reporting.data.trust import Trust, trust_of
 from energyscope.reporting.figure import Table
 from energyscope.runs.intervals import Interval, interval
@@ -48,6 +50,8 @@ class SceneData:
     tree: EnergyTree
     energy: EnergyData
     flow: FlowNode | None
+    icicle: IcicleNode | None
+    views: list[EnergyView]
     efficiency: list[EfficiencyRow]
     efficiency_said: list[str]
     trust: Trust
@@ -142,6 +146,8 @@ def _scene(run: Run, entry: Mapping[str, Any]) -> SceneData | None:
         tree=tree,
         energy=energy_data(tree, own.energy),
         flow=energy_flow(tree) if tree.root and tree.model_energy else None,
+        icicle=energy_icicle(tree),
+        views=energy_views(tree),
         efficiency=efficient,
         efficiency_said=efficiency_sentences(efficient),
         trust=trust_of(own, tree),

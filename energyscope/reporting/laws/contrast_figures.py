@@ -13,7 +13,7 @@ from energyscope.reporting.laws.plot import Dot, Plot, draw
 
 _SPOKEN = {"CUDA graph": "CUDA graphs", "eager": "eager execution"}
 _MOST = 7  # subjects of a chart
-_KEY = ("field", "first", "second", "model", "phase", "precision", "execution", "board", "kv_cache")
+_KEY = ("field", "first", "second", "model", "phase", "precision", "execution", "board", "kv_cache", "lacking")
 
 
 def contrast_groups(document: Found) -> list[list[Found]]:
@@ -29,6 +29,14 @@ def pair(one: Found) -> tuple[str, str]:
     field = str(one.get("field"))
     first, second = (names.value_of(field, one.get(name), {}) for name in ("first", "second"))
     return _SPOKEN.get(first, first), _SPOKEN.get(second, second)
+
+
+def older_said(one: Found) -> str:
+    """Say which setting of a contrast was measured before something was mended, and what; else nothing."""
+    found = one.get("lacking") or {}
+    sides = [name for side, name in zip(("first", "second"), pair(one), strict=True) if found.get(side)]
+    why = "; ".join(dict.fromkeys(reason for reason in found.values() if reason))
+    return f"Measured by an older method, which this ratio holds: {text.listed(sides)} ({why})." if sides else ""
 
 
 def contrast_figures(document: Found) -> list[Figure]:
@@ -60,7 +68,8 @@ def _figure(document: Found, found: Sequence[Found], index: int, *, named: bool)
     first, second = pair(found[0])
     axis = "Tokens of a pass" if prefill else "Tokens of context" if along_tokens else "Batch"
     where = f" ({found[0].get('model')}, {phase})" if named else ""
-    word = names.energy_word(document)
+    word, older = names.energy_word(document), older_said(found[0])
+    where += ", by an older method" if older else ""
     summary = f"{word} with {first} over {second} by subject and shape{where}"
     hidden = len({one["subject"] for one in found}) - len(subjects)
     return Figure(
@@ -68,7 +77,8 @@ def _figure(document: Found, found: Sequence[Found], index: int, *, named: bool)
         section="contrasts",
         title=f"{word}: {first} over {second}{where}",
         caption=f"{word} with {first} divided by {second}, of the same subject and shape; 95 % intervals. Above "
-        f"the dashed line, {first} takes more.{f' {hidden} more in the numbers.' if hidden else ''}",
+        f"the dashed line, {first} takes more.{f' {hidden} more in the numbers.' if hidden else ''}"
+        + (f" {older}" if older else ""),
         summary=summary,
         chart=draw(
             Plot(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from energyscope.reporting import text
 from energyscope.reporting.laws import names
-from energyscope.reporting.laws.contrast_figures import contrast_groups, pair
+from energyscope.reporting.laws.contrast_figures import contrast_groups, older_said, pair
 from energyscope.reporting.laws.document import DECODE, WHOLE, Found, item, main_group
 from energyscope.reporting.laws.law_words import law_said, ratio_said, times
 from energyscope.reporting.laws.left_out_sizes import left_out_words
@@ -87,7 +87,8 @@ def contrast_said(document: Found, found: Sequence[Found], subject: str = WHOLE)
         if len({one.get("model") for one in document.get("contrasts") or ()}) > 1
         else ""
     )
-    return f"With {first}, {name}{of} takes {said} the {names.joules(document)} that it takes with {second}."
+    told = f"With {first}, {name}{of} takes {said} the {names.joules(document)} that it takes with {second}."
+    return " ".join([told, *filter(None, [older_said(found[0])])])
 
 
 def contrasts_said(document: Found) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 from energyscope.reporting import text
 from energyscope.reporting.laws.document import DECODE, WHOLE, Found
 
-FIELDS = ("model", "phase", "precision", "execution", "kv_cache", "board", "meter", "weights")
-_MAIN = FIELDS[:-2]  # named even where nothing varies
+METHOD = "method"
+FIELDS = ("model", "phase", "precision", "execution", "kv_cache", "board", "meter", "weights", METHOD)
+_MAIN = FIELDS[:-3]  # named even where nothing varies
 _SUFFIXED = {"kv_cache": "KV cache", "weights": "weights", "meter": "meter"}
 _EXECUTIONS = {"cuda-graph": "CUDA graph"}
 _SUBJECTS = {WHOLE: "whole model", "mlp": "MLP", "lm_head": "LM head"}
@@ -36,15 +37,23 @@ def value_of(field: str, value: object, board_names: Mapping[str, str]) -> str:
         return "unknown"
     if field == "board":
         return board_names.get(str(value), str(value))
+    if field == METHOD:
+        return f"method {value}"
     if field in _SUFFIXED:
         return f"{value} {_SUFFIXED[field]}"
     return _EXECUTIONS.get(str(value), str(value))
 
 
 def varying(items: Sequence[Found]) -> list[str]:
-    """Return the fields in which items differ where they have them, in the order of `FIELDS`."""
+    """Return the fields in which items differ where they have them, in the order of `FIELDS`.
+
+    The method of measuring only where nothing else tells items apart: executions may have one each.
+    """
     values = {field: {str(one[field]) for one in items if one.get(field) is not None} for field in FIELDS}
-    return [field for field in FIELDS if len(values[field]) > 1]
+    found = [field for field in FIELDS if len(values[field]) > 1]
+    others = {tuple(str(one.get(field)) for field in found if field != METHOD) for one in items}
+    alone = METHOD in found and len(others) < len({tuple(str(one.get(field)) for field in found) for one in items})
+    return [field for field in found if field != METHOD or alone]
 
 
 def labels(items: Sequence[Found], board_names: Mapping[str, str]) -> list[str]:

@@ -55,12 +55,20 @@ def _link(one: Found, folder: Path) -> str | None:
     run, given = str(one.get("run") or ""), str(one.get("path") or "")
     candidates = [folder / given if given else None, folder / run if run else None]
     for candidate in candidates:
-        if candidate is None or not candidate.is_dir() or candidate.resolve() == folder.resolve():
+        if candidate is None or not _is_directory(candidate) or candidate.resolve() == folder.resolve():
             continue
         page = candidate / "report.html"
         target = Path(os.path.relpath(page if page.is_file() else candidate, folder)).as_posix()
         return quote(f"./{target}" if page.is_file() else f"./{target}/")
     return None
+
+
+def _is_directory(path: Path) -> bool:
+    """Whether there is such a directory; a name that no file can have is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def not_measured(document: Found) -> Table:

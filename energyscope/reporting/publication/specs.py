@@ -25,7 +25,7 @@ def specification(
     ``height`` is that of the plot; with ``fill`` that of the whole, axes and legends included. ``paper`` is the
     colour behind it.
     """
-    spec: dict[str, Any] = printable(theme.spec(chart))
+    spec: dict[str, Any] = printable(theme.expanded(theme.spec(chart)))
     spec.pop("description", None)  # the sheet has one
     spec["width"] = round(width)
     if height is not None:
@@ -125,7 +125,8 @@ def _fit_legend(channel: dict[str, Any], width: float) -> None:
         return
     room = width * _LEGEND_SHARE
     if "gradientLength" in legend:
-        legend["gradientLength"] = min(legend["gradientLength"], round(room * 0.7))
+        given, fits = legend["gradientLength"], round(room * 0.7)
+        legend["gradientLength"] = min(given, fits) if isinstance(given, int) else fits
         ends = scale.get("domain") if isinstance(scale, dict) else None
         if isinstance(scale, dict) and ends and len(ends) == 2 and "type" not in scale and "values" not in legend:
             legend |= {"values": [ends[0], sum(ends) / 2, ends[1]], "format": ",~f"}

@@ -1,0 +1,198 @@
+"""What a run looks like while it works: its stages, what is measured now, and what took most energy so far.
+
+Pure: from a picture of the run to lines that fit a terminal's width and height. Rows are left out where
+they do not fit, from the list of components first; no number is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from energyscope.reporting import text
+from energyscope.reporting.terminal_text import printable
+from energyscope.runs.intervals import Interval
+
+MOST = 8
+BAR, BESIDE_BAR = 20, 58  # columns of the bar, and of the longest counts and times beside it
+FEWEST = 3  # windows from which limits are shown
+STAGE_WIDTH = 13
+WAITING = "\u00b7"
+_STYLES = {"done": "green", "running": "bold", "failed": "bold red", "interrupted": "bold yellow"}
+_MARKS = {"done": "\u2713", "running": "\u25b8", "skipped": "\u2013", "failed": "\u2717", "interrupted": "\u2717"}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage and its state: waiting, running, or how it ended; ``seconds`` is None where it is not known."""
+
+    name: str
+    state: str = "waiting"
+    seconds: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the running stage does now; ``left_s`` is a guess from its steps so far, None where there are none."""
+
+    label: str
+    done: int
+    total: int
+    seconds: float
+    left_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Power:
+    """What the latest measurement of this stage said of the board; of the modelled meter, the stated watts."""
+
+    watts: float
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
+
+
+@dataclass(frozen=True)
+class Dear:
+    """A component that takes much energy: in a pass of the model (mJ), and as a share of the model's."""
+
+    name: str
+    energy: Interval
+    share: float | None
+    windows: int
+    alike: int = 1
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A run at one moment; ``moment`` names the scene that ``dear`` was measured in."""
+
+    title: str
+    seconds: float
+    stages: Sequence[Stage]
+    step: Step | None = None
+    power: Power | None = None
+    modelled: bool = False
+    dear: Sequence[Dear] = ()
+    moment: str = ""
+
+
+def live_view(picture: Picture, width: int, height: int) -> RenderableType:
+    """Return the picture in at most ``height`` lines of at most ``width`` columns."""
+    head = _ends(Text(printable(picture.title), style="bold"), duration(picture.seconds), width)
+    stages = [line for stage in picture.stages for line in _stage(stage, picture, width)]
+    room = height - 1 - len(stages) - 2  # a blank line and a heading above the components
+    dear = _dear(picture, width, min(room, MOST)) if room > 0 and picture.dear else []
+    return Group(*[head, *stages, *dear][: max(height, 1)])
+
+
+def last_line(stages: Sequence[Stage]) -> str:
+    """Say in one line which stages ran, how each ended, and how long it took; empty where none did."""
+    return ", ".join(_ended(stage) for stage in stages if stage.state not in {"waiting", "skipped"})
+
+
+def _ended(stage: Stage) -> str:
+    took = "" if stage.seconds is None else f" {duration(stage.seconds)}"
+    if stage.state == "done":
+        return f"{stage.name}{took}"
+    return f"{stage.name} {'stopped' if stage.state == 'running' else stage.state}{took and f' after{took}'}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time as minutes and seconds, such as ``0:07`` or ``1:02:30``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _stage(stage: Stage, picture: Picture, width: int) -> list[Text]:
+    name = set_cell_size(printable(stage.name), STAGE_WIDTH)
+    style = _STYLES.get(stage.state, "dim")
+    line = Text.assemble((f" {_MARKS.get(stage.state, WAITING)} {name}", style))
+    if stage.state == "running" and picture.step is not None:
+        return _running(line, picture.step, picture, width)
+    if stage.state == "done" and stage.seconds is not None:
+        line.append(duration(stage.seconds), "dim")
+    elif stage.state not in {"waiting", "running", "done"}:
+        line.append(printable(f"{stage.state}: {stage.reason}" if stage.reason else stage.state), "dim")
+    return [_cut(line, width)]
+
+
+def _running(line: Text, step: Step, picture: Picture, width: int) -> list[Text]:
+    """Return the running stage's bar and times, and below it what is measured, and at what power."""
+    left = "" if step.left_s is None else f", about {duration(step.left_s)} left"
+    if step.total > 1:
+        line.append_text(_bar(step, max(min(BAR, width - BESIDE_BAR), 4)))
+        line.append(f" {min(step.done, step.total)}/{step.total}")
+    line.append(f"  {duration(step.seconds)}{left}" if step.total > 1 else duration(step.seconds), "dim")
+    indent, power = " " * (STAGE_WIDTH + 3), _power(picture)
+    label = _fitted(step.label, "", width - cell_len(indent + power) - 3)
+    return [_cut(line, width), _ends(Text(f"{indent}{label}", style="cyan"), power, width)]
+
+
+def _bar(step: Step, size: int) -> Text:
+    full = min(size * step.done // step.total, size)
+    return Text.assemble(("\u2501" * full, "green"), ("\u2500" * (size - full), "dim"))
+
+
+def _power(picture: Picture) -> str:
+    """Say the power of the latest measurement, with the clock and the temperature where they are known."""
+    power = picture.power
+    if power is None:
+        return ""
+    if picture.modelled:
+        return f"MODELLED {text.quantity(power.watts, 'W')}, as stated"
+    said = [text.quantity(power.watts, "W")]
+    said += [] if power.clock_mhz is None else [f"{power.clock_mhz:.0f} MHz"]
+    said += [] if power.temperature_c is None else [f"{power.temperature_c:.0f} \u00b0C"]
+    return ", ".join(said)
+
+
+def _dear(picture: Picture, width: int, most: int) -> list[Text]:
+    """Return a blank line, a heading, and a line for each of the dearest components."""
+    word = "MODELLED energy" if picture.modelled else "energy"
+    at = f", {printable(picture.moment)}" if picture.moment else ""
+    heading = Text(f" Most {word} so far{at}", style="italic")
+    rows = [_numbers(one) for one in picture.dear[:most]]
+    value, limits, share = (max((cell_len(row[column]) for row in rows), default=0) for column in range(3))
+    found = [Text(""), _cut(heading, width)]
+    for one, row in zip(picture.dear, rows, strict=False):
+        numbers = f"{row[0].rjust(value)} {row[1].ljust(limits)}  {row[2].rjust(share)}"
+        found.append(_ends(Text(_name(one, width - cell_len(numbers) - 4)), numbers, width))
+    return found
+
+
+def _numbers(one: Dear) -> tuple[str, str, str]:
+    """Return energy, limits and share; two windows have limits in name only, and get none."""
+    limits = text.limits(one.energy, "mJ") if one.energy.known and one.windows >= FEWEST else ""
+    return text.quantity(one.energy.value, "mJ"), limits, "" if one.share is None else text.percent(one.share)
+
+
+def _name(one: Dear, room: int) -> str:
+    return " " + _fitted(one.name, f" (each of {one.alike})" if one.alike > 1 else "", room)
+
+
+def _fitted(name: str, said: str, room: int) -> str:
+    """Return a name and what is said of it; where that does not fit, the name's end, since names differ there."""
+    name = printable(name)
+    if cell_len(name + said) <= room:
+        return name + said
+    while name and cell_len(f"\u2026{name}{said}") > room:
+        name = name[1:]
+    return f"\u2026{name}{said}"
+
+
+def _ends(left: Text, right: str, width: int) -> Text:
+    """Return a text and, at the right end of its line, another; what does not fit is cut from the first."""
+    left.truncate(max(width - 1 - (cell_len(right) + 2 if right else 0), 0), overflow="ellipsis")
+    gap = width - 1 - left.cell_len - cell_len(right)
+    return left + Text(" " * max(gap, 0) + right) if right else left
+
+
+def _cut(line: Text, width: int) -> Text:
+    line.truncate(max(width - 1, 0), overflow="ellipsis")
+    return line

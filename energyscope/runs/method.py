@@ -1,0 +1,85 @@
+"""The revision of the method: what passes measured apart in time have in common, where no version tells.
+
+run.json notes the revision that a run was made with; a run without one is of revision 0. Raise `REVISION` with
+every change after which the same model, on the same board and with the same software, measures something else,
+and say in `CHANGES` what was changed and which passes it concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FIELD = "method"  # of run.json
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a ``revision`` changed, said of the passes before it; None of phases and executions: of all."""
+
+    revision: int
+    before: str
+    phases: frozenset[str] | None = None
+    executions: frozenset[str] | None = None
+
+    def concerns(self, phase: str, execution: str) -> bool:
+        """Tell whether passes of this phase and execution measure something else since."""
+        return (self.phases is None or phase in self.phases) and (
+            self.executions is None or execution in self.executions
+        )
+
+
+CHANGES = (
+    Change(
+        1,
+        "prefills in CUDA graphs were replayed with attention masks that the model does not use outside of them",
+        frozenset({"prefill"}),
+        frozenset({"cuda-graph"}),
+    ),
+)
+REVISION = CHANGES[-1].revision
+
+
+def revision_of(document: Mapping[str, Any]) -> int:
+    """Return the revision that run.json notes, 0 where it notes none."""
+    found = document.get(FIELD)
+    return found if isinstance(found, int) else 0
+
+
+def method_of(document: Mapping[str, Any], phase: str, execution: str) -> int:
+    """Return the last revision whose passes of this phase and execution measure what this run's do.
+
+    A run that no later change concerns is as good as one of today: passes are alike where this number is.
+    """
+    revision = revision_of(document)
+    lacking = [one.revision for one in CHANGES if one.revision > revision and one.concerns(phase, execution)]
+    return lacking[0] - 1 if lacking else max(revision, REVISION)
+
+
+def passes_of(document: Mapping[str, Any], phase: str | None = None, *, eager: bool = False) -> tuple[str, str]:
+    """Return the phase and the execution of a run's passes.
+
+    ``phase`` None: that of the moment that the document is of; ``eager``: so they ran, whatever was set.
+    """
+    settings = document.get("settings") or {}
+    known = phase or (document.get("scene") or settings).get("phase")
+    execution = "eager" if eager else settings.get("execution") or "eager"
+    return "decode" if known == "decode" else "prefill", str(execution)
+
+
+def changes_between(first: int, second: int, phase: str, execution: str) -> str:
+    """Say what two methods of such passes differ in, such as ``"0 against 1 (before 1, ...)"``."""
+    low, high = sorted((first, second))
+    said = [
+        f"before {one.revision}, {one.before}"
+        for one in CHANGES
+        if low < one.revision <= high and one.concerns(phase, execution)
+    ]
+    return f"{first} against {second}" + (f" ({'; '.join(said)})" if said else "")
+
+
+def lacking(method: int, phase: str, execution: str) -> str | None:
+    """Say what was mended since such passes were measured; None where nothing was."""
+    said = [one.before for one in CHANGES if one.revision > method and one.concerns(phase, execution)]
+    return "; ".join(said) or None

@@ -1,0 +1,102 @@
+"""What the painter makes of what it is told and of the run's files: stages, steps, and how long is left."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+
+import pytest
+from rich.console import Console
+
+from energyscope.cli.live_paint import State, paint, received
+
+
+def recorded(path, **stages):
+    document = {"stages": {name: {"state": state} for name, state in stages.items()}}
+    (path / "run.json").write_text(json.dumps(document))
+
+
+def test_the_sensor_alone_is_a_stage():
+    """GIVEN a command that only examines the sensor (`doctor`), THEN its steps are shown; its end is no stop."""
+    state = State("energyscope doctor", (), 0.0)
+    state.step("sensor", "idle", 0, 3, 0.0)
+    state.step("sensor", "a step of power", 1, 3, 4.0)
+    (stage,), step = state.stages(5.0), state.picture(5.0).step
+    assert (stage.name, stage.state) == ("sensor", "running")
+    assert (step.label, step.done, step.total) == ("a step of power", 1, 3)
+    console = Console(file=io.StringIO(), width=80)
+    paint(state, console, iter(()))
+    said = console.file.getvalue()
+    assert "sensor" in said
+    assert "stopped" not in said
+
+
+@pytest.mark.parametrize("stages", [("profile",), ()])
+def test_the_sensor_within_a_stage_is_a_step_of_it(stages):
+    """GIVEN a stage that runs, named before or not (a sweep), THEN its sensor is its label and no stage."""
+    state = State("a run", stages, 0.0)
+    state.step("profile", "h.0", 3, 9, 0.0)
+    state.step("sensor", "idle", 0, 1, 1.0)
+    assert state.names == ["profile"]
+    step = state.picture(1.0).step
+    assert (step.label, step.done) == ("sensor: idle", 3)
+
+
+def test_a_stage_that_has_only_begun_has_no_steps_of_the_one_before(tmp_path):
+    """GIVEN run.json says that ablate runs, before it tells of a step, THEN the profile's counts are gone."""
+    state = State("a run", ("profile", "ablate"), 0.0)
+    state.records.path = tmp_path
+    for done in range(9):
+        state.step("profile", f"h.{done}", done, 9, 10.0 * done)
+    recorded(tmp_path, profile="done", ablate="running")
+    state.update(90.0)
+    step = state.picture(93.0).step
+    assert (step.label, step.done, step.total, step.seconds, step.left_s) == ("", 0, 1, 3.0, None)
+    state.step("ablate", "h.0", 0, 5, 100.0)
+    state.step("ablate", "h.1", 1, 5, 110.0)
+    step = state.picture(110.0).step
+    assert (step.done, step.seconds, step.left_s) == (1, 20.0, 40.0)
+
+
+def test_what_is_said_of_the_sensor_stays_when_its_stage_begins(tmp_path):
+    """GIVEN a word on the sensor before run.json was read, THEN it is the new stage's label."""
+    state = State("a run", ("load", "profile"), 0.0)
+    state.records.path = tmp_path
+    state.step("load", "gpt2", 0, 1, 0.0)
+    state.step("sensor", "idle", 0, 1, 2.0)
+    recorded(tmp_path, load="done", profile="running")
+    state.update(2.5)
+    assert state.picture(2.5).step.label == "sensor: idle"
+
+
+def test_what_is_left_is_of_the_pace_of_finished_steps():
+    """GIVEN steps of 10 s, THEN nine of ten take 90 s, less what the present one has had, 10 s at most."""
+    state = State("a run", ("profile",), 0.0)
+    state.step("profile", "a", 0, 10, 5.0)
+    assert state.picture(14.0).step.left_s is None
+    state.step("profile", "b", 1, 10, 15.0)
+    assert state.picture(15.0).step.left_s == 90.0
+    assert state.picture(19.0).step.left_s == 86.0
+    assert state.picture(99.0).step.left_s == 80.0
+    state.step("profile", "b again", 1, 10, 19.0)
+    assert state.picture(19.0).step.left_s == 86.0
+
+
+def test_a_stage_that_is_heard_of_late_counts_from_there():
+    """GIVEN first word of a stage at its fifth step, THEN the steps before are in no pace."""
+    state = State("a run", ("load", "profile"), 0.0)
+    state.step("profile", "e", 5, 10, 100.0)
+    assert state.picture(100.0).step.left_s is None
+    state.step("profile", "f", 6, 10, 102.0)
+    assert state.picture(102.0).step.left_s == 8.0
+
+
+def test_a_message_that_came_in_part_is_passed_over():
+    """GIVEN a line that is no JSON, or no text at all, THEN the messages behind it still come."""
+    reading, writing = os.pipe()
+    os.write(writing, b'{"say": "a"}\n{"say": "cut\n\xff\xfe\n{"say": "b"}\n')
+    os.close(writing)
+    said = [message["say"] for message in received(reading)]
+    os.close(reading)
+    assert said == ["a", "b"]

@@ -1,0 +1,111 @@
+"""The picture of a run at work: it fits, and what is not known is not in it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from energyscope.reporting.terminal_live import Dear, Picture, Power, Stage, Step, duration, last_line, live_view
+from energyscope.runs.intervals import Interval
+
+PICTURE = Picture(
+    title="energyscope run gpt2",
+    seconds=83.0,
+    stages=[
+        Stage("load", "done", 2.0),
+        Stage("generate", "skipped", 0.0, "one forward pass is explained, not a generation: use --phase both"),
+        Stage("profile", "running"),
+        Stage("ablate"),
+    ],
+    step=Step("transformer.h.3.mlp", 30, 120, 61.0, 190.0),
+    power=Power(412.3, 1755.0, 61.0),
+    dear=[
+        Dear(f"transformer.h.{layer}.mlp.c_fc", Interval(20.0 - layer, 18.0 - layer, 22.0 - layer), 0.1, 5)
+        for layer in range(20)
+    ],
+    moment="prefill",
+)
+
+
+def _lines(picture: Picture, width: int = 80, height: int = 24) -> list[str]:
+    """Return the picture's lines as they are: the console has room for longer ones, and breaks none."""
+    console = Console(file=io.StringIO(), width=10_000, force_terminal=True, color_system=None)
+    console.print(live_view(picture, width, height))
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_stages_step_power_and_the_dearest_components_are_shown() -> None:
+    """GIVEN a run in its profile, THEN a reader sees what is done, what is measured, and the top list."""
+    said = "\n".join(_lines(PICTURE))
+    for part in ("energyscope run gpt2", "1:23", "\u2713 load         0:02", "skipped: one forward", "30/120",
+                 "about 3:10 left", "transformer.h.3.mlp ", "412 W, 1755 MHz, 61 \u00b0C", "\u00b7 ablate",
+                 "Most energy so far, prefill", "20.0 mJ [18.0, 22.0]", "10 %"):  # fmt: skip
+        assert part in said, part
+    assert "MODELLED" not in said
+
+
+def test_modelled_watts_and_joules_are_called_so() -> None:
+    """GIVEN a modelled run, THEN neither its power nor its energy is taken for a measured one."""
+    said = "\n".join(_lines(replace(PICTURE, modelled=True, power=Power(65.0))))
+    assert "MODELLED 65.0 W, as stated" in said
+    assert "Most MODELLED energy so far" in said
+
+
+def test_unknown_power_is_not_shown() -> None:
+    """GIVEN no measurement of power, THEN no watt is on the screen."""
+    assert " W" not in "\n".join(_lines(replace(PICTURE, power=None)))
+
+
+def test_two_windows_have_no_limits() -> None:
+    """GIVEN two windows, whose interval is thirteen deviations wide, THEN the value alone is shown."""
+    (dear,) = [replace(PICTURE.dear[0], windows=2)]
+    said = "\n".join(_lines(replace(PICTURE, dear=[dear])))
+    assert "20.0 mJ" in said
+    assert "[18.0" not in said
+
+
+@given(st.integers(40, 140), st.integers(3, 40), st.text(max_size=200), st.integers(0, 20))
+def test_it_fits_whatever_the_terminal_and_the_names(width: int, height: int, name: str, most: int) -> None:
+    """Whatever the size and the names, no line is longer or more than there is room for, and no number is cut."""
+    dear = [replace(one, name=name, alike=3) for one in PICTURE.dear[:most]]
+    stages = [*PICTURE.stages, Stage(name, "failed", None, name)]
+    picture = Picture(name, 1e5, stages, Step(name, 30, 120, 61.0, 190.0), PICTURE.power, False, dear, name)
+    lines = _lines(picture, width, height)
+    assert len(lines) <= height
+    assert all(line.isprintable() for line in lines)
+    assert max(map(cell_len, lines)) <= width
+    rows = [line for line in lines if "mJ" in line]
+    assert all(line.rstrip().endswith("10 %") and "]" in line for line in rows)
+
+
+def test_a_long_label_keeps_its_end() -> None:
+    """GIVEN a name for which there is no room, THEN its end is shown, where names differ."""
+    assert PICTURE.step is not None
+    label = "model.layers.15.post_attention_layernorm.and.more"
+    said = "\n".join(_lines(replace(PICTURE, step=replace(PICTURE.step, label=label)), width=70))
+    assert "\u2026" in said
+    assert "layernorm.and.more  412 W" in said
+
+
+def test_a_small_terminal_keeps_the_stages() -> None:
+    """GIVEN eight lines, THEN all stages are shown and the list of components gives way."""
+    lines = _lines(PICTURE, height=8)
+    assert "\u00b7 ablate" in "\n".join(lines)
+    assert "Most energy" in "\n".join(lines[-2:]) or "mJ" not in "\n".join(lines)
+
+
+def test_the_last_line_says_how_each_stage_ended() -> None:
+    """GIVEN an interrupted run, THEN one line says what is done and what is not; what waited is not in it."""
+    stages = [Stage("load", "done", 2.0), Stage("profile", "interrupted", 61.0, "by the user"), Stage("ablate")]
+    assert last_line(stages) == "load 0:02, profile interrupted after 1:01"
+    assert last_line([Stage("profile", "running", 3.0)]) == "profile stopped after 0:03"
+    assert last_line([Stage("load")]) == ""
+
+
+def test_durations() -> None:
+    assert [duration(seconds) for seconds in (0.4, 7, 65, 3750)] == ["0:00", "0:07", "1:05", "1:02:30"]

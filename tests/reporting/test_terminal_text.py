@@ -1,0 +1,104 @@
+"""Texts on a terminal: whatever a name holds, it is shown and does nothing."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+from run_builder import Shape, build_run
+
+from energyscope.reporting.terminal import run_summary
+from energyscope.reporting.terminal_brief import brief_summary
+from energyscope.reporting.terminal_compare import comparison_table
+from energyscope.reporting.terminal_runs import runs_table
+from energyscope.reporting.terminal_show import show
+from energyscope.reporting.terminal_text import Dotted, Harmless, broken, printable
+from energyscope.runs.compare import compare
+
+HOSTILE = ["\x1b[2Jgone", "a\nb", "a\rb", "\x1b]0;title\x07", "a\x08b", "\u202eright", "\x9b31m", "\udc80", "a\tb"]
+
+
+def _drawn(renderable: RenderableType, width: int = 40, colour: str | None = None) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=colour)  # type: ignore[arg-type]
+    console.print(renderable)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+@given(st.text())
+def test_a_printable_text_is_one_line_of_printable_characters(text: str) -> None:
+    """Whatever the text, what is left of it is printable, in one line, and can be encoded."""
+    left = printable(text)
+    assert left.isprintable()
+    assert printable(left) == left
+    left.encode()
+
+
+@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"]), min_size=1))
+def test_an_ordinary_name_stays_as_it_is(name: str) -> None:
+    """Letters of any script, digits, brackets and signs are not touched."""
+    assert printable(name) == name
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_control_character_leaves_a_table(name: str) -> None:
+    """GIVEN names that would clear the screen, move the cursor or set the title, THEN a table only holds lines."""
+    table = Table(title=Text(name))
+    table.add_column(Text(name))
+    table.add_row(Text(f"before {name} after"))
+    said = _drawn(Harmless(table))
+    assert [letter for letter in said if not letter.isprintable() and letter != "\n"] == []
+    assert "before" in said
+    assert "after" in said
+
+
+def test_colours_pass() -> None:
+    """GIVEN a styled text with a control character, THEN the style is drawn and the character is not."""
+    said = _drawn(Harmless(Text("\x1b[2Jred", style="red")), colour="standard")
+    assert said == "\x1b[31m [2Jred\x1b[0m\n"
+
+
+def test_a_name_that_fits_is_one_line() -> None:
+    assert _drawn(Dotted("transformer.h.1.mlp", "(each of 4)")) == "transformer.h.1.mlp (each of 4)\n"
+
+
+def test_a_long_name_is_broken_before_a_dot() -> None:
+    """GIVEN less room, THEN the name's parts stay whole, and what stands behind it has a line of its own."""
+    said = _drawn(Dotted("model.layers.15.post_attention_layernorm", "(each of 4)"), width=28)
+    assert said == "model.layers.15\n.post_attention_layernorm\n(each of 4)\n"
+
+
+@given(st.text(alphabet="ab.-漢", min_size=1, max_size=60), st.integers(1, 30))
+def test_a_broken_name_is_the_name(name: str, width: int) -> None:
+    """Whatever the name, nothing of it is lost but empty ends, and only a part that is too long by itself is."""
+    lines = broken(name, width)
+    assert "".join(lines).replace(".", "") == name.replace(".", "")
+    assert all(cell_len(line) <= width or not set(".-") & set(line[1:-1]) for line in lines)
+
+
+def test_hostile_runs_do_nothing_to_the_terminal(tmp_path: Path) -> None:
+    """GIVEN control characters and line breaks in names of run, model, device and layer, THEN only tables."""
+    hostile = "\x1b]0;owned\x07\x1b[2J[bold]\n\r"
+    run = build_run(
+        tmp_path / "run",
+        Shape(granularity="medium", rename=lambda name: name.replace("lm_head", f"head{hostile}")),
+        model={"name": f"model{hostile}"},
+        device={"name": f"device{hostile}"},
+    )
+    run = replace(run, document={**run.document, "name": f"run{hostile}"})
+    console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+    differences = comparison_table(compare([run, run]))
+    for table in (brief_summary(run, 100), run_summary(run), runs_table([run]), differences):
+        console.print(Harmless(table))
+    show(run, console)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert {letter for letter in said if not letter.isprintable()} == {"\n"}
+    for name in ("head", "model", "device", "run"):
+        assert f"{name} ]0;owned" in " ".join(said.split())
