@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+PATIENCE_MS = 300_000  # a busy machine is slow; what never comes fails all the same
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -33,6 +34,7 @@ def browser() -> Iterator[Browser]:
 def opened(browser: Browser, file: Path, **context: Any) -> tuple[Page, list[str]]:
     """Open a file and return the page with what goes wrong in it: messages, errors, requests to anything else."""
     page = browser.new_page(**context)
+    page.set_default_timeout(PATIENCE_MS)
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(f"console {message.type}: {message.text}"))
     page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
@@ -44,7 +46,15 @@ def opened(browser: Browser, file: Path, **context: Any) -> tuple[Page, list[str
     return page, wrong
 
 
-def settled(page: Page, seconds: float = 60.0) -> None:
+def until(page: Page, holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Ask again and again until something holds, for so long at most: what is checked next says what does not."""
+    for _ in range(int(seconds * 20)):
+        if holds():
+            return
+        page.wait_for_timeout(50)
+
+
+def settled(page: Page, seconds: float = 300.0) -> None:
     """Wait until every chart that is not folded away is drawn; the page forbids eval, so keep asking."""
     waiting = (
         "[...document.querySelectorAll('[data-chart]')].some(one => one.checkVisibility() && !one.dataset.drawn"

@@ -11,32 +11,50 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from benchmark_builder import Bench
 from browsing import opened
-from generation_builder import build_inference
+from generation_builder import Inference, build_inference
+from impact_builder import every_impact
 from run_builder import Shape, build_run
 
 from energyscope.reporting.html import write_report
+from energyscope.runs import schema
+from energyscope.runs.store import Run, RunStore
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 NOT_DRAWN = "[data-chart]:not([data-drawn]):not(.failed)"
 EVIL = "</script><script>window.hacked=1</script>"
+RETURN = "one\rtwo"
+BOTH = Inference(layers=4, contexts=(1024,), executions=("eager", "cuda-graph"))
 GRADES = ["A", "B", "C", "invalid"]
 
 
 def controlled_pages(folder: Path) -> dict[str, Path]:
     """Make the pages whose controls are tried, by name."""
-    hostile = Shape(rename=lambda name: name.replace("mlp", EVIL), impact=False)
+    hostile = Shape(rename=lambda name: name.replace("mlp", EVIL).replace("attn", RETURN), impact=False)
     graded = build_run(folder / "graded")
     _grade(graded.path / "per_layer_energy.csv")
+    together = build_run(folder / "together", Shape(layers=3))
+    impacts = every_impact(together).to_dict("records")
+    RunStore.open(together.path).write_rows(schema.IMPACT_FILE, impacts, schema.IMPACT_COLUMNS)
     runs = {
         "fine": graded,
+        "together": together,
         "large": build_run(folder / "large", Shape(layers=80, impact=False, reused=False)),
         "hostile": build_run(folder / "hostile", hostile),
         "inference": build_inference(folder / "inference"),
+        "executions": build_inference(folder / "executions", BOTH),
+        "eager-step": _without(build_inference(folder / "eager-step", BOTH), "decode@1024/cuda-graph"),
         "benchmark": build_run(folder / "benchmark", Shape(profile=False, benchmark=Bench())),
     }
     return {name: write_report(run.path) for name, run in runs.items()}
+
+
+def _without(run: Run, scene: str) -> Run:
+    """Return a run that did not measure one of its moments."""
+    store = RunStore.open(run.path)
+    store.update(scenes=[one for one in store.document["scenes"] if one["name"] != scene])
+    return run
 
 
 def _grade(file: Path) -> None:
@@ -62,12 +80,12 @@ def open_drawn(browser: Browser, report: Path, fragment: str = "", **context: An
 
 def all_drawn(page: Page) -> None:
     """Wait until every chart that is not hidden is drawn."""
-    page.wait_for_selector(f":not([hidden]) > figure {NOT_DRAWN}", state="detached", timeout=60_000)
+    page.wait_for_selector(f":not([hidden]) > figure {NOT_DRAWN}", state="detached", timeout=300_000)
 
 
 def drawn_again(page: Page, name: str, before: str) -> None:
     """Wait until a chart's drawing is another one than ``before``."""
-    for _ in range(300):
+    for _ in range(2000):
         if page.inner_html(f"#{name} [data-chart]") != before and page.query_selector(f"#{name} svg .mark-rect"):
             return
         page.wait_for_timeout(50)

@@ -8,7 +8,7 @@ and powers lie between a waiting and a busy device.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from energyscope.runs.schema import EnergyRow
 from energyscope.runs.store import Run, RunStore, load_run
 
 HIDDEN, KV, INNER, VOCABULARY = 2048, 512, 8192, 128256
-LAUNCH_US, BYTES_PER_S, FLOPS_PER_S = 26.0, 3.4e12, 4.0e14
+LAUNCH_US, GRAPH_US, BYTES_PER_S, FLOPS_PER_S = 26.0, 1.5, 3.4e12, 4.0e14
 IDLE_W, WAITING_W, BUSY_W, STATED_W = 118.0, 165.0, 610.0, 65.0
 LOOP_MJ, LOOP_US = 96.0, 610.0
 
@@ -43,6 +43,7 @@ class Inference:
     modelled: bool = False
     disagree: float = 1.0  # by what the traced decode energy is off
     seed: int = 5
+    executions: tuple[str, ...] = ("eager",)  # every moment is measured in each
 
 
 def build_inference(path: Path, shape: Inference | None = None, **sections: Any) -> Run:
@@ -54,13 +55,17 @@ def build_inference(path: Path, shape: Inference | None = None, **sections: Any)
         sections["sensor"] = {**sensor, **sections.get("sensor", {})}
     sections.setdefault("model", {"name": "llama-3.2-1b", "adapter": "llama", "layers": shape.layers})
     settings = {"precision": "bf16", "phase": "auto", "batch_size": shape.batch_size, "kv_cache": shape.kv_cache,
-                "sequence_length": shape.prompt, "new_tokens": shape.new_tokens}  # fmt: skip
+                "sequence_length": shape.prompt, "new_tokens": shape.new_tokens,
+                "execution": "both" if len(shape.executions) > 1 else shape.executions[0]}  # fmt: skip
     store.document.update(document(path.name, settings=settings, **sections))
     rows, scenes = [], []
     for phase, context, layers in _moments(shape):
-        own = scene_rows(shape, phase, context, layers)
-        rows += own
-        scenes.append(_scene(phase, context, layers, own, shape))
+        for number, execution in enumerate(shape.executions):
+            of = replace(shape, executions=(execution,))
+            own = scene_rows(of, phase, context, layers)
+            rows += own
+            scenes.append(_scene(phase, context, layers, own, of))
+            scenes[-1]["name"] += f"/{execution}" if number else ""
     store.write_rows(schema.ENERGY_FILE, rows, schema.ENERGY_COLUMNS)
     store.document["scenes"] = scenes
     store.document.update({key: scenes[0][key] for key in ("closure", "differential", "passes", "drift")})
@@ -166,10 +171,11 @@ def _leaf(
     level = "sub-component" if inside else "block"
     row = _row(name, kind, layer, level, parent, model.phase, model.context_length, shape)
     busy = max(moved / BYTES_PER_S, flops / FLOPS_PER_S) * 1e6
-    time_us = max(LAUNCH_US, busy)
+    launch_us = LAUNCH_US if shape.executions[0] == "eager" else GRAPH_US
+    time_us = max(launch_us, busy)
     watts = STATED_W if shape.modelled else WAITING_W + (BUSY_W - WAITING_W) * min(1.0, busy / time_us)
     _set(row, watts * time_us / 1e3, time_us, shape)
-    row.flops, row.bytes, row.host_bound = flops, moved, busy < LAUNCH_US
+    row.flops, row.bytes, row.host_bound = flops, moved, busy < launch_us
     return row
 
 
@@ -179,7 +185,7 @@ def _row(
 ) -> EnergyRow:  # fmt: skip
     return EnergyRow(
         component=name, kind=kind, layer=layer, level=level, parent=parent, phase=phase, precision="bf16",
-        execution="eager", batch_size=shape.batch_size, context_length=context, device="cuda:0",
+        execution=shape.executions[0], batch_size=shape.batch_size, context_length=context, device="cuda:0",
         meter="modelled" if shape.modelled else "nvml", calls=1.0, energy_mj=None, energy_ci_low_mj=None,
         energy_ci_high_mj=None, static_mj=None, dynamic_mj=None, time_us=None, power_w=None, ticks=60, windows=6,
         passes=3, quality="A", kv_cache=shape.kv_cache,
@@ -219,7 +225,7 @@ def _scene(phase: str, context: int, layers: str, rows: list[EnergyRow], shape: 
     closure = {} if layers == "whole" else {"model": closed, "layers": {**closed, "energy": 0.995}}
     return {
         "name": phase if phase == "prefill" else f"{phase}@{context}", "phase": phase, "context_length": context,
-        "kv_cache": shape.kv_cache, "layers": layers, "closure": closure,
+        "kv_cache": shape.kv_cache, "layers": layers, "execution": shape.executions[0], "closure": closure,
         "differential": {"mlp": {"energy_mj": 24.0, "low": 23.5, "high": 24.5, "replayed_mj": 24.3,
                                  "ratio": 1.0125, "ratio_low": 0.985, "ratio_high": 1.04}}
         if layers in {"mean", "sample"} else {},

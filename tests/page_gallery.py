@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmark_builder import PRECISIONS, Bench
+from cell_builder import build_swept
 from generation_builder import Inference, build_inference
 from laws_builder import ONE, SIX, build_laws, laws_document
 from run_builder import Shape, build_run
@@ -16,6 +17,7 @@ from energyscope.reporting.html import write_report
 from energyscope.reporting.laws_page import write_laws_page
 from energyscope.runs.laws import write_laws
 from energyscope.runs.store import Run, RunStore, load_run
+from energyscope.stages.laws import laws
 
 # Names as a model, a file or a user might have them, each a known way to break a page.
 ENDS_SCRIPT = "</script><script>window.hacked=1</script>"
@@ -24,6 +26,7 @@ RIGHT_TO_LEFT = "\u202egnp.exe\u2066 \u05d0\u05d1\u05d2"
 LONG = "x" * 300
 EMOJI = "\U0001f525\U0001f469\u200d\U0001f4bb"
 LINES = "one\ntwo\r\n\tthree"
+RETURN = "one\rtwo"
 HOSTILE = {
     "ends-script": ENDS_SCRIPT,
     "ends-attribute": ENDS_ATTRIBUTE,
@@ -31,6 +34,7 @@ HOSTILE = {
     "long": LONG,
     "emoji": EMOJI,
     "lines": LINES,
+    "return": RETURN,
     "template": "{{ 7 * 7 }}{% raw %}${7*7}",
     "markup": "[bold]<b>&amp;&#60;</b>[/]",
 }
@@ -39,10 +43,12 @@ REPORTS = (
     "one-layer",
     "modelled",
     "inference",
+    "executions",
     "benchmark",
     "only-benchmark",
     "bare",
     "interrupted",
+    "cell",
     "deep",
 )
 OTHERS = ("comparison", "several", "deep-comparison", "laws", "six-laws")
@@ -104,11 +110,21 @@ def _comparison(path: Path, shapes: list[Shape]) -> Path:
     return write_comparison(runs, path / "comparison.html")
 
 
+def _cell(path: Path) -> Path:
+    """A cell of a sweep, whose laws and those of a set beside it name it."""
+    sweep = build_swept(path / "swept")
+    laws([str(sweep.path)], name="together", root=path)
+    return write_report(sweep.path / sweep.cells[1].name)
+
+
 _PAGES: dict[str, Callable[[Path], Path]] = {
     "fine": _plain(),
     "one-layer": _plain(Shape(layers=1, granularity="coarse", impact=False)),
     "modelled": _plain(Shape(modelled=True, granularity="medium", unexplained_share=-0.05)),
     "inference": lambda path: _report(build_inference(path, Inference(layers=6, contexts=(1024,)))),
+    "executions": lambda path: _report(
+        build_inference(path, Inference(layers=4, contexts=(1024,), executions=("eager", "cuda-graph")))
+    ),
     "benchmark": _plain(
         Shape(
             layers=1,
@@ -121,6 +137,7 @@ _PAGES: dict[str, Callable[[Path], Path]] = {
     "only-benchmark": _plain(Shape(profile=False, impact=False, benchmark=Bench())),
     "bare": _bare,
     "interrupted": _interrupted,
+    "cell": _cell,
     "deep": lambda path: _report(build_run(path, Shape(layers=80, reused=False))),
     "comparison": lambda path: _comparison(
         path, [Shape(benchmark=Bench()), Shape(scale=0.9, benchmark=Bench(seed=5))]

@@ -92,7 +92,7 @@ def build_run(path: Path, shape: Shape | None = None, **sections: Any) -> Run:
         impacts = impact_rows(rows, shape)
         store.write_rows(schema.IMPACT_FILE, impacts, schema.IMPACT_COLUMNS)
         store.write_json(schema.CORRELATION_FILE, correlation(rows, impacts))
-        _write_merged(path, rows, impacts)
+        _write_merged(store, rows, impacts)
     else:
         store.document["stages"]["ablate"] = {"state": "skipped", "reason": "the weights are random", "seconds": 0}
         store.document["stages"]["correlate"] = {"state": "skipped", "reason": "there is no impact", "seconds": 0}
@@ -293,12 +293,12 @@ def _quadrant(point: dict[str, Any], energy: float, impact: float) -> str:
     return f"{sides[0]} energy, {sides[1]} impact"
 
 
-def _write_merged(path: Path, rows: list[EnergyRow], impacts: list[ImpactRow]) -> None:
+def _write_merged(store: RunStore, rows: list[EnergyRow], impacts: list[ImpactRow]) -> None:
     merged = pd.DataFrame([vars(row) for row in rows])
     for pair in dict.fromkeys((row.method, row.metric) for row in impacts):
         values = {row.component: row.value for row in impacts if (row.method, row.metric) == pair}
         merged[":".join(pair)] = merged["component"].map(values)
-    merged.to_csv(path / schema.MERGED_FILE, index=False)
+    store.write_rows(schema.MERGED_FILE, merged.to_dict("records"), schema.ENERGY_COLUMNS)
 
 
 _DOCUMENT: dict[str, Any] = {

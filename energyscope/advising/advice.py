@@ -2,9 +2,10 @@
 
 Something is said to save or to cost where the 95 % interval of the ratio of joules per token excludes 1. How much
 is said where both settings have grade A or B; where windows only scatter more than that, as those of launch-bound
-steps on a busy host do, it is said how much *at least*, which is the interval's nearer end. Beside a raised guard,
-or with fewer than three windows, it cannot be told. Modelled joules say nothing that time does not, so sentences
-on them say so, and none of them is confident.
+steps on a busy host do, it is said how much *at least*, which is the interval's nearer end; where either setting
+is below grade C, that it is not to be relied on, and the sentence is not confident. Settings of grade C or better
+come before such. Beside a raised guard, or with fewer than three windows, it cannot be told. Modelled joules say
+nothing that time does not, so sentences on them say so, and none of them is confident.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from energyscope.advising import words
 from energyscope.advising.choice import BASE
 from energyscope.advising.precisions import precision_advice
-from energyscope.advising.said import GOOD, Advice, by_saving, marked, saved
+from energyscope.advising.said import GOOD, INVALID, WEAK, Advice, by_saving, marked, saved
 from energyscope.runs.intervals import Interval, difference
 
 __all__ = ["Advice", "advice"]
@@ -62,6 +63,7 @@ def _comparable(row: Row) -> bool:
 def _change(base: Row, rows: Sequence[Row]) -> Advice:
     """Say what the best of the values does that something can have instead of the run's own."""
     told = [row for row in rows if _told(base, row)]
+    told = [row for row in told if not _weak(base, row)] or told
     best = min(told, key=lambda row: _said_ratio(base, row)) if told else min(rows, key=_ratio_of)
     what, item = best["what"], _interval(best, "ratio")
     others = [row for row in told if row is not best]
@@ -70,9 +72,9 @@ def _change(base: Row, rows: Sequence[Row]) -> Advice:
     sentence = (
         f"{_capital(words.setting(best))} instead of {words.own(base, what)} {_much(base, best)} per "
         f"{words.TOKENS[best['phase']]}: {_joules(best)} against {_joules(base)}; {_latency(base, best)}"
-        f"{_with(base, best)}{_beside(others)}."
+        f"{_with(base, best)}{_beside(others)}{WEAK if _weak(base, best) else ''}."
     )
-    return Advice(what, sentence, saved(item), confident=True)
+    return Advice(what, sentence, saved(item), confident=not _weak(base, best))
 
 
 def _told(base: Row, row: Row) -> bool:
@@ -82,6 +84,11 @@ def _told(base: Row, row: Row) -> bool:
 def _sound(row: Row) -> bool:
     """Whether a row says something: its grade is good, or poor for nothing but the scatter of its windows."""
     return row["quality"] in GOOD or (not row.get("guards", True) and row["windows"] >= FEWEST_WINDOWS)
+
+
+def _weak(*rows: Row) -> bool:
+    """Say whether any row is below grade C, so that a sentence on it is not to be relied on."""
+    return any(row["quality"] == INVALID for row in rows)
 
 
 def _exact(base: Row, row: Row) -> bool:
@@ -185,8 +192,9 @@ def _context(base: Row, rows: Sequence[Row]) -> Advice:
     verb = "cost" if slope.value > 0 else "save"
     each = words.joules(_absolute(slope).scaled(1e-3))
     batch = "" if base["batch_size"] == 1 else f" of {base['batch_size']} sequences"
-    sentence = f"Each further 1,000 tokens of context {verb} {each} a step{batch}: {between}."
-    return Advice("context_length", sentence, saving, confident=True)
+    weak = WEAK if _weak(first, last) else ""
+    sentence = f"Each further 1,000 tokens of context {verb} {each} a step{batch}: {between}{weak}."
+    return Advice("context_length", sentence, saving, confident=not weak)
 
 
 def _absolute(item: Interval) -> Interval:

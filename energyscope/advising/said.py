@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from energyscope.runs.intervals import Interval
 
 GOOD = ("A", "B")
+INVALID = "invalid"  # below grade C
+WEAK = " (below grade C: not to be relied on)"
 MODELLED = "MODELLED (time x stated watts): "
 
 

@@ -150,7 +150,9 @@ def _benchmark(
                 made.append(path)
                 report.follow(path)
 
-            done: Run = run(model, progress=report, command=command, follow=follow, **options)
+            done: Run = run(
+                model, progress=report, command=command, follow=follow, foresee=report.foresee, **options
+            )
     finally:  # what was finished before an interruption, too
         if output is not None and made:
             _copy(made[0], output)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 import signal
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable
 from types import FrameType
@@ -63,7 +66,24 @@ def _say(message: str) -> None:
         traceback.print_exc()
     from energyscope.reporting.terminal_text import printable
 
-    typer.echo(f"energyscope: {printable(message)}", err=True)
+    typer.echo(_folded(f"energyscope: {printable(message)}", _columns()), err=True)
+
+
+def _columns() -> int | None:
+    """Return the width of the terminal that reads our errors; None where a file or a pipe does."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or None
+    except (OSError, ValueError):  # no terminal, or no file behind the stream
+        return None
+
+
+def _folded(line: str, columns: int | None) -> str:
+    """Break a line between its words, and neither in a word nor in a command in backquotes: one copies them."""
+    if columns is None:
+        return line
+    whole = re.sub(r"`[^`]*`", lambda found: found[0].replace(" ", "\0"), line)
+    folded = textwrap.fill(whole, columns, break_long_words=False, break_on_hyphens=False)
+    return folded.replace("\0", " ")
 
 
 def listen_for_termination() -> None:

@@ -27,6 +27,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from energyscope.cli.live_left import Foreseen, Pace, foreseen_of, is_skipped, left_of_run, moment_of
 from energyscope.cli.live_records import Records, one_name
 from energyscope.reporting.terminal_live import Picture, Stage, Step, last_line, live_view
 from energyscope.reporting.terminal_text import printable
@@ -43,13 +44,13 @@ class State:
         self.title = title
         self.names = list(stages)
         self.records = Records()
-        self.began_s = self.stage_s = self.since_s = now_s
+        self.began_s = self.stage_s = now_s
         self.told = False
+        self.foreseen: Foreseen | None = None
         self._named = bool(stages)
         self._stage = next(iter(stages), "")
-        self._label, self._done, self._total, self._first = "", 0, 1, 0
-        self._last_s = now_s
-        self._stepped = False
+        self._label = ""
+        self._pace = Pace(now_s)
         self._took: dict[str, float] = {}
 
     def step(self, stage: str, label: str, done: int, total: int, now_s: float) -> None:
@@ -60,12 +61,8 @@ class State:
             return
         if stage != self._stage:
             self._begin(stage, now_s)
-        if not self._stepped or done < self._done:  # the next moment of a stage counts from its own begin
-            self._first = done
-            self.since_s = self._last_s = now_s
-        elif done > self._done:
-            self._last_s = now_s
-        self._label, self._done, self._total, self._stepped = label, done, total, True
+        self._pace.step(done, total, now_s)
+        self._label = label
 
     def update(self, now_s: float) -> None:
         """Read the run's files; a stage that they say has begun is shown before it tells of its first step."""
@@ -78,21 +75,26 @@ class State:
         """Begin a stage without a step yet; what is said of the sensor is said of this one."""
         self._took[self._stage] = now_s - self.stage_s
         self.names += [] if stage in self.names else [stage]
-        self._stage, self.stage_s, self._stepped = stage, now_s, False
+        self._stage, self.stage_s, self._pace = stage, now_s, Pace(now_s)
         self._label = self._label if self._label.startswith(WITHIN) else ""
-        self._done, self._total, self._first = 0, 1, 0
 
     def picture(self, now_s: float) -> Picture:
         """Return the run as it is now."""
+        pace, stages = self._pace, self.stages(now_s)
+        after = self.names.index(self._stage) + 1 if self._stage in self.names else 0
+        waiting = [one.name for one in stages[after:] if one.state == "waiting"]
+        label, seconds = one_name(self._label), now_s - self.stage_s
+        moment = moment_of(self._stage, pace, self.foreseen)
         return Picture(
             title=self.title,
             seconds=now_s - self.began_s,
-            stages=self.stages(now_s),
-            step=Step(one_name(self._label), self._done, self._total, now_s - self.stage_s, self._left(now_s)),
+            stages=stages,
+            step=Step(label, pace.done, pace.total, seconds, pace.left(now_s), *moment),
             power=self.records.power(self._stage),
             modelled=self.records.modelled,
             dear=self.records.dear(),
             moment=self.records.moment,
+            left=left_of_run(self._stage, pace, waiting, self.foreseen, now_s),
         )
 
     def stages(self, now_s: float) -> list[Stage]:
@@ -108,20 +110,11 @@ class State:
     def _state(self, name: str, recorded: Mapping[str, Any], now_s: float) -> Stage:
         running = name == self._stage
         took = now_s - self.stage_s if running else self._took.get(name)
-        told = "running" if running else "done" if name in self._took else "waiting"
+        ahead = "skipped" if is_skipped(name, self.foreseen) else "waiting"
+        told = "running" if running else "done" if name in self._took else ahead
         state = str(recorded.get("state") or told)
-        return Stage(name, state, recorded.get("seconds") or took, recorded.get("reason"))
-
-    def _left(self, now_s: float) -> float | None:
-        """Return how long (s) the stage's other steps will take at the pace of those behind.
-
-        The present one takes what is left of such a step, or no longer where it has had more.
-        """
-        behind, ahead = self._done - self._first, self._total - self._done
-        if behind < 1:
-            return None
-        pace = (self._last_s - self.since_s) / behind
-        return max(pace - (now_s - self._last_s), 0.0) + pace * (ahead - 1) if ahead > 0 else 0.0
+        seconds, foreseen = recorded.get("seconds") or took, foreseen_of(name, self.foreseen)
+        return Stage(name, state, seconds, recorded.get("reason"), foreseen)
 
 
 def paint(state: State, console: Console, messages: Iterator[Mapping[str, Any] | None]) -> None:
@@ -149,6 +142,8 @@ def _take(state: State, message: Mapping[str, Any], console: Console, now_s: flo
         state.step(stage, label, done, total, now_s)
     if "run" in message:
         state.records.path = Path(message["run"])
+    if "foreseen" in message:
+        state.foreseen = message["foreseen"]
     if "say" in message:
         console.print(Text(printable(message["say"])), soft_wrap=True)
 

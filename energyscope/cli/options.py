@@ -11,7 +11,11 @@ Option = typer.Option
 
 Model = Annotated[str, typer.Argument(help="Short name, bundled model, local folder or Hugging Face id.")]
 Weights = Annotated[str, Option(help="pretrained, or random: the true shape without a download.")]
-Execution = Annotated[str, Option(help="eager, as most people run it; cuda-graph: without the host's launches.")]
+ONE_EXECUTION = "eager, as most people run it; cuda-graph: without the host's launches"
+Execution = Annotated[str, Option(help=f"{ONE_EXECUTION}.")]
+Executions = Annotated[
+    str, Option(help=f"{ONE_EXECUTION}; both: the profile in one and in the other, all else eager.")
+]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 DeviceMap = Annotated[
     str | None,

@@ -29,6 +29,9 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         str | None, typer.Option(help="prefill or decode (default: what the lengths or the runs are of).")
     ] = None,
     precision: Annotated[str | None, typer.Option(help="Use the runs of this precision.")] = None,
+    execution: Annotated[
+        str | None, typer.Option(help="Use what was measured in this execution: eager, cuda-graph.")
+    ] = None,
     weights: Annotated[str | None, typer.Option(help="Use the runs of these weights: pretrained, random.")] = None,
     mixed: Annotated[
         str, typer.Option(help="Let the runs differ in: board, execution, precision (with commas).")
@@ -57,6 +60,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         context_length=context_length,
         phase=phase,
         precision=precision,
+        execution=execution,
         weights=weights,
         mixed=tuple(word.strip() for word in mixed.split(",") if word.strip()),
     )

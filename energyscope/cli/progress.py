@@ -12,6 +12,8 @@ from typing import Protocol
 
 from rich.console import Console
 
+from energyscope.cli.live_left import Foreseen, Pace, left_of_run, moment_of
+from energyscope.reporting.terminal_live import left_said
 from energyscope.reporting.terminal_text import printable
 
 PLAIN_EVERY_S = 15.0
@@ -23,6 +25,8 @@ class Report(Protocol):
     def __call__(self, stage: str, label: str, done: int, total: int) -> None: ...
 
     def follow(self, path: Path) -> None: ...
+
+    def foresee(self, foreseen: Foreseen) -> None: ...
 
 
 @contextmanager
@@ -38,7 +42,7 @@ def progress(
         with Live(title or " ".join(["energyscope", *sys.argv[1:3]]), stages, error_stream=console.stderr) as live:
             yield live
     else:
-        yield _Plain(console)
+        yield _Plain(console, stages)
 
 
 def _can_be_painted(console: Console) -> bool:
@@ -55,27 +59,51 @@ class _Nothing:
     def follow(self, path: Path) -> None:
         """Show nothing."""
 
+    def foresee(self, foreseen: Foreseen) -> None:
+        """Show nothing."""
+
 
 class _Plain:
     """A line when a stage begins, and then one every so often."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, stages: Sequence[str] = ()) -> None:
         self.console = console
         self.stage: str | None = None
-        self.started = self.spoke = time.monotonic()
+        self.spoke = time.monotonic()
+        self._stages = list(stages)
+        self._pace = Pace(self.spoke)
+        self._foreseen: Foreseen | None = None
 
     def __call__(self, stage: str, label: str, done: int, total: int) -> None:
         now = time.monotonic()
         if stage != self.stage:
-            self.stage, self.started, self.spoke = stage, now, now
-            self._line(f"{stage}: {label}" if total <= 1 else f"{stage}: {total} steps")
-        elif now - self.spoke >= PLAIN_EVERY_S and done:
+            self.stage, self.spoke, self._pace = stage, now, Pace(now)
+            self._pace.step(done, total, now)
+            self._line(f"{stage}: {label if total <= 1 else f'{total} steps'}{self._run_left(now)}")
+            return
+        self._pace.step(done, total, now)
+        if now - self.spoke >= PLAIN_EVERY_S and done:
             self.spoke = now
-            left = (now - self.started) / done * (total - done)
-            self._line(f"{stage}: {done}/{total}, about {left:.0f} s left ({label})")
+            moment, moments = moment_of(stage, self._pace, self._foreseen)
+            which = f"{moment} of {moments}, " if moments > 1 else ""
+            left = self._pace.left(now)
+            said = "" if left is None else f", about {left:.0f} s {'to the next' if moment < moments else 'left'}"
+            self._line(f"{stage}: {which}{done}/{total}{said} ({label}){self._run_left(now)}")
 
     def follow(self, path: Path) -> None:
         """Show nothing of it."""
+
+    def foresee(self, foreseen: Foreseen) -> None:
+        """Be told how long each stage will take, and say it with the next line."""
+        self._foreseen = foreseen
+
+    def _run_left(self, now_s: float) -> str:
+        """Say what is left of the run where that is foreseen, behind what is said of a stage of it."""
+        if self._foreseen is None or self.stage not in self._stages:
+            return ""
+        waiting = self._stages[self._stages.index(self.stage) + 1 :]
+        left = left_of_run(self.stage, self._pace, waiting, self._foreseen, now_s)
+        return "" if left is None else f"; the run: {left_said(left)}"
 
     def _line(self, text: str) -> None:
         self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

@@ -8,22 +8,27 @@ import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from energyscope.cli.guard import guarded
 from energyscope.cli.options import QuietPath
 from energyscope.cli.words import path_said
+from energyscope.errors import RunError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from energyscope.runs.store import RunStore
 
 NAME = "report"
-RUNNING, BROKEN_OFF = "running", "broken off"
+RUNNING, BROKEN_OFF, EITHER = "running", "broken off", "running or broken off"
 _SAID = {
     RUNNING: "the run is still going: the page shows what it has so far",
     BROKEN_OFF: "the run was broken off: the page shows what it has",
+    EITHER: "whether the run is still going cannot be told (the file system keeps no locks that all see): the "
+    "page shows what it has so far",
 }
 
 
@@ -31,8 +36,8 @@ _SAID = {
 class Rendered:
     """A page: its size, the state of what it shows, the figures in it, and why others are missing.
 
-    Of a run with a stage that began and did not end, ``state`` is ``running`` while a process writes to it, and
-    ``broken off`` where none does.
+    Of a run with a stage that began and did not end, ``state`` is ``running`` while a process writes to it,
+    ``broken off`` where none does, and ``running or broken off`` where that cannot be told.
     """
 
     path: str
@@ -80,56 +85,87 @@ def _laws_page(path: Path) -> Rendered:
 def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
     """Render a run's page; with ``drawn``, find out what is in it as well."""
     from energyscope.runs.store import RunStore, find_run
-    from energyscope.runs.writing import is_written
     from energyscope.stages.salvage import salvage
 
     path = find_run(run, root)
-    while is_written(path):
+    while _may_be_written(path):
         found = _page_of_a_copy(path, drawn=drawn)
         if found is not None:
             return found
     store = RunStore.open(path)
     recovered = salvage(store)
-    stages = store.document.get("stages", {})
-    unfinished = any(one.get("state") == RUNNING for one in stages.values())  # nobody writes: it was killed
-    if stages.get("report", {}).get("state") != "done" and not unfinished:
+    report = store.document.get("stages", {}).get("report", {})
+    if report.get("state") != "done" and not _unfinished(store.document):  # else it was killed: nobody writes
         store.stage("report", "done")  # the page says so of itself
     found = _rendered(store, recovered, drawn=drawn)
     return replace(found, state=BROKEN_OFF) if found.state == RUNNING else found
 
 
+def _may_be_written(path: Path) -> bool:
+    """Tell whether a run is another process's to write: certainly, or possibly where a stage of it did not end."""
+    from energyscope.runs.store import read_document
+    from energyscope.runs.writing import is_written
+
+    written = is_written(path)
+    return _unfinished(read_document(path)) if written is None else written
+
+
+def _unfinished(document: Mapping[str, Any]) -> bool:
+    """Tell whether a stage began, and nothing says how it ended."""
+    return any(stage.get("state") == RUNNING for stage in document.get("stages", {}).values())
+
+
 def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
-    """Render the page of a run that is being measured; its files belong to the process that writes them.
+    """Render the page of a run that is, or may be, being measured; its files belong to whoever measures it.
 
     None, and nothing written, where that process ended meanwhile, or wrote a page of its own, which knows more.
+
+    Raises:
+        RunError: a file of the run cannot be read.
+
     """
     from energyscope.runs.schema import REPORT_FILE
     from energyscope.runs.store import RunStore
     from energyscope.runs.writing import is_written
     from energyscope.stages.salvage import salvage
 
-    before = _version(path / REPORT_FILE)
+    before, state = _version(path / REPORT_FILE), RUNNING if is_written(path) else EITHER
     with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / path.name
-        shutil.copytree(path, copy, ignore=shutil.ignore_patterns(REPORT_FILE, "figures", ".*"))
-        store = RunStore.open(copy)
+        store = RunStore.open(_copied(path, Path(place)))
         recovered = salvage(store)
-        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
         going = _is_going(store)
         for name, stage in list(store.document.get("stages", {}).items()):
             if stage.get("state") == RUNNING:
-                store.stage(name, RUNNING, reason=f"the run was still going when this page was made, at {now}")
+                store.stage(name, RUNNING, reason=_why_unfinished(state))
         found = _rendered(store, recovered, drawn=drawn, so_far=going)
-        if not is_written(path) or _version(path / REPORT_FILE) != before:
+        if not _may_be_written(path) or _version(path / REPORT_FILE) != before:
             return None
         page = path / f".{REPORT_FILE}.so-far"
         shutil.copyfile(found.path, page)
         page.replace(path / REPORT_FILE)
-    return replace(found, path=str(path / REPORT_FILE), state=RUNNING if going else found.state)
+    return replace(found, path=str(path / REPORT_FILE), state=state if going else found.state)
+
+
+def _copied(path: Path, place: Path) -> Path:
+    """Copy what a page is made of, and return the copy."""
+    from energyscope.runs.schema import REPORT_FILE
+
+    try:
+        return shutil.copytree(
+            path, place / path.name, ignore=shutil.ignore_patterns(REPORT_FILE, "figures", ".*")
+        )
+    except shutil.Error as error:
+        raise RunError(f"{path} cannot be read: {error.args[0][0][2]}") from error
+
+
+def _why_unfinished(state: str) -> str:
+    now = f"when this page was made, at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    still = f"the run was still going {now}"
+    return still if state == RUNNING else f"whether {still}, cannot be told"
 
 
 def _is_going(store: RunStore) -> bool:
-    """Tell whether stages of a run are still to come, whose process lives."""
+    """Tell whether stages of a run are still to come, if its process lives."""
     states = {name: stage.get("state") for name, stage in store.document.get("stages", {}).items()}
     return RUNNING in states.values() or states.get("report") not in {"done", "skipped"}
 

@@ -66,7 +66,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         str, Option(help="dynamic: grows, and is copied at every step; static: of its full size from the start.")
     ] = "dynamic",
     new_tokens: Annotated[int, Option(help="Tokens of the generation that is traced.")] = 128,
-    execution: shared.Execution = "eager",
+    execution: shared.Executions = "eager",
     sampling: Annotated[
         str,
         Option(
@@ -182,7 +182,9 @@ def _run(model: str, options: dict[str, Any], *, quiet: bool, as_json: bool) -> 
             report.follow(path)
 
         try:
-            done: Run = run(model, progress=report, command=_command(), follow=follow, **options)
+            done: Run = run(
+                model, progress=report, command=_command(), follow=follow, foresee=report.foresee, **options
+            )
         except KeyboardInterrupt as error:
             if made:
                 other = " under another --name" if options["name"] else ""

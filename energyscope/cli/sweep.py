@@ -14,7 +14,7 @@ from energyscope.cli import options as shared
 from energyscope.cli.guard import guarded
 from energyscope.cli.options import Option
 from energyscope.cli.sweep_file import SUFFIX, read_settings, refuse_other_lengths
-from energyscope.cli.sweep_preview import show_resume_plan, show_sweep_plan
+from energyscope.cli.sweep_preview import HELD_UNKNOWN, show_resume_plan, show_sweep_plan
 from energyscope.cli.words import numbers, words
 from energyscope.errors import UsageError
 
@@ -169,7 +169,7 @@ def _sweep(
     from energyscope.runs.laws import load_laws
     from energyscope.runs.schema import LAWS_JSON
     from energyscope.runs.sweep_rows import sweep_rows
-    from energyscope.runs.sweeps import find_sweep
+    from energyscope.runs.sweeps import find_sweep, is_held
     from energyscope.stages.resume_sweep import resume
     from energyscope.stages.sweep import sweep
 
@@ -177,7 +177,10 @@ def _sweep(
     command = shlex.join(["energyscope", *sys.argv[1:]])
     with progress(console, quiet=quiet) as report:
         if settings is None:
-            done = resume(find_sweep(str(resumed), root), retry=retry, progress=report, command=command)
+            path = find_sweep(str(resumed), root)
+            if is_held(path) is None and not quiet:
+                typer.echo(HELD_UNKNOWN, err=True)
+            done = resume(path, retry=retry, progress=report, command=command)
         else:
             done = sweep(settings, progress=report, command=command)
     if as_json:

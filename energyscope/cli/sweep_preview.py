@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from energyscope.stages.sweep import SweepSettings
     from energyscope.stages.sweep_preview import CellPlan, SweepPlan
 
+HELD_UNKNOWN = (
+    "whether another process is measuring the sweep cannot be told: its lock cannot be read, or the file system "
+    "keeps no locks that all see; resume it only if none does"
+)
+
 
 def show_sweep_plan(settings: SweepSettings, *, as_json: bool) -> None:
     """Print the plan of a new sweep."""
@@ -55,6 +60,7 @@ def described(plan: SweepPlan) -> str:
         *(f"  {cell.name:<{width}}  {_said(cell, plan.phase)}" for cell in plan.cells),
         *([f"{_cells(plan.done)} of the sweep {stay}"] if plan.done else []),
         *_time(plan),
+        *([HELD_UNKNOWN] if plan.held is None else []),
         *([f"REFUSED: the sweep would not begin: {printable(plan.stopped)}"] if plan.stopped else []),
         "nothing was loaded or measured (--dry-run)",
     ]

@@ -50,10 +50,14 @@ class Fit:
     faults: tuple[str | None, ...]
 
     def energy_j(self, seconds: Array) -> tuple[float, float]:
-        """Return the energy of some seconds of each column, shape (columns,), and its 95 % half-width (J)."""
-        along = self.time_t * _deviation(seconds, self.time_cov)
-        between = self.group_t * _deviation(seconds, self.group_cov)
-        return float(seconds @ self.power_w), max(along, between)
+        """Return the energy of some seconds of the first columns, and its 95 % half-width (J).
+
+        Columns beyond them have none: a fit may end with one of its own, such as a counter's delay.
+        """
+        count = len(seconds)
+        along = self.time_t * _deviation(seconds, self.time_cov[:count, :count])
+        between = self.group_t * _deviation(seconds, self.group_cov[:count, :count])
+        return float(seconds @ self.power_w[:count]), max(along, between)
 
 
 def _deviation(weights: Array, covariance: Array) -> float:

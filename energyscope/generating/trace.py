@@ -64,7 +64,7 @@ class Traced:
         return self._energy(prefill=True, steps=(1, len(self.nodes)))
 
     def _energy(self, *, prefill: bool, steps: Bin = (1, 0)) -> Value:
-        weights = np.zeros(len(self.fits[0].power_w))
+        weights = np.zeros(FIRST_NODE + self.nodes.shape[1])
         weights[PREFILL] = np.mean([mark.prefill_s for mark in self.marks]) if prefill else 0.0
         part = slice(steps[0] - 1, steps[1])
         seconds = np.mean([mark.steps_s for mark in self.marks], axis=0)[part]

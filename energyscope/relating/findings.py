@@ -21,12 +21,7 @@ STABLE = 0.9
 def findings(points: Sequence[Point], found: Relations, thresholds: Thresholds, context: Context) -> list[str]:
     """Return the findings, one sentence or two each: what is the case first, then how it was found."""
     said = [_highest_impact(points, context)] if points else []
-    said += relations.pooled(found, context)
-    kinds = Counter(point.kind for point in points)
-    if len(kinds) > 1:
-        said += relations.between_kinds(found, len(kinds), context)
-    said += relations.within_kinds(found, context)
-    said += relations.null_models(found, context)
+    said += _related(points, found, context)
     if points:
         said += [_counts(points, thresholds, context), *_stability(points), *_examples(points, context)]
         said.append(_energy_by_kind(points, context))
@@ -41,6 +36,16 @@ def findings(points: Sequence[Point], found: Relations, thresholds: Thresholds, 
         )
     said.append(_measures(context))
     return said
+
+
+def _related(points: Sequence[Point], found: Relations, context: Context) -> list[str]:
+    """Say what energy and impact have to do with each other; of too few points once that nothing can be said."""
+    if (few := relations.unrelated(len(points), context)) is not None:
+        return [few]
+    kinds = Counter(point.kind for point in points)
+    between = relations.between_kinds(found, len(kinds), context) if len(kinds) > 1 else []
+    within, nulls = relations.within_kinds(found, context), relations.null_models(found, context)
+    return [*relations.pooled(found, context), *between, *within, *nulls]
 
 
 def _compared(points: Sequence[Point], context: Context) -> str:

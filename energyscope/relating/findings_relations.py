@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.relating.advice import Advice
-from energyscope.relating.association import CLUSTERED
+from energyscope.relating.association import CLUSTERED, FEWEST_POINTS
 from energyscope.relating.coefficients import Method
 from energyscope.relating.joint import Joint
 from energyscope.relating.nulls import Comparison
@@ -30,6 +30,18 @@ class Relations:
     predictors: Sequence[Mapping[str, Any]] = ()
     advice: Sequence[Advice] = ()
     advice_column: str | None = field(default=None)
+
+
+def unrelated(points: int, context: Context) -> str | None:
+    """Say that the points are too few for any correlation, and where the others are; None where they are not."""
+    if points >= FEWEST_POINTS:
+        return None
+    lost = ", ".join(f"{number} {reason}" for reason, number in context.left_out.items())
+    why = f" (of {context.components}: {lost})" if lost else ""
+    return (
+        f"Energy cannot be related to {context.impact_column}: {count(points, 'component')} with valid energy and "
+        f"valid impact {'is' if points == 1 else 'are'} too few, it takes {FEWEST_POINTS} or more{why}."
+    )
 
 
 def pooled(found: Relations, context: Context) -> list[str]:

@@ -67,6 +67,21 @@ def measured_for(column: str, energy: pd.DataFrame) -> pd.DataFrame:
     return deepest_measured(energy)
 
 
+def left_out(column: str, energy: pd.DataFrame, impact: pd.DataFrame) -> dict[str, int]:
+    """Count the components beside the model that an impact column is not compared with, by the reason."""
+    rows = energy[energy["kind"] != "model"]
+    unknown, reused = rows["energy_mj"].isna(), rows["reused"].eq(True)
+    without = ~measured_for(column, energy)["component"].isin(valid_impact(impact, column).index)
+    weak = rows["quality"].eq("invalid") & ~reused & ~unknown
+    found = {
+        "below grade C": weak,
+        "measured on other layers": reused & ~unknown,
+        "without an energy": unknown,
+        f"without a valid {column}": without,
+    }
+    return {reason: int(held.sum()) for reason, held in found.items() if held.any()}
+
+
 def stand_ins(measured: pd.DataFrame, energy: pd.DataFrame) -> set[str]:
     """Return the components that stand for parts of theirs which could not be measured, where others' could.
 

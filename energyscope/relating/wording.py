@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.impact.methods import is_sensitivity
@@ -38,7 +38,9 @@ CHANGES = {
 
 @dataclass(frozen=True)
 class Context:
-    """What the points were taken from. ``components`` counts those in the table beside the whole model."""
+    """What the points were taken from. ``components`` counts those in the table beside the whole model, and
+    ``left_out`` those of them that are no points, by the reason.
+    """
 
     impact_column: str
     setting: Mapping[str, Any]
@@ -46,6 +48,7 @@ class Context:
     model_energy_mj: float | None
     components: int
     other_settings: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def method(self) -> str:

@@ -13,7 +13,7 @@ from energyscope.reporting.data.benchmark import (
     BenchmarkData,
     precision_title,
 )
-from energyscope.reporting.data.benchmark_words import FOREIGN, energy_word, place_text
+from energyscope.reporting.data.benchmark_words import FOREIGN, clipped, energy_word, place_text
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.plane_figures import plane_figures
 from energyscope.reporting.quality_figures import quality_figure, size_figure
@@ -65,14 +65,18 @@ def _bars(data: BenchmarkData, measure: _Measure) -> tuple[list[Bar], str]:
     return [
         Bar(
             precision=cell.precision, title=cell.marked_title, value=item.value / divisor,
-            low=None if item.low is None else max(item.low, 0.0) / divisor,  # nothing here can be below
+            low=None if item.low is None else item.low / divisor,
             high=None if item.high is None else item.high / divisor,
-            label=charts.values_label(item.value / divisor), said=text.with_limits(item, measure.scaled),
+            label=charts.values_label(item.value / divisor), said=text.amount(item, measure.scaled),
             pale=_pale(cell, divisor) if measure is _ENERGY else None,
             weak=measure is _ENERGY and cell.invalid, baseline=cell.precision == data.baseline,
         )
         for cell, item in known
     ], unit  # fmt: skip
+
+
+def _clipped(data: BenchmarkData, measure: _Measure) -> str:
+    return clipped(measure.of(cell) for cell in data.first)
 
 
 def _titles(data: BenchmarkData, *lines: str) -> list[str]:
@@ -86,7 +90,7 @@ def _pale(cell: BenchmarkCell, divisor: float) -> float | None:
 
 def _rows(data: BenchmarkData, *measures: _Measure) -> list[list[str]]:
     return [
-        [cell.title, *(text.with_limits(measure.of(cell), measure.scaled) for measure in measures)]
+        [cell.title, *(text.amount(measure.of(cell), measure.scaled) for measure in measures)]
         for cell in data.first
     ]
 
@@ -105,7 +109,8 @@ def _latency(data: BenchmarkData) -> Figure | None:
         section=SECTION,
         title="Latency",
         caption=f"{place_text(data)}Mean time of one inference."
-        + (_GRADED if any(cell.invalid for cell in data.first) else ""),
+        + (_GRADED if any(cell.invalid for cell in data.first) else "")
+        + _clipped(data, _LATENCY),
         summary=summary,
         chart=charts.bars(bars, _titles(data, f"Latency per inference ({unit})"), summary),
         table=Table(["precision", "mean", "median", "p95", "p99"], _rows(data, _LATENCY, *percentiles)),
@@ -122,7 +127,8 @@ def _speedup(data: BenchmarkData) -> Figure | None:
         name="benchmark-speedup",
         section=SECTION,
         title="Speed-up",
-        caption=f"{place_text(data)}{base}'s latency divided by this one's: below 1 is slower.",
+        caption=f"{place_text(data)}{base}'s latency divided by this one's: below 1 is slower."
+        + _clipped(data, _SPEEDUP),
         summary=summary,
         chart=charts.bars(bars, _titles(data, f"Speed-up over {base} (\u00d7)"), summary, mark=1.0),
         table=Table(["precision", f"speed-up over {base}"], _rows(data, _SPEEDUP)),
@@ -142,7 +148,9 @@ def _energy(data: BenchmarkData) -> Figure | None:
         name="benchmark-energy",
         section=SECTION,
         title=word,
-        caption=f"{place_text(data)}{parts}".rstrip() + (WEAK if any(bar.weak for bar in bars) else ""),
+        caption=f"{place_text(data)}{parts}".rstrip()
+        + (WEAK if any(bar.weak for bar in bars) else "")
+        + _clipped(data, _ENERGY),
         summary=summary,
         chart=charts.bars(bars, title, summary),
         table=Table(["precision", "energy", "static", "dynamic", "against the baseline", "quality"],
@@ -153,8 +161,8 @@ def _energy(data: BenchmarkData) -> Figure | None:
 
 def _energy_row(cell: BenchmarkCell) -> list[str]:
     return [
-        cell.title, text.with_limits(cell.energy_mj, "mJ"), text.quantity(cell.static_energy_mj, "mJ"),
-        text.with_limits(cell.dynamic_energy_mj, "mJ"), text.with_limits(cell.energy_ratio, ""),
+        cell.title, text.amount(cell.energy_mj, "mJ"), text.quantity(cell.static_energy_mj, "mJ"),
+        text.amount(cell.dynamic_energy_mj, "mJ"), text.amount(cell.energy_ratio, ""),
         cell.quality + (f" ({cell.reasons})" if cell.reasons else ""),
     ]  # fmt: skip
 
@@ -177,7 +185,7 @@ def _throughput(data: BenchmarkData) -> Figure | None:
         name="benchmark-throughput",
         section=SECTION,
         title="Throughput",
-        caption=place_text(data).rstrip(),
+        caption=place_text(data).rstrip() + _clipped(data, _THROUGHPUT),
         summary=summary,
         chart=charts.bars(bars, _titles(data, "Throughput (sequences/s)"), summary),
         table=Table(["precision", "sequences/s", "tokens/s"], _rows(data, _THROUGHPUT, tokens)),

@@ -24,7 +24,8 @@ from energyscope.reporting.page_parts import (
 )
 from energyscope.reporting.templates import environment
 from energyscope.runs.compare import Comparison
-from energyscope.runs.store import Run, write_text
+from energyscope.runs.files import write_text
+from energyscope.runs.store import Run
 
 DIRECTORY = "comparisons"
 _MOST_LETTERS = 120

@@ -30,7 +30,7 @@ def correlation_figures(found: CorrelationData | None, word: str) -> list[Figure
             section="correlate",
             title="Each leaf component",
             caption=f"One point for each leaf component with both 95 % intervals.{rule} A hollow point's interval "
-            "crosses a line: its quadrant is undecided."
+            "crosses a line: its quadrant is undecided. Names stand where they have room; the table has all."
             + (
                 " A cross has an energy below grade C, not to be relied on."
                 if any(point.invalid for point in found.points)
@@ -53,6 +53,8 @@ def _matrix(found: Matrix | None) -> list[Figure]:
     if found is None:
         return []
     known = [cell for cell in found.cells if cell.value is not None]
+    if not known:
+        return []
     summary = f"Spearman's rank correlation of {text.count(len(found.columns), 'column')} of energy and impact"
     if strongest := max(known, key=lambda cell: abs(cell.value or 0), default=None):
         summary += f"; the strongest is {strongest.value:+.2f}, of {strongest.one} with {strongest.other}"

@@ -16,6 +16,8 @@ from energyscope.reporting.energy_figures import energy_figures, joules, scene_e
 from energyscope.reporting.figure import Figure
 from energyscope.reporting.generation_figures import generation_figures
 from energyscope.reporting.impact_figures import impact_figures
+from energyscope.reporting.launching_figures import launching_figures
+from energyscope.reporting.scaling_figures import scaling_figures
 from energyscope.reporting.scene_figures import growth_figure, intensity_figure
 from energyscope.reporting.trust_figures import trust_figures
 
@@ -27,7 +29,9 @@ def figures(data: ReportData) -> list[Figure]:
         *generation_figures(data.generation),
         *energy_figures(data),
         *(figure for scene in data.further for figure in _of_scene(scene)),
+        *launching_figures(data.launching, joules(data)),
         *_over_scenes(data),
+        *scaling_figures(data.scaling),
         *choices_figures(data.choices),
         *impact_figures(data.impact),
         *correlation_figures(data.correlation, joules(data)),

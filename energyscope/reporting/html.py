@@ -14,6 +14,7 @@ from energyscope.reporting import text
 from energyscope.reporting.charts import theme
 from energyscope.reporting.data import generation_words, report_data
 from energyscope.reporting.data.correlate import UNDECIDED, coefficient_text, column_title, p_text
+from energyscope.reporting.data.execution import name_of
 from energyscope.reporting.data.faithful import ratio_text
 from energyscope.reporting.data.scenes import scene_table
 from energyscope.reporting.downloads import download_payload, downloads
@@ -26,10 +27,18 @@ from energyscope.reporting.page_parts import (
     page_style,
     vega_bundle,
 )
-from energyscope.reporting.rows import column_style, component_columns, component_rows, kinds_to_pick
+from energyscope.reporting.rows import (
+    column_style,
+    component_columns,
+    component_rows,
+    kinds_to_pick,
+    without_empty_groups,
+)
+from energyscope.reporting.scaling_figures import figure_name
 from energyscope.reporting.templates import environment
 from energyscope.runs import schema
-from energyscope.runs.store import Run, load_run, write_text
+from energyscope.runs.files import write_text
+from energyscope.runs.store import Run, load_run
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -62,8 +71,8 @@ def render(run: Run, *, so_far: bool = False) -> str:
     libraries = vega_bundle()
     script = page_script()
     carried = downloads(run.path)
-    components = component_rows(data)
-    columns = component_columns(modelled=run.modelled, scenes=len(data.scenes) > 1)
+    every = component_columns(modelled=run.modelled, scenes=len(data.scenes) > 1)
+    columns, components = without_empty_groups(every, component_rows(data))
     payload = {**chart_payload(drawn), "downloads": download_payload(run.name, carried)}
     page = _environment().get_template("report.html.j2")
     return page.render(
@@ -81,7 +90,7 @@ def render(run: Run, *, so_far: bool = False) -> str:
         script=script,
         payload=json_for_script(payload),
         policy=content_policy(libraries, script),
-        subtitle=_subtitle(run.document),
+        subtitle=_subtitle(run.document, data.execution.name),
         UNDECIDED=UNDECIDED,
         scene_table=scene_table(data.scenes),
         generation_words=generation_words,
@@ -92,16 +101,18 @@ def _environment() -> Environment:
     filled = environment()
     filled.globals.update(
         text=text,
+        execution_name=name_of,
         colour=theme.colour,
         coefficient_text=coefficient_text,
         column_title=column_title,
         p_text=p_text,
         ratio_text=ratio_text,
+        scaling_figure=figure_name,
     )
     return filled
 
 
-def _subtitle(document: dict[str, Any]) -> str:
+def _subtitle(document: dict[str, Any], execution: str | None) -> str:
     """Say in one line what was run: device, precision, workload, execution, date."""
     settings, device = document.get("settings") or {}, document.get("device") or {}
     workload = document.get("workload") or {}
@@ -111,7 +122,8 @@ def _subtitle(document: dict[str, Any]) -> str:
         parts.append(f"batch {batch}, {text.listed(contexts)} tokens in the cache")
     elif batch and workload.get("sequence_length"):
         parts.append(f"batch {batch} x {workload['sequence_length']} tokens")
-    parts += [settings.get("execution"), str(document.get("created") or "").replace("T", " ").removesuffix("Z")]
+    created = str(document.get("created") or "").replace("T", " ").removesuffix("Z")
+    parts += [name_of(execution or ""), created]
     return " \u00b7 ".join(str(part) for part in parts if part)
 
 

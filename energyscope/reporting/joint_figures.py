@@ -28,7 +28,7 @@ def _kinds(found: JointData) -> Figure:
         f"the sum for {text.listed(more, 6) if more else 'none of them'}"
     )
     rows = [
-        [item.name, method_title(item.method), str(item.parts), limited_text(item.effect, METRIC),
+        [item.name, method_title(item.method), str(len(item.parts)), limited_text(item.effect, METRIC),
          limited_text(item.single, METRIC), item.verdict or item.reason or text.UNKNOWN]
         for item in found.kinds
     ]  # fmt: skip

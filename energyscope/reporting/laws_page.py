@@ -19,8 +19,8 @@ from energyscope.reporting.page_parts import (
 )
 from energyscope.reporting.templates import environment
 from energyscope.runs import schema
+from energyscope.runs.files import write_text
 from energyscope.runs.laws import load_laws
-from energyscope.runs.store import write_text
 
 
 def write_laws_page(path: Path) -> Path:

@@ -19,7 +19,7 @@ from energyscope.reporting.charts import theme
 from energyscope.reporting.figure import Figure, View
 from energyscope.reporting.templates import templates_directory
 
-SCRIPT_PARTS = ("page", "charts", "switches", "scenes", "table", "selection", "downloads", "start")
+SCRIPT_PARTS = ("page", "charts", "switches", "scenes", "landing", "table", "selection", "downloads", "start")
 
 
 def page_script() -> str:

@@ -8,7 +8,7 @@ from energyscope.reporting import text
 from energyscope.reporting.charts import benchmark_plane as charts
 from energyscope.reporting.charts.benchmark_plane import Spot, Step
 from energyscope.reporting.data.benchmark import BenchmarkCell, BenchmarkData
-from energyscope.reporting.data.benchmark_words import FOREIGN, energy_word, quality_text, shape_text
+from energyscope.reporting.data.benchmark_words import FOREIGN, clipped, energy_word, quality_text, shape_text
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.quality_figures import INNER, drawn_quality
 from energyscope.runs.intervals import Interval
@@ -42,7 +42,7 @@ def _quality_tradeoff(data: BenchmarkData) -> Figure | None:
     if len(pairs) < 2:
         return None
     spots = [
-        Spot(cell.precision, cell.marked_title, _drawn(latency, divisor), shown,
+        Spot(cell.precision, cell.marked_title, latency.scaled(1 / divisor), shown,
              f"{_latency(latency)}; {quality_text(item.value, metric)}", inner=inner)
         for cell, latency, item in pairs
         for shown, inner in [drawn_quality(item)]
@@ -56,7 +56,7 @@ def _quality_tradeoff(data: BenchmarkData) -> Figure | None:
         section=TRADEOFF,
         title=f"{name} against latency",
         caption=f"{corner}. At {shape_text(data.shapes[0])}. Thin: each value's 95 % interval. "
-        f"{INNER if any(spot.inner for spot in spots) else ''}".rstrip(),
+        f"{INNER if any(spot.inner for spot in spots) else ''}".rstrip() + clipped(item for _, item, _ in pairs),
         summary=summary,
         chart=charts.plane(spots, (_marked(f"Latency per inference ({unit})", data), title), summary),
         table=Table(["precision", "latency", metric],
@@ -65,19 +65,13 @@ def _quality_tradeoff(data: BenchmarkData) -> Figure | None:
     )  # fmt: skip
 
 
-def _drawn(item: Interval, divisor: float) -> Interval:
-    """Return a time or an energy in the unit of its axis, its lower limit no less than zero."""
-    shown = item.scaled(1 / divisor)
-    return Interval(shown.value, None if shown.low is None else max(shown.low, 0.0), shown.high)
-
-
 def _marked(title: str, data: BenchmarkData) -> str | list[str]:
     """Return the title of an axis, with a second line that explains marked names where there are any."""
     return [title, FOREIGN] if data.foreign else title
 
 
 def _latency(item: Interval) -> str:
-    return text.with_limits(item.scaled(1e6), "us")
+    return text.amount(item.scaled(1e6), "us")
 
 
 def _energy_tradeoff(data: BenchmarkData) -> Figure | None:
@@ -91,8 +85,8 @@ def _energy_tradeoff(data: BenchmarkData) -> Figure | None:
     divisor, unit = _latencies(data)
     joules, joule_unit = text.scale_of(max(energy.value for _, _, energy in pairs), "mJ")
     spots = [
-        Spot(cell.precision, cell.marked_title, _drawn(latency, divisor), _drawn(energy, joules),
-             f"{_latency(latency)}; {text.with_limits(energy, 'mJ')}", cell.invalid)
+        Spot(cell.precision, cell.marked_title, latency.scaled(1 / divisor), energy.scaled(1 / joules),
+             f"{_latency(latency)}; {text.amount(energy, 'mJ')}", cell.invalid)
         for cell, latency, energy in pairs
     ]  # fmt: skip
     word = energy_word(data)
@@ -102,7 +96,8 @@ def _energy_tradeoff(data: BenchmarkData) -> Figure | None:
         name=TRADEOFF,
         section=TRADEOFF,
         title=f"{word} against latency",
-        caption=f"Lower left is better. At {shape_text(data.shapes[0])}; 95 % intervals.{hollow}",
+        caption=f"Lower left is better. At {shape_text(data.shapes[0])}; 95 % intervals.{hollow}"
+        + clipped(item for _, *both in pairs for item in both),
         summary=summary,
         chart=charts.plane(
             spots,
@@ -110,7 +105,7 @@ def _energy_tradeoff(data: BenchmarkData) -> Figure | None:
             summary,
         ),
         table=Table(["precision", "latency", "energy"],
-                    [[cell.title, _latency(latency), text.with_limits(energy, "mJ")]
+                    [[cell.title, _latency(latency), text.amount(energy, "mJ")]
                      for cell, latency, energy in pairs]),
         notes=_no_predictions(data),
     )  # fmt: skip
@@ -154,7 +149,7 @@ def _sweep(data: BenchmarkData, along: int, what: str, value: _Value, unit: str)
             cell.marked_title,
             cell.shape[along],
             item.scaled(1 / divisor),
-            text.with_limits(item, unit),
+            text.amount(item, unit),
         )
         for cell, item in found
     ]
@@ -167,7 +162,8 @@ def _sweep(data: BenchmarkData, along: int, what: str, value: _Value, unit: str)
         name=f"{SWEEP}-{('batch', 'length')[along]}-{what}",
         section=SWEEP,
         title=f"{'Latency' if latency else 'Tokens per joule'} by {over}",
-        caption=f"At {held}; 95 % intervals. {'Less' if latency else 'More'} is better.",
+        caption=f"At {held}; 95 % intervals. {'Less' if latency else 'More'} is better."
+        + clipped(item for _, item in found),
         summary=summary,
         chart=charts.sweep(steps, (_marked(axis, data), title), summary),
         table=_by_step(steps, over),

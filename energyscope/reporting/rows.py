@@ -81,6 +81,20 @@ def component_columns(*, modelled: bool, scenes: bool = False) -> list[Column]:
     return [*found[:2], Column("Moment", numeric=False), *found[2:]] if scenes else found
 
 
+def without_empty_groups(
+    columns: Sequence[Column], rows: Sequence[Sequence[TableCell]]
+) -> tuple[list[Column], list[list[TableCell]]]:
+    """Leave out the columns of each group in which no row has a value, such as parts of modelled energy."""
+    groups = {
+        column.group
+        for row in rows
+        for column, cell in zip(columns, row, strict=True)
+        if cell.text != UNKNOWN_CELL
+    }
+    kept = [at for at, column in enumerate(columns) if column.group in groups or not column.group]
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
 def column_style(columns: Sequence[Column]) -> str:
     """Return the style of the table's columns: one rule each, since a class in each cell is much text."""
     cell = "#component-table tr>:nth-child({})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
 from energyscope.reporting import text
@@ -36,6 +36,14 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_with_returns,
     )
     filled.filters["unbroken"] = text.unbroken
     return filled
+
+
+def _with_returns(value: Any) -> Any:
+    """Keep carriage returns, which HTML reads as line feeds: a component's name would not be its own any more."""
+    from markupsafe import Markup, escape
+
+    return escape(value).replace("\r", Markup("&#13;")) if isinstance(value, str) and "\r" in value else value

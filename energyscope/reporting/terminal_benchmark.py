@@ -105,7 +105,7 @@ def _against(item: Interval | None, *, base: bool) -> list[str]:
         return ["baseline"]
     if item is None:
         return [DASH]
-    return [f"\u00d7 {text.number(item.value)}", *([text.limits(item, "")] if item.known else [])]
+    return [f"\u00d7 {text.number(item.value)}", *([text.amount_limits(item, "")] if item.known else [])]
 
 
 def _predicted(item: Prediction | None, *, base: bool) -> list[str]:

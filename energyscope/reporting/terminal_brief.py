@@ -34,7 +34,7 @@ def brief_summary(run: Run, width: int) -> RenderableType:
     ]
     parts += [drawn(sheet, width) for sheet in _sheets(run, data)]
     parts += [Text(sentence, style="dim") for sentence in _skipped(data)]
-    parts += [Text(f"{number}. {said}") for number, said in enumerate(data.findings[:MOST_FINDINGS], 1)]
+    parts += [Text(f"{number}. {said}") for number, said in enumerate(_findings(data), 1)]
     parts += advice_lines(data.choices)[: MOST_ADVICE + 2] if data.choices else []
     return Group(*parts, *_elsewhere(run, data))
 
@@ -48,6 +48,12 @@ def _sheets(run: Run, data: ReportData) -> list[Sheet]:
         found += [*sheets.kinds_sheets(data), *sheets.energy_sheets(run, data, MOST_COMPONENTS)]
     found += [stages.impact_sheet(data)] if data.impact else []
     return found
+
+
+def _findings(data: ReportData) -> list[str]:
+    """Return the first findings, and what to do where most rows are below grade C."""
+    first = data.findings[:MOST_FINDINGS]
+    return [*first, data.remedy] if data.remedy and data.remedy not in first else first
 
 
 def _bare(sheet: Sheet) -> Sheet:
@@ -65,11 +71,16 @@ def _skipped(data: ReportData) -> list[str]:
 
 def _elsewhere(run: Run, data: ReportData) -> list[Text]:
     """Say where everything is that is not here."""
-    more = len(data.findings) - MOST_FINDINGS
+    more = len(data.findings) - len(_findings(data))
     beside = f"{text.count(more, 'more finding')} and all tables" if more > 0 else "All tables"
-    report = run.path / schema.REPORT_FILE
-    last = f"Report: {report}" if report.is_file() else f"Run: {run.path}"
+    report, path = run.path / schema.REPORT_FILE, shlex.quote(printable(run.path))
+    last = f"Report: {report}" if report.is_file() else f"{_why_no_page(run)}: energyscope report {path}"
     return [
-        Text(f"{beside}: energyscope show {shlex.quote(printable(run.path))}", style="dim", overflow="fold"),
+        Text(f"{beside}: energyscope show {path}", style="dim", overflow="fold"),
         Text(printable(last), style="bold", overflow="fold"),
     ]
+
+
+def _why_no_page(run: Run) -> str:
+    stage = (run.document.get("stages") or {}).get("report") or {}
+    return "No report was asked for" if stage.get("state") == "skipped" else "No report was written"

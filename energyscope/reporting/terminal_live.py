@@ -22,29 +22,58 @@ BAR, BESIDE_BAR = 20, 58  # columns of the bar, and of the longest counts and ti
 FEWEST = 3  # windows from which limits are shown
 STAGE_WIDTH = 13
 WAITING = "\u00b7"
+_WITHOUT = ", not counting "
 _STYLES = {"done": "green", "running": "bold", "failed": "bold red", "interrupted": "bold yellow"}
 _MARKS = {"done": "\u2713", "running": "\u25b8", "skipped": "\u2013", "failed": "\u2717", "interrupted": "\u2717"}
 
 
 @dataclass(frozen=True)
+class Span:
+    """How long something is foreseen to take (s), at least and at most."""
+
+    least_s: float
+    most_s: float
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left of a run: the time that can be foreseen, and the stages ``without`` which it is counted.
+
+    Of those nothing is known; the running one may be among them. ``span`` is None while nothing is known of any.
+    """
+
+    span: Span | None
+    without: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Stage:
-    """A stage and its state: waiting, running, or how it ended; ``seconds`` is None where it is not known."""
+    """A stage and its state: waiting, running, or how it ended; ``seconds`` is None where it is not known.
+
+    ``foreseen`` is how long one that waits will take, as far as that is known.
+    """
 
     name: str
     state: str = "waiting"
     seconds: float | None = None
     reason: str | None = None
+    foreseen: Span | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """What the running stage does now; ``left_s`` is a guess from its steps so far, None where there are none."""
+    """What the running stage does now; ``left_s`` is a guess from its steps so far, None where there are none.
+
+    Where a stage measures several ``moments``, its steps are those of one ``moment`` (counted from 1).
+    """
 
     label: str
     done: int
     total: int
     seconds: float
     left_s: float | None = None
+    moment: int = 1
+    moments: int = 1
 
 
 @dataclass(frozen=True)
@@ -79,12 +108,14 @@ class Picture:
     modelled: bool = False
     dear: Sequence[Dear] = ()
     moment: str = ""
+    left: Left | None = None
 
 
 def live_view(picture: Picture, width: int, height: int) -> RenderableType:
     """Return the picture in at most ``height`` lines of at most ``width`` columns."""
     head = _ends(Text(printable(picture.title), style="bold"), duration(picture.seconds), width)
     stages = [line for stage in picture.stages for line in _stage(stage, picture, width)]
+    stages += [] if picture.left is None else _left(picture.left, width)
     room = height - 1 - len(stages) - 2  # a blank line and a heading above the components
     dear = _dear(picture, width, min(room, MOST)) if room > 0 and picture.dear else []
     return Group(*[head, *stages, *dear][: max(height, 1)])
@@ -102,6 +133,22 @@ def _ended(stage: Stage) -> str:
     return f"{stage.name} {'stopped' if stage.state == 'running' else stage.state}{took and f' after{took}'}"
 
 
+def left_said(left: Left) -> str:
+    """Say how long a run has still to go, and in words what nobody can foresee of it."""
+    if left.span is None:
+        return "how long is left is known once the model is loaded"
+    without = f"{_WITHOUT}{', '.join(left.without)}" if left.without else ""
+    return printable(f"{span_said(left.span)} left{without}")
+
+
+def span_said(span: Span) -> str:
+    """Write a foreseen time, such as ``about 0:40 to 2:10``."""
+    least, most = duration(span.least_s), duration(span.most_s)
+    if least == most:
+        return f"about {most}"
+    return f"up to {most}" if span.least_s < 1 else f"about {least} to {most}"
+
+
 def duration(seconds: float) -> str:
     """Write a time as minutes and seconds, such as ``0:07`` or ``1:02:30``."""
     minutes, rest = divmod(int(seconds), 60)
@@ -117,21 +164,40 @@ def _stage(stage: Stage, picture: Picture, width: int) -> list[Text]:
         return _running(line, picture.step, picture, width)
     if stage.state == "done" and stage.seconds is not None:
         line.append(duration(stage.seconds), "dim")
+    elif stage.state == "waiting" and stage.foreseen is not None:
+        line.append(span_said(stage.foreseen), "dim")
     elif stage.state not in {"waiting", "running", "done"}:
         line.append(printable(f"{stage.state}: {stage.reason}" if stage.reason else stage.state), "dim")
     return [_cut(line, width)]
 
 
+def _left(left: Left, width: int) -> list[Text]:
+    """Return the line of what is left of the run, in two where the terminal is narrow."""
+    said = left_said(left)
+    if cell_len(said) + 1 < width:
+        return [Text(f" {said}")]
+    first, _, names = said.partition(_WITHOUT)
+    lines = [f" {first},", f" {_WITHOUT.lstrip(', ')}{names}"] if names else [f" {first}"]
+    return [_cut(Text(line), width) for line in lines]
+
+
 def _running(line: Text, step: Step, picture: Picture, width: int) -> list[Text]:
     """Return the running stage's bar and times, and below it what is measured, and at what power."""
-    left = "" if step.left_s is None else f", about {duration(step.left_s)} left"
+    left = "" if step.left_s is None else f", {_left_of_steps(step, step.left_s)}"
     if step.total > 1:
         line.append_text(_bar(step, max(min(BAR, width - BESIDE_BAR), 4)))
-        line.append(f" {min(step.done, step.total)}/{step.total}")
+        which = f" {step.moment} of {step.moments}:" if step.moments > 1 else ""
+        line.append(f"{which} {min(step.done, step.total)}/{step.total}")
     line.append(f"  {duration(step.seconds)}{left}" if step.total > 1 else duration(step.seconds), "dim")
     indent, power = " " * (STAGE_WIDTH + 3), _power(picture)
     label = _fitted(step.label, "", width - cell_len(indent + power) - 3)
     return [_cut(line, width), _ends(Text(f"{indent}{label}", style="cyan"), power, width)]
+
+
+def _left_of_steps(step: Step, seconds: float) -> str:
+    """Say how long the steps still take: to the end of the stage, or to the next moment that it measures."""
+    said = f"about {duration(seconds)}"
+    return f"next in {said}" if step.moment < step.moments else f"{said} left"
 
 
 def _bar(step: Step, size: int) -> Text:

@@ -20,6 +20,8 @@ from energyscope.runs.writing import is_written
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
+_RUNNING = {True: "running", False: "broken off", None: "running or broken off"}
+
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """Return what was run, on what, and what a forward pass cost; a few lines for each run, 80 columns wide."""
@@ -33,7 +35,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
         device, settings = document.get("device") or {}, document.get("settings") or {}
         created = str(document.get("created") or "").replace("T", " ").removesuffix("Z")
         model = (document.get("model") or {}).get("name") or settings.get("model")
-        measured = [settings.get("precision"), settings.get("execution"), _sampling(settings)]
+        measured = [settings.get("precision"), _execution(settings), _sampling(settings)]
         table.add_row(
             Group(Dotted(run.name), Text(created, style="dim")),
             _lines(model, device.get("name") or device.get("type")),
@@ -47,6 +49,12 @@ def _lines(first: object, second: object) -> Text:
     return Text.assemble(printable(first or ""), "\n", (printable(second or ""), "dim"))
 
 
+def _execution(settings: Mapping[str, object]) -> object:
+    """Return the execution, and of a run in both which one its energy is of."""
+    asked = settings.get("execution")
+    return "both (energy: eager)" if asked == "both" else asked
+
+
 def _sampling(settings: Mapping[str, object]) -> object:
     """Return the way of measuring where it is not the usual one."""
     return None if settings.get("sampling") == "replay" else settings.get("sampling")
@@ -55,8 +63,9 @@ def _sampling(settings: Mapping[str, object]) -> object:
 def _stages(run: Run) -> str:
     stages = run.document.get("stages") or {}
     states = {name: str((entry or {}).get("state")) for name, entry in stages.items() if name != "report"}
-    if "running" in states.values() and not is_written(run.path):
-        states = {name: "broken off" if state == "running" else state for name, state in states.items()}
+    if "running" in states.values():
+        now = _RUNNING[is_written(run.path)]
+        states = {name: now if state == "running" else state for name, state in states.items()}
     unfinished = [f"{name} {state}" for name, state in states.items() if state not in {"done", "skipped"}]
     done = ", ".join(name for name, state in states.items() if state == "done")
     return "; ".join(unfinished) or done

@@ -84,7 +84,7 @@ def benchmark_sheet(data: ReportData) -> Sheet:
     rows = [
         [cell.marked_title, " x ".join(map(str, cell.shape)),
          known(cell.latency_s.value * US_PER_S if cell.latency_s else None, "us"),
-         text.with_limits(cell.energy_mj, "mJ"), text.with_limits(cell.speedup, "") if cell.speedup else DASH,
+         text.amount(cell.energy_mj, "mJ"), text.amount(cell.speedup, "") if cell.speedup else DASH,
          cell.quality]
         for cell in found.cells
     ]  # fmt: skip

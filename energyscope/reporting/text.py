@@ -9,16 +9,21 @@ from collections.abc import Sequence
 from energyscope.runs.intervals import Interval
 
 UNKNOWN = "not measured"
-_BOUND = re.compile(r"(?<=\d), (?=[-+\u2212]?[\d.,]+\])|(?<=\d) (?=%|\[[-+\u2212\d])")
 
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "mJ": ((1e9, "MJ"), (1e6, "kJ"), (1e3, "J"), (1.0, "mJ"), (1e-3, "µJ")),
+    "pJ": ((1e9, "mJ"), (1e6, "µJ"), (1e3, "nJ"), (1.0, "pJ")),
     "us": ((1e6, "s"), (1e3, "ms"), (1.0, "µs")),
     "bytes": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes")),
     "FLOP": ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1.0, "FLOP")),
     "FLOP/s": ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1.0, "FLOP/s")),
     "bytes/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
 }
+_UNITS = "|".join(sorted({unit for scales in _SCALES.values() for _, unit in scales}, key=len, reverse=True))
+_BOUND = re.compile(
+    r"(?<=\d), (?=[-+\u2212]?[\d.,]+\])"  # the limits of an interval
+    rf"|(?<=\d) (?=%|\u00d7|\[[-+\u2212\d]|(?:{_UNITS}|W)(?:[^\w]|$))|(?<=\d \u00d7) (?=\d)|(?<=R\u00b2) (?=\d)"
+)
 
 
 def scale_of(value: float, unit: str) -> tuple[float, str]:
@@ -63,6 +68,22 @@ def with_limits(item: Interval | None, unit: str) -> str:
     return f"{quantity(item.value, unit)} {limits(item, unit)}" if item.known else quantity(item.value, unit)
 
 
+def amount_limits(item: Interval, unit: str) -> str:
+    """Write the limits of what cannot be negative: ``"[up to 12.5]"`` where the lower one is 0, and so none."""
+    if item.value <= 0 or item.low != 0 or item.high is None:
+        return limits(item, unit)
+    return f"[up to {limits(item, unit).rpartition(', ')[2]}"
+
+
+def amount(item: Interval | None, unit: str) -> str:
+    """Write what cannot be negative with its limits, such as ``"12.3 mJ [up to 40.1]"``; else as `with_limits`."""
+    if item is None:
+        return UNKNOWN
+    return (
+        f"{quantity(item.value, unit)} {amount_limits(item, unit)}" if item.known else quantity(item.value, unit)
+    )
+
+
 def percent(share: float | None) -> str:
     """Write a share of one as a percentage, such as ``"46 %"``, ``"4.6 %"`` or ``"-1.2 %"``."""
     if share is None:
@@ -97,7 +118,7 @@ def listed(words: Sequence[str], most: int = 4) -> str:
 
 
 def unbroken(sentence: str) -> str:
-    """Keep a number, its percent sign and the limits behind it on one line, as in ``"46 % [44, 48]"``."""
+    """Keep a number and its unit, limits of an interval and a shape on one line, as in ``"46 % [44, 48]"``."""
     return _BOUND.sub(lambda found: found[0].replace(" ", "\u00a0"), sentence)
 
 

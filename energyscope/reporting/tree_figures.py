@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from energyscope.reporting import text
@@ -94,7 +95,10 @@ def _missing_notes(root: FlowNode) -> list[str]:
 
 
 def _weak_notes(root: FlowNode) -> list[str]:
-    weak = [f"{node.invalid} of {node.kind}" for node in root.walk() if node.invalid]
+    kinds: Counter[str] = Counter()  # one may stand below several parents
+    for node in root.walk():
+        kinds[node.kind] += node.invalid
+    weak = [f"{count} of {kind}" for kind, count in kinds.items() if count]
     return (
         [f"\u2020 Below grade C, hollow where all of it is, not to be relied on: {text.listed(weak)}."]
         if weak

@@ -20,6 +20,8 @@ from energyscope.runs.compare_names import told_apart
 from energyscope.runs.compare_normalised import normalised
 from energyscope.runs.compare_parts import Alignment, compare_parts
 from energyscope.runs.intervals import Interval, interval
+from energyscope.runs.method import execution_of
+from energyscope.runs.moments import in_both, same_moments, unpaired
 from energyscope.runs.tree import EnergyTree, Node, energy_tree
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ _SCORES = {"accuracy", "perplexity"}
 class PairComparison:
     """The baseline against one other run. ``obstacles`` make joules not comparable, ``notes`` do not.
 
-    ``scene`` is the moment of the inference that both profiled (``decode@1024``), None of runs without a choice.
+    ``scene`` is the moment of the inference that both profiled (``decode@1024``), None of runs without a choice;
+    ``other_scene`` is the other run's name for it, which differs where a run measured it in two executions.
     ``unmeasured`` names what neither run has of the whole model; it is not in ``whole``. ``normalised`` is the
     whole model's energy for a unit of work; ``depth`` are layers by relative depth where they are not aligned.
     """
@@ -50,6 +53,7 @@ class PairComparison:
     alignment: Alignment
     parts: tuple[Difference, ...]
     scene: str | None = None
+    other_scene: str | None = None
     unmeasured: tuple[str, ...] = ()
     normalised: tuple[Difference, ...] = ()
     depth: tuple[Difference, ...] = ()
@@ -101,12 +105,26 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 def _pairs(baseline: Run, other: Run) -> Iterator[PairComparison]:
     """Compare two runs in every moment of the inference that both profiled, or as they are where there is none."""
-    named = [one["name"] for one in other.scenes]
-    common = [one["name"] for one in baseline.scenes if one["name"] in named]
+    common = same_moments(baseline, other)
     if not common:
         yield _pair(baseline, other)
-    for name in common:
-        yield replace(_pair(baseline.scene(name), other.scene(name), decode=name.startswith("decode")), scene=name)
+    for number, (ours, theirs) in enumerate(common):
+        first, second = baseline.scene(ours), other.scene(theirs)
+        pair = _pair(first, second, decode=ours.startswith("decode"))
+        notes = [*_same_execution(baseline, other, first), *([] if number else _alone(baseline, other, common))]
+        yield replace(pair, scene=ours, other_scene=theirs, notes=(*notes, *pair.notes))
+
+
+def _same_execution(baseline: Run, other: Run, moment: Run) -> list[str]:
+    """Say in which execution a moment is compared, where one of the runs has it in two."""
+    return [f"execution of both: {execution_of(moment.document)}"] if in_both(baseline) or in_both(other) else []
+
+
+def _alone(baseline: Run, other: Run, common: Sequence[tuple[str, str]]) -> list[str]:
+    """Say which moments of each run the other one has nothing to compare with."""
+    lone = ((baseline, [ours for ours, _ in common]), (other, [theirs for _, theirs in common]))
+    named = [(run.name, unpaired(run, names)) for run, names in lone]
+    return [f"in {name} alone, and not compared: {', '.join(moments)}" for name, moments in named if moments]
 
 
 def _pair(baseline: Run, other: Run, *, decode: bool = False) -> PairComparison:

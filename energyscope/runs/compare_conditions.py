@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from energyscope.runs.compare_surroundings import surroundings
-from energyscope.runs.method import changes_between, lacking, method_of, passes_of
+from energyscope.runs.method import changes_between, execution_of, lacking, method_of, passes_of
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -36,7 +36,7 @@ _VARIED = (
 OF_DECODE = frozenset({"phase", "sequence length"})  # conditions that say nothing of a decode step: its name does
 OF_GENERATION = OF_DECODE | {"sampling", "execution"}  # `generate` is always launched eagerly
 _MEANINGS = {"execution": ", so a difference holds what launching from the host costs"}
-_ASSUMED = {"sampling": "replay", "execution": "eager"}  # of runs made before there was a choice
+_ASSUMED = {"sampling": "replay"}  # of runs made before there was a choice
 _UNFINISHED = {"interrupted", "failed", "running"}
 
 
@@ -129,6 +129,8 @@ def _unlike(
 
 
 def _condition(document: Document, section: str, key: str) -> Any:
+    if key == "execution":
+        return execution_of(document)
     value = (document.get(section) or {}).get(key)
     return _ASSUMED.get(key) if value is None else value
 

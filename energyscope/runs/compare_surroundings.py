@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from energyscope.runs.intervals import finite
+from energyscope.runs.method import execution_of
 
 Document = Mapping[str, Any]
 
@@ -60,8 +61,7 @@ def _drivers(first: Document, second: Document) -> Iterator[str]:
 def _launching(first: Document, second: Document) -> Iterator[str]:
     """Yield the mode of launching where it differs and the host may set the pace, as in eager execution."""
     one, two = launching_of(first), launching_of(second)
-    eager = [(document.get("settings") or {}).get("execution") or "eager" for document in (first, second)]
-    if one != two and "eager" in eager:
+    if one != two and "eager" in map(execution_of, (first, second)):
         yield f"launching: {one} against {two}"
 
 

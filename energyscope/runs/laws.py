@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,9 @@ from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, RunStore
 
 LAWS_VERSION = 1
+PARENTS = (
+    2  # of a run, or of the sweep that it is a cell of, up to which laws are looked for: SET beside cells/RUN
+)
 LISTS = (
     "weights", "sources", "notes", "not_measured", "groups", "contrasts", "efficiency", "sizes", "sizes_held_out",
 )  # fmt: skip
@@ -42,6 +48,55 @@ def list_laws(root: Path = DEFAULT_ROOT) -> list[Path]:
         (path for path in made if not (path / SWEEP_FILE).is_file()),
         key=lambda path: (path / LAWS_JSON).stat().st_mtime,
     )
+
+
+@dataclass(frozen=True)
+class NamingLaws:
+    """A document of laws that a run is a source of; ``parents`` says how many directories up it was found."""
+
+    folder: Path
+    document: dict[str, Any]
+    parents: int
+
+
+def laws_naming(run: Path) -> list[NamingLaws]:
+    """Return the laws that name a run's directory among their sources, the nearest first.
+
+    They stand in a parent of the run, as a sweep's do, or in a directory of such a parent, as those that
+    `energyscope laws` makes. What cannot be read says nothing of this run, and is passed over.
+    """
+    place = run.resolve()
+    reached = PARENTS + (place.parent / SWEEP_FILE).is_file()
+    found: dict[Path, NamingLaws] = {}
+    for parents, parent in enumerate(place.parents[:reached], start=1):
+        for folder in _with_laws(parent):
+            with suppress(RunError):
+                document = load_laws(folder)
+                if any(is_of_run(one, folder, place) for one in document["sources"]):
+                    found.setdefault(folder, NamingLaws(folder, document, parents))
+    return list(found.values())
+
+
+def is_of_run(entry: object, folder: Path, run: Path) -> bool:
+    """Tell whether a source or a cell of the laws in ``folder`` is of the run in this resolved directory."""
+    path = entry.get("path") if isinstance(entry, Mapping) else None
+    return isinstance(path, str) and bool(path) and Path(os.path.normpath(folder / path)) == run
+
+
+def _with_laws(parent: Path) -> list[Path]:
+    """Return a directory and those in it, in the order of their names, where they hold laws."""
+    try:
+        inside = sorted(parent.iterdir())
+    except OSError:
+        return []
+    return [path.resolve() for path in (parent, *inside) if _holds_laws(path)]
+
+
+def _holds_laws(path: Path) -> bool:
+    try:
+        return (path / LAWS_JSON).is_file()
+    except OSError:  # the directory is somebody else's
+        return False
 
 
 def load_laws(path: Path) -> dict[str, Any]:

@@ -64,8 +64,16 @@ def passes_of(document: Mapping[str, Any], phase: str | None = None, *, eager: b
     """
     settings = document.get("settings") or {}
     known = phase or (document.get("scene") or settings).get("phase")
-    execution = "eager" if eager else settings.get("execution") or "eager"
-    return "decode" if known == "decode" else "prefill", str(execution)
+    return "decode" if known == "decode" else "prefill", "eager" if eager else execution_of(document)
+
+
+def execution_of(document: Mapping[str, Any]) -> str:
+    """Return the execution of a moment of a run; of a whole run, that of all stages but the profile.
+
+    Where both were asked for, only the profile knows them; the first runs had no choice, and were eager.
+    """
+    asked = (document.get("settings") or {}).get("execution") or "eager"
+    return "eager" if asked == "both" else str(asked)
 
 
 def changes_between(first: int, second: int, phase: str, execution: str) -> str:

@@ -6,17 +6,17 @@ finished measurement, before the next one starts.
 
 from __future__ import annotations
 
+import difflib
 import json
-import math
 import os
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
+from energyscope.runs.files import csv_text, plain, read_json, read_table, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,14 +84,14 @@ class RunStore:
 
     def journal(self, entry: Mapping[str, Any]) -> None:
         """Append one finished measurement, on disk when this returns."""
-        line = json.dumps(_plain(entry), allow_nan=False)
+        line = json.dumps(plain(entry), allow_nan=False)
         with (self.path / schema.JOURNAL_FILE).open("a", encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def write_json(self, name: str, document: Mapping[str, Any]) -> None:
-        write_text(self.path / name, json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
+        write_text(self.path / name, json.dumps(plain(document), indent=1, allow_nan=False) + "\n")
 
     def write_rows(self, name: str, rows: Sequence[Any], columns: Sequence[str]) -> None:
         """Write dataclass rows or mappings as CSV; columns beyond ``columns`` are kept behind them."""
@@ -102,7 +102,7 @@ class RunStore:
         frame = pd.DataFrame.from_records(records, columns=[*columns, *extra])
         if "layer" in frame:
             frame["layer"] = frame["layer"].astype("Int64")
-        write_text(self.path / name, frame.to_csv(index=False))
+        write_text(self.path / name, csv_text(frame))
 
 
 def plain_name(model: str) -> str:
@@ -144,6 +144,8 @@ class Run:
     def scene(self, name: str) -> Run:
         """Return the run as if only one moment of the inference (``prefill``, ``decode@1024``) were profiled.
 
+        The settings are then of its execution alone, too.
+
         Raises:
             RunError: the run has no such moment.
 
@@ -153,6 +155,8 @@ class Run:
             known = ", ".join(one["name"] for one in self.scenes) or "none"
             raise RunError(f"{self.name} profiled no {name} (it has: {known})")
         document = {**self.document, **{key: found.get(key) for key in SCENE_SECTIONS}, "scene": found}
+        if found.get("execution"):  # older runs measured one alone, and say so in their settings
+            document["settings"] = {**(self.document.get("settings") or {}), "execution": found["execution"]}
         return replace(self, document=document, energy=_of_scene(self.energy, found))
 
 
@@ -161,6 +165,8 @@ def _of_scene(energy: pd.DataFrame | None, scene: Mapping[str, Any]) -> pd.DataF
         return None
     ours: pd.DataFrame = energy[energy["phase"] == scene["phase"]]
     chosen: pd.DataFrame = ours[ours["context_length"] == scene["context_length"]]
+    if scene.get("execution"):
+        chosen = chosen[chosen["execution"] == scene["execution"]]
     return chosen
 
 
@@ -175,15 +181,15 @@ def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
     return Run(
         path=path,
         document=read_document(path),
-        energy=_read_table(path / schema.ENERGY_FILE, schema.STABLE_ENERGY_COLUMNS),
-        impact=_read_table(path / schema.IMPACT_FILE, schema.IMPACT_COLUMNS),
-        merged=_read_table(path / schema.MERGED_FILE, schema.KEY_COLUMNS),
-        trace=_read_table(path / schema.TRACE_FILE, schema.TRACE_COLUMNS),
-        correlation=_read_json(path / schema.CORRELATION_FILE),
-        trials=_read_table(path / schema.BENCHMARK_FILE, schema.STABLE_BENCHMARK_COLUMNS),
-        benchmark=_read_json(path / schema.BENCHMARK_JSON),
-        generation=_read_json(path / schema.GENERATION_JSON),
-        alternatives=_read_json(path / schema.ALTERNATIVES_JSON),
+        energy=read_table(path / schema.ENERGY_FILE, schema.STABLE_ENERGY_COLUMNS),
+        impact=read_table(path / schema.IMPACT_FILE, schema.IMPACT_COLUMNS),
+        merged=read_table(path / schema.MERGED_FILE, schema.KEY_COLUMNS),
+        trace=read_table(path / schema.TRACE_FILE, schema.TRACE_COLUMNS),
+        correlation=read_json(path / schema.CORRELATION_FILE),
+        trials=read_table(path / schema.BENCHMARK_FILE, schema.STABLE_BENCHMARK_COLUMNS),
+        benchmark=read_json(path / schema.BENCHMARK_JSON),
+        generation=read_json(path / schema.GENERATION_JSON),
+        alternatives=read_json(path / schema.ALTERNATIVES_JSON),
     )
 
 
@@ -209,7 +215,18 @@ def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
             raise RunError(f"{sweep} holds laws of runs, and no run: name the runs or sweeps that they are of")
     if direct.is_dir():
         raise RunError(f"{direct} holds no {schema.RUN_FILE}: it is not a run directory")
-    raise RunError(f"no run {str(reference)!r} here or in {root}/: `energyscope runs` lists what there is")
+    raise RunError(f"no run {str(reference)!r} here or in {root}/: {_alike(direct.name, root)}")
+
+
+def _alike(name: str, root: Path) -> str:
+    """Return the names of runs and sweeps that may be meant, else where to find one."""
+    there = root.iterdir() if root.is_dir() else ()
+    files = (schema.RUN_FILE, schema.SWEEP_FILE)
+    known = [path.name for path in there if any((path / file).is_file() for file in files)]
+    near = difflib.get_close_matches(name, known, n=2)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return "`energyscope runs` lists what there is"
 
 
 def _first_cell(sweep: Path) -> Path:
@@ -231,7 +248,7 @@ def read_document(path: Path) -> dict[str, Any]:
         RunError: it is missing, not JSON, or of a newer schema.
 
     """
-    document = _read_json(path / schema.RUN_FILE)
+    document = read_json(path / schema.RUN_FILE)
     if document is None:
         raise RunError(f"{path} holds no {schema.RUN_FILE}: it is not a run directory")
     version = document.get("schema")
@@ -257,63 +274,3 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             break
     return entries
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a file at once: readers see the old one or the new one, never a part."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
-    if not isinstance(document, dict):
-        raise RunError(f"{path} is not a JSON object: restore it or measure again")
-    return document
-
-
-def _read_table(path: Path, required: Iterable[str]) -> pd.DataFrame | None:
-    if not path.is_file():
-        return None
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path, dtype={"layer": "Int64"}, keep_default_na=True)
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
-    missing = [column for column in required if column not in frame]
-    if missing:
-        raise RunError(f"{path} lacks the columns {', '.join(missing)}: restore it or measure again")
-    for column in ("parent", "reasons"):
-        if column in frame:
-            frame[column] = frame[column].astype(object).where(frame[column].notna(), None)
-    return frame
-
-
-def _plain(value: Any) -> Any:
-    """Turn dataclasses, paths, numpy scalars and non-finite floats into what JSON can hold."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
-    if hasattr(value, "item") and not isinstance(value, str | bytes) and getattr(value, "ndim", 0) == 0:
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value

@@ -10,7 +10,8 @@ from energyscope.runs.store import Run
 def summary(run: Run) -> dict[str, Any]:
     """Return a run's identity, state and headline figures; what is unknown is None.
 
-    ``energy_mj`` is of one forward pass of the whole model, with its 95 % interval.
+    ``energy_mj`` is of one forward pass of the whole model in its ``execution``, with its 95 % interval;
+    ``executions`` are all that the profile measured.
     """
     document = run.document
     model, settings = document.get("model", {}), document.get("settings", {})
@@ -27,7 +28,8 @@ def summary(run: Run) -> dict[str, Any]:
         "meter": document.get("sensor", {}).get("meter"),
         "modelled": run.modelled,
         "granularity": settings.get("granularity"),
-        "execution": settings.get("execution"),
+        "execution": next(iter(_executions(run)), settings.get("execution")),
+        "executions": _executions(run),
         "sampling": settings.get("sampling") or "replay",
         "precision": settings.get("precision"),
         "batch_size": document.get("workload", {}).get("batch_size"),
@@ -48,6 +50,11 @@ def state(document: dict[str, Any]) -> str:
         if stage.get("state") not in {"done", "skipped"}:
             return str(stage.get("state"))
     return "done"
+
+
+def _executions(run: Run) -> list[str]:
+    """Return the executions of the energy table, the one that the headline is of first; none without a table."""
+    return [] if run.energy is None else [str(one) for one in run.energy["execution"].unique()]
 
 
 def _model_row(run: Run) -> dict[str, Any]:

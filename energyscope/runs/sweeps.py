@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from energyscope.errors import RunError
+from energyscope.runs.files import write_text
 from energyscope.runs.schema import SWEEP_FILE
-from energyscope.runs.store import DEFAULT_ROOT, Run, load_run, write_text
+from energyscope.runs.store import DEFAULT_ROOT, Run, load_run
+from energyscope.runs.writing import is_locked
 
 TABLE_FILE = "sweep.csv"
+LOCK_FILE = ".held"  # empty: sweep.json is replaced at each cell, and NFS locks no directory for other hosts
+ASKING_S = 0.2  # in which whoever asks whether a sweep is held lets go of its lock again
 SCHEMA_VERSION = 1
 STATES = ("waiting", "done", "does not fit", "failed", "interrupted")
 
@@ -107,22 +111,44 @@ def _directory(reference: str, root: Path) -> Path | None:
 def held(path: Path) -> Iterator[None]:
     """Keep other processes from measuring the same sweep; let go of when this one ends, however it does.
 
+    On a file system without locks nothing is kept from anyone: `is_held` says where.
+
     Raises:
-        RunError: another process is measuring it.
+        RunError: another process is measuring it, or it cannot be written.
 
     """
-    handle = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
-        raise RunError(f"{path} is being measured by another process: wait for its end, or stop it") from error
-    except OSError:
-        pass  # some network disks know no locks
-    try:
+        file = (path / LOCK_FILE).open("a")
+    except OSError as error:
+        why = error.strerror or error
+        raise RunError(f"{path} cannot be written ({why}): make it writable, or resume a copy of it") from error
+    with file:
+        try:
+            _lock(file)
+        except BlockingIOError as error:
+            raise RunError(held_elsewhere(path)) from error
+        except OSError:
+            pass  # some network disks know no locks
         yield
-    finally:
-        os.close(handle)
+
+
+def _lock(file: IO[str]) -> None:
+    """Lock a file, or raise BlockingIOError where another process keeps it longer than to ask about it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(ASKING_S)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_held(path: Path) -> bool | None:
+    """Whether a process is measuring a sweep; None where that cannot be told."""
+    return is_locked(path / LOCK_FILE)
+
+
+def held_elsewhere(path: Path) -> str:
+    """Say that another process measures a sweep, and what to do."""
+    return f"{path} is being measured by another process: wait for its end, or stop it"
 
 
 def runs_of(reference: str, root: Path = DEFAULT_ROOT) -> list[Run]:

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from energyscope.runs import schema
+
+MOUNTS = Path("/proc/self/mountinfo")
+NOT_SHARED = {"local_lock=all", "local_lock=flock", "nolock", "localflock", "nobrl"}  # of NFS, Lustre and SMB
+# Folders of another host, on which locks stay with each; those that a host shares with its own guests are not
+# among them (9p, virtiofs: WSL, containers), where the guest's are all that there are.
+SHARED_FOLDERS = {"fuse.sshfs", "fuse.rclone"}
 
 
 @contextlib.contextmanager
@@ -24,13 +31,42 @@ def writing(path: Path) -> Iterator[None]:
         yield
 
 
-def is_written(path: Path) -> bool:
-    """Whether a process is writing to a run directory; False where that cannot be told."""
+def is_written(path: Path) -> bool | None:
+    """Whether a process is writing to a run directory; None where that cannot be told (see `is_locked`)."""
+    return is_locked(path / schema.JOURNAL_FILE)
+
+
+def is_locked(file: Path) -> bool | None:
+    """Whether a process holds an exclusive lock on a file; of a file that is not there none does.
+
+    None where that cannot be told: the file may not be read, its file system knows no locks, or it is mounted so
+    that the locks of one host are not seen on another.
+    """
     try:
-        with (path / schema.JOURNAL_FILE).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with file.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            device = os.fstat(opened.fileno()).st_dev
     except BlockingIOError:
         return True
-    except OSError:
+    except FileNotFoundError:
         return False
-    return False
+    except OSError:
+        return None
+    return None if _keeps_locks_to_itself(device) else False
+
+
+def _keeps_locks_to_itself(device: int) -> bool:
+    """Tell whether a file system is mounted so that other hosts' locks on it are not seen here."""
+    try:
+        mounts = MOUNTS.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # not Linux: nothing is known against it
+        return False
+    number = f"{os.major(device)}:{os.minor(device)}"
+    fields = (line.split() for line in mounts.splitlines())
+    return any(_hides_locks(words) for words in fields if number in words[2:3])
+
+
+def _hides_locks(words: list[str]) -> bool:
+    """Tell it of a line of mountinfo: behind a lone hyphen stand the file system's type, source and options."""
+    kind = words[words.index("-") + 1 :][:1] if "-" in words else []
+    return bool(NOT_SHARED.intersection(words[-1].split(",")) or SHARED_FOLDERS.intersection(kind))

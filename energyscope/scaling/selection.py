@@ -10,8 +10,10 @@ from energyscope.runs.method import changes_between, lacking
 from energyscope.scaling.boards import OneBoard, on_one_board
 from energyscope.scaling.cell import FIELDS, Cell
 from energyscope.scaling.from_runs import SceneCells
+from energyscope.scaling.grouping import value_of
 
 MIXABLE = ("board", "execution", "precision")
+CHOSEN = ("execution", "precision")  # of these, a prediction may be told which one to use
 ONE_CELL = "no law from one cell: measure another length or batch (energyscope sweep)"
 SHARED = ("subject", "model", "phase")  # subjects have laws of their own, models may share one, a phase is chosen
 
@@ -23,6 +25,7 @@ class Wanted:
     phase: str | None = None
     precision: str | None = None
     weights: str | None = None
+    execution: str | None = None
     mixed: tuple[str, ...] = ()
 
 
@@ -33,7 +36,7 @@ def select(scenes: Sequence[SceneCells], wanted: Wanted) -> tuple[list[SceneCell
         UsageError: none is left, they are one cell only, or they differ in what ``mixed`` does not name.
 
     """
-    _check_mixed(wanted.mixed)
+    _check_mixed(wanted)
     phase = wanted.phase or ("prefill" if any(one.phase == "prefill" for one in scenes) else "decode")
     found = [one for one in scenes if one.phase == phase]
     if not found:
@@ -50,6 +53,8 @@ def select(scenes: Sequence[SceneCells], wanted: Wanted) -> tuple[list[SceneCell
     found = [one for one in found if one.cells]
     if not found:
         raise UsageError(f"these runs hold no cell of a law: {'; '.join(notes)}")
+    if wanted.execution:
+        found = _of(found, "execution", wanted.execution)
     _check_caches(found)
     _check_alike(found, wanted.mixed)
     if len({(one.model, one.batch_size, one.tokens) for one in found}) < 2:
@@ -94,17 +99,20 @@ def common_parts(scenes: Sequence[SceneCells]) -> tuple[tuple[str, ...], str | N
 
 
 def _of(scenes: Sequence[SceneCells], field: str, value: str) -> list[SceneCells]:
-    found = [one for one in scenes if getattr(one, field) == value]
+    found = [one for one in scenes if value_of(one, field) == value]
     if not found:
-        there = _said({str(getattr(one, field)) for one in scenes})
+        there = _said({str(value_of(one, field)) for one in scenes})
         raise UsageError(f"no run measured --{field} {value}: they have {there}, and no law carries over")
     return found
 
 
-def _check_mixed(mixed: Collection[str]) -> None:
-    for field in mixed:
+def _check_mixed(wanted: Wanted) -> None:
+    for field in wanted.mixed:
         if field not in MIXABLE:
             raise UsageError(f"--mixed {field} is not possible: use {' or '.join(MIXABLE)}")
+    if wanted.execution and "execution" in wanted.mixed:
+        chosen = wanted.execution
+        raise UsageError(f"--execution {chosen} chooses one, and --mixed execution all: give one of them")
 
 
 def _check_caches(scenes: Sequence[SceneCells]) -> None:
@@ -128,7 +136,8 @@ def _check_alike(scenes: Sequence[SceneCells], mixed: Collection[str]) -> None:
                 runs[value].append(one.run)
         if len(runs) > 1:
             named = "; ".join(f"{value}: {_said(names)}" for value, names in sorted(runs.items()))
-            instead = f", or add --mixed {field}" if field in MIXABLE else ""
+            chosen = f", choose one with --{field}" if field in CHOSEN else ""
+            instead = f"{chosen}, or add --mixed {field}" if field in MIXABLE else ""
             why = f"; method {_methods(scenes)}" if field == "method" else ""
             raise UsageError(f"the runs are of several {plural} ({named}{why}): leave some out{instead}")
 

@@ -186,8 +186,8 @@ class Passes:
 
     def _prepare(self, plan: Sequence[Alternative]) -> list[Alternative]:
         ready: list[Alternative] = []
-        for done, one in enumerate(plan):
-            self.progress(STAGE, f"setting up {one.phase}, {label(one)}", done, len(plan))
+        for number, one in enumerate(plan, 1):  # no steps: those of the passes are the stage's
+            self.progress(STAGE, f"setting up {number} of {len(plan)}: {one.phase}, {label(one)}", 0, 1)
             reason = self._lost_base(one, plan) or self._too_long(one) or self._set_up(one)
             if reason is None:
                 ready.append(one)

@@ -37,8 +37,9 @@ class Candidates:
         """Return what fits; the first precision that can be measured is what the others are compared with."""
         found: list[Cell] = []
         prepare_kernels(self.bench.device)
-        for number, precision in enumerate(precisions):
-            self.bench.progress(STAGE, f"{precision}: loading and trying", number, len(precisions))
+        for number, precision in enumerate(precisions, 1):  # no steps: the trials, which take longer, are these
+            of = f"{number} of {len(precisions)}"
+            self.bench.progress(STAGE, f"{precision} ({of}): loading and trying", 0, 1)
             found += self._of(precision)
         self._judge = None  # it keeps logits on the device
         release(self.bench.device)

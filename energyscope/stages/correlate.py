@@ -20,7 +20,7 @@ from energyscope.relating.advice import Advice, advise, sensitivity_column
 from energyscope.relating.agreement import predictor_agreement
 from energyscope.relating.association import METHODS, associate
 from energyscope.relating.findings import findings
-from energyscope.relating.findings_relations import Relations
+from energyscope.relating.findings_relations import Relations, unrelated
 from energyscope.relating.heads import apportioned
 from energyscope.relating.joint import joint_effects
 from energyscope.relating.matrix import correlation_matrix
@@ -108,10 +108,12 @@ def correlate(
         model_energy_mj=_model_energy(setting),
         components=int((setting["kind"] != "model").sum()),
         other_settings=len(energy) - len(setting),
+        left_out=leaves.left_out(impact_column, setting, impact),
     )
     return {
         "impact": impact_column,
         "points": [asdict(point) for point in points],
+        "unrelated": unrelated(len(points), context),
         "correlations": list(relations.correlations),
         "quadrants": {
             "energy_threshold_mj": thresholds.energy_mj,

@@ -37,6 +37,7 @@ class PredictSettings:
     phase: str | None = None
     precision: str | None = None
     weights: str | None = None
+    execution: str | None = None
     mixed: tuple[str, ...] = ()
 
     def wanted(self) -> Wanted:
@@ -54,7 +55,7 @@ class PredictSettings:
             raise UsageError("--context-length is of a decode step: use --sequence-length, or --phase decode")
         if phase == "decode" and self.sequence_length is not None:
             raise UsageError("--sequence-length is of a prefill: a decode step has a --context-length")
-        return Wanted(phase, self.precision, self.weights, self.mixed)
+        return Wanted(phase, self.precision, self.weights, self.execution, self.mixed)
 
 
 def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:

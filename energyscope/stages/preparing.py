@@ -96,7 +96,7 @@ def check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
     """
     if "profile" in settings.stages:
         scenes(settings, loaded)
-    if loaded.offloaded and settings.execution == "cuda-graph":
+    if loaded.offloaded and "cuda-graph" in settings.executions:
         raise UsageError(
             f"{len(loaded.offloaded)} modules did not fit and wait in host memory, from where a CUDA graph cannot "
             "copy them: use --execution eager or a smaller --precision"

@@ -101,7 +101,7 @@ def preview(settings: RunSettings) -> Preview:
     )
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     tree = component_tree(shape.model, shape.adapter, settings.granularity)
-    skipped = _skipped(settings, shape, workload)
+    skipped = skipped_stages(settings, shape, workload)
     chosen = [Scene(PREFILL, None, "mean")] if "profile" in skipped else scenes(settings, shape)
     planned = [_Planned(one, _scene_tree(one, shape, settings)) for one in chosen]
     modelled = settings.meter == "modelled" or not targets.gpus
@@ -153,7 +153,8 @@ def _ablations(shape: LoadedModel, tree: ComponentTree, settings: RunSettings) -
     return len(singles(tree, settings.methods)) + len(more)
 
 
-def _skipped(settings: RunSettings, shape: LoadedModel, workload: Workload) -> dict[str, str]:
+def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload) -> dict[str, str]:
+    """Return the stages that will not run, and why, as far as settings and the model's shape say."""
     stages = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate")
     skipped = {stage: "not asked for" for stage in stages if stage not in settings.stages}
     if resolve_phase(settings, shape.adapter) == PREFILL:

@@ -19,7 +19,16 @@ from energyscope.runs.method import FIELD, REVISION, changes_between, method_of
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 from energyscope.runs.store import RunStore, load_run, read_document
 from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
-from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, held, load_sweep, write_sweep
+from energyscope.runs.sweeps import (
+    TABLE_FILE,
+    Cell,
+    Sweep,
+    held,
+    held_elsewhere,
+    is_held,
+    load_sweep,
+    write_sweep,
+)
 from energyscope.stages import facts
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.settings import RunSettings
@@ -70,7 +79,8 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
 def preview_resume(path: Path, *, retry: bool = False) -> SweepPlan:
     """Return what `resume` would measure; ``stopped`` where it would refuse this board, meter or software.
 
-    The meter is opened for its name, and nothing is measured.
+    The meter is opened for its name, and nothing is measured. It is left alone where another process measures the
+    sweep, which `resume` would refuse as well.
 
     Raises:
         RunError: there is no sweep, or it cannot be read.
@@ -79,7 +89,9 @@ def preview_resume(path: Path, *, retry: bool = False) -> SweepPlan:
     """
     made = load_sweep(path)
     settings, lacking = settings_in(made), lacking_cells(made, retry=retry)
-    plan = preview_sweep(settings, waiting=lacking)
+    plan = replace(preview_sweep(settings, waiting=lacking), held=is_held(path))
+    if plan.held:
+        return replace(plan, stopped=held_elsewhere(path))
     try:
         if lacking:
             _check_alike(made, lacking, settings)

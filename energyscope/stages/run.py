@@ -27,6 +27,7 @@ from energyscope.runs.store import Run, RunStore, load_run, plain_name
 from energyscope.runs.writing import writing
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
+from energyscope.stages.foreseen_time import Foretold, foreseen_time
 from energyscope.stages.preparing import (
     benchmark_alone,
     check_possible,
@@ -65,6 +66,7 @@ def run(
     progress: Progress = silent,
     command: str | None = None,
     follow: Callable[[Path], None] | None = None,
+    foresee: Callable[[Mapping[str, Sequence[Foretold]]], None] | None = None,
     **options: Any,
 ) -> Run:
     """Do the whole job for a model and return the run.
@@ -74,6 +76,7 @@ def run(
         progress: is told of each step.
         command: how the user called for it, for the record.
         follow: is told the run's directory as soon as there is one, which is after the model's load.
+        foresee: is then told how long the stages will take, as `energyscope.stages.foreseen_time` knows it.
         options: those of the command line, by the names of `energyscope.stages.settings.RunSettings`.
 
     Raises:
@@ -82,7 +85,7 @@ def run(
 
     """
     try:
-        return _run(model, progress, command, follow, options)
+        return _run(model, progress, command, follow, foresee, options)
     except KeyboardInterrupt as error:
         if not getattr(error, "__notes__", ()):  # it came before there was a run
             error.add_note("nothing was finished yet, and nothing was kept")
@@ -94,6 +97,7 @@ def _run(
     progress: Progress,
     command: str | None,
     follow: Callable[[Path], None] | None,
+    foresee: Callable[[Mapping[str, Sequence[Foretold]]], None] | None,
     options: dict[str, Any],
 ) -> Run:
     settings = RunSettings.of(model, **options)
@@ -120,6 +124,8 @@ def _run(
     context = opened(settings, loaded, meters, progress)
     if follow is not None:
         follow(context.store.path)
+    if foresee is not None:
+        foresee(foreseen_time(context))
     return carried_out(context, command, loading=loading, asked=asked)
 
 

@@ -127,7 +127,7 @@ def _scene(ours: Entries, books: Books) -> dict[str, Any]:
     header = next(entry["header"] for entry in ours if "header" in entry)
     triggered = triggered_books.is_triggered(ours)
     return {
-        **{key: header.get(key) for key in ("phase", "context_length", "kv_cache", "layers")},
+        **{key: header.get(key) for key in ("phase", "context_length", "kv_cache", "layers", "execution")},
         "closure": books.closure,
         "differential": books.differential,
         "passes": [] if triggered else records.passes_of(ours),

@@ -2,6 +2,7 @@
 
 A step costs what it costs at its context, so each context length is a scene of its own. The first of a kind is
 measured as finely as was asked for; further contexts as means over the layers, which is enough to see what grows.
+Where both executions were asked for, each of them is a scene: side by side, so that the board is the same.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from energyscope.failures import first_line, no_memory_left
 from energyscope.generating.phases import NO_DECODE
 from energyscope.generating.step import middle_context
 from energyscope.loading import LoadedModel
+from energyscope.replay.replayer import Execution
 from energyscope.replay.subjects import Layers
 from energyscope.stages.effort import PREHEAT_S, REWARM_S, Effort
 from energyscope.stages.profile import ProfileSettings
@@ -36,16 +38,22 @@ PREFILL = "prefill"
 
 @dataclass(frozen=True)
 class Scene:
-    """One moment: its phase, the context of a decode step, and how each layer's components are measured."""
+    """One moment: its phase, the context of a decode step, and how each layer's components are measured.
+
+    ``again``: another execution of the same moment comes before it, and has the plain name.
+    """
 
     phase: str
     context_length: int | None
     layers: Layers
+    execution: Execution = "eager"
+    again: bool = False
 
     @property
     def name(self) -> str:
-        """What its journal entries are marked with: ``prefill``, ``decode@1024``."""
-        return self.phase if self.context_length is None else f"{self.phase}@{self.context_length}"
+        """What its journal entries are marked with: ``prefill``, ``decode@1024``, ``prefill/cuda-graph``."""
+        plain = self.phase if self.context_length is None else f"{self.phase}@{self.context_length}"
+        return f"{plain}/{self.execution}" if self.again else plain
 
 
 def resolve_phase(settings: RunSettings, adapter: Adapter) -> str:
@@ -72,15 +80,24 @@ def scenes(settings: RunSettings, loaded: LoadedModel) -> list[Scene]:
     """
     phase = resolve_phase(settings, loaded.adapter)
     first = _layers(settings, phase)
-    found = [] if phase == "decode" else [Scene(PREFILL, None, first)]
+    found = [] if phase == "decode" else _each(settings, PREFILL, None, first)
     if phase == PREFILL:
         return found
     if not can_generate(loaded):
         raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     asked = dict.fromkeys(settings.context_lengths)
     lengths = [checked_context(loaded, length) for length in asked] or [default_context(loaded)]
-    found += [Scene("decode", length, "kinds" if number else first) for number, length in enumerate(lengths)]
+    for number, length in enumerate(lengths):
+        found += _each(settings, "decode", length, "kinds" if number else first)
     return found
+
+
+def _each(settings: RunSettings, phase: str, context_length: int | None, layers: Layers) -> list[Scene]:
+    """Return one moment in every execution that was asked for."""
+    return [
+        Scene(phase, context_length, layers, execution, again=number > 0)
+        for number, execution in enumerate(settings.executions)
+    ]
 
 
 def _layers(settings: RunSettings, phase: str) -> Layers:
@@ -127,10 +144,10 @@ def profile_settings(
         settings.target_interval,
         settings.component_budget_s,
         settings.window_s,
-        scenes=len(planned),
+        scenes=len({(one.phase, one.context_length) for one in planned}),
         preheat_s=REWARM_S if warm or scene is not planned[0] else PREHEAT_S,
     )
-    return ProfileSettings(settings.granularity, scene.layers, effort, settings.seed, settings.execution)
+    return ProfileSettings(settings.granularity, scene.layers, effort, settings.seed, scene.execution)
 
 
 def workload_of(

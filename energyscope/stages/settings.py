@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
 from energyscope.benchmarking.settings import BenchmarkSettings
@@ -23,7 +23,10 @@ from energyscope.runs.store import RunStore
 if TYPE_CHECKING:
     import torch
 
-EXECUTIONS = ("eager", "cuda-graph")
+    from energyscope.replay.replayer import Execution
+
+EXECUTIONS: tuple[Execution, ...] = ("eager", "cuda-graph")
+BOTH: Final = "both"
 LAYERS = ("auto", "mean", "all", "sample", "kinds")
 PHASES = ("auto", "prefill", "decode", "both")
 KV_CACHES = ("dynamic", "static")
@@ -65,7 +68,7 @@ class RunSettings:
     context_lengths: tuple[int, ...] = ()
     kv_cache: Literal["dynamic", "static"] = "dynamic"
     new_tokens: int = 128
-    execution: Literal["eager", "cuda-graph"] = "eager"
+    execution: Literal["eager", "cuda-graph", "both"] = "eager"
     sampling: Literal["replay", "triggered"] = "replay"
     batch_size: int = 1
     sequence_length: int | None = None
@@ -90,6 +93,11 @@ class RunSettings:
     stages: tuple[str, ...] = RUN_STAGES
     trust_remote_code: bool = False
     benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
+
+    @property
+    def executions(self) -> tuple[Execution, ...]:
+        """In which the profile measures; the first is that of all other stages."""
+        return EXECUTIONS if self.execution == BOTH else (self.execution,)
 
     @classmethod
     def of(cls, model: str, **options: Any) -> Self:
@@ -126,7 +134,7 @@ class RunSettings:
         _one_of("--weights", self.weights, ("pretrained", "random"))
         _one_of("--phase", self.phase, PHASES)
         _one_of("--kv-cache", self.kv_cache, KV_CACHES)
-        _one_of("--execution", self.execution, EXECUTIONS)
+        _one_of("--execution", self.execution, (*EXECUTIONS, BOTH))
         _one_of("--sampling", self.sampling, SAMPLING)
         if self.meter == "recorded":
             raise UsageError(f"--meter recorded plays a trace back in tests: use one of {', '.join(RUN_METERS)}")
@@ -145,6 +153,8 @@ class RunSettings:
             _one_of("--stages", stage, RUN_STAGES)
         for method in self.methods:
             _one_of("--methods", method, METHODS)
+        if self.execution == BOTH and "profile" not in self.stages:
+            raise UsageError("--execution both is for the profile, and --stages leaves it out: name one of them")
         _one_of("--joint", self.joint, JOINT)
         _one_of("--heads", self.heads, HEADS)
         if self.joint in {"pairs", "all"} and "skip" not in self.methods:
@@ -189,10 +199,10 @@ class RunSettings:
 
     def _check_tensor_parallel(self) -> None:
         """Refuse what a model that is split over processes cannot do."""
-        if self.execution == "cuda-graph":
+        if "cuda-graph" in self.executions:
             raise UsageError(
-                "--execution cuda-graph captures what one process does by itself, and --tensor-parallel needs "
-                "several: use --execution eager"
+                f"--execution {self.execution} captures what one process does by itself, and --tensor-parallel "
+                "needs several: use --execution eager"
             )
         if self.precision in QUANTIZED:
             raise UsageError(
@@ -214,7 +224,7 @@ class RunSettings:
 
     def _check_triggered(self) -> None:
         """Refuse what only replay can do."""
-        if self.execution == "cuda-graph":
+        if "cuda-graph" in self.executions:
             raise UsageError("--sampling triggered reads the meter between launches: use --execution eager")
         if self.meter in WITHOUT_COUNTER:
             raise UsageError(f"--sampling triggered reads an energy counter, which {self.meter} has not: use nvml")

@@ -31,7 +31,7 @@ from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, held, load_sweep, w
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.preparing import load
 from energyscope.stages.run import carried_out, default_name, opened
-from energyscope.stages.settings import RunSettings
+from energyscope.stages.settings import BOTH, RunSettings
 from energyscope.stages.sweep_steps import SweepSteps
 from energyscope.stages.targets import find_targets, of_devices, open_meters
 from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, checked_context
@@ -73,6 +73,8 @@ class SweepSettings:
                 raise UsageError(f"{option} names nothing: name one at least")
         if self.run.phase not in {"prefill", "decode"}:
             raise UsageError(f"--phase {self.run.phase} is two moments: sweep prefill or decode")
+        if self.run.execution == BOTH:
+            raise UsageError(f"--execution {BOTH} makes two of each cell: sweep one, then the other")
         for cell in self.cells():
             self.settings_of(cell, self.run.root).check()
         if self.name is not None:

@@ -36,7 +36,8 @@ class CellPlan:
 class SweepPlan:
     """A plan. ``gpus`` are the UUIDs of those that would be measured; ``done`` counts cells that stay as they are.
 
-    ``stopped`` says why the sweep would not begin at all (None: it would). Where no call is longer than a window,
+    ``stopped`` says why the sweep would not begin at all (None: it would), and ``held`` whether another process is
+    measuring it (None: that cannot be told). Where no call is longer than a window,
     a cell takes ``windows`` of replay and about ``seconds``, or up to ``seconds_most`` where all components need
     more windows; loading, pauses, and windows that are taken again come on top. ``free_bytes`` is what the devices
     have left together (None: they do not say). ``parameters`` is None where no cell is possible.
@@ -56,6 +57,7 @@ class SweepPlan:
     seconds_most: float
     free_bytes: int | None
     stopped: str | None
+    held: bool | None = False
 
     @property
     def measured(self) -> int:

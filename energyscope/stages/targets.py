@@ -65,8 +65,10 @@ def _of_device(settings: RunSettings) -> Targets:
 def _refuse_without_gpu(settings: RunSettings) -> None:
     if settings.whole_gpu:
         raise UsageError("--whole-gpu measures a GPU, and the model runs on the CPU: leave it out")
-    if settings.execution == "cuda-graph":
-        raise UsageError("--execution cuda-graph needs an NVIDIA GPU, and the model runs on the CPU")
+    if "cuda-graph" in settings.executions:
+        raise UsageError(
+            f"--execution {settings.execution} needs an NVIDIA GPU, and the model runs on the CPU: use eager"
+        )
 
 
 def _of_map(settings: RunSettings, device_map: str) -> Targets:
@@ -78,11 +80,11 @@ def _of_map(settings: RunSettings, device_map: str) -> Targets:
         uuids = {}
     devices = map_devices(device_map, settings.device, tuple(uuids))
     gpus = tuple(uuids.get(one) or cuda_uuid(one) for one in devices if one.type == "cuda")
-    if settings.execution == "cuda-graph" and (len(gpus) > 1 or (gpus and uses_host(device_map))):
+    if "cuda-graph" in settings.executions and (len(gpus) > 1 or (gpus and uses_host(device_map))):
         where = f"{len(gpus)} GPUs" if len(gpus) > 1 else "host memory beside the GPU"
         raise UsageError(
-            f"--execution cuda-graph captures what one device does by itself, and --device-map {device_map} may "
-            f"use {where}: use --execution eager"
+            f"--execution {settings.execution} captures what one device does by itself, and --device-map "
+            f"{device_map} may use {where}: use --execution eager"
         )
     return Targets(devices[0], gpus, devices)
 

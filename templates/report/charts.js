@@ -83,10 +83,25 @@ function drawAgain() {
   drawRest();
 }
 
+// How much a specification puts above and below its plot: its legends, one for each field, and the axis across.
+function around(spec) {
+  const legends = new Map();
+  let axis = 12;
+  (spec.layer || [spec]).flatMap((part) => Object.entries(part.encoding || {})).forEach(([channel, of]) => {
+    if (channel === "x" && of.axis !== null) axis = 42;
+    const legend = of.legend || {};
+    if (!["top", "bottom"].includes(legend.orient)) return;
+    const entries = ((of.scale || {}).domain || [of.field]).length;
+    const rows = Math.ceil(entries / (Number(legend.columns) || entries));
+    legends.set(of.field, legend.gradientLength ? 44 : 16 * rows + 6);
+  });
+  return axis + Array.from(legends.values()).reduce((sum, height) => sum + height, 0);
+}
+
 // Room is kept for what is not drawn yet, so that the page does not move below a reader.
 function keepRoom(place) {
-  const height = (payload.specs[place.dataset.chart] || {}).height;
-  if (typeof height === "number") place.style.minHeight = `${height + 40}px`;
+  const spec = payload.specs[place.dataset.chart] || {};
+  if (typeof spec.height === "number") place.style.minHeight = `${spec.height + around(spec)}px`;
 }
 
 function startCharts() {

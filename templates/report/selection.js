@@ -1,5 +1,6 @@
-// One kind or one component at a time is highlighted in every chart that knows of it, and in the table.
-let picked = null; // {kind, component or null}
+// One kind, one component or one group of components at a time is highlighted in every chart that knows of it, and
+// in the table. A group is what a mark stands for that is about several components, such as two layers left out.
+let picked = null; // {kind, name or null, components or null, groups}
 
 function startSelection() {
   const bar = document.getElementById("picker");
@@ -9,9 +10,27 @@ function startSelection() {
   const said = document.getElementById("picked");
   const rows = all("#component-table tbody tr");
   const buttons = rows.map((row) => row.querySelector("button.pick"));
+  const groups = new Map(Object.values(payload.specs).flatMap((spec) => valueIn(spec, "groups") || [])
+    .map((group) => [group.name, group]));
+
+  function valueIn(spec, name) {
+    const found = (spec.params || []).find((param) => param.name === name);
+    return found && found.value;
+  }
 
   function has(spec) {
-    return (spec.params || []).some((param) => param.name === "picked");
+    return valueIn(spec, "picked") !== undefined;
+  }
+
+  // All of a kind, one component of it, or a group; with the groups that a chart of them shows for it: those of
+  // several components that lie within what is picked, and all that hold the one component.
+  function choice(kind, name) {
+    if (name === null) return { kind: kind, name: null, components: null, groups: [] };
+    const components = groups.has(name) ? groups.get(name).components : [name];
+    const fits = (group) => components.length > 1
+      ? group.components.every((one) => components.includes(one)) : group.components.includes(name);
+    const shown = Array.from(groups.values()).filter((group) => group.kind === kind && fits(group));
+    return { kind: kind, name: name, components: components, groups: shown.map((group) => group.name) };
   }
 
   function signal(result) {
@@ -20,14 +39,14 @@ function startSelection() {
 
   function matches(row) {
     if (picked === null) return false;
-    if (picked.component !== null && row.dataset.component !== undefined) {
-      return row.dataset.component === picked.component;
+    if (picked.components !== null && row.dataset.component !== undefined) {
+      return picked.components.includes(row.dataset.component);
     }
     return row.dataset.kind === picked.kind;
   }
 
   function same(value) {
-    return picked !== null && value.kind === picked.kind && value.component === picked.component;
+    return picked !== null && value.kind === picked.kind && value.name === picked.name;
   }
 
   function option(select, value, text) {
@@ -37,14 +56,15 @@ function startSelection() {
     select.value = value;
   }
 
-  // The components of the chosen kind, each once however many moments it was measured in.
+  // The components of the chosen kind, each once however many moments it was measured in, and their groups.
   function listComponents() {
     const names = new Set(rows.filter((row) => picked && row.dataset.kind === picked.kind)
       .map((row) => row.dataset.component).filter((name) => name !== undefined));
-    if (picked && picked.component) names.add(picked.component);
+    if (picked && picked.name !== null && !groups.has(picked.name)) names.add(picked.name);
+    groups.forEach((group) => { if (picked && group.kind === picked.kind) names.add(group.name); });
     const options = Array.from(names, (name) => make("option", name, { value: name }));
     components.replaceChildren(make("option", `all of ${picked ? picked.kind : ""}`, { value: "" }), ...options);
-    components.value = picked && picked.component ? picked.component : "";
+    components.value = picked && picked.name !== null ? picked.name : "";
     components.closest("label").hidden = names.size < 2;
   }
 
@@ -61,7 +81,7 @@ function startSelection() {
 
   function valueOf(row) {
     const component = row.dataset.component;
-    return { kind: row.dataset.kind, component: component === undefined ? null : component };
+    return choice(row.dataset.kind, component === undefined ? null : component);
   }
 
   function pick(value) {
@@ -70,8 +90,8 @@ function startSelection() {
     listComponents();
     bar.classList.toggle("active", picked !== null);
     const found = markRows();
-    const what = picked && (picked.component === null ? picked.kind : picked.component);
-    said.textContent = picked ? `${what} is highlighted in the charts and in ${found} of ${rows.length} rows` : "";
+    const what = picked && (picked.name === null ? picked.kind : picked.name);
+    said.textContent = picked ? `Highlighted in the charts and in ${found} of ${rows.length} rows: ${what}` : "";
     drawings.forEach((drawing) => {
       if (has(drawing.spec)) signal(drawing.result);
     });
@@ -95,7 +115,8 @@ function startSelection() {
     result.view.addEventListener("click", (event, item) => {
       const datum = item && item.datum;
       if (!datum || !datum.kind) return;
-      toggle({ kind: String(datum.kind), component: datum.component ? String(datum.component) : null });
+      const name = datum.group || datum.component;
+      toggle(choice(String(datum.kind), name ? String(name) : null));
       revealRow();
     });
   });
@@ -132,11 +153,11 @@ function startSelection() {
     });
   }
   kinds.addEventListener("change", () => {
-    pick(kinds.value ? { kind: kinds.value, component: null } : null);
+    pick(kinds.value ? choice(kinds.value, null) : null);
     revealRow();
   });
   components.addEventListener("change", () => {
-    pick({ kind: picked.kind, component: components.value || null });
+    pick(choice(picked.kind, components.value || null));
     revealRow();
   });
   document.getElementById("pick-clear").addEventListener("click", () => {

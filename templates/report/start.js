@@ -6,6 +6,7 @@ startTable();
 startSelection();
 startDownloads();
 startScenes();
+startLanding();
 startCharts();
 
 // Paper is light and has everything: drawing ends before the browser lays the pages out.

@@ -61,7 +61,7 @@ def test_a_disturbed_window_carries_no_advice(quality, spoilt):
 
 def test_scattered_windows_say_what_is_saved_at_least():
     """GIVEN a tenth of the joules, known to 60 %, THEN the nearer end of the interval is said to be saved."""
-    one = only(advice(document(row("batch_size", "16", mj=10.0, half=0.6, quality="invalid")), None), "batch_size")
+    one = only(advice(document(row("batch_size", "16", mj=10.0, half=0.6, quality="C")), None), "batch_size")
     assert one.confident
     assert "saves at least 84 % of the joules per generated token: 10.0 mJ [4, 16]" in one.sentence
     assert one.saving["low"] == pytest.approx(0.84)
@@ -70,8 +70,43 @@ def test_scattered_windows_say_what_is_saved_at_least():
 @pytest.mark.parametrize(("mj", "said"), [(150.0, "at least 20 % more joules"), (400.0, "at least 3.20 times")])
 def test_scattered_windows_say_what_it_costs_at_least(mj, said):
     """GIVEN more joules, known to 20 %, THEN the nearer end of the interval is what is said to be lost."""
-    found = advice(document(row("attention", "eager", mj=mj, half=0.2, quality="invalid")), None)
+    found = advice(document(row("attention", "eager", mj=mj, half=0.2, quality="C")), None)
     assert f"costs {said}" in only(found, "attention").sentence
+
+
+def test_what_is_below_grade_c_says_so_and_is_not_confident():
+    """GIVEN a tenth of the joules, below grade C, THEN the sentence says so and comes after what can be told."""
+    weak = row("batch_size", "16", mj=10.0, half=0.6, quality="invalid")
+    found = advice(document(weak, row("attention", "eager", mj=130.0, us=1300.0)), None)
+    assert [one.what for one in found] == ["attention", "batch_size"]
+    assert [one.confident for one in found] == [True, False]
+    assert found[1].sentence.endswith("(below grade C: not to be relied on).")
+    assert "below grade C" not in found[0].sentence
+
+
+def test_a_base_below_grade_c_makes_no_advice_confident():
+    """GIVEN the run's own setting below grade C, THEN every sentence beside it says so."""
+    rows = [LARGER, row("context_length", "128", mj=50.0), row("context_length", "8192", mj=300.0)]
+    found = document(*rows)
+    found["rows"][0]["quality"] = "invalid"
+    said = advice(found, None)
+    assert "below grade C" in only(said, "batch_size").sentence
+    assert not only(said, "batch_size").confident
+    # the price of context is that of the shortest and the longest, which are of grade A
+    assert only(said, "context_length").confident
+    found["rows"][3]["quality"] = "invalid"
+    price = only(advice(found, None), "context_length")
+    assert "below grade C" in price.sentence
+    assert not price.confident
+
+
+def test_a_smaller_saving_of_grade_c_comes_before_a_larger_one_below_it():
+    """GIVEN nine tenths saved below grade C and a half at grade C, THEN the half is advised, without the other."""
+    rows = [row("batch_size", "16", mj=10.0, quality="invalid"), row("batch_size", "4", mj=50.0, quality="C")]
+    one = only(advice(document(*rows), None), "batch_size")
+    assert one.confident
+    assert one.sentence.startswith("A batch of 4")
+    assert "a batch of 16" not in one.sentence
 
 
 def test_a_time_within_the_scatter_is_not_told():
@@ -180,13 +215,14 @@ def test_without_alternatives_there_is_no_advice():
     st.sampled_from(["A", "B", "C", "invalid"]),
     st.sampled_from([[], ["another process"]]),
 )
-def test_only_intervals_without_one_of_undisturbed_windows_are_confident(ratio, half, quality, guards):
+def test_only_intervals_without_one_of_undisturbed_windows_of_grade_c_are_confident(ratio, half, quality, guards):
     """Whatever the ratio, its width, its grade and its guards, confidence follows the rule."""
     scattered = row("batch_size", "16", mj=100 * ratio, half=half, quality=quality, guards=guards)
     one = only(advice(document(scattered), None), "batch_size")
     sound = quality in {"A", "B"} or not guards
     told = (ratio * (1 - half) > 1 or ratio * (1 + half) < 1) and sound
-    assert one.confident == told
+    assert one.confident == (told and quality != "invalid")
+    assert ("below grade C" in one.sentence) == (told and quality == "invalid")
     assert ("cannot be told" in one.sentence) == (not told)
     if told:
         assert ("at least" in one.sentence) == (quality not in {"A", "B"})

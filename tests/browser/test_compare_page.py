@@ -51,7 +51,7 @@ def _open(browser: Browser, file: Path, **context: Any) -> tuple[Page, list[str]
     page, wrong = opened(browser, file, **context)
     for fold in page.query_selector_all("details.fold > summary"):
         fold.click()
-    page.wait_for_selector(NOT_DRAWN, state="detached", timeout=60_000)
+    page.wait_for_selector(NOT_DRAWN, state="detached", timeout=300_000)
     return page, wrong
 
 

@@ -49,11 +49,11 @@ def _open(browser: Browser, path: Path, **context: Any) -> tuple[Page, list[str]
 
 def _drawn(page: Page) -> None:
     """Wait until all charts that stand open are drawn; the page forbids eval, so ask again and again."""
-    for _ in range(600):
+    for _ in range(3000):
         if not page.evaluate(f"{OPEN}.some(one => !one.dataset.drawn && !one.classList.contains('failed'))"):
             return
         page.wait_for_timeout(100)
-    pytest.fail("charts were not drawn within a minute")
+    pytest.fail("charts were not drawn within five minutes")
 
 
 @pytest.mark.parametrize("name", ["one", "six", "modelled", "one-cell", "hostile"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import opened, settled, unfold
+from browsing import opened, settled, unfold, until
 from page_gallery import OTHERS, REPORTS, Gallery
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def test_the_page_itself_never_scrolls_sideways(browser: Browser, gallery: Galle
     unfold(page)
     for width in (360, 390, 768):
         page.set_viewport_size({"width": width, "height": 740})
-        page.wait_for_timeout(150)  # the charts follow
+        until(page, lambda: page.evaluate(BEYOND) == [])  # the charts follow
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(BEYOND) == []
     page.close()
 
 
-@pytest.mark.parametrize("name", ["fine", "inference", "benchmark", "comparison", "laws"])
+@pytest.mark.parametrize("name", ["fine", "inference", "benchmark", "cell", "comparison", "laws"])
 def test_wide_tables_keep_their_first_column(browser: Browser, gallery: Gallery, name: str) -> None:
     """GIVEN a table wider than a phone, scrolled to its end, THEN the first column still stands at the left."""
     page = _phone(browser, gallery, name)
@@ -116,4 +116,25 @@ def test_the_answer_is_on_the_first_two_screens_of_a_phone(browser: Browser, gal
     top = "selector => document.querySelector(selector).getBoundingClientRect()"
     assert page.evaluate(top, ".metrics b")["bottom"] < 740
     assert page.evaluate(top, ".findings")["top"] < 2 * 740
+    page.close()
+
+
+# Words of a chart that reach beyond it, and so are cut off: a number would read as another one.
+CUT = """
+[...document.querySelectorAll('#launching svg')].flatMap(svg => [...svg.querySelectorAll('text')]
+    .filter(one => one.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1)
+    .map(one => one.textContent))
+"""
+
+
+@pytest.mark.parametrize("width", [360, 390, 768])
+def test_no_value_beside_a_bar_is_cut_off(browser: Browser, gallery: Gallery, width: int) -> None:
+    """GIVEN bars of both executions as long as each other THEN their values and shares end within the chart."""
+    page = _phone(browser, gallery, "executions")
+    page.set_viewport_size({"width": width, "height": 740})
+    page.locator("#launching").scroll_into_view_if_needed()
+    settled(page)
+    until(page, lambda: page.evaluate(CUT) == [])
+    assert page.locator("#launching svg text").count() > 20
+    assert page.evaluate(CUT) == []
     page.close()

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import opened, settled
+from browsing import opened, settled, until
 from page_gallery import Gallery
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 A4 = 794 - 2 * 45  # CSS pixels between margins of 12 mm
 PAGES = {
-    "fine": 16, "one-layer": 9, "inference": 24, "benchmark": 14, "bare": 3,
+    "fine": 16, "one-layer": 9, "inference": 24, "benchmark": 14, "bare": 3, "cell": 14,
     "comparison": 14, "laws": 12, "six-laws": 20,
 }  # fmt: skip
 # What is wider than a sheet, or cut by its surroundings, where nobody can scroll.
@@ -38,6 +38,8 @@ BEYOND = """
   }).map(one => `${chart.closest('[data-chart]').dataset.chart}: ${one.textContent}`);
 })
 """
+# Charts that can be seen, drawn or to be drawn.
+DRAWN = "[...document.querySelectorAll('[data-chart]')].filter(one => one.checkVisibility())"
 
 
 def _on_paper(browser: Browser, gallery: Gallery, name: str, scheme: str = "dark") -> Page:
@@ -45,7 +47,8 @@ def _on_paper(browser: Browser, gallery: Gallery, name: str, scheme: str = "dark
     page, _ = opened(browser, gallery[name], viewport={"width": A4, "height": 1000}, color_scheme=scheme)
     page.emulate_media(media="print", color_scheme=scheme)
     settled(page)
-    page.wait_for_timeout(500)
+    until(page, lambda: page.evaluate(f"{DRAWN}.every(one => one.dataset.drawn === 'light')"))
+    until(page, lambda: page.evaluate(BEYOND) == [])
     settled(page)
     return page
 

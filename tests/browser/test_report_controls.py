@@ -10,7 +10,7 @@ from browsing import opened
 from controlled_pages import NOT_DRAWN, choose_view, drawn_again, open_drawn, table_behind, views_of
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
@@ -123,12 +123,50 @@ def test_moments_are_shown_one_by_one(browser: Browser, reports: dict[str, Path]
     assert len(every) > 2
     assert page.evaluate(parts) == every[:1]
     page.click("#moments label:has-text('Decode at 1,024')")
-    assert page.evaluate(parts) == ["scene-decode-1024"]
+    assert page.evaluate(parts) == ["decode at 1,024"]
     page.wait_for_selector("#scene-decode-1024-energy-by-kind [data-drawn]")
     page.click("#moments label:has-text('All')")
     assert page.evaluate(parts) == every
-    page.wait_for_selector(NOT_DRAWN, state="detached", timeout=60_000)
+    page.wait_for_selector(NOT_DRAWN, state="detached", timeout=300_000)
     assert wrong == []
+    page.close()
+
+
+def parts_shown(page: Page) -> list[str]:
+    """Return the moments and executions that are shown."""
+    return page.evaluate(
+        "[...document.querySelectorAll('.moment')].filter(part => !part.hidden)"
+        ".map(part => `${part.dataset.moment}/${part.dataset.execution}`)"
+    )
+
+
+def test_executions_are_shown_one_by_one(browser: Browser, reports: dict[str, Path]) -> None:
+    """GIVEN two moments in two executions, THEN both moments stand open eagerly, and each switch does its part."""
+    page, wrong = open_drawn(browser, reports["executions"])
+    prefill, decode = "prefill, 128 tokens", "decode at 1,024"
+    assert parts_shown(page) == [f"{prefill}/eager", f"{decode}/eager"]
+    page.click("#executions label:has-text('CUDA graph')")
+    assert parts_shown(page) == [f"{prefill}/cuda-graph", f"{decode}/cuda-graph"]
+    page.wait_for_selector("#scene-prefill-cuda-graph-energy-by-kind [data-drawn]")
+    page.click("#moments label:has-text('Decode')")
+    assert parts_shown(page) == [f"{decode}/cuda-graph"]
+    page.click("#executions label:has-text('Both')")
+    assert parts_shown(page) == [f"{decode}/eager", f"{decode}/cuda-graph"]
+    page.wait_for_selector(NOT_DRAWN, state="detached", timeout=300_000)
+    assert wrong == []
+    page.close()
+
+
+def test_what_was_measured_in_one_execution_is_shown_whatever_the_other_switch_says(
+    browser: Browser, reports: dict[str, Path]
+) -> None:
+    """GIVEN a step that was measured eagerly alone, WHEN it is chosen among graphs, THEN that one is shown."""
+    page, _ = open_drawn(browser, reports["eager-step"])
+    page.click("#executions label:has-text('CUDA graph')")
+    assert parts_shown(page) == ["prefill, 128 tokens/cuda-graph"]
+    page.click("#moments label:has-text('Decode')")
+    assert parts_shown(page) == ["decode at 1,024/eager"]
+    assert page.locator("#executions input:checked").get_attribute("value") == ""
     page.close()
 
 
@@ -139,7 +177,7 @@ def test_a_link_to_a_hidden_moment_shows_it(browser: Browser, reports: dict[str,
     page.click("#profile .scenes a:has-text('1,024 tokens')")
     assert page.is_visible("#scene-decode-1024")
     assert -5 <= page.evaluate("document.getElementById('scene-decode-1024').getBoundingClientRect().top") < 400
-    assert page.locator("#moments input:checked").get_attribute("value") == "scene-decode-1024"
+    assert page.locator("#moments input:checked").get_attribute("value") == "decode at 1,024"
     page.close()
     page, _ = open_drawn(browser, reports["inference"], "#scene-decode-1024-energy-flow")
     assert page.is_visible("#scene-decode-1024-energy-flow")
@@ -152,7 +190,7 @@ def test_paper_has_every_moment(browser: Browser, reports: dict[str, Path]) -> N
     hidden = page.locator(".moment[hidden]").count()
     assert hidden > 0
     page.emulate_media(media="print")
-    page.wait_for_selector("[data-chart]:not([data-drawn=light]):not(details *)", state="detached", timeout=60_000)
+    page.wait_for_selector("[data-chart]:not([data-drawn=light]):not(details *)", state="detached")
     assert page.locator(".moment[hidden]").count() == 0
     page.emulate_media(media="screen", color_scheme="dark")
     page.wait_for_selector(".moment:not([hidden]) [data-chart]:not([data-drawn=dark])", state="detached")

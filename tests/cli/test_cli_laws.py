@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,24 @@ def test_a_page_is_rendered_again_without_a_fit(root: Path, monkeypatch: pytest.
     assert "altered-by-hand" in page
     assert "0.123" in page
     assert load_laws(path) == document
+
+
+def test_a_cells_page_has_its_law_without_a_fit(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN laws that name a run, altered, and fits that fail THEN the run's page shows what they say."""
+    for tokens in LENGTHS:
+        shutil.copytree(root / f"s{tokens}", tmp_path / f"s{tokens}")
+    invoke(tmp_path, "laws", *(f"s{tokens}" for tokens in LENGTHS), "--name", "of-cells")
+    document = load_laws(tmp_path / "of-cells")
+    document["groups"][0]["subjects"][0]["two_term"]["r2"] = 0.321
+    write_laws(tmp_path / "of-cells", document)
+    _forbid_fits(monkeypatch)
+    done = invoke(tmp_path, "report", "s32")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "s32" / "report.html").read_text(encoding="utf-8")
+    assert "How it scales" in page
+    assert "R\u00b2 0.321" in page.replace("\u00a0", " ")
 
 
 def _forbid_fits(patch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 from contextlib import ExitStack
 
@@ -111,3 +113,42 @@ def test_a_run_that_was_killed_has_no_stage_called_done(run):
     assert json.loads(call(run.parent, "first", "--json").stdout)["state"] == "broken off"
     assert "report" not in stages(run)
     assert "The ablate stage has not finished" in (run / "report.html").read_text()
+
+
+def test_a_run_of_which_nobody_can_tell_is_left_alone(run, monkeypatch):
+    """GIVEN a file system without locks, THEN an unfinished run is not called either way, nor changed."""
+    RunStore.open(run).stage("ablate", "running")
+    (run / "journal.jsonl").touch()
+    before = (run / "run.json").read_bytes()
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    done = call(run.parent, "first")
+    assert done.exit_code == 0, done.output
+    assert "cannot be told" in done.stderr
+    assert (run / "run.json").read_bytes() == before
+    page = (run / "report.html").read_text()
+    assert "whether the run was still going when this page was made" in page
+    assert "INCOMPLETE RUN" in page
+    assert json.loads(call(run.parent, "first", "--json").stdout)["state"] == "running or broken off"
+
+
+def test_a_finished_run_needs_no_locks(run, monkeypatch):
+    """GIVEN a file system without locks, THEN a run whose stages all ended is rendered as ever."""
+    (run / "journal.jsonl").touch()
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    done = call(run.parent, "first")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert stages(run)["report"] == "done"
+
+
+def test_a_journal_that_cannot_be_read_is_one_line(run):
+    """GIVEN an unfinished run whose journal cannot be opened, THEN the complaint names it, and no bug."""
+    RunStore.open(run).stage("ablate", "running")
+    (run / "journal.jsonl").symlink_to("journal.jsonl")
+    done = call(run.parent, "first")
+    assert done.exit_code == 1
+    assert "cannot be read" in done.stderr
+    assert "internal error" not in done.stderr
+
+
+def without_locks(_file, _how):
+    raise OSError(errno.ENOLCK, "no locks")

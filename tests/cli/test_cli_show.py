@@ -28,7 +28,7 @@ def runs(tmp_path):
 def command(*arguments, cwd, **environment):
     return subprocess.run(
         [sys.executable, "-m", "energyscope", "show", *arguments], cwd=cwd, env={**os.environ, **environment},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def on_a_terminal(*arguments, cwd, columns, **environment):
             if not more:
                 break
             written += more
-        process.wait(timeout=120)
+        process.wait(timeout=500)
     os.close(own)
     return written.decode()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,13 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from energyscope.cli.app import app
-from energyscope.cli.sweep_preview import described
+from energyscope.cli.sweep_preview import HELD_UNKNOWN, described
+from energyscope.errors import UsageError
+from energyscope.runs.sweeps import LOCK_FILE, Sweep, held, write_sweep
+from energyscope.stages import resume_sweep as resuming
+from energyscope.stages import sweep as sweeping
+from energyscope.stages.settings import RunSettings
+from energyscope.stages.sweep import SweepSettings
 from energyscope.stages.sweep_preview import CellPlan, SweepPlan
 
 SHORT = ["--granularity", "coarse", "--passes", "2", "--component-budget", "0.05", "--device", "cpu"]
@@ -171,6 +179,47 @@ def test_a_dry_run_of_a_resume_says_what_is_lacking(tmp_path: Path) -> None:
     assert "1 cell, each a run at coarse granularity" in result.output
     assert "1 cell of the sweep stays as it is" in result.output
     assert "fp32-b1-s8 " not in result.output
+
+
+def begun(root: Path) -> Path:
+    """Return a sweep of which no cell was measured yet."""
+    settings = SweepSettings(RunSettings("tiny-gpt2", root=root, device="cpu", phase="prefill"), lengths=(8,))
+    made = Sweep(root / "one", "one", "tiny-gpt2", "", None, sweeping._plain(settings), settings.cells())
+    made.path.mkdir(parents=True)
+    write_sweep(made)
+    return made.path
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_dry_run_of_a_sweep_that_another_process_measures_is_refused(tmp_path: Path, more: list[str]) -> None:
+    """GIVEN another holder of the sweep THEN the dry run says so, with exit code 2; once it has gone, not."""
+    path = begun(tmp_path)
+    with held(path):
+        result = invoke("--resume", "one", "--root", tmp_path, "--dry-run", *more)
+    assert result.exit_code == 2
+    assert "is being measured by another process: wait for its end, or stop it" in result.output
+    assert ("REFUSED: the sweep would not begin" in result.output) == (not more)
+    free = invoke("--resume", "one", "--root", tmp_path, "--dry-run", *more)
+    assert free.exit_code == 0, free.output
+    assert "another process" not in free.output
+
+
+def test_a_sweep_of_which_nobody_can_tell_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a lock that cannot be read THEN the dry run says so, and the sweep before it begins."""
+    path = begun(tmp_path)
+    (path / LOCK_FILE).touch()
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    planned = invoke("--resume", "one", "--root", tmp_path, "--dry-run")
+    assert planned.exit_code == 0, planned.output
+    assert HELD_UNKNOWN in planned.output
+    assert json.loads(invoke("--resume", "one", "--root", tmp_path, "--dry-run", "--json").stdout)["held"] is None
+    monkeypatch.setattr(resuming, "resume", lambda *_, **__: (_ for _ in ()).throw(UsageError("enough")))
+    assert HELD_UNKNOWN in invoke("--resume", "one", "--root", tmp_path).stderr
+    assert HELD_UNKNOWN not in invoke("--resume", "one", "--root", tmp_path, "--quiet").stderr
+
+
+def without_locks(_file: object, _how: int) -> None:
+    raise OSError(errno.ENOLCK, "no locks")
 
 
 def test_a_plan_shows_no_control_characters(tmp_path: Path) -> None:

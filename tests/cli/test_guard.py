@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
+import subprocess
+import sys
+import termios
+
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -31,3 +38,40 @@ def test_a_stopped_command_says_what_is_kept(kind, code):
 def test_a_stopped_command_that_keeps_nothing_promises_nothing():
     """GIVEN an interruption that nobody explained, THEN the line does not speak of results."""
     assert called(KeyboardInterrupt()).stderr == "energyscope: stopped\n"
+
+
+STOPPED = """
+from energyscope.cli.guard import guarded
+@guarded
+def command():
+    error = KeyboardInterrupt()
+    begun = "no result was kept (runs/ctrlc1 only says what was begun)"
+    error.add_note(f"{begun}; `energyscope report runs/a` shows it")
+    raise error
+command()
+"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [
+        (80, ["energyscope: stopped: no result was kept (runs/ctrlc1 only says what was begun);",
+              "`energyscope report runs/a` shows it"]),
+        (50, ["energyscope: stopped: no result was kept",
+              "(runs/ctrlc1 only says what was begun);",
+              "`energyscope report runs/a` shows it"]),
+        (20, ["energyscope:", "stopped: no result", "was kept", "(runs/ctrlc1 only", "says what was",
+              "begun);", "`energyscope report runs/a`", "shows it"]),
+    ],
+)  # fmt: skip
+def test_a_terminal_gets_lines_that_break_between_words(columns, lines):
+    """GIVEN a terminal, THEN no word is broken, and a command is in one piece, however narrow it is."""
+    reading, writing = pty.openpty()
+    termios.tcsetwinsize(writing, (24, columns))
+    subprocess.run([sys.executable, "-c", STOPPED], stderr=writing, check=False)
+    os.close(writing)
+    said = b""
+    with contextlib.suppress(OSError), open(reading, "rb", buffering=0) as screen:  # noqa: PTH123 - a descriptor
+        while part := screen.read(4096):
+            said += part
+    assert said.decode().splitlines()[: len(lines)] == lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -40,7 +41,7 @@ class Terminal:
             os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 - on the pseudo terminal
         subprocess.run(["stty", "rows", "24", "cols", "80"], stdin=self.screen, check=True)
 
-    def read(self, until=None, seconds=90.0):
+    def read(self, until=None, seconds=400.0):
         """Read until a text was printed, or to the end."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and (until is None or until not in self.said):
@@ -75,7 +76,7 @@ def test_stages_are_painted_and_cleared_away():
     assert "h.1.mlp" in said
     assert "\u25b8 profile" in said
     last = said.rpartition(CLEARED)[2]
-    assert "load 0:00, profile" in last
+    assert re.search(r"load \d+:\d\d, profile", last)
     assert "the summary" in last
     assert "h.1.mlp" not in last
     assert "a remark\r\n" in said
@@ -137,7 +138,7 @@ def test_a_terminal_that_reads_nothing_stops_nobody(tmp_path):
     told = tmp_path / "told"
     many = "[report('ablate', 'x' * 300, step, 9) for step in range(10000)]; "
     terminal = stages_on(then=many + f"open({str(told)!r}, 'w').close(); time.sleep(2)")
-    deadline = time.monotonic() + 60  # nothing is read meanwhile
+    deadline = time.monotonic() + 400  # nothing is read meanwhile
     while not told.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert told.exists()
@@ -152,12 +153,13 @@ def test_ctrl_c_says_what_is_kept_on_a_clean_screen(tmp_path):
     )  # fmt: skip
     said = terminal.read(until="Most MODELLED energy so far")
     assert "MODELLED 65.0 W, as stated" in said
+    assert re.search(r" about \d+:\d\d to [\d:]+ left", said), "how long the run is foreseen to take"
     os.write(terminal.screen, b"\x03")
     assert terminal.ended() == 130
     last = " ".join(terminal.said.rpartition(CLEARED)[2].split())
     assert "Traceback" not in terminal.said
-    assert "load 0:" in last
-    assert "profile interrupted after 0:" in last
+    assert re.search(r"load \d+:\d\d", last)
+    assert re.search(r"profile interrupted after \d+:\d\d", last)
     assert "`energyscope report" in last
     assert "the same command under another --name" in last
     assert (tmp_path / "cut" / "per_layer_energy.csv").is_file()

@@ -9,7 +9,8 @@ import os
 import pytest
 from rich.console import Console
 
-from energyscope.cli.live_paint import State, paint, received
+from energyscope.cli.live_paint import State, _take, paint, received
+from energyscope.reporting.terminal_live import Left, Span
 
 
 def recorded(path, **stages):
@@ -90,6 +91,51 @@ def test_a_stage_that_is_heard_of_late_counts_from_there():
     assert state.picture(100.0).step.left_s is None
     state.step("profile", "f", 6, 10, 102.0)
     assert state.picture(102.0).step.left_s == 8.0
+
+
+def test_what_was_foreseen_is_shown_of_stages_and_run():
+    """GIVEN a plan told while the benchmark runs, THEN waiting stages and the run have a time, and later none."""
+    state = State("a run", ("load", "benchmark", "profile", "ablate"), 0.0)
+    state.step("load", "gpt2", 0, 1, 0.0)
+    assert state.picture(1.0).left == Left(None, ["benchmark", "profile", "ablate"])
+    message = {"foreseen": {"profile": [[40.0, 90.0, 100]]}}
+    _take(state, message, Console(file=io.StringIO()), 2.0)
+    state.step("benchmark", "fp32", 0, 10, 2.0)
+    state.step("benchmark", "fp32", 5, 10, 7.0)
+    picture = state.picture(7.0)
+    assert picture.left == Left(Span(45.0, 95.0), ["ablate"])
+    assert [one.foreseen for one in picture.stages] == [None, None, Span(40.0, 90.0), None]
+    state.step("ablate", "h.0", 0, 4, 99.0)
+    assert state.picture(99.0).left is None
+
+
+def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
+    """GIVEN a plan that skips two stages, THEN they do not wait from then on; the run's file says why."""
+    state = State("a run", ("load", "generate", "profile", "ablate"), 0.0)
+    state.records.path = tmp_path
+    state.step("load", "gpt2", 0, 1, 0.0)
+    assert [one.state for one in state.stages(1.0)] == ["running", "waiting", "waiting", "waiting"]
+    _take(state, {"foreseen": {"generate": [], "ablate": []}}, Console(file=io.StringIO()), 2.0)
+    assert [one.state for one in state.stages(2.0)] == ["running", "skipped", "waiting", "skipped"]
+    skipped = {"state": "skipped", "reason": "one forward pass is explained"}
+    document = {"stages": {"generate": skipped, "profile": {"state": "running"}}}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    state.update(3.0)
+    stages = state.stages(3.0)
+    assert [one.state for one in stages] == ["done", "skipped", "running", "skipped"]
+    assert [one.reason for one in stages] == [None, "one forward pass is explained", None, None]
+
+
+def test_the_moment_of_a_stage_is_told_where_several_were_foreseen():
+    """GIVEN a profile of two moments THEN steps that begin anew are of the second; other stages have one."""
+    state = State("a run", ("profile", "ablate"), 0.0)
+    _take(state, {"foreseen": {"profile": [[40.0, 90.0, 100]] * 2}}, Console(file=io.StringIO()), 0.0)
+    seen = []
+    for stage, done in (("profile", 0), ("profile", 60), ("profile", 0), ("profile", 0), ("ablate", 0)):
+        state.step(stage, "h.0", done, 100, 1.0)
+        step = state.picture(1.0).step
+        seen.append((step.moment, step.moments))
+    assert seen == [(1, 2), (1, 2), (2, 2), (2, 2), (1, 1)]
 
 
 def test_a_message_that_came_in_part_is_passed_over():

@@ -28,7 +28,7 @@ PUBLIC = {
 def _build(folder):
     return subprocess.run(
         [sys.executable, str(ROOT / "docs" / "build.py"), str(folder)], cwd=ROOT,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, timeout=550, check=False,
     )  # fmt: skip
 
 
@@ -85,6 +85,6 @@ def test_a_name_that_does_not_resolve_stops_the_build(tmp_path):
         "build.modules = lambda: ['energyscope.testing'];"
         f"build.build(pathlib.Path({str(tmp_path)!r}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=550, check=False)
     assert done.returncode != 0
     assert "missing" in done.stderr

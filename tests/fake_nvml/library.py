@@ -46,10 +46,27 @@ class FakeNvml:
         draft.write_text(f"{self.script.read_text()}{text}\n")
         draft.replace(self.script)
 
+    def plan(self, *events: tuple[float, str]) -> float:
+        """Add what happens at seconds after a moment that is still to come, and return that moment (monotonic, s).
+
+        A busy machine may hold this process up until it has passed: then a later one is taken.
+        """
+        before = self.script.read_text()
+        origin_s, ahead_s = float(before.split()[1]), 0.3
+        while True:
+            zero_s = time.monotonic() + ahead_s
+            lines = [f"at {zero_s + seconds - origin_s:.6f} {what}" for seconds, what in events]
+            draft = self.script.with_suffix(".draft")
+            draft.write_text("\n".join([before.rstrip("\n"), *lines, ""]))
+            draft.replace(self.script)
+            if time.monotonic() < zero_s:
+                return zero_s
+            ahead_s *= 2
+
     def run(self, code: str) -> subprocess.CompletedProcess[str]:
         """Run Python code in a process of its own that sees this machine."""
         command = [sys.executable, "-c", code]
-        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=500, check=False)
 
 
 def build(folder: Path) -> Path:

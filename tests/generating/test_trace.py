@@ -11,7 +11,8 @@ from generations import Load, generations
 from energyscope.generating.delay import fit_delayed
 from energyscope.generating.intervals import intervals
 from energyscope.generating.marks import PREFILL, REST, node_weights
-from energyscope.generating.trace import trace
+from energyscope.generating.regression import Fit
+from energyscope.generating.trace import Traced, trace
 
 H200 = {"jitter_s": 0.0003, "noise": 0.002}
 SEEDS = 80
@@ -168,3 +169,16 @@ def test_the_first_interval_under_load_is_not_used():
     nodes = node_weights(127, (0.5,))
     before, after = (fit_delayed(one, made.marks, nodes) for one in (found, spoilt))
     assert (before.power_w == after.power_w).all()
+
+
+def test_a_device_whose_delay_is_unknown_adds_to_one_whose_delay_was_fitted():
+    """GIVEN two devices, of which one's fit ends with a column for the delay THEN their energies add up."""
+    _, one = traced(Load(), **H200)
+    (fitted,) = one.fits
+    count = len(fitted.power_w) - 1
+    time_cov, group_cov = fitted.time_cov[:count, :count], fitted.group_cov[:count, :count]
+    plain = Fit(fitted.power_w[:-1], time_cov, group_cov, fitted.time_t, fitted.group_t, fitted.faults[:-1])
+    for fits in ((fitted, plain), (plain, fitted)):
+        both = Traced(one.marks, one.nodes, fits).decode_j()
+        assert both.value == pytest.approx(2 * one.decode_j().value)
+        assert both.half == pytest.approx(np.sqrt(2) * one.decode_j().half)

@@ -96,7 +96,7 @@ def load(hub: ThreadingHTTPServer, cache: Path, model: str, **environment: str) 
         text=True,
         check=True,
         env={**os.environ, **address, **environment},
-        timeout=60,
+        timeout=500,
     )
     assert done.stderr == ""
     return done.stdout.strip()

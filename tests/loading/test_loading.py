@@ -218,13 +218,14 @@ def test_missing_folder_is_said_to_be_one(reference: str) -> None:
     assert f"no folder {reference}" in one_line(error)
 
 
-def test_hub_id_without_network_fails_at_once(no_network: None) -> None:
-    """GIVEN no network and an empty cache WHEN a hub id is loaded THEN one line says so within seconds."""
-    started = time.monotonic()
+def test_hub_id_without_network_fails_at_once(no_network: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN no network and an empty cache WHEN a hub id is loaded THEN one line says so, without long waits."""
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
     with pytest.raises(ModelError) as error:
         load_model("openai-community/gpt2", device="cpu")
     assert "not in the local cache" in one_line(error)
-    assert time.monotonic() - started < 15
+    assert sum(waits) < 5
 
 
 def test_hub_id_is_read_from_the_cache(no_network: None, folders: dict[str, Path], tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import pytest
+from fake_nvml.waiting import wait_until
 
 from energyscope.errors import MeterError
 from energyscope.metering.watcher import Watcher
@@ -13,14 +13,11 @@ from energyscope.metering.watcher import Watcher
 PATIENT = "import sys; print('{\"n\": 1}', flush=True); sys.stdin.read()"
 
 
-def drained(watcher, seconds=5.0):
+def drained(watcher):
     """Return the first records that come, or raise what draining raises."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if records := watcher.drain():
-            return records
-        time.sleep(0.01)
-    pytest.fail("nothing came")
+    records = []
+    wait_until(lambda: records.extend(watcher.drain()) or records, "a record")
+    return records
 
 
 def started(code):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -16,8 +17,10 @@ from run_builder import Shape, build_run
 from energyscope.notes import NOT_ITS_KERNELS
 from energyscope.reporting.benchmark_figures import benchmark_figures
 from energyscope.reporting.charts import theme
+from energyscope.reporting.charts.benchmark import Bar, bars
 from energyscope.reporting.charts.benchmark_plane import Spot, _box, _placed, plane
 from energyscope.reporting.data.benchmark import Prediction, benchmark_data
+from energyscope.reporting.data.benchmark_words import CLIPPED
 from energyscope.reporting.figure import Figure
 from energyscope.reporting.html import render
 from energyscope.reporting.quality_figures import drawn_quality
@@ -71,6 +74,31 @@ def test_every_chart_becomes_a_picture_at_column_width(tmp_path: Path, name: str
         assert "NaN" not in svg
         assert figure.table.rows
         assert all(len(row) == len(figure.table.columns) for row in figure.table.rows)
+
+
+def test_an_interval_without_a_lower_limit_says_so(tmp_path: Path) -> None:
+    """GIVEN limits below 0, THEN captions explain whiskers at 0, words give the upper limit, no axis has a NaN."""
+    import vl_convert
+
+    bench = Bench(batch_sizes=(1, 64, 4096))
+    run = build_run(tmp_path / "run", Shape(layers=1, impact=False, benchmark=bench))
+    plain = {figure.name: figure for figure in benchmark_figures(benchmark_data(run))}
+    assert run.benchmark is not None
+    for cell in run.benchmark["cells"]:
+        for name in ("latency_s", "energy_mj"):
+            scale = cell["batch_size"]  # so that the axis of latencies is logarithmic
+            cell[name] = {"value": 0.02 * scale, "low": -0.035 * scale, "high": 0.075 * scale}
+    drawn = {figure.name: figure for figure in benchmark_figures(benchmark_data(run))}
+    for name in ("latency", "energy", "tradeoff", "sweep-batch-latency"):
+        figure = drawn[f"benchmark-{name}"]
+        assert figure.caption.endswith(CLIPPED), name
+        assert CLIPPED not in plain[f"benchmark-{name}"].caption
+        assert any("[up to " in cell for row in figure.table.rows for cell in row), name
+        spec = {**theme.spec(figure.chart), "width": COLUMN_PT}
+        svg = vl_convert.vegalite_to_svg(spec, config=theme.config("dark"), vl_version="6.1")
+        assert not re.search("NaN|Infinity", svg), name
+    lows = [record["low"] for record in _records(drawn["benchmark-sweep-batch-latency"]) if "low" in record]
+    assert min(lows) > 0, "a logarithmic axis has no 0"
 
 
 def test_nothing_is_drawn_of_nothing() -> None:
@@ -165,11 +193,23 @@ def test_names_in_the_plane_do_not_meet() -> None:
     assert places["INT8"].endswith("left")
 
 
+def test_a_name_in_the_plane_lies_on_no_interval() -> None:
+    """GIVEN a wide interval of a latency, THEN the name stands above or below it, else level with its point."""
+    for wide, level in ((0.05, True), (1.5, False)):
+        spots = [
+            Spot("fp32", "FP32", Interval(2.0, 2.0 - wide, 2.0 + wide), Interval(9.0, 8.9, 9.1), ""),
+            Spot("int8", "INT8", Interval(9.0, 8.9, 9.1), Interval(2.0, 1.9, 2.1), ""),
+        ]
+        places = {record["title"]: record["place"] for record in _spec_records(plane(spots, ("x", "y"), "points"))}
+        assert (places["FP32"] == "right") == level
+        assert places["FP32"]
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8, unique=True))
 def test_a_name_is_nearest_to_its_own_point(points: list[tuple[float, float]]) -> None:
     """GIVEN any points, THEN no other one lies in a name's room or nearer to its middle."""
     names = [f"name {index}" for index in range(len(points))]
-    for index, place in enumerate(_placed(points, names)):
+    for index, place in enumerate(_placed(points, names, [])):
         if place is None:
             continue
         left, bottom, right, top = _box(*points[index], len(names[index]), place)
@@ -294,3 +334,16 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     chart = next(figure.chart for figure in benchmark_figures(benchmark_data(run)))
     svg = vl_convert.vegalite_to_svg({**theme.spec(chart), "width": 300}, vl_version="6.1")
     assert "&lt;IMG SRC=X&gt;" in svg
+
+
+def test_numbers_at_ticks_stay_apart_in_a_column() -> None:
+    """GIVEN ticks of six letters each in a third of a page, THEN those that are shown leave room between them."""
+    import vl_convert
+
+    item = Bar("fp16-autocast", "FP16 autocast", 15_320.0, 14_200.0, 19_700.0, "15,320", "15,320")
+    spec = {**theme.spec(bars([item], "Throughput (sequences/s)", "one")), "width": 300}
+    svg = vl_convert.vegalite_to_svg(spec, config=theme.config("light"), vl_version="6.1")
+    ticks = re.findall(r'translate\(([\d.]+),[\d.]+\)"([^>]*)>(\d+,000)<', svg)
+    shown = [float(at) for at, style, _ in ticks if 'opacity="0"' not in style]
+    assert len(shown) >= 2
+    assert all(right - left > 45 for left, right in itertools.pairwise(shown))

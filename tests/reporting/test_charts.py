@@ -93,14 +93,14 @@ LINKED = ("energy-by-kind", "energy-flow", "energy-icicle", "energy-by-layer", "
 def test_linked_charts_fade_what_was_not_picked(tmp_path: Path) -> None:
     """GIVEN a picked component, THEN each linked chart and view fades others; a foreign kind changes nothing."""
     drawn = _drawn(tmp_path, Shape(layers=2))
-    picked = {"kind": "mlp.up", "component": "transformer.h.1.mlp.c_fc"}
+    picked = {"kind": "mlp.up", "components": ["transformer.h.1.mlp.c_fc"], "groups": []}
     for name in LINKED:
         for chart in (drawn[name].chart, *(view.chart for view in drawn[name].views)):
             params = {param["name"]: param["value"] for param in theme.spec(chart)["params"]}
             assert params["picked"] is None
             plain = _svg(chart, "light")
             assert _svg(chart, "light", picked=picked) != plain, name
-            assert _svg(chart, "light", picked={"kind": "no such kind", "component": None}) == plain, name
+            assert _svg(chart, "light", picked={"kind": "no such kind", "components": None}) == plain, name
             for record in _spec_records(chart):
                 assert "kind" in record or not {"component", "value", "mean"} & set(record), (name, record)
 
@@ -108,12 +108,19 @@ def test_linked_charts_fade_what_was_not_picked(tmp_path: Path) -> None:
 def test_a_picked_component_leaves_its_layer_and_its_cell(tmp_path: Path) -> None:
     """GIVEN a picked part of layer 1, THEN of the bars layer 1 stays, and of the heatmap one cell."""
     drawn = _drawn(tmp_path, Shape(layers=3, reused=False))
-    picked = {"kind": "mlp.up", "component": "transformer.h.1.mlp.c_fc"}
+    picked = {"kind": "mlp.up", "components": ["transformer.h.1.mlp.c_fc"], "groups": []}
     faded = {
         name: _svg(drawn[name].chart, "light", picked=picked).count('opacity="0.16"')
         for name in ("energy-by-layer", "energy-heatmap")
     }
     assert faded == {"energy-by-layer": 2 * 2, "energy-heatmap": 3 * 10 - 1}  # a bar and its interval
+
+
+def test_two_picked_layers_leave_their_bars(tmp_path: Path) -> None:
+    """GIVEN twelve layers of which 0 and 1 are picked, THEN ten recede, also 10 and 11, which begin alike."""
+    chart = _drawn(tmp_path, Shape(layers=12, reused=False))["energy-by-layer"].chart
+    picked = {"kind": "layer", "components": ["transformer.h.0", "transformer.h.1"], "groups": []}
+    assert _svg(chart, "light", picked=picked).count('opacity="0.16"') == 10 * 2  # a bar and its interval
 
 
 def test_invalid_values_are_drawn_apart(tmp_path: Path) -> None:
@@ -163,6 +170,15 @@ def test_kinds_keep_their_colour_and_unknown_ones_have_their_familys() -> None:
     assert theme.colour("convolution") == theme.colour("other")
 
 
+def test_kinds_that_stand_beside_each_other_have_colours_of_their_own() -> None:
+    """No two kinds share a colour but a whole and the part that stands for it, and the two sorts of a head."""
+    shared: dict[str, set[str]] = {}
+    for kind, colour in theme.KIND_COLOURS.items():
+        shared.setdefault(colour, set()).add(kind)
+    same = [kinds for kinds in shared.values() if len(kinds) > 1]
+    assert same == [{"attention", "attention.qkv"}, {"mlp", "mlp.up"}, {"lm_head", "classifier"}]
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
@@ -191,6 +207,18 @@ def test_ticks_are_written_out(tmp_path: Path) -> None:
     """GIVEN charts over decades, THEN no tick is a power of ten in letters."""
     for figure in _drawn(tmp_path, Shape(layers=3)).values():
         assert not re.search(r">[\d.]+e[+\u2212-]?\d+<", _svg(figure.chart, "light")), figure.name
+
+
+def test_tiny_ticks_need_no_counting_of_zeros() -> None:
+    """GIVEN values from 0.2 millionths to 2, THEN they are read at 1e-6 and 0.001, and no tick is 0.000001."""
+    values = [2e-7, 1e-3, 2.0]
+    size = magnitude(values)
+    x = theme.altair().X("x:Q", scale=size.scale(), axis=size.axis())
+    chart = theme.altair().Chart(theme.rows([{"x": value} for value in values])).mark_point().encode(x=x)
+    drawn = _svg(chart, "light")
+    assert ">1e-6<" in drawn
+    assert ">0.001<" in drawn
+    assert ">0.0000" not in drawn
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.0, 20.0], [0.001, 1.0, 20.0], [-0.1, 0.0, 0.001, 50.0]])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
@@ -62,6 +63,26 @@ def test_limits_of_two_noisy_trials_do_not_reach_below_nothing(tmp_path: Path) -
     cell = found.first[0]
     assert cell.energy_mj == Interval(20.0, 0.0, 75.0)
     assert cell.dynamic_energy_mj == Interval(20.0, -35.0, 75.0)  # what is above idle may be unresolved
+
+
+def test_a_limit_that_cannot_be_is_not_told(tmp_path: Path) -> None:
+    """GIVEN an energy whose lower limit would be negative, THEN sentence, table and terminal say the upper one."""
+    run = _run(tmp_path)
+    assert run.benchmark is not None
+    run.benchmark["cells"][1] |= {
+        "energy_mj": {"value": 20.0, "low": -35.0, "high": 75.0},
+        "energy_ratio": {"value": 0.4, "low": -0.2, "high": 1.1},
+        "dynamic_energy_mj": {"value": 20.0, "low": -35.0, "high": 75.0},
+    }
+    data = benchmark_data(run)
+    assert data is not None
+    assert "(0.400 [up to 1.1] of the baseline's)" in said(data)[1]
+    rows = {row[0]: row[2] for row in cells_table(data, data.shapes[0]).rows}
+    assert rows["Energy per inference"] == "20.0 mJ [up to 75]"
+    assert rows["of it dynamic (without idle power)"] == "20.0 mJ [-35, 75]"
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(benchmark_table(run))
+    assert "[up to 1.1]" in console.export_text()
 
 
 def test_the_sentences_say_how_fast_how_dear_and_how_good(tmp_path: Path) -> None:

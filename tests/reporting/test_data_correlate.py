@@ -13,6 +13,7 @@ from energyscope.reporting.charts import theme
 from energyscope.reporting.correlation_figures import correlation_figures
 from energyscope.reporting.data.correlate import CorrelationData, correlation_data, rank_text
 from energyscope.reporting.data.matrix import column_name, matrix_data
+from energyscope.reporting.data.relations import advice_panel
 from energyscope.reporting.html import render
 from energyscope.runs import schema
 from energyscope.runs.store import Run, load_run
@@ -73,6 +74,20 @@ def test_no_advice_says_why_at_once(run: Run) -> None:
     assert "Only criticality" in advice.before
 
 
+def test_each_reason_is_said_of_its_components_only() -> None:
+    """GIVEN joules that are modelled and a norm without a matrix, THEN the norm's reason is not said of all."""
+    because = {"h.0.mlp": "modelled", "h.1.mlp": "modelled", "h.2.mlp": "modelled", "h.0.ln": "no valid int8:kl"}
+    advice = [
+        {"component": name, "quadrant": "undecided", "advice": None, "why": "", "withheld_because": why}
+        for name, why in because.items()
+    ]
+    several, norm = (advice_panel({"advice": entries, "impact": "int8:kl"}) for entries in (advice, advice[3:]))
+    assert several is not None
+    assert several.before == "No advice is given: for 3 components, modelled; for h.0.ln, no valid int8:kl."
+    assert norm is not None
+    assert norm.before == "No advice is given: for h.0.ln, no valid int8:kl."
+
+
 def test_kinds_that_were_not_tested_say_why(data: CorrelationData) -> None:
     """GIVEN kinds of which some were tested, THEN the others carry the reason, and no coefficient."""
     within = data.panels[0]
@@ -97,6 +112,44 @@ def test_chosen_impact_comes_first(data: CorrelationData) -> None:
     assert [item.method for item in data.chosen] == ["pearson", "spearman", "kendall"]
     assert {item.y for item in data.others} >= {"mean:kl", "int8:kl"}
     assert len(data.chosen) + len(data.others) == len(data.correlations)
+
+
+def _below_grade_c(run: Run) -> dict[str, Any]:
+    """Return the run's correlation.json as it is where no component reaches grade C."""
+    assert run.energy is not None
+    assert run.impact is not None
+    return correlate(run.energy.assign(quality="invalid"), run.impact)
+
+
+def test_what_cannot_be_related_is_said_once_without_tables(run: Run) -> None:
+    """GIVEN a run whose components are all below grade C, THEN one sentence says why, and no table of dashes."""
+    found = correlation_data(_below_grade_c(run))
+    assert "below grade C" in found.unrelated
+    assert found.findings.count(found.unrelated) == 1
+    assert [found.chosen, found.others, found.points] == [[], [], []]
+    assert not {"within-kinds", "null-models"} & {panel.name for panel in found.panels}
+    assert correlation_figures(found, "energy") == []
+
+
+def test_the_page_says_once_why_nothing_is_related(run: Run) -> None:
+    """GIVEN such a run, THEN its section holds the sentence once, and no table says that points are too few."""
+    page = render(replace(run, correlation=_below_grade_c(run)))
+    section = page.partition('<section id="correlate"')[2].partition("</section>")[0]
+    assert section.count("Energy cannot be related") == 1
+    assert "points are too few" not in section
+    assert "<table" not in section
+
+
+def test_older_documents_say_it_once_too(run: Run) -> None:
+    """GIVEN a document without the sentence, with findings that repeat it, THEN one is left, with a reason."""
+    few = "0 points are too few: a correlation needs 4 or more"
+    document = {**_below_grade_c(run), "unrelated": None}
+    document["findings"] = [f"The Spearman correlation is unknown: {few}.", f"No null model: {few}.", "Compared."]
+    found = correlation_data(document, {"h.0", "h.1"})
+    assert found.findings == [found.unrelated, "Compared."]
+    assert found.unrelated == (
+        f"Energy cannot be related to zero:kl: {few} (2 components of this run below grade C, not compared)."
+    )
 
 
 def test_older_documents_have_none_of_it(data: CorrelationData) -> None:

@@ -90,6 +90,15 @@ def test_sentences_name_the_extremes_and_the_pace(tmp_path: Path) -> None:
     assert pace.startswith("Launching from the host sets the pace of norm:")
 
 
+def test_a_dear_flop_is_told_in_a_unit_that_can_be_read(tmp_path: Path) -> None:
+    """GIVEN a kind whose FLOP costs a million times another's, THEN its price is in microjoules."""
+    frame = _table(tmp_path)
+    frame.loc[frame["kind"] == "attention.core", "flops"] /= 1e6
+    (prices, _) = efficiency_sentences(efficiency_rows(energy_tree(frame)))
+    assert "from 2.00 pJ [" in prices
+    assert "to 8.00 µJ [" in prices
+
+
 def test_a_run_that_counted_no_work_has_no_rows(tmp_path: Path) -> None:
     """GIVEN a table of an older version, THEN there is no efficiency and no sentence."""
     frame = build_run(tmp_path / "run", Shape(old=True)).energy

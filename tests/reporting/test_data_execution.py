@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
 from energyscope.reporting.data import report_data
@@ -45,3 +46,14 @@ def test_the_headline_says_which_execution_its_energy_is_of(tmp_path: Path) -> N
     """The first number carries the execution as its note."""
     first = report_data(build_run(tmp_path / "run", Shape(execution="cuda-graph"))).headline[0]
     assert first.note == "CUDA graphs"
+
+
+def test_a_run_in_both_says_so_and_each_moment_which_it_is(tmp_path: Path) -> None:
+    """GIVEN moments in both executions THEN the page is of both, and a moment seen alone of its own."""
+    run = build_inference(tmp_path / "run", Inference(layers=2, executions=("eager", "cuda-graph")))
+    found = execution_of(run)
+    assert (found.name, found.title) == ("both", "Eager execution and CUDA graphs")
+    assert "eagerly and in CUDA graphs" in found.how
+    assert [execution_of(run.scene(name)).name for name in ("prefill", "prefill/cuda-graph")] == [
+        "eager", "cuda-graph",
+    ]  # fmt: skip

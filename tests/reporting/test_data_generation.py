@@ -198,10 +198,8 @@ def test_the_pass_in_graphs_is_told_apart_from_the_eager_trace(tmp_path: Path) -
 
     The step beside the generations is taken eagerly, as they are.
     """
-    run = build_inference(tmp_path / "run")
-    text = (run.path / schema.ENERGY_FILE).read_text().replace(",eager,", ",cuda-graph,")
-    (run.path / schema.ENERGY_FILE).write_text(text)
-    found = report_data(load_run(run.path)).generation
+    run = build_inference(tmp_path / "run", Inference(executions=("cuda-graph",)))
+    found = report_data(run).generation
     assert found is not None
     assert found.agreement is not None
     assert found.prefill_agreement is not None

@@ -7,13 +7,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from benchmark_builder import Bench
 from run_builder import Shape, build_run
 
 from energyscope.errors import RunError
 from energyscope.reporting.html import render, write_report
 from energyscope.reporting.page_parts import json_for_script
 from energyscope.runs import schema
-from energyscope.runs.store import load_run
+from energyscope.runs.store import RunStore, load_run
 
 
 class _Page(HTMLParser):
@@ -172,3 +173,17 @@ def test_reasons_are_folded_away(tmp_path: Path) -> None:
     page = render(run)
     folded = "A <details><summary>why</summary>95 % half-width 14.2%; mean of its kind over 16 layers</details>"
     assert page.count(folded) == 48
+
+
+def test_the_navigation_says_which_sections_hold_no_measurement(tmp_path: Path) -> None:
+    """GIVEN a run whose ablation failed, THEN the navigation calls what it lacks not measured, and no other."""
+    run = build_run(tmp_path / "run", Shape(impact=False, benchmark=Bench()))
+    store = RunStore.open(run.path)
+    failed = {"state": "failed", "reason": "no labels", "seconds": 1.0}
+    store.document["stages"].update(ablate=failed, correlate=failed)
+    store.update()
+    page = render(load_run(run.path))
+    marked = re.findall(r'<li><a href="#(\w+)">[^<]*</a> <span class="quiet">\(not measured\)</span></li>', page)
+    assert marked == ["impact", "correlate"]
+    whole = build_run(tmp_path / "whole", Shape(benchmark=Bench()))
+    assert "(not measured)" not in render(whole).partition("</nav>")[0]

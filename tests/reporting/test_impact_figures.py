@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from impact_builder import every_impact
 from run_builder import Shape, build_run
 
 from energyscope.relating.joint import MORE
@@ -24,35 +25,9 @@ NAMES = [
 
 
 def _data(path: Path, *, zero_kl: bool = False) -> ImpactData:
-    """A run with all kinds of rows: removal, INT8 over six decades, heads, kinds and layers together."""
     run = build_run(path / "run", Shape(layers=LAYERS))
-    assert run.impact is not None
     assert run.energy is not None
-    zero = run.impact[run.impact["method"] == "zero"]
-    quantized = zero.assign(method="int8")
-    shrink = pd.Series([10.0 ** -(1 + index % 6) for index in range(len(quantized))], index=quantized.index)
-    for name in ("value", "ci_low", "ci_high"):
-        quantized[name] *= shrink
-    if zero_kl:
-        first = (quantized["metric"] == "kl") & (quantized["component"] == "transformer.h.0.mlp")
-        quantized.loc[first, ["value", "ci_low", "ci_high"]] = 0.0
-    blocks = zero[zero["kind"].isin(["attention", "mlp"])]
-    heads = pd.concat([
-        blocks[blocks["kind"] == "attention"].assign(
-            component=lambda rows, head=head: rows["component"] + f".head.{head}", kind="attention.head"
-        )
-        for head in range(2)
-    ])  # fmt: skip
-    together = blocks[blocks["layer"] == 0].assign(
-        component=lambda rows: rows["component"].str.replace("h.0", "h.{layer}"), layer=None
-    )
-    together.loc[:, ["value", "ci_low", "ci_high"]] *= 10
-    skipped = zero[zero["kind"] == "layer"].assign(method="skip")
-    pair = skipped[skipped["layer"] == 0].assign(component="transformer.h.0+transformer.h.1", layer=None)
-    pair.loc[:, ["value", "ci_low", "ci_high"]] *= 10
-    parts = [run.impact, quantized, heads, together, skipped, pair]
-    table = pd.concat([part.astype(object) for part in parts], ignore_index=True)
-    return impact_data(table, energy_tree(run.energy))
+    return impact_data(every_impact(run, zero_kl=zero_kl), energy_tree(run.energy))
 
 
 def _records(figure: Figure) -> list[dict[str, Any]]:
@@ -118,7 +93,7 @@ def test_pairs_that_stand_in_for_each_other_are_marked(tmp_path: Path) -> None:
     """The dot is where the verdict says more than the sum, and only there."""
     data = _data(tmp_path)
     figure = next(one for one in impact_figures(data) if one.name == "impact-layer-pairs")
-    marked = {record["component"] for record in _records(figure) if record["mark"]}
+    marked = {record["name"] for record in _records(figure) if record["mark"]}
     assert [pair.verdict for pair in data.joint.pairs].count(MORE) == 1
     assert marked == {"layers 0 and 1"}
 
@@ -144,3 +119,19 @@ def test_colours_fit_the_values(values: list[float], expected: dict[str, Any]) -
 def test_a_run_without_impact_has_no_figure() -> None:
     """Nothing is drawn of nothing."""
     assert impact_figures(None) == []
+
+
+def test_the_legend_shows_the_marks(tmp_path: Path) -> None:
+    """GIVEN marks whose shape follows their colour, THEN both have the same legend, which so shows both."""
+    shaped = 0
+    for figure in impact_figures(_data(tmp_path)):
+        for layer in theme.spec(figure.chart)["layer"]:
+            shape, colour = (layer["encoding"].get(name) or {} for name in ("shape", "color"))
+            if not shape:
+                continue
+            shaped += 1
+            assert shape["legend"] == colour["legend"] is not None, figure.name
+            assert (shape["field"], shape["title"]) == (colour["field"], colour["title"])
+            assert shape["scale"]["domain"] == colour["scale"]["domain"]
+            assert len(set(shape["scale"]["range"])) == len(shape["scale"]["domain"])
+    assert shaped >= 3

@@ -11,8 +11,10 @@ from energyscope.reporting.laws.document import (
     fitted,
     item,
     law_at,
+    line_over,
     main_group,
     said_by,
+    said_over,
     tokens_of,
     whole_of,
     worked,
@@ -32,6 +34,30 @@ def test_the_line_is_the_documents_own() -> None:
     """GIVEN E0 of 100 mJ and k of 2 pJ/FLOP, THEN 1 TFLOP takes 2,100 mJ."""
     law = {"fixed_mj": {"value": 100.0}, "marginal_pj_per_flop": {"value": 2.0}}
     assert law_at(law, 1e12) == pytest.approx(2100.0)
+
+
+def test_a_line_reaches_from_the_least_to_the_most_work() -> None:
+    """GIVEN points of 1 and 100 FLOP THEN the line ends at both; GIVEN a negative E0 THEN it begins above 0."""
+    points = [{"flops": 100e9}, {"flops": 1e9}]
+    law = {"fixed_mj": {"value": 5.0}, "marginal_pj_per_flop": {"value": 2.0}}
+    found = line_over(law, points)
+    assert found[0] == pytest.approx((1e9, 7.0))
+    assert found[-1] == pytest.approx((100e9, 205.0))
+    below = line_over({**law, "fixed_mj": {"value": -20.0}}, points)
+    assert 10e9 < below[0][0] < 15e9
+    assert all(energy > 0 for _, energy in below)
+    assert line_over(law, points[:1] * 2) == []
+
+
+def test_of_cells_with_one_work_the_costliest_is_what_a_law_says() -> None:
+    """GIVEN residuals of three cells, two of the same FLOPs, THEN pairs are sorted, with the larger of the two."""
+    points = [
+        {"flops": flops, "energy_mj": {"value": energy}}
+        for flops, energy in ((2.0, 10.0), (1.0, 4.0), (2.0, 20.0))
+    ]
+    assert said_over({"residuals": [0.1, 0.0, 0.2]}, points) == [(1.0, 4.0), (2.0, 16.0)]
+    assert said_over({"residuals": [0.1, 1.5, 0.2]}, points) == [(2.0, 16.0)]
+    assert said_over({"reason": "one cell"}, points) == []
 
 
 def test_residuals_give_back_what_the_law_said() -> None:

@@ -48,7 +48,7 @@ def _open(browser: Browser, report: Path, **context: Any) -> tuple[Page, list[st
     page, wrong = opened(browser, report, **context)
     if page.is_visible("#moments"):
         page.click("#moments label:first-of-type")
-    page.wait_for_selector(NOT_DRAWN, state="detached", timeout=60_000)
+    page.wait_for_selector(NOT_DRAWN, state="detached", timeout=300_000)
     return page, wrong
 
 

@@ -8,12 +8,15 @@ from run_builder import Shape, build_run
 
 from energyscope.reporting.data import report_data
 from energyscope.reporting.rows import (
+    BOOKS,
+    UNKNOWN_CELL,
     Column,
     TableCell,
     column_style,
     component_columns,
     component_rows,
     kinds_to_pick,
+    without_empty_groups,
 )
 
 
@@ -83,3 +86,17 @@ def test_columns_have_one_rule_each() -> None:
         "#component-table tr>:nth-child(2){text-align:right}"
         "@media print{#component-table tr>:nth-child(2){display:none}}"
     )
+
+
+def test_groups_without_a_value_are_left_out(tmp_path: Path) -> None:
+    """GIVEN a modelled run, THEN static and dynamic energy, which it has not, are no columns; all others stay."""
+    data = report_data(build_run(tmp_path / "run", Shape(modelled=True)))
+    every = component_columns(modelled=True)
+    columns, rows = without_empty_groups(every, component_rows(data))
+    assert {column.title for column in every} - {column.title for column in columns} == {"Static", "Dynamic"}
+    assert {len(row) for row in rows} == {len(columns)}
+    assert {
+        cell.text for row in rows for column, cell in zip(columns, row, strict=True) if column.group == BOOKS
+    } > {UNKNOWN_CELL}
+    measured = component_rows(report_data(build_run(tmp_path / "measured")))
+    assert without_empty_groups(component_columns(modelled=False), measured)[1] == measured

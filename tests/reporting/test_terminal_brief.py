@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,17 @@ def test_it_has_the_numbers_the_findings_and_the_path(tmp_path: Path) -> None:
     assert f"{MOST_FINDINGS + 1}. " not in said
 
 
+def test_without_a_page_it_says_how_one_is_drawn(tmp_path: Path) -> None:
+    """GIVEN a run without a page, THEN its last line says whether one was asked for, and the command for one."""
+    run = build_run(tmp_path / "a run", stages={"report": {"state": "skipped", "reason": "not asked for"}})
+    last = _said(run, 400).rstrip().splitlines()[-1]
+    assert last == f"No report was asked for: energyscope report '{run.path}'"
+    for stages in ({}, {"report": {"state": "failed", "reason": "no space"}}):
+        run = build_run(tmp_path / f"run{len(stages)}", stages=stages)
+        last = _said(run, 400).rstrip().splitlines()[-1]
+        assert last == f"No report was written: energyscope report {run.path}"
+
+
 def test_modelled_and_incomplete_runs_are_called_so(tmp_path: Path) -> None:
     """GIVEN a modelled run whose ablation broke off, THEN both stand before every number."""
     run = build_run(tmp_path / "run", Shape(modelled=True), stages={"ablate": {"state": "interrupted"}})
@@ -57,9 +69,32 @@ def test_it_fits(name: str, width: int) -> None:
     assert len([line for line in lines if "(each of" in line]) <= 2 * MOST_COMPONENTS
 
 
+def test_a_busy_machine_ends_with_what_to_do(tmp_path: Path) -> None:
+    """GIVEN a run all of whose rows are below grade C, THEN the cause and the remedy follow the first findings."""
+    run = build_run(tmp_path / "run")
+    assert run.energy is not None
+    low, high = run.energy["energy_mj"] * 0.7, run.energy["energy_mj"] * 1.3
+    said = _said(
+        replace(run, energy=run.energy.assign(quality="invalid", energy_ci_low_mj=low, energy_ci_high_mj=high)),
+        200,
+    )
+    assert "are below grade C" in said
+    assert "close other programs" in said
+    assert said.count("close other programs") == 1
+
+
 def test_a_run_that_broke_off_is_told_from_one_that_goes_on(tmp_path: Path) -> None:
     """GIVEN a stage called running that nobody measures, THEN the list of runs says that it broke off."""
     run = build_run(tmp_path / "run", stages={"profile": {"state": "running"}})
     console = Console(file=io.StringIO(), width=120)
     console.print(runs_table([run]))
     assert "profile broken off" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_where_nobody_can_tell_both_are_said(tmp_path: Path) -> None:
+    """GIVEN a journal whose lock cannot be read, THEN the list of runs says that either may be."""
+    run = build_run(tmp_path / "run", stages={"profile": {"state": "running"}})
+    (run.path / "journal.jsonl").symlink_to("journal.jsonl")
+    console = Console(file=io.StringIO(), width=120)
+    console.print(runs_table([run]))
+    assert "profile running or broken off" in console.file.getvalue()  # type: ignore[attr-defined]

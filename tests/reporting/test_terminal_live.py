@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from energyscope.reporting.terminal_live import Dear, Picture, Power, Stage, Step, duration, last_line, live_view
+from energyscope.reporting.terminal_live import (
+    Dear,
+    Left,
+    Picture,
+    Power,
+    Span,
+    Stage,
+    Step,
+    duration,
+    last_line,
+    left_said,
+    live_view,
+)
 from energyscope.runs.intervals import Interval
 
 PICTURE = Picture(
@@ -49,6 +61,32 @@ def test_stages_step_power_and_the_dearest_components_are_shown() -> None:
     assert "MODELLED" not in said
 
 
+def test_what_is_left_of_the_run_is_shown() -> None:
+    """GIVEN a plan of later stages, THEN they and the run have a time, and stages without a plan are named."""
+    left = Left(Span(82.0, 180.0), ["ablate", "report"])
+    stages = [*PICTURE.stages, Stage("alternatives", foreseen=Span(0.0, 50.0))]
+    wide = _lines(replace(PICTURE, left=left, stages=stages))
+    assert " about 1:22 to 3:00 left, not counting ablate, report" in wide
+    assert " \u00b7 alternatives up to 0:50" in wide
+    narrow = _lines(replace(PICTURE, left=replace(left, without=["benchmark", "ablate", "report"])), width=50)
+    assert narrow[6:8] == [" about 1:22 to 3:00 left,", " not counting benchmark, ablate, report"]
+    assert _lines(replace(PICTURE, left=Left(Span(82.0, 180.0))), width=20)[6:7] == [" about 1:22 to 3:0\u2026"]
+
+
+def test_what_is_left_fits_a_usual_terminal() -> None:
+    """GIVEN minutes to go, and all stages that no plan times, THEN one line of 80 columns holds it."""
+    left = Left(Span(34.0, 72.0), ["benchmark", "ablate", "correlate", "report"])
+    said = " about 0:34 to 1:12 left, not counting benchmark, ablate, correlate, report"
+    assert said in _lines(replace(PICTURE, left=left))
+
+
+def test_what_is_left_is_said_in_words() -> None:
+    """What is known of a run's end: a time, a range, a time after a stage without one, and nothing yet."""
+    assert left_said(Left(Span(82.0, 82.4))) == "about 1:22 left"
+    assert left_said(Left(Span(0.0, 50.0), ["report"])) == "up to 0:50 left, not counting report"
+    assert left_said(Left(None, ["profile"])) == "how long is left is known once the model is loaded"
+
+
 def test_modelled_watts_and_joules_are_called_so() -> None:
     """GIVEN a modelled run, THEN neither its power nor its energy is taken for a measured one."""
     said = "\n".join(_lines(replace(PICTURE, modelled=True, power=Power(65.0))))
@@ -74,13 +112,25 @@ def test_it_fits_whatever_the_terminal_and_the_names(width: int, height: int, na
     """Whatever the size and the names, no line is longer or more than there is room for, and no number is cut."""
     dear = [replace(one, name=name, alike=3) for one in PICTURE.dear[:most]]
     stages = [*PICTURE.stages, Stage(name, "failed", None, name)]
-    picture = Picture(name, 1e5, stages, Step(name, 30, 120, 61.0, 190.0), PICTURE.power, False, dear, name)
+    left = Left(Span(1e5, 2e5), [name, name])
+    step = Step(name, 30, 120, 61.0, 190.0, 3, 12)
+    picture = Picture(name, 1e5, stages, step, PICTURE.power, False, dear, name, left)
     lines = _lines(picture, width, height)
     assert len(lines) <= height
     assert all(line.isprintable() for line in lines)
     assert max(map(cell_len, lines)) <= width
     rows = [line for line in lines if "mJ" in line]
     assert all(line.rstrip().endswith("10 %") and "]" in line for line in rows)
+
+
+def test_steps_of_one_moment_of_several_do_not_pass_for_the_stage() -> None:
+    """GIVEN the second of four moments, THEN its steps are its own, and their time leads to the next."""
+    assert PICTURE.step is not None
+    second = replace(PICTURE, step=replace(PICTURE.step, moment=2, moments=4))
+    said = "\n".join(_lines(second))
+    assert " 2 of 4: 30/120  1:01, next in about 3:10" in said
+    last = "\n".join(_lines(replace(PICTURE, step=replace(PICTURE.step, moment=4, moments=4))))
+    assert " 4 of 4: 30/120  1:01, about 3:10 left" in last
 
 
 def test_a_long_label_keeps_its_end() -> None:

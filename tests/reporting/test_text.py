@@ -14,6 +14,9 @@ from energyscope.runs.intervals import Interval
         (2500.0, "mJ", "2.50 J"),
         (-5.0, "mJ", "-5.00 mJ"),
         (1234567.0, "mJ", "1.23 kJ"),
+        (1_799_349.0, "pJ", "1.80 µJ"),
+        (4_120.0, "pJ", "4.12 nJ"),
+        (0.612, "pJ", "0.612 pJ"),
         (227.0, "us", "227 µs"),
         (3_500_000.0, "us", "3.50 s"),
         (4938268, "bytes", "4.71 MiB"),
@@ -35,6 +38,15 @@ def test_limits_show_two_digits_of_the_width() -> None:
     assert text.with_limits(Interval(1532.0, 1511.0, 1555.0), "mJ") == "1.53 J [1.511, 1.555]"
     assert text.with_limits(Interval(12.3), "mJ") == "12.3 mJ"
     assert text.with_limits(None, "mJ") == "not measured"
+
+
+def test_what_cannot_be_negative_has_no_limit_at_nothing() -> None:
+    """GIVEN a lower limit of 0, THEN the upper one stands alone; any other, and a value of 0, are as ever."""
+    assert text.amount(Interval(20.0, 0.0, 75.0), "mJ") == "20.0 mJ [up to 75]"
+    assert text.amount(Interval(1532.0, 1511.0, 1555.0), "mJ") == "1.53 J [1.511, 1.555]"
+    assert text.amount(Interval(20.0), "mJ") == "20.0 mJ"
+    assert text.amount(None, "mJ") == "not measured"
+    assert text.amount_limits(Interval(0.0, 0.0, 0.0), "") == text.limits(Interval(0.0, 0.0, 0.0), "")
 
 
 def test_shares_as_percentages() -> None:

@@ -123,3 +123,15 @@ def test_captions_claim_no_more_than_was_done(tmp_path: Path) -> None:
     assert "in its own right" not in drawn["energy-flow"].caption
     assert "stands in for it" in drawn["energy-flow"].caption
     assert "layers one by one in their order, other parts the largest first" in drawn["energy-icicle"].caption
+
+
+def test_what_is_weak_is_counted_by_kind(tmp_path: Path) -> None:
+    """GIVEN norms below grade C in the layers and after them, THEN the notes name the kind once, with all."""
+
+    def change(frame: pd.DataFrame) -> None:
+        frame.loc[frame["kind"] == "norm", "quality"] = "invalid"
+
+    drawn = _drawn(tmp_path, change=change)
+    for name in ("energy-flow", "energy-icicle"):
+        [said] = [note for note in drawn[name].notes if "elow grade C" in note]
+        assert said.endswith(": 9 of norm.")

@@ -11,7 +11,16 @@ from run_builder import Shape, build_run
 
 from energyscope.reporting.data import report_data
 from energyscope.runs.compare import compare
-from energyscope.runs.method import CHANGES, REVISION, Change, changes_between, lacking, method_of, revision_of
+from energyscope.runs.method import (
+    CHANGES,
+    REVISION,
+    Change,
+    changes_between,
+    execution_of,
+    lacking,
+    method_of,
+    revision_of,
+)
 from energyscope.runs.store import Run
 
 GRAPH = ("prefill", "cuda-graph")
@@ -109,3 +118,10 @@ def test_a_benchmark_says_that_it_is_old(tmp_path: Path) -> None:
     run = build_run(tmp_path / "run", Shape(profile=False, impact=False, execution="cuda-graph", benchmark=True))
     assert run.energy is None
     assert BEFORE in " ".join(report_data(run).limitations)
+
+
+def test_all_but_the_profile_of_a_run_in_both_is_eager() -> None:
+    """GIVEN both executions THEN the run's other passes are eager, as those of runs without a choice."""
+    for settings in ({"execution": "both"}, {}, None):
+        assert execution_of({"settings": settings}) == "eager"
+    assert execution_of({"settings": {"execution": "cuda-graph"}}) == "cuda-graph"

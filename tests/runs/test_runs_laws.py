@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from energyscope.errors import RunError
-from energyscope.runs.laws import LAWS_VERSION, LISTS, find_laws, load_laws, write_laws
+from energyscope.runs.laws import LAWS_VERSION, LISTS, find_laws, is_of_run, laws_naming, load_laws, write_laws
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 
 EMPTY: dict[str, Any] = {"schema": LAWS_VERSION, "name": "empty", **{name: [] for name in LISTS}}
@@ -63,3 +63,52 @@ def test_there_is_none(tmp_path: Path) -> None:
     """A directory without laws is refused with what to give."""
     with pytest.raises(RunError, match="give the directory of an `energyscope sweep` or `laws`"):
         load_laws(tmp_path)
+
+
+def _laws_of(folder: Path, *paths: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_laws(folder, {**EMPTY, "sources": [{"path": path} for path in paths]})
+    return folder.resolve()
+
+
+def test_a_run_finds_the_laws_that_name_it(tmp_path: Path) -> None:
+    """GIVEN laws of its sweep, of sets farther up and of others THEN those that name it, nearest first."""
+    cell = tmp_path / "examples" / "cells" / "sweep" / "a"
+    cell.mkdir(parents=True)
+    (cell.parent / SWEEP_FILE).touch()
+    own = _laws_of(cell.parent, "a", "b")
+    several = [_laws_of(tmp_path / "examples" / name, "../cells/sweep/a") for name in ("x", "y")]
+    _laws_of(tmp_path / "examples" / "z", "../cells/sweep/b", "../cells/sweep/a/b")
+    _laws_of(tmp_path / "far", "../examples/cells/sweep/a")  # four levels up
+    found = laws_naming(cell)
+    assert [(one.folder, one.parents) for one in found] == [(own, 1), (several[0], 3), (several[1], 3)]
+    assert found[0].document["sources"] == [{"path": "a"}, {"path": "b"}]
+    assert laws_naming(cell.parent / "c") == []
+    (cell.parent / SWEEP_FILE).unlink()  # a run that is no cell is looked for two levels up
+    assert [one.folder for one in laws_naming(cell)] == [own]
+
+
+def test_laws_that_were_moved_with_their_runs_are_found(tmp_path: Path) -> None:
+    """GIVEN a sweep's directory under another name THEN its laws still name its cells."""
+    (tmp_path / "sweep" / "a").mkdir(parents=True)
+    _laws_of(tmp_path / "sweep", "a")
+    moved = (tmp_path / "sweep").rename(tmp_path / "elsewhere")
+    assert [one.folder for one in laws_naming(moved / "a")] == [moved.resolve()]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", json.dumps({**EMPTY, "schema": LAWS_VERSION + 1}), "\0"])
+def test_laws_that_cannot_be_read_are_passed_over(tmp_path: Path, text: str) -> None:
+    """GIVEN a broken or a newer document beside the run THEN the others are found all the same."""
+    run, broken = tmp_path / "a", tmp_path / "broken"
+    run.mkdir()
+    broken.mkdir()
+    (broken / LAWS_JSON).write_text(text, encoding="utf-8")
+    good = _laws_of(tmp_path / "good", "../a")
+    assert [one.folder for one in laws_naming(run)] == [good]
+
+
+@pytest.mark.parametrize("entry", [None, "a", {}, {"path": None}, {"path": ""}, {"path": 3}, {"path": "a\0"}])
+def test_an_entry_without_a_path_is_of_no_run(tmp_path: Path, entry: object) -> None:
+    """Whatever stands there, not even the laws' own directory is meant."""
+    assert not is_of_run(entry, tmp_path, tmp_path)
+    assert not is_of_run(entry, tmp_path, tmp_path / "a")

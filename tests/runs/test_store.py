@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from run_builder import Shape, build_run, energy_rows
 
 from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
-from energyscope.runs.store import RunStore, find_run, list_runs, load_run, plain_name, read_journal, write_text
+from energyscope.runs.store import RunStore, find_run, list_runs, load_run, plain_name, read_journal
 
 
 def test_a_run_reads_back_as_written(tmp_path: Path) -> None:
@@ -24,6 +26,20 @@ def test_a_run_reads_back_as_written(tmp_path: Path) -> None:
     assert run.energy["layer"].isna().sum() == 4
     assert run.impact is not None
     assert run.correlation is not None
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\u2028"])
+def test_no_name_ends_a_row_of_a_table(tmp_path: Path, end: str) -> None:
+    """GIVEN a component's name with any end of a line in it, THEN its row is one row, and the name comes back."""
+    names = [f"layer{end}one", 'a "quoted", name', f"{end}mlp", "plain"]
+    rows = [replace(row, component=name) for row, name in zip(energy_rows(Shape()), names, strict=False)]
+    run = build_run(tmp_path / "run", Shape(impact=False))
+    RunStore.open(run.path).write_rows(schema.ENERGY_FILE, rows, schema.ENERGY_COLUMNS)
+    written = load_run(run.path).energy
+    assert written is not None
+    assert list(written["component"]) == names
+    with (run.path / schema.ENERGY_FILE).open(encoding="utf-8", newline="") as file:
+        assert [row["component"] for row in csv.DictReader(file)] == names
 
 
 def test_a_stage_that_did_not_run_leaves_no_table(tmp_path: Path) -> None:
@@ -78,6 +94,20 @@ def test_an_ambiguous_prefix_names_the_runs(tmp_path: Path) -> None:
         find_run("gpt2", tmp_path)
 
 
+def test_a_mistyped_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    """GIVEN letters in the wrong order, THEN the run or sweep of nearly that name is offered, and no other."""
+    build_run(tmp_path / "first")
+    (tmp_path / "lengths").mkdir()
+    (tmp_path / "lengths" / schema.SWEEP_FILE).write_text("{}")
+    with pytest.raises(RunError, match=r"no run 'frist' here or in .*: did you mean 'first'\?$"):
+        find_run("frist", tmp_path)
+    with pytest.raises(RunError, match=r"did you mean 'lengths'\?$"):
+        find_run("lenghts", tmp_path)
+    for root in (tmp_path, tmp_path / "none"):
+        with pytest.raises(RunError, match=r"`energyscope runs` lists what there is$"):
+            find_run("llama", root)
+
+
 def test_runs_are_listed_oldest_first(tmp_path: Path) -> None:
     """Directories that are not runs are left out."""
     (tmp_path / "other").mkdir()
@@ -121,16 +151,6 @@ def test_the_journal_survives_a_line_cut_short(tmp_path: Path) -> None:
     with (store.path / schema.JOURNAL_FILE).open("a") as file:
         file.write('{"component": "c", "ene')
     assert [entry["component"] for entry in read_journal(store.path)] == ["a", "b"]
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    """GIVEN text that cannot be encoded, THEN the old file stays and nothing else is left behind."""
-    target = tmp_path / "file.txt"
-    write_text(target, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_text(target, "\ud800")
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_a_run_is_named_after_any_model() -> None:

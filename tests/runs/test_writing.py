@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import IO, Any
 import pytest
 
 from energyscope.runs import schema
+from energyscope.runs import writing as module
 from energyscope.runs.writing import is_written, writing
 
 HOLD = "import sys; from pathlib import Path; from energyscope.runs.writing import writing\n"
@@ -18,11 +21,11 @@ HOLD = "import sys; from pathlib import Path; from energyscope.runs.writing impo
 
 def test_a_run_is_written_to_while_its_process_says_so(tmp_path: Path) -> None:
     """GIVEN a directory, THEN it is being written to inside of the mark, and not before or after it."""
-    assert not is_written(tmp_path)
+    assert is_written(tmp_path) is False
     with writing(tmp_path):
         assert is_written(tmp_path)
         assert is_written(tmp_path), "asking takes the mark from nobody"
-    assert not is_written(tmp_path)
+    assert is_written(tmp_path) is False
 
 
 def test_the_mark_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
@@ -33,13 +36,13 @@ def test_the_mark_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
         assert process.stdout.readline() == b"now\n"
         assert is_written(tmp_path)
         process.kill()
-        process.wait(timeout=30)
-    assert not is_written(tmp_path)
+        process.wait(timeout=500)
+    assert is_written(tmp_path) is False
 
 
 def test_a_directory_without_a_journal_is_not_written_to(tmp_path: Path) -> None:
     """GIVEN no journal, THEN asking makes none."""
-    assert not is_written(tmp_path / "nowhere")
+    assert is_written(tmp_path / "nowhere") is False
     assert list(tmp_path.iterdir()) == []
 
 
@@ -49,7 +52,7 @@ def test_readers_do_not_take_each_other_for_a_writer(tmp_path: Path) -> None:
     journal.touch()
     with journal.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # what `is_written` holds while it asks
-        assert not is_written(tmp_path)
+        assert is_written(tmp_path) is False
 
 
 def test_the_mark_is_exclusive_and_on_a_file_open_for_writing(
@@ -65,3 +68,70 @@ def test_the_mark_is_exclusive_and_on_a_file_open_for_writing(
     with writing(tmp_path):
         is_written(tmp_path)
     assert asked == [(True, True), (False, False)]
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_without_locks_it_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """GIVEN a file system that knows no locks, THEN a run is measured there all the same, and nobody can tell."""
+
+    def flock(_file: IO[Any], _how: int) -> None:
+        raise OSError(code, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with writing(tmp_path):
+        assert is_written(tmp_path) is None
+    assert is_written(tmp_path) is None
+
+
+def test_of_a_journal_that_cannot_be_read_it_cannot_be_told(tmp_path: Path) -> None:
+    """GIVEN a journal that cannot be opened (here: a link to itself), THEN nobody can tell, and nothing fails."""
+    (tmp_path / schema.JOURNAL_FILE).symlink_to(schema.JOURNAL_FILE)
+    assert is_written(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("rw,vers=4.2,local_lock=none", False),
+        ("rw,local_lock=flock", None),
+        ("rw,nolock", None),
+        ("rw,flock", False),
+    ],
+)
+def test_locks_that_end_at_each_host_tell_nothing_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, told: bool | None
+) -> None:
+    """GIVEN a mount whose locks are not seen by other hosts, THEN a free lock is no proof, and a taken one is."""
+    device = tmp_path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    mounts = tmp_path / "mountinfo"
+    other = "22 27 999:999 / /other rw - nfs server:/ rw,nolock"
+    mounts.write_text(f"{other}\n36 35 {number} / /runs rw,noatime shared:1 - nfs4 server:/runs {options}\n")
+    monkeypatch.setattr(module, "MOUNTS", mounts)
+    with writing(tmp_path):
+        assert is_written(tmp_path) is True
+    assert is_written(tmp_path) is told
+
+
+@pytest.mark.parametrize(("kind", "told"), [("fuse.sshfs", None), ("9p", False), ("ext4", False)])
+def test_a_shared_folder_of_another_host_cannot_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, told: bool | None
+) -> None:
+    """GIVEN a folder that another host shares, by the type of its file system, THEN a free lock is no proof."""
+    with writing(tmp_path):
+        pass
+    device = (tmp_path / "journal.jsonl").stat().st_dev
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"36 35 {os.major(device)}:{os.minor(device)} / /runs rw shared:1 - {kind} host:/runs rw\n")
+    monkeypatch.setattr(module, "MOUNTS", mounts)
+    assert is_written(tmp_path) is told
+
+
+def test_where_mounts_are_not_listed_a_free_lock_is_taken_at_its_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN no list of mounts (another system than Linux), THEN nobody writes where nobody holds the lock."""
+    monkeypatch.setattr(module, "MOUNTS", tmp_path / "nowhere")
+    with writing(tmp_path):
+        pass
+    assert is_written(tmp_path) is False

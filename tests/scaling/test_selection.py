@@ -108,3 +108,22 @@ def test_an_older_method_is_said():
     _, notes = select([of_method("a", 32, 0), of_method("b", 64, 0)], Wanted())
     assert len(notes) == 1
     assert "of an older method (prefills in CUDA graphs" in notes[0]
+
+
+def eagerly(one):
+    """Return a moment, whose cells are of CUDA graphs, as if they were measured eagerly."""
+    return replace(one, cells={kind: replace(own, execution="eager") for kind, own in one.cells.items()})
+
+
+def test_an_execution_is_chosen():
+    """GIVEN moments in both executions THEN they are refused with what to do, and one of them can be chosen."""
+    graphs = [scene("a"), scene("b", 64)]
+    scenes = [*graphs, *(eagerly(one) for one in graphs)]
+    with pytest.raises(UsageError, match="choose one with --execution, or add --mixed execution"):
+        select(scenes, Wanted())
+    assert select(scenes, Wanted(execution="cuda-graph"))[0] == graphs
+    assert select(scenes, Wanted(execution="eager"))[0] == scenes[2:]
+    with pytest.raises(UsageError, match="--mixed execution all: give one of them"):
+        select(scenes, Wanted(execution="eager", mixed=("execution",)))
+    with pytest.raises(UsageError, match="no run measured --execution compiled: they have cuda-graph, eager"):
+        select(scenes, Wanted(execution="compiled"))

@@ -168,6 +168,13 @@ def test_progress_names_what_is_measured_within_its_total(found):
     assert any("batch size 4" in step[1] for step in found[2])
 
 
+def test_setting_up_is_none_of_the_steps(found):
+    """GIVEN a bar whose steps are windows, THEN setting up is named and counts none, nor is it their pace."""
+    setting_up = [step for step in found[2] if step[1].startswith("setting up ")]
+    assert {step[2:] for step in setting_up} == {(0, 1)}
+    assert len({step[3] for step in found[2] if step not in setting_up}) == 1
+
+
 def test_a_context_beyond_the_positions_is_skipped_with_what_fits(llama):
     """GIVEN 512 positions WHEN contexts of 32 and 4,096 are asked for THEN one is measured, one explained."""
     document, _ = measured(llama, context_length=64, settings={"context_lengths": (32, 4096), "batch_sizes": (2,)})

@@ -170,7 +170,31 @@ def test_few_points_have_no_correlation() -> None:
     found = entry(document, "zero:kl", "pearson")
     assert (found["value"], found["ci_low"], found["p_value"]) == (None, None, None)
     assert "too few" in found["reason"]
-    assert any("too few" in sentence for sentence in document["findings"])
+    assert [sentence for sentence in document["findings"] if "too few" in sentence] == [document["unrelated"]]
+
+
+def test_one_sentence_says_why_nothing_can_be_related() -> None:
+    """GIVEN blocks below grade C and parts measured on other layers, THEN one finding alone counts both."""
+    energy, impact = tables()
+    for row in energy:
+        if row.kind in {"attention", "mlp", "layer"}:
+            row.quality = "invalid"
+    document = correlate(*frames(energy, impact))
+    assert names(document) == ["embed"]
+    assert document["unrelated"] == (
+        "Energy cannot be related to zero:kl: 1 component with valid energy and valid impact is too few, "
+        "it takes 4 or more (of 21: 12 below grade C, 8 measured on other layers)."
+    )
+    assert [sentence for sentence in document["findings"] if "too few" in sentence] == [document["unrelated"]]
+    assert correlate(*frames(*tables()))["unrelated"] is None
+
+
+def test_components_that_lack_energy_or_impact_are_counted_apart() -> None:
+    """GIVEN one component without joules and one without a valid impact, THEN each is counted with its reason."""
+    energy = [energy_row("a", "mlp", 1.0), energy_row("b", "mlp", None), energy_row("c", "mlp", 2.0)]
+    impact = [impact_row("a", 1.0), impact_row("b", 1.0), impact_row("c", None)]
+    said = correlate(*frames(energy, impact))["unrelated"]
+    assert said.endswith("(of 3: 1 without an energy, 1 without a valid zero:kl).")
 
 
 def test_quadrants_and_undecided() -> None:

@@ -6,17 +6,19 @@ import os
 
 import pytest
 import torch
-from sensor_stand_ins import IDLE_W, MACHINE, UUID, FakeLoad, hurry
+from clocks import ThreadClock
+from sensor_stand_ins import IDLE_W, MACHINE, STEP, UUID, Counter, Load, hurry, simulated
 
 from energyscope.cli.doctor import sensor_lines
 from energyscope.metering.nvml import binding
+from energyscope.sensing import polling, sensor
 from energyscope.stages import doctor
 from energyscope.stages.doctor import examine
 
 
 @pytest.fixture
 def gpu(fake_nvml, monkeypatch):
-    """Return a function that makes the doctor meet a fake machine, with a load of its own."""
+    """Return a function that makes the doctor meet a fake machine."""
 
     def make(script):
         from energyscope.metering.nvml.board import Board
@@ -25,12 +27,19 @@ def gpu(fake_nvml, monkeypatch):
         monkeypatch.setattr(doctor, "pick_device", lambda device: torch.device("cuda", 0))
         monkeypatch.setattr(doctor, "gpu_uuid", lambda device: UUID)
         monkeypatch.setattr(doctor, "device_facts", lambda device: {"type": "cuda", **Board(UUID).facts()})
-        monkeypatch.setattr(doctor, "steady_load", lambda device: [])
-        monkeypatch.setattr(doctor, "Replayer", lambda device: FakeLoad(machine))
         monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
         return machine
 
     return make
+
+
+@pytest.fixture
+def own_time(monkeypatch):
+    """The doctor's meter, load and probe are a simulated GPU, in its own time: no host holds them up."""
+    simulated_gpu = simulated(monkeypatch)
+    monkeypatch.setattr(doctor, "open_meter", lambda *_names, **_options: simulated_gpu)
+    monkeypatch.setattr(doctor, "steady_load", lambda device: STEP)
+    monkeypatch.setattr(doctor, "Replayer", lambda device: simulated_gpu)
 
 
 def test_a_cpu_is_modelled_and_that_is_no_failure():
@@ -50,6 +59,7 @@ def test_a_gpu_that_torch_cannot_use_is_said(fake_nvml, monkeypatch):
     assert "torch with CUDA" in sentence
 
 
+@pytest.mark.usefixtures("own_time")
 def test_a_healthy_gpu_in_short(gpu):
     """GIVEN a GPU of its own THEN the short form finds the sensor, and nothing stands in the way."""
     gpu(MACHINE + "at 0 persistence 1\n")
@@ -108,12 +118,19 @@ def test_a_shadowed_binding_is_said(gpu, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_time")
 def test_a_whole_examination(gpu, monkeypatch):
     """GIVEN a healthy GPU THEN fields, agreement and polling are measured and shown, without a complaint."""
     hurry(monkeypatch)
+    clock, calls, real = ThreadClock(), Load(), sensor.effect_of_polling
+    monkeypatch.setattr(polling, "time", clock)
+    monkeypatch.setattr(polling, "_counter", lambda uuid: Counter(clock, calls))
+    monkeypatch.setattr(
+        sensor, "effect_of_polling", lambda uuid, *_, seconds: real(uuid, calls, [], seconds=seconds)
+    )
     gpu(MACHINE + "at 0 persistence 1\n")
     seen = []
-    found = examine("auto", 0.8, progress=lambda stage, label, done, total: seen.append((label, done, total)))
+    found = examine("auto", 2.0, progress=lambda stage, label, done, total: seen.append((label, done, total)))
     assert found["advice"] == []
     assert set(found["sensor"]["power_fields"]) == {"instant", "average", "usage"}
     lines = dict(sensor_lines(found["sensor"]))

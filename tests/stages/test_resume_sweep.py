@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 
 from energyscope.errors import DeviceError, RunError, UsageError
+from energyscope.runs import sweeps
 from energyscope.runs.method import REVISION
 from energyscope.runs.schema import LAWS_JSON
 from energyscope.runs.store import load_run
-from energyscope.runs.sweeps import TABLE_FILE, Sweep, held, load_sweep, write_sweep
+from energyscope.runs.sweeps import LOCK_FILE, TABLE_FILE, Sweep, held, is_held, load_sweep, write_sweep
+from energyscope.stages import resume_sweep as resuming
 from energyscope.stages import sweep as module
 from energyscope.stages.resume_sweep import preview_resume, resume, settings_in
 from energyscope.stages.settings import RunSettings
@@ -166,6 +169,35 @@ def test_a_sweep_that_is_being_measured_is_left_alone(interrupted: Path) -> None
         resume(interrupted)
     with held(interrupted):
         pass
+
+
+def test_a_plan_of_a_sweep_that_is_being_measured_opens_no_meter(
+    interrupted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN another holder THEN the plan is refused as the sweep would be, and the board is left to that one."""
+    monkeypatch.setattr(resuming, "open_meters", lambda *_: pytest.fail("the board is being measured"))
+    with held(interrupted):
+        plan = preview_resume(interrupted)
+    assert (plan.held, "by another process" in str(plan.stopped)) == (True, True)
+
+
+def test_whoever_asks_keeps_nobody_from_measuring(interrupted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a reader that asks whether a sweep is held just when one begins THEN it is waited for."""
+    with held(interrupted):
+        pass
+    with (interrupted / LOCK_FILE).open("rb") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        monkeypatch.setattr(sweeps.time, "sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
+        with held(interrupted):
+            assert is_held(interrupted)
+
+
+def test_a_sweep_that_cannot_be_written_is_one_line(interrupted: Path) -> None:
+    """GIVEN a lock file that cannot be opened THEN the refusal says what to do."""
+    (interrupted / LOCK_FILE).unlink()
+    (interrupted / LOCK_FILE).symlink_to(LOCK_FILE)
+    with pytest.raises(RunError, match="cannot be written"):
+        resume(interrupted)
 
 
 def test_broken_settings_are_one_line(interrupted: Path) -> None:

@@ -111,3 +111,38 @@ def test_a_decode_step_is_comparable_whatever_else_was_profiled(run):
     assert any("phase" in obstacle for obstacle in prefill.obstacles)
     assert decode.obstacles == ()
     assert any("KV cache: dynamic against static" in note for note in decode.notes)
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory):
+    """Return a run that measured its pass twice; the second time, its header says, in a CUDA graph."""
+    loaded = load_model("tiny-llama", device="cpu")
+    settings = RunSettings("tiny-llama", stages=("profile",), phase="prefill", execution="both")
+    made = RunStore.create("twice", tmp_path_factory.mktemp("runs"))
+    made.update(name="twice", settings=settings.document(), warnings=[])
+
+    def keep(entry):
+        if "header" in entry and entry["scene"].endswith("/cuda-graph"):
+            entry = {**entry, "header": {**entry["header"], "execution": "cuda-graph"}}
+        made.journal(entry)
+
+    with MeterGroup([ModelledMeter(65.0)]) as meter:
+        for scene in scenes(settings, loaded):
+            chosen = ProfileSettings("medium", "kinds", Effort(2, window_s=0.03, budget_s=0.06))
+            profile(loaded, profile_inputs(loaded), meter, chosen, journal=keep, scene=scene.name)
+    write_profile(made, read_journal(made.path))
+    return load_run(made.path)
+
+
+def test_a_moment_in_two_executions_is_two_scenes(twice):
+    """The table has the rows of both, and each scene seen alone has its own rows and its own execution."""
+    assert [(one["name"], one["execution"]) for one in twice.scenes] == [
+        ("prefill", "eager"), ("prefill/cuda-graph", "cuda-graph"),
+    ]  # fmt: skip
+    assert twice.energy["execution"].value_counts().nunique() == 1
+    for name, execution in (("prefill", "eager"), ("prefill/cuda-graph", "cuda-graph")):
+        alone = twice.scene(name)
+        assert set(alone.energy["execution"]) == {execution}
+        assert (alone.energy["kind"] == "model").sum() == 1
+        assert alone.document["settings"]["execution"] == execution
+    assert twice.document["settings"]["execution"] == "both"

@@ -47,6 +47,38 @@ def test_several_scenes_are_measured_on_a_sample(llama):
     assert [one.layers for one in planned(llama, phase="decode")] == ["mean"]
 
 
+def test_both_executions_are_scenes_side_by_side(llama):
+    """Each moment is measured eagerly and then in a graph, as finely; the eager one has the plain name."""
+    found = planned(llama, execution="both", context_lengths=(64, 32))
+    assert [(one.name, one.execution, one.layers) for one in found] == [
+        ("prefill", "eager", "sample"), ("prefill/cuda-graph", "cuda-graph", "sample"),
+        ("decode@64", "eager", "sample"), ("decode@64/cuda-graph", "cuda-graph", "sample"),
+        ("decode@32", "eager", "kinds"), ("decode@32/cuda-graph", "cuda-graph", "kinds"),
+    ]  # fmt: skip
+    settings = RunSettings("tiny-llama", execution="both")
+    chosen = [module.profile_settings(settings, found, one) for one in found]
+    assert [one.execution for one in chosen] == [one.execution for one in found]
+    assert [one.effort.preheat_s for one in chosen[:2]] == [module.PREHEAT_S, module.REWARM_S]
+
+
+def test_another_execution_does_not_shorten_the_first(llama):
+    """GIVEN one moment in both executions THEN each is measured until it is sure, as it would be alone."""
+    both, alone = (
+        RunSettings("tiny-llama", execution=execution, phase="prefill") for execution in ("both", "eager")
+    )
+    for settings in (both, alone):
+        found = scenes(settings, llama)
+        assert not any(module.profile_settings(settings, found, one).effort.brief for one in found)
+    generation = scenes(RunSettings("tiny-llama", execution="both", phase="both"), llama)
+    assert module.profile_settings(both, generation, generation[0]).effort.scenes == 2
+
+
+def test_one_execution_alone_has_the_plain_name(llama):
+    """GIVEN a run in graphs alone THEN its moments are called what they are called eagerly."""
+    found = planned(llama, execution="cuda-graph", phase="prefill")
+    assert [(one.name, one.execution) for one in found] == [("prefill", "cuda-graph")]
+
+
 @pytest.mark.parametrize(("kind", "room"), [("dynamic", 40), ("static", 47)])
 def test_the_traced_generation_has_a_step_to_compare_with(llama, kind, room):
     """It stands in the middle of the generation, and a static cache is as long as `generate` makes it."""

@@ -23,7 +23,8 @@ COMMON: dict[str, Any] = {
 
 
 def settings(root: Path, **options: Any) -> SweepSettings:
-    run = {**COMMON, **{name: options.pop(name) for name in list(options) if name in COMMON or name == "model"}}
+    known = {*COMMON, "model", "execution"}
+    run = {**COMMON, **{name: options.pop(name) for name in list(options) if name in known}}
     model = run.pop("model", "tiny-gpt2")
     return SweepSettings(RunSettings(model, root=root, **run), **{"lengths": (16, 8), "name": "swept", **options})
 
@@ -201,6 +202,7 @@ def test_a_precision_that_cannot_be_loaded_is_recorded(tmp_path: Path, monkeypat
         ({"lengths": (100_000,), "phase": "decode"}, "--context-length 100000"),
         ({"batch_sizes": (0,)}, "--batch-size must be 1 or more"),
         ({"phase": "both"}, "two moments"),
+        ({"execution": "both"}, "two of each cell"),
         ({"precisions": ()}, "--precision names nothing"),
         ({"precisions": ("fp7",)}, "fp7"),
         ({"phase": "decode", "model": "tiny-distilbert"}, "generates no text"),

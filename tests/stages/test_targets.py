@@ -94,7 +94,7 @@ def test_on_the_cpu_there_is_nothing_to_name(monkeypatch):
     """GIVEN no CUDA THEN the CPU is taken, and whatever needs a GPU is refused before anything is loaded."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert find_targets(settings()) == Targets(torch.device("cpu"), ())
-    for change in ({"gpu_id": ("0",)}, {"whole_gpu": True}, {"execution": "cuda-graph"}):
+    for change in ({"gpu_id": ("0",)}, {"whole_gpu": True}, {"execution": "cuda-graph"}, {"execution": "both"}):
         with pytest.raises(UsageError, match="the model runs on the CPU"):
             find_targets(settings(**change))
 
@@ -156,7 +156,7 @@ def test_a_graph_is_captured_on_one_device(cuda, file):
     with pytest.raises(UsageError, match="what one device does by itself, and --device-map auto may use 2 GPUs"):
         find_targets(mapped("auto", execution="cuda-graph"))
     with pytest.raises(UsageError, match="may use host memory beside the GPU: use --execution eager"):
-        find_targets(mapped(file(transformer=0, lm_head="cpu"), execution="cuda-graph"))
+        find_targets(mapped(file(transformer=0, lm_head="cpu"), execution="both"))
     assert find_targets(mapped(file(transformer=0, lm_head=0), execution="cuda-graph")).gpus == ("1a2b-00",)
     cuda("1a2b-00")
     assert find_targets(mapped("auto", execution="cuda-graph")).devices == (torch.device("cuda:0"),)
@@ -167,7 +167,7 @@ def test_a_map_without_gpus_runs_on_the_cpu_alone(monkeypatch, file):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     alone = file(transformer="cpu", lm_head="cpu")
     assert find_targets(mapped(alone)) == Targets(torch.device("cpu"), ())
-    for change in ({"gpu_id": ("0",)}, {"whole_gpu": True}, {"execution": "cuda-graph"}):
+    for change in ({"gpu_id": ("0",)}, {"whole_gpu": True}, {"execution": "cuda-graph"}, {"execution": "both"}):
         with pytest.raises(UsageError, match="the model runs on the CPU"):
             find_targets(mapped(alone, **change))
     with pytest.raises(DeviceError, match="spreads a model over GPUs"):

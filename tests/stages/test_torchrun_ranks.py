@@ -143,9 +143,9 @@ def folder(tmp_path):
 def test_two_processes_make_one_run(folder, tmp_path):
     """GIVEN torchrun with two processes THEN there is one run with closed books, and both end well."""
     started = torchrun(folder, tmp_path / "runs", "--stages", "profile,ablate", "--passes", "3")
-    said = ended(started, 200)
+    said = ended(started, 500)
     assert started.returncode == 0, said
-    assert said.count("Run: ") == 1
+    assert said.count("No report was asked for: ") == 1
     (run,) = (tmp_path / "runs").iterdir()
     document = json.loads((run / "run.json").read_text())
     assert document["stages"]["profile"]["state"] == "done"
@@ -165,13 +165,13 @@ def test_stopping_ends_both_and_keeps_what_was_finished(folder, tmp_path):
     """GIVEN Ctrl-C in the middle of the profile THEN no process is left, and the finished windows are a table."""
     started = torchrun(folder, tmp_path / "runs", "--stages", "profile", "--passes", "500")
     journal = tmp_path / "runs" / "split" / "journal.jsonl"
-    until = time.monotonic() + 200
+    until = time.monotonic() + 300
     while time.monotonic() < until and started.poll() is None:
         if journal.exists() and journal.read_text().count('"window"') > 3:
             break
         time.sleep(0.2)
     started.send_signal(signal.SIGINT)
-    said = ended(started, 25)  # torchrun kills what is left after 30 s
+    said = ended(started, 200)  # torchrun kills what is left after 30 s: then nobody says what follows
     assert "stopped: what was finished is in" in said
     document = json.loads((journal.parent / "run.json").read_text())
     assert document["stages"]["profile"]["state"] == "interrupted"

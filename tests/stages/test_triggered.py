@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 import tiny_models
 import torch
+from clocks import Clock, HostOfGpu
 
 from energyscope.books.triggered import recover
 from energyscope.components import component_tree
 from energyscope.loading import load_model
-from energyscope.metering import settled
+from energyscope.metering import modelled, settled
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import Reading, WithoutProcess
 from energyscope.metering.modelled import ModelledMeter
-from energyscope.metering.nvml.counter import NvmlMeter
+from energyscope.stages import triggered as stage
 from energyscope.stages.effort import Effort
 from energyscope.stages.profile import ProfileSettings
 from energyscope.stages.triggered import by_depth, reads_around, triggered
+from energyscope.testing import SimulatedBoard, SimulatedSensor
 from energyscope.workloads import profile_inputs
 
 PASSES = 3
 FINE = ProfileSettings(granularity="fine", effort=Effort(PASSES))
-STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005"
 
 
 @pytest.fixture(scope="module", params=["distilbert", "gpt2", "llama"])
@@ -67,12 +67,15 @@ def test_every_component_has_its_own_time_and_modelled_energy(loaded):
         assert row.static_mj is None
 
 
-def test_a_parent_holds_its_parts_and_none_of_their_reads(loaded):
+def test_a_parent_holds_its_parts_and_none_of_their_reads(loaded, monkeypatch):
     """GIVEN a meter whose reads take long THEN a parent's time does not grow by those of its parts."""
+    clock = Clock()
+    for module in (stage, modelled):
+        monkeypatch.setattr(module, "time", clock)
 
     class Slow(ModelledMeter):
         def read(self):
-            time.sleep(0.01)
+            clock.sleep(0.01)
             return super().read()
 
     rows = {row.component: row for row in measure(loaded, [Slow(50.0)]).rows}
@@ -146,12 +149,22 @@ def test_progress_counts_up_to_its_total(loaded):
     assert steps[0][1].startswith("pass 1, 1 components")
 
 
-def test_below_the_tick_there_is_no_energy(loaded, fake_nvml, monkeypatch):
+@pytest.fixture
+def counter(monkeypatch):
+    """Return a function that makes a GPU of 200 W whose counter ticks; all goes by its time, not the host's."""
+
+    def make(period_s):
+        gpu = HostOfGpu(SimulatedSensor(period_s=period_s, phase_s=0.0), SimulatedBoard(idle_w=200.0))
+        gpu.rule(monkeypatch, stage, settled)
+        return gpu
+
+    return make
+
+
+def test_below_the_tick_there_is_no_energy(loaded, counter):
     """GIVEN a counter that ticks every 100 ms THEN microseconds have time and power, and None for energy."""
-    monkeypatch.setattr(settled, "SETTLE_S", 0.1)
-    monkeypatch.setattr(settled, "IDLE_S", 0.3)
-    fake_nvml(STEADY)
-    rows = measure(loaded, [NvmlMeter("GPU-aaaa")], ProfileSettings(granularity="medium", effort=Effort(2))).rows
+    gpu = counter(0.1)
+    rows = measure(loaded, [gpu], ProfileSettings(granularity="medium", effort=Effort(2))).rows
     assert [row for row in rows if row.energy_mj is not None or row.dynamic_mj is not None] == []
     assert {row.quality for row in rows} == {"invalid"}
     assert all("shorter than the counter's tick (0.1 s)" in row.reasons for row in rows)
@@ -159,16 +172,12 @@ def test_below_the_tick_there_is_no_energy(loaded, fake_nvml, monkeypatch):
     assert rows[0].static_mj == pytest.approx(200 * rows[0].time_us / 1e3, rel=0.1)
 
 
-def test_beyond_the_tick_there_is_energy(loaded, fake_nvml, monkeypatch):
+def test_beyond_the_tick_there_is_energy(loaded, counter):
     """GIVEN a component that takes several ticks THEN its energy is the counter's rise."""
-    monkeypatch.setattr(settled, "SETTLE_S", 0.1)
-    monkeypatch.setattr(settled, "IDLE_S", 0.3)
-    fake_nvml(f"{STEADY}\nat 0 period_s 0.02")
-    hold = loaded.model.register_forward_hook(lambda *_: time.sleep(0.2))
+    gpu = counter(0.02)
+    hold = loaded.model.register_forward_hook(lambda *_: gpu.sleep(0.2))
     try:
-        rows = measure(
-            loaded, [NvmlMeter("GPU-aaaa")], ProfileSettings(granularity="coarse", effort=Effort(2))
-        ).rows
+        rows = measure(loaded, [gpu], ProfileSettings(granularity="coarse", effort=Effort(2))).rows
     finally:
         hold.remove()
     assert rows[0].energy_mj == pytest.approx(200 * rows[0].time_us / 1e3, rel=0.2)

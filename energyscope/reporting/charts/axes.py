@@ -10,6 +10,8 @@ from typing import Any, Literal
 from energyscope.reporting.charts.records import altair
 
 PLAIN = ",~r"  # ticks without powers of ten, which "~g" writes on logarithmic scales, and of 500 on others
+# What stands at a tick: 2e-7, where zeros behind a point would have to be counted.
+LABEL = "datum.value !== 0 && abs(datum.value) < 1e-4 ? format(datum.value, '~e') : datum.label"
 _LOG_ROOM = 10.0
 
 
@@ -37,7 +39,7 @@ class Magnitude:
         """Return the Altair axis with ticks that can be read."""
         alt = altair()
         chosen = {"values": self.ticks, "labelOverlap": True} if self.ticks else {"tickCount": 6}
-        return alt.Axis(format=PLAIN, **chosen)
+        return alt.Axis(format=PLAIN, labelExpr=LABEL, **chosen)
 
     def position(self, value: float) -> float:
         """Return where a value lies along the axis, up to a shift and a factor."""

@@ -72,7 +72,7 @@ def bars(items: Sequence[Bar], title: str | list[str], description: str, mark: f
     alt = theme.altair()
     right = max(item.edge for item in items) * (1 + _room(items))
     scale = alt.Scale(domain=[0.0, right], nice=False)
-    x = alt.X("start:Q", title=title, scale=scale, axis=alt.Axis(tickCount=4, format=PLAIN))
+    x = alt.X("start:Q", title=title, scale=scale, axis=_linear_axis())
     parts = [part for item in items for part in _parts(item)]
     drawn = alt.Chart(theme.rows(parts)).encode(
         x=x,
@@ -142,7 +142,12 @@ def _dots_axis(items: Sequence[Bar]) -> dict[str, Any]:
         return {"scale": alt.Scale(type="log", domain=domain, nice=False), "axis": size.axis()}
     span = high - low or abs(high) or 1.0
     domain = [low - 0.08 * span, high + _room(items) * span]
-    return {"scale": alt.Scale(domain=domain, nice=False, zero=False), "axis": alt.Axis(tickCount=4, format=PLAIN)}
+    return {"scale": alt.Scale(domain=domain, nice=False, zero=False), "axis": _linear_axis()}
+
+
+def _linear_axis() -> Any:
+    """Return an axis of few ticks; where the numbers at them would run into each other, every second one goes."""
+    return theme.altair().Axis(tickCount=4, format=PLAIN, labelOverlap=True, labelSeparation=8)
 
 
 def _room(items: Sequence[Bar]) -> float:

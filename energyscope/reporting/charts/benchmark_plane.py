@@ -22,6 +22,7 @@ _PLACES = {  # where a name stands: its alignment, and how far it is moved acros
     "below left": ("right", -9, 15),
 }
 _NEAR = (0.06, 0.08)  # of the width and the height: points that are this near to each other have no names
+_POINT, _LINE = (0.02, 0.03), 0.004  # of the width and the height: half a point, half of an interval's line
 _LABEL_ROOM = (0.022, 0.065)  # of the width for a character, of the height for a line
 
 
@@ -95,7 +96,7 @@ def _records(spots: Sequence[Spot], across: list[float], up: list[float]) -> lis
         _shares([spot.y.value for spot in spots], up),
         strict=True,
     )
-    places = _placed(list(positions), [spot.title for spot in spots])
+    places = _placed(list(positions), [spot.title for spot in spots], _lines(spots, across, up))
     return [
         {"title": spot.title, "said": spot.said, "weak": spot.weak, "place": place,
          "colour": theme.precision_colour(spot.precision), "x": spot.x.value, "y": spot.y.value,
@@ -140,16 +141,33 @@ def _shares(values: list[float], ends: list[float]) -> list[float]:
     return [(size.position(value) - low) / (high - low) if high > low else 0.5 for value in values]
 
 
-def _placed(spots: list[tuple[float, float]], names: list[str]) -> list[str | None]:
-    """Choose on which side of its point each name stands; None where it would meet a point or another name.
+def _lines(spots: Sequence[Spot], across: list[float], up: list[float]) -> list[_Box]:
+    """Return the room that the intervals take, where they are longer than a point."""
+    found: list[_Box] = []
+    for spot in spots:
+        x, left, right = _shares(_reach(spot.x), across)
+        y, bottom, top = _shares(_reach(spot.y, spot.inner), up)
+        found += [(left, y - _LINE, right, y + _LINE)] if right - left > 2 * _POINT[0] else []
+        found += [(x - _LINE, bottom, x + _LINE, top)] if top - bottom > 2 * _POINT[1] else []
+    return found
+
+
+def _reach(item: Interval, inner: tuple[float, float] | None = None) -> list[float]:
+    """Return a value and both ends of what is drawn of its limits, which are the value where none is known."""
+    ends = [item.value, *(end for end in (item.low, item.high) if item.known and end is not None), *(inner or ())]
+    return [item.value, min(ends), max(ends)]
+
+
+def _placed(spots: list[tuple[float, float]], names: list[str], lines: list[_Box]) -> list[str | None]:
+    """Choose on which side of its point each name stands; None where it would meet a point, a line or a name.
 
     Nor may another point be nearer to the middle of a name than its own is.
     """
-    points = [(x - 0.02, y - 0.03, x + 0.02, y + 0.03) for x, y in spots]
+    points = [(x - _POINT[0], y - _POINT[1], x + _POINT[0], y + _POINT[1]) for x, y in spots]
     taken: list[_Box] = []
     chosen: list[str | None] = []
     for index, ((x, y), name) in enumerate(zip(spots, names, strict=True)):
-        obstacles = [*points[:index], *points[index + 1 :], *taken]
+        obstacles = [*points[:index], *points[index + 1 :], *lines, *taken]
         boxes = {place: _box(x, y, len(name), place) for place in _PLACES}
         others = [*spots[:index], *spots[index + 1 :]]
         alone = not any(abs(x - left) < _NEAR[0] and abs(y - up) < _NEAR[1] for left, up in others)
@@ -212,9 +230,10 @@ def sweep(steps: Sequence[Step], titles: tuple[str | list[str], str], descriptio
     alt = theme.altair()
     names = list(dict.fromkeys(step.title for step in steps))
     over = titles[0] if isinstance(titles[0], str) else titles[0][0]
+    axis, ends = _axis_of_steps(steps)
     records = [
         {"title": step.title, "along": step.along, "value": step.value.value, "said": step.said,
-         "low": step.value.low, "high": step.value.high}
+         "low": theme.on_log(step.value.low, ends) if ends else step.value.low, "high": step.value.high}
         for step in steps
     ]  # fmt: skip
     ticks = sorted({step.along for step in steps})
@@ -225,7 +244,7 @@ def sweep(steps: Sequence[Step], titles: tuple[str | list[str], str], descriptio
         scale=alt.Scale(type="log", base=2, nice=False, padding=14) if wide else alt.Scale(zero=False, padding=14),
         axis=alt.Axis(values=ticks, format="d", grid=False, labelOverlap=True),
     )
-    y = alt.Y("value:Q", title=titles[1], **_axis([step.value.value for step in steps]))
+    y = alt.Y("value:Q", title=titles[1], **axis)
     legend = alt.Legend(orient="top", columns=4, symbolOpacity=1, title=None)
     base = alt.Chart(theme.rows(records)).encode(x=x, color=_colours(steps, names, legend))
     layers = [base.mark_line(strokeWidth=1.8, opacity=0.8).encode(y=y)]
@@ -239,3 +258,15 @@ def sweep(steps: Sequence[Step], titles: tuple[str | list[str], str], descriptio
                  alt.Tooltip("said:N", title=titles[1])],
     )  # fmt: skip
     return theme.finish(alt.layer(*layers, points), description, 240)
+
+
+def _axis_of_steps(steps: Sequence[Step]) -> tuple[dict[str, Any], tuple[float, float] | None]:
+    """Return a scale and an axis for the steps; its ends too if it is logarithmic and a limit of 0 lies beyond."""
+    values = [step.value.value for step in steps]
+    found = _axis(values)
+    limits = [end for step in steps for end in (step.value.low, step.value.high) if end is not None]
+    if theme.magnitude(values).type != "log" or min(limits, default=1.0) > 0:
+        return found, None
+    low, high = theme.log_domain(values, limits)
+    ends = low, high * (high / low) ** 0.05
+    return {**found, "scale": theme.altair().Scale(type="log", domain=list(ends), nice=False)}, ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,8 @@ def scatter(data: CorrelationData, description: str, word: str = "Energy") -> An
         points = points.encode(shape=alt.condition("datum.invalid", alt.value("cross"), alt.value("circle")))
     rules = [rule.encode(opacity=theme.faded(0.55)) for rule in (sideways, upright)]
     corners = _corners(data, (across, threshold), (up, data.impact_threshold))
-    names = _names(data.points, records, across, up, corners)
+    lines = [*_thresholds((across, threshold), (up, data.impact_threshold)), *_intervals(records, across, up)]
+    names = _names(data.points, records, (across, up), corners, lines)
     layers = [*_limits(alt, data, divisor), *_written(alt, corners), *rules, points, *_labels(alt, names, x, y)]
     return theme.finish(theme.linked(alt.layer(*layers), kinds), description, naming.HEIGHT)
 
@@ -76,7 +78,7 @@ class _Ruler:
     def axis(self) -> Any:
         if self.size.type == "log":
             ticks = theme.log_ticks(self.low, self.high)
-            return theme.altair().Axis(values=ticks, format=theme.PLAIN, labelOverlap=True)
+            return theme.altair().Axis(values=ticks, format=theme.PLAIN, labelExpr=theme.LABEL, labelOverlap=True)
         return self.size.axis()
 
     def share(self, value: float) -> float:
@@ -182,47 +184,69 @@ def _written(alt: Any, corners: list[dict[str, Any]]) -> list[Any]:
     ]
 
 
+def _thresholds(*axes: tuple[_Ruler, float | None]) -> list[naming.Line]:
+    """Return the limits of the quadrants as lines of the plot."""
+    (across, energy), (up, impact) = axes
+    upright = [] if energy is None else [((across.share(energy), 0.0), (across.share(energy), 1.0))]
+    return upright if impact is None else [*upright, ((0.0, up.share(impact)), (1.0, up.share(impact)))]
+
+
+def _intervals(records: list[dict[str, Any]], across: _Ruler, up: _Ruler) -> list[naming.Line]:
+    """Return the intervals of the points as lines of the plot."""
+    found: list[naming.Line] = []
+    for record in records:
+        x, left, right = (across.share(record[f"energy{end}"]) for end in ("", "_low", "_high"))
+        y, bottom, top = (up.share(record[f"impact{end}"]) for end in ("", "_low", "_high"))
+        found += [((left, y), (right, y)), ((x, bottom), (x, top))]
+    return found
+
+
 def _names(
     points: Sequence[Point],
     records: list[dict[str, Any]],
-    across: _Ruler,
-    up: _Ruler,
+    axes: tuple[_Ruler, _Ruler],
     corners: list[dict[str, Any]],
+    lines: list[naming.Line],
 ) -> list[dict[str, Any]]:
-    """Choose the points to name: the largest, then the most unequal, as long as their names do not meet."""
+    """Choose the points to name: the largest, then the most unequal, as long as their names meet nothing."""
+    across, up = axes
     spots = [(across.share(record["energy"]), up.share(record["impact"])) for record in records]
     order = sorted(range(len(points)), key=lambda index: -sum(spots[index]))[:3]
     order += sorted(range(len(points)), key=lambda index: -abs(spots[index][0] - spots[index][1]))
     chosen = [index for index in dict.fromkeys(order) if points[index].quadrant != UNDECIDED]
     words = [naming.corner(one["on_right"], one["on_top"], one["long"], one["share"]) for one in corners]
-    taken = [[boxes[at] for boxes in words] for at in range(len(naming.SIZES))]
-    titles = [_label(point) for point in points]
+    taken = [[*(boxes[at] for boxes in words), *drawn] for at, drawn in enumerate(naming.lines(lines))]
+    titles = _titles(points)
     return [
         {"energy": records[name.index]["energy"], "impact": records[name.index]["impact"],
          "kind": points[name.index].kind, "component": points[name.index].component,
-         "label": titles[name.index], "right": name.right, "below": name.below, "wide": name.wide}
+         "label": titles[name.index], "right": name.right, "down": name.down, "from_px": name.from_px}
         for name in naming.named(spots, titles, chosen[:_MOST_TRIED], _MOST_NAMES, taken)
     ]  # fmt: skip
 
 
 def _labels(alt: Any, names: list[dict[str, Any]], x: Any, y: Any) -> list[Any]:
-    named = alt.Chart(theme.rows(names)).transform_filter(f"!datum.wide || width >= {naming.NARROW_PX}")
+    named = alt.Chart(theme.rows(names)).transform_filter("width >= datum.from_px")
     named = named.encode(x=x, y=y, text="label:N", opacity=theme.faded_text())
     return [
-        named.transform_filter(
-            f"{'' if right else '!'}datum.right && {'' if below else '!'}datum.below"
-        ).mark_text(
+        named.transform_filter(f"{'' if right else '!'}datum.right && datum.down == {down}").mark_text(
             style=theme.FAINT_TEXT,
             align="right" if right else "left",
             baseline="middle",
             dx=-naming.ACROSS if right else naming.ACROSS,
-            dy=naming.DOWN if below else -naming.DOWN,
+            dy=down * naming.DOWN,
         )
         for right in (False, True)
-        for below in (False, True)
-        if any(name["right"] == right and name["below"] == below for name in names)
+        for down in (-1, 0, 1)
+        if any((name["right"], name["down"]) == (right, down) for name in names)
     ]
 
 
-def _label(point: Point) -> str:
-    return point.kind if point.layer is None else f"{point.kind} {point.layer}"
+def _titles(points: Sequence[Point]) -> list[str]:
+    """Return what the points are called: kind and layer, and the component's own name where several share them."""
+    titles = [point.kind if point.layer is None else f"{point.kind} {point.layer}" for point in points]
+    many = Counter(titles)
+    return [
+        title if many[title] == 1 else f"{title} ({point.component.rpartition('.')[2]})"
+        for title, point in zip(titles, points, strict=True)
+    ]

@@ -10,8 +10,10 @@ from energyscope.reporting.data.cascade import Cascade
 from energyscope.reporting.data.impact import HEAD_KINDS, ImpactData, ImpactPoint
 from energyscope.reporting.data.impact_words import limited_text, method_title, short_title, value_text
 
+ATTENTION = "attention"
 ROW_PX, LOW_ROW_PX, FEW_ROWS = 25, 14, 24
 MOST_METHODS = len(theme.METHOD_COLOURS)
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")  # one for each of METHOD_COLOURS
 _NOISE = 1e-3  # values that are negative by less than this share of the largest are all but zero
 
 
@@ -61,7 +63,7 @@ def by_kind(data: ImpactData, metric: str, description: str, methods: Sequence[s
         opacity=theme.faded(0.45),
     )
     dots = base.mark_point(filled=True, size=70 if len(titles) < 4 else 50).encode(
-        x="mean:Q", shape=alt.Shape("method:N", sort=titles, legend=None), opacity=theme.faded()
+        x="mean:Q", shape=shapes("method", titles), opacity=theme.faded()
     )
     zero = alt.Chart(theme.rows([{"x": 0}])).mark_rule(style=theme.FAINT_LINE).encode(x="x:Q")
     layers = [zero, lines, dots] if min(entry.low for entry in entries) <= 0 else [lines, dots]
@@ -77,8 +79,19 @@ def _method_colours(titles: list[str]) -> Any:
         sort=titles,
         title=None,
         scale=alt.Scale(domain=titles, range=list(theme.METHOD_COLOURS[: len(titles)])),
-        legend=alt.Legend(orient="top", symbolOpacity=1, columns=1),
+        legend=_legend(),
     )
+
+
+def shapes(field: str, titles: list[str]) -> Any:
+    """Return the shapes of marks whose colours tell the same apart, so that one legend shows both."""
+    alt = theme.altair()
+    scale = alt.Scale(domain=titles, range=list(_SHAPES[: len(titles)]))
+    return alt.Shape(f"{field}:N", sort=titles, title=None, scale=scale, legend=_legend())
+
+
+def _legend() -> Any:
+    return theme.altair().Legend(orient="top", symbolOpacity=1, columns=1)
 
 
 def heatmap(points: list[ImpactPoint], metric: str, description: str) -> Any:
@@ -105,7 +118,9 @@ def heads(points: list[ImpactPoint], metric: str, description: str) -> Any:
         {
             "column": point.layer,
             "row": head_number(point),
-            "component": point.component,
+            "name": point.component,
+            "kind": ATTENTION,
+            "component": attention_of(point),
             "value": point.value.value,
             "said": limited_text(point.value, metric),
         }
@@ -114,6 +129,11 @@ def heads(points: list[ImpactPoint], metric: str, description: str) -> Any:
     rows = sorted({head_number(point) for point in points})
     title = "Head" if points[0].kind == HEAD_KINDS[0] else "Key-value group"
     return cells(records, rows, ("Layer", title), short_title(metric), description)
+
+
+def attention_of(point: ImpactPoint) -> str:
+    """Return the attention that a head, or group of heads, is part of: the charts of energy go no deeper."""
+    return point.component.rsplit(".", 2)[0]
 
 
 def head_number(point: ImpactPoint) -> int:
@@ -127,17 +147,19 @@ def cells(
     axes: tuple[str, str | None],
     title: str,
     description: str,
+    groups: Sequence[theme.Group] = (),
 ) -> Any:
     """Draw a heat map; ``axes`` are the titles of its columns and rows, ``title`` that of its colours.
 
-    The records hold ``column``, ``row``, ``component``, ``value`` and ``said``; those with ``mark`` get a dot, and
-    where they have a ``kind`` the chart is linked.
+    The records hold ``column``, ``row``, ``kind``, ``value`` and ``said``, and the ``component`` or the ``group``
+    that links them; where they are called otherwise, ``name``. Those with ``mark`` get a dot.
     Where the values span decades the colours are logarithmic, with zeros at the dark end.
     """
     alt = theme.altair()
     scale, ticks = colours([record["value"] for record in records])
     pitch = ROW_PX if len(rows) <= FEW_ROWS else LOW_ROW_PX
-    kinds = {record["kind"] for record in records if "kind" in record}
+    kinds = {record["kind"] for record in records}
+    name = "name" if any("name" in record for record in records) else "component"
     base = theme.compact(records).encode(
         x=alt.X(
             "column:O", title=axes[0], axis=alt.Axis(labelAngle=0, labelOverlap=True, domain=False, ticks=False)
@@ -148,21 +170,24 @@ def cells(
             title=axes[1],
             axis=alt.Axis(domain=False, ticks=False, labelPadding=6, labelOverlap=pitch == LOW_ROW_PX),
         ),
-        tooltip=["component:N", alt.Tooltip("said:N", title=title)],
+        tooltip=[alt.Tooltip(f"{name}:N", title="component"), alt.Tooltip("said:N", title=title)],
     )
     legend = alt.Legend(
         orient="top", gradientLength=170, gradientThickness=10, titleLimit=220, format=theme.PLAIN,
+        labelExpr=theme.LABEL,
         **({"values": ticks} if ticks else {}),
     )  # fmt: skip
     rects = base.mark_rect(cornerRadius=2).encode(
         color=alt.Color("value:Q", title=title, scale=scale, legend=legend),
-        **({"opacity": theme.faded()} if kinds else {}),
+        opacity=theme.faded(),
     )
-    dots = base.transform_filter("datum.mark").mark_point(
-        filled=True, size=40, fill="#ffffff", stroke="#000000", strokeWidth=1, opacity=1
+    dots = (
+        base.transform_filter("datum.mark")
+        .mark_point(filled=True, size=40, fill="#ffffff", stroke="#000000", strokeWidth=1)
+        .encode(opacity=theme.faded())
     )
     drawn = alt.layer(rects, dots) if any(record.get("mark") for record in records) else alt.layer(rects)
-    return theme.finish(theme.linked(drawn, kinds) if kinds else drawn, description, pitch * len(rows))
+    return theme.finish(theme.linked(drawn, kinds, groups), description, pitch * len(rows))
 
 
 def colours(values: list[float]) -> tuple[Any, list[float] | None]:

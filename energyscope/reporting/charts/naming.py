@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NARROW_PX = 480  # below this width of the plot, only the names that have room there are written
+NARROW_PX, WIDE_PX = 480, 760  # of the plot: more names have room from each of these widths on
 HEIGHT = 420.0  # of the plots whose points are named
-SIZES = ((290.0, HEIGHT), (290.0, 330.0), (760.0, HEIGHT))  # of such a plot on a telephone, in print, on a desk
-_WIDE = len(SIZES) - 1
+SIZES = (  # of such a plot on a telephone, in print, on a tablet, and on desks
+    (290.0, HEIGHT),
+    (290.0, 330.0),
+    (float(NARROW_PX), HEIGHT),
+    (float(WIDE_PX), HEIGHT),
+    (1000.0, HEIGHT),
+)
+_FROM = (0, 0, NARROW_PX, WIDE_PX, WIDE_PX)  # the width of the plot from which each of them stands for it
 _LETTER_PX, _LINE_PX, _POINT_PX, _LEAST_PX = 6.0, 13.0, 7.0, 2.0
+_CLEAR_PX = 10.0  # between a name and the middle of another point: nearer, it could be that point's
 ACROSS, DOWN = 9, 9  # how far a name is moved from its point, pixels
 
 Spot = tuple[float, float]  # shares of the width from the left, and of the height from below
+Line = tuple[Spot, Spot]  # upright or level, from its lower left end
 Box = tuple[float, float, float, float]  # left, top, right, bottom, pixels
+Side = tuple[bool, int]  # right: the name stands to the left of its point; down: -1 above it, 0 level, 1 below
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name that is written: of which point, on which side, and whether only where the plot is wide."""
+    """A name that is written: of which point, on which side, and from which width of the plot (pixels) on."""
 
     index: int
-    right: bool  # of the plot, so that the name stands to the left of its point
-    below: bool
-    wide: bool
+    right: bool
+    down: int
+    from_px: int
 
 
 def named(
@@ -35,27 +44,36 @@ def named(
 ) -> list[Name]:
     """Choose the points to name, in this order, and a side for each name that is free.
 
-    ``taken`` are boxes that stay free of names, for each of the `SIZES`.
+    A name meets no point, no other name and nothing that is ``taken``, boxes for each of the `SIZES`. It is left
+    out where another point is so near that the name could be of either.
     """
-    filled = [[*_points(spots, size), *(taken[at] if taken else ())] for at, size in enumerate(SIZES)]
+    plots = [_Plot(spots, names, size, [*(taken[at] if taken else ())]) for at, size in enumerate(SIZES)]
     found: list[Name] = []
     for index in order:
         if len(found) >= most:
             break
-        sides = [(right, below) for below in (False, True) for right in _sides(spots[index])]
-        on_desk = [side for side in sides if _free(spots[index], names[index], side, _WIDE, filled)]
-        if not on_desk:
-            continue
-        always = [
-            side
-            for side in on_desk
-            if all(_free(spots[index], names[index], side, at, filled) for at in range(_WIDE))
-        ]
-        right, below = (always or on_desk)[0]
-        found.append(Name(index, right, below, wide=not always))
-        for at in range(len(SIZES)) if always else (_WIDE,):
-            filled[at].append(_box(spots[index], names[index], (right, below), at))
+        for least in sorted(set(_FROM)):
+            chosen = [plot for plot, begins in zip(plots, _FROM, strict=True) if begins >= least]
+            side = next(
+                (side for side in _sides(spots[index]) if all(plot.free(index, side) for plot in chosen)), None
+            )
+            if side is not None:
+                found.append(Name(index, *side, least))
+                for plot in chosen:
+                    plot.taken.append(plot.box(index, side))
+                break
     return found
+
+
+def lines(ends: Sequence[Line]) -> list[list[Box]]:
+    """Return the boxes of lines, in each of the `SIZES`; those that a point covers are left out."""
+    return [[box for line in ends if (box := _line(line, size)) is not None] for size in SIZES]
+
+
+def _line(ends: Line, size: tuple[float, float]) -> Box | None:
+    (left, bottom), (right, top) = ((x * size[0], (1 - y) * size[1]) for x, y in ends)
+    long = max(right - left, bottom - top)
+    return (left - 1, top - 1, right + 1, bottom + 1) if long > 2 * _POINT_PX else None
 
 
 def corner(right: bool, top: bool, words: str, share: float) -> list[Box]:
@@ -74,28 +92,51 @@ def corner(right: bool, top: bool, words: str, share: float) -> list[Box]:
     return boxes
 
 
-def _sides(spot: Spot) -> tuple[bool, bool]:
-    return (True, False) if spot[0] > 0.8 else (False, True)
+def _sides(spot: Spot) -> list[Side]:
+    rights = (True, False) if spot[0] > 0.8 else (False, True)
+    return [(right, down) for down in (-1, 1, 0) for right in rights]
 
 
-def _points(spots: Sequence[Spot], size: tuple[float, float]) -> list[Box]:
-    middles = [(x * size[0], (1 - y) * size[1]) for x, y in spots]
-    return [(x - _POINT_PX, y - _POINT_PX, x + _POINT_PX, y + _POINT_PX) for x, y in middles]
+@dataclass
+class _Plot:
+    """The plot in one of its sizes, with what is ``taken`` in it."""
+
+    spots: Sequence[Spot]
+    names: Sequence[str]
+    size: tuple[float, float]
+    taken: list[Box]
+
+    def __post_init__(self) -> None:
+        width, height = self.size
+        self._middles = [(x * width, (1 - y) * height) for x, y in self.spots]
+
+    def box(self, index: int, side: Side) -> Box:
+        """Return where a name is written."""
+        right, down = side
+        x, y = self._middles[index]
+        y += down * DOWN
+        long = len(self.names[index]) * _LETTER_PX
+        left = x - ACROSS - long if right else x + ACROSS
+        return left, y - _LINE_PX / 2, left + long, y + _LINE_PX / 2
+
+    def free(self, index: int, side: Side) -> bool:
+        """Whether a name lies within the plot, meets nothing, and is of no point but its own."""
+        box, (width, height) = self.box(index, side), self.size
+        if box[0] < -_LEAST_PX or box[2] > width + 2 * _LEAST_PX or box[1] < -_LEAST_PX or box[3] > height:
+            return False
+        others = (middle for at, middle in enumerate(self._middles) if at != index)
+        return not any(_meet(box, other) for other in self.taken) and not any(
+            _within(other, self._middles[index], _POINT_PX) or _meet(box, _around(other, _CLEAR_PX))
+            for other in others
+        )
 
 
-def _box(spot: Spot, name: str, side: tuple[bool, bool], at: int) -> Box:
-    (width, height), (right, below) = SIZES[at], side
-    x, y = spot[0] * width, (1 - spot[1]) * height + (DOWN if below else -DOWN)
-    long = len(name) * _LETTER_PX
-    left = x - ACROSS - long if right else x + ACROSS
-    return left, y - _LINE_PX / 2, left + long, y + _LINE_PX / 2
+def _around(middle: Spot, half: float) -> Box:
+    return middle[0] - half, middle[1] - half, middle[0] + half, middle[1] + half
 
 
-def _free(spot: Spot, name: str, side: tuple[bool, bool], at: int, filled: Sequence[Sequence[Box]]) -> bool:
-    box, (width, height) = _box(spot, name, side, at), SIZES[at]
-    if box[0] < -_LEAST_PX or box[2] > width + 2 * _LEAST_PX or box[1] < -_LEAST_PX or box[3] > height:
-        return False
-    return not any(_meet(box, other) for other in filled[at])
+def _within(one: Spot, other: Spot, distance: float) -> bool:
+    return max(abs(one[0] - other[0]), abs(one[1] - other[1])) < distance
 
 
 def _meet(one: Box, other: Box) -> bool:

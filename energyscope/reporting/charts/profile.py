@@ -12,11 +12,6 @@ _ROW_PX, _ROUNDED = 25, 32  # with more columns than that, round corners leave m
 _NARROW_PX, _WIDE_PX = 220, 800  # of a heatmap's columns together, on a telephone and on a desk
 _SOLID, _DASHED = [1, 0], [4, 3]
 _DYNAMIC, _STATIC = 0.95, 0.42  # opacity of the two parts of a bar
-# A layer is picked with whatever is in it; a kind is in all of them.
-_IN_LAYER = (
-    f"{theme.PICKED} == null || {theme.PICKED}.component == null || "
-    f"indexof({theme.PICKED}.component + '.', datum.component + '.') == 0"
-)
 
 
 def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, static: bool = False) -> Any:
@@ -117,7 +112,7 @@ def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
     ]
     base = theme.compact(records).encode(
         x=alt.X("layer:O", title="Layer", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
-        opacity=theme.faded(matches=_IN_LAYER),
+        opacity=theme.faded(matches=theme.IN_LAYER),
         tooltip=["component:N", alt.Tooltip("said:N", title="energy"), alt.Tooltip("reused:N", title="value")],
     )
     bars = base.mark_bar(color=theme.colour("layer"), stroke=theme.colour("layer")).encode(

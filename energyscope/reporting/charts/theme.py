@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from energyscope.reporting.charts.axes import PLAIN, Magnitude, log_domain, log_ticks, magnitude, on_log
-from energyscope.reporting.charts.linking import PICKED, faded, faded_text, linked
+from energyscope.reporting.charts.axes import LABEL, PLAIN, Magnitude, log_domain, log_ticks, magnitude, on_log
+from energyscope.reporting.charts.linking import IN_LAYER, Group, faded, faded_text, linked
 from energyscope.reporting.charts.records import altair, compact, expanded, rows, spec
 
 __all__ = [
-    "PICKED",
+    "IN_LAYER",
+    "LABEL",
     "PLAIN",
+    "Group",
     "Magnitude",
     "altair",
     "compact",
@@ -44,7 +46,7 @@ KIND_COLOURS = {
     "attention.query": "#2f8fcd",
     "attention.key": "#56b4e9",
     "attention.value": "#8ccaf0",
-    "attention.core": "#56b4e9",
+    "attention.core": "#3d55c8",
     "attention.output": "#4a76b8",
     "attention.cache": "#7d6fd0",
     "mlp": "#e69f00",

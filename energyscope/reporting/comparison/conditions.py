@@ -14,6 +14,7 @@ from energyscope.reporting.comparison.source import Source
 from energyscope.reporting.figure import Table
 from energyscope.runs.compare_surroundings import clock_of, driver_of
 from energyscope.runs.method import method_of, passes_of
+from energyscope.runs.moments import Moment
 from energyscope.runs.schema import REPORT_FILE
 from energyscope.runs.store import Run
 
@@ -116,7 +117,7 @@ def _watts(document: Document) -> str:
 
 def _compared(source: Source) -> list[str | None]:
     """Return the phases of the passes that are compared, None for that which a run's settings name."""
-    phases = [scene and scene.partition("@")[0] for scene in source.scenes]
+    phases = [scene and Moment.of(scene).phase for scene in source.scenes]
     return list(dict.fromkeys([*phases, *(["prefill"] if source.comparison.benchmarks else [])]))
 
 

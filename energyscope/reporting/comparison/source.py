@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from energyscope.reporting.data.execution import name_of
 from energyscope.runs.compare import Comparison, GenerationComparison, PairComparison, compare
 from energyscope.runs.compare_benchmark import BenchmarkComparison
 from energyscope.runs.compare_names import told_apart
+from energyscope.runs.moments import Moment
 from energyscope.runs.store import Run
 from energyscope.runs.tree import EnergyTree, energy_tree
 
@@ -64,12 +66,12 @@ class Source:
 
     @cached_property
     def trees(self) -> dict[tuple[str, str | None], EnergyTree]:
-        """The component trees of the compared moments by run and moment."""
+        """The component trees of the compared moments by run and moment, as the baseline names it."""
         found: dict[tuple[str, str | None], EnergyTree] = {}
         for pair in self.pairs:
-            for name in (pair.baseline, pair.other):
+            for name, scene in ((pair.baseline, pair.scene), (pair.other, pair.other_scene)):
                 run = next(one for one in self.runs if one.name == name)
-                chosen = run if pair.scene is None else run.scene(pair.scene)
+                chosen = run if scene is None else run.scene(scene)
                 if chosen.energy is not None and not chosen.energy.empty:
                     found.setdefault((name, pair.scene), energy_tree(chosen.energy))
         return found
@@ -86,13 +88,15 @@ class Source:
         """Say at which moment a sentence holds, where there are several."""
         if pair.scene is None or len(self.scenes) < 2:
             return ""
-        context = pair.scene.partition("@")[2]
-        return f" at {int(context):,} tokens" if context.isdigit() else f" ({moment(pair.scene)})"
+        at = Moment.of(pair.scene)
+        step = at.context is not None and at.execution is None
+        return f" at {at.context:,} tokens" if step else f" ({moment(pair.scene)})"
 
 
 def moment(scene: str | None) -> str:
     """Write a moment in words: ``decode@1024`` is a decode step at 1,024 tokens."""
     if scene is None:
         return ""
-    phase, _, context = scene.partition("@")
-    return f"{phase} step at {int(context):,} tokens" if context.isdigit() else phase
+    at = Moment.of(scene)
+    plain = at.phase if at.context is None else f"{at.phase} step at {at.context:,} tokens"
+    return plain if at.execution is None else f"{plain}, {name_of(at.execution)}"

@@ -24,8 +24,11 @@ from energyscope.reporting.data.headline_scenes import headline_rates, scenes_he
 from energyscope.reporting.data.icicle import IcicleNode, energy_icicle
 from energyscope.reporting.data.impact import ImpactData, impact_data
 from energyscope.reporting.data.intensity import IntensityPoint, intensity_points
+from energyscope.reporting.data.launching import Launching, alone_in, launchings
 from energyscope.reporting.data.measures import Measure, measures
 from energyscope.reporting.data.method import Fact, environment, limitations, method_facts
+from energyscope.reporting.data.remedy import remedy
+from energyscope.reporting.data.scaling import ScalingData, scaling_data
 from energyscope.reporting.data.scenes import SceneData, scenes_data, scenes_findings
 from energyscope.reporting.data.stages import why_missing
 from energyscope.reporting.data.trust import Trust, trust_of
@@ -43,7 +46,8 @@ class ReportData:
     """Everything that a report shows; a part is None where its stage did not run (``missing`` says why).
 
     Of a run with several ``scenes``, the parts of the profile (``energy``, ``flow``, ``icicle``, ``views``,
-    ``measures``, ``efficiency``, ``trust``) are those of the first; ``energy.rows`` are of all.
+    ``measures``, ``efficiency``, ``trust``) are those of the first; ``energy.rows`` are of all. ``remedy``, the
+    last of the findings, says what to do where most rows are below grade C; it is empty where they are not.
     """
 
     name: str
@@ -52,6 +56,7 @@ class ReportData:
     banners: list[Banner]
     headline: list[Metric]
     findings: list[str]
+    remedy: str
     benchmark: BenchmarkData | None
     benchmark_page: BenchmarkPage | None
     benchmark_missing: str
@@ -71,10 +76,13 @@ class ReportData:
     environment: list[Fact]
     missing: dict[str, str]
     scenes: list[SceneData]
+    launching: list[Launching]
+    alone_in: list[str]
     growth: Growth | None
     intensity: list[IntensityPoint]
     generation: GenerationData | None
     choices: ChoicesData | None
+    scaling: ScalingData | None
 
     @property
     def further(self) -> list[SceneData]:
@@ -90,10 +98,12 @@ def report_data(run: Run) -> ReportData:
     correlation = correlation_data(run.correlation, weak) if run.correlation else None
     scenes = scenes_data(run)
     generation = generation_data(run, scenes)
-    grown = growth(scenes)
+    grown, launched = growth(scenes), launchings(scenes)
     several = len(scenes) > 1
-    findings = scenes_findings(scenes, grown) if several else energy_findings(tree, run) if tree else []
+    findings = scenes_findings(scenes, grown, launched) if several else energy_findings(tree, run) if tree else []
     findings += correlation.findings if correlation else []
+    what_to_do = remedy(run)
+    last = [what_to_do] if what_to_do else []
     efficient = efficiency_rows(tree) if tree else []
     benchmark = benchmark_data(run)
     return ReportData(
@@ -101,14 +111,15 @@ def report_data(run: Run) -> ReportData:
         modelled=run.modelled,
         execution=execution_of(run),
         banners=banners(run),
-        headline=scenes_headline(run, scenes, generation)
+        headline=scenes_headline(run, scenes, generation, launched)
         if several
         else [
             *([] if tree or generation else benchmark_headline(benchmark)),
             *headline(run, tree),
             *headline_rates(generation),
         ],
-        findings=findings[:MOST_FINDINGS],
+        findings=[*findings[: MOST_FINDINGS - len(last)], *last],
+        remedy=what_to_do,
         benchmark=benchmark,
         benchmark_page=benchmark_page(benchmark) if benchmark else None,
         benchmark_missing=why_missing(run.document, "benchmark"),
@@ -124,14 +135,17 @@ def report_data(run: Run) -> ReportData:
         correlation=correlation,
         trust=trust_of(run, tree),
         method=method_facts(run, tree),
-        limitations=limitations(run, tree),
+        limitations=limitations(run, tree, [scene.tree for scene in scenes]),
         environment=environment(run),
         missing={stage: why_missing(run.document, stage) for stage in _stages(run)},
         scenes=scenes,
+        launching=launched,
+        alone_in=alone_in(scenes),
         growth=grown,
         intensity=intensity_points(scenes, tree),
         generation=generation,
         choices=choices_data(run),
+        scaling=scaling_data(run),
     )
 
 

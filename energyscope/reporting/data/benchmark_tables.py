@@ -119,7 +119,7 @@ def _interval(item: Interval | None, unit: str, factor: float) -> str:
     if item is None:
         return DASH
     exact = item.low == item.value == item.high  # as the baseline against itself is
-    return text.with_limits(Interval(item.value * factor) if exact else item.scaled(factor), unit)
+    return text.amount(Interval(item.value * factor) if exact else item.scaled(factor), unit)
 
 
 def _memory(cell: BenchmarkCell) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from energyscope.reporting import text
 from energyscope.reporting.data.benchmark import BenchmarkCell, BenchmarkData, Prediction, precision_title
@@ -12,12 +12,21 @@ POINTS = "percentage points"
 NO_DIFFERENCE = "no difference shown"
 UNSHOWN = "(no interval: nothing is shown)"
 NOT_THE_KERNELS = "its time and energy are not those of bitsandbytes' kernels"
+CLIPPED = (
+    " An interval that reaches 0, or on a logarithmic axis its end, has no lower limit: the trials scatter too "
+    "much for one."
+)
 FOREIGN = "* not bitsandbytes' kernels"  # below charts and tables with marked names
 
 
 def shape_text(shape: tuple[int, int]) -> str:
     """Return a batch size and a length in words, such as ``"batch 1, 128 tokens"``."""
     return f"batch {shape[0]}, {text.count(shape[1], 'token')}"
+
+
+def clipped(items: Iterable[Interval | None]) -> str:
+    """Return what a caption says of intervals that `benchmark_data` ends at 0, since nothing can be below."""
+    return CLIPPED if any(item is not None and item.low == 0 < item.value for item in items) else ""
 
 
 def place_text(data: BenchmarkData) -> str:
@@ -85,7 +94,7 @@ def _foreign(cell: BenchmarkCell) -> str:
 
 
 def _latency(cell: BenchmarkCell) -> str:
-    return text.with_limits(cell.latency_s.scaled(1e6) if cell.latency_s else None, "us")
+    return text.amount(cell.latency_s.scaled(1e6) if cell.latency_s else None, "us")
 
 
 def _quality(item: Prediction) -> str:
@@ -97,7 +106,7 @@ def _energy_alone(cell: BenchmarkCell, data: BenchmarkData) -> str:
     if cell.energy_mj is None:
         return f"an energy that was not measured{_why(cell)}"
     word = " (MODELLED)" if data.modelled else ""
-    return text.with_limits(cell.energy_mj, "mJ") + word + _grade(cell)
+    return text.amount(cell.energy_mj, "mJ") + word + _grade(cell)
 
 
 def _why(cell: BenchmarkCell) -> str:
@@ -137,7 +146,7 @@ def _unshown(cell: BenchmarkCell, base: str, data: BenchmarkData) -> str:
 def _speed(cell: BenchmarkCell, base: str) -> str:
     if cell.speedup is None:
         return "has no speed that can be compared"
-    ratio = text.with_limits(cell.speedup, "")
+    ratio = text.amount(cell.speedup, "")
     if not cell.speedup.known:
         return f"ran at {ratio} times {base}'s speed {UNSHOWN}"
     if not cell.speedup.excludes(1.0):
@@ -153,7 +162,7 @@ def _energy(cell: BenchmarkCell, data: BenchmarkData) -> str:
         return f"its energy was not measured{_why(cell)}"
     if cell.energy_ratio is None:
         return f"takes {_energy_alone(cell, data)} per inference"
-    ratio = text.with_limits(cell.energy_ratio, "")
+    ratio = text.amount(cell.energy_ratio, "")
     if not cell.energy_ratio.known:
         return f"took {ratio} of the baseline's {word} {UNSHOWN}{_grade(cell)}"
     if not cell.energy_ratio.excludes(1.0):

@@ -15,6 +15,7 @@ from energyscope.runs.intervals import Interval, finite, interval
 __all__ = ["UNDECIDED", "coefficient_text", "column_title", "correlation_data", "impact_title", "p_text"]
 
 UNDECIDED = "undecided"
+TOO_FEW = "too few: a correlation needs"  # in every such sentence of older documents
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,10 @@ class Correlation:
 
 @dataclass(frozen=True)
 class CorrelationData:
-    """What the correlation section shows; ``left_out`` points lack a value."""
+    """What the correlation section shows; ``left_out`` points lack a value.
+
+    ``unrelated`` says why the points have no correlation at all; empty where they have one.
+    """
 
     impact: str
     points: list[Point]
@@ -74,16 +78,17 @@ class CorrelationData:
     advice: Panel | None = None
     panels: Sequence[Panel] = ()
     matrix: Matrix | None = None
+    unrelated: str = ""
 
     @property
     def chosen(self) -> list[Correlation]:
-        """The correlations with the impact that the points show."""
-        return [item for item in self.correlations if item.y == self.impact]
+        """The correlations with the impact that the points show; none where none is known."""
+        return _some_known([item for item in self.correlations if item.y == self.impact])
 
     @property
     def others(self) -> list[Correlation]:
-        """The correlations with other impacts."""
-        return [item for item in self.correlations if item.y != self.impact]
+        """The correlations with other impacts; none where none is known."""
+        return _some_known([item for item in self.correlations if item.y != self.impact])
 
 
 def correlation_data(document: Mapping[str, Any], invalid: Collection[str] = ()) -> CorrelationData:
@@ -91,23 +96,50 @@ def correlation_data(document: Mapping[str, Any], invalid: Collection[str] = ())
     entries = list(document.get("points") or [])
     points = [point for entry in entries if (point := _point(entry, invalid)) is not None]
     limits = document.get("quadrants") or {}
+    correlations = [_correlation(entry) for entry in document.get("correlations") or []]
+    impact = str(document.get("impact") or "impact")
+    unrelated = str(document.get("unrelated") or "") or _unrelated(correlations, impact, len(invalid))
     quadrants: dict[str, list[Point]] = {}
     for point in sorted(points, key=lambda point: -point.energy.value):
         quadrants.setdefault(point.quadrant, []).append(point)
     return CorrelationData(
-        impact=str(document.get("impact") or "impact"),
+        impact=impact,
         points=points,
-        correlations=[_correlation(entry) for entry in document.get("correlations") or []],
+        correlations=correlations,
         energy_threshold_mj=finite(limits.get("energy_threshold_mj")),
         impact_threshold=finite(limits.get("impact_threshold")),
         rule=str(limits.get("rule") or ""),
         quadrants=dict(sorted(quadrants.items(), key=lambda item: (item[0] == UNDECIDED, item[0]))),
-        findings=[str(sentence) for sentence in document.get("findings") or []],
+        findings=_findings(document, unrelated),
         left_out=len(entries) - len(points),
         advice=advice_panel(document),
-        panels=panels(document),
+        panels=panels(document, related=not unrelated),
         matrix=matrix_data(document),
+        unrelated=unrelated,
     )
+
+
+def _some_known(items: list[Correlation]) -> list[Correlation]:
+    return items if any(item.value is not None for item in items) else []
+
+
+def _unrelated(correlations: Sequence[Correlation], impact: str, invalid: int) -> str:
+    """Say of an older document why its points have no correlation; empty where one is known."""
+    chosen = [item for item in correlations if item.y == impact]
+    if not chosen or _some_known(chosen):
+        return ""
+    below = f" ({text.count(invalid, 'component')} of this run below grade C, not compared)" if invalid else ""
+    return f"Energy cannot be related to {impact}: {chosen[0].reason or 'no reason was noted'}{below}."
+
+
+def _findings(document: Mapping[str, Any], unrelated: str) -> list[str]:
+    """Return the findings; those of an older document that only repeat that points are too few as one."""
+    said = [str(sentence) for sentence in document.get("findings") or []]
+    if not unrelated or unrelated in said:
+        return said
+    again = [index for index, sentence in enumerate(said) if TOO_FEW in sentence]
+    return [unrelated if index in again[:1] else sentence
+            for index, sentence in enumerate(said) if index not in again[1:]]  # fmt: skip
 
 
 def _point(entry: Mapping[str, Any], invalid: Collection[str]) -> Point | None:

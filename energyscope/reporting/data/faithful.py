@@ -10,9 +10,11 @@ from energyscope.reporting import text
 from energyscope.runs.intervals import Interval, finite, interval
 
 Verdict = Literal[
-    "agrees", "not told apart", "dearer in replay", "cheaper in replay", "too small to tell", "unknown"
+    "agrees", "cannot be told", "dearer in replay", "cheaper in replay", "too small to tell", "unknown"
 ]
-AGREEMENT = 0.05
+AGREEMENT = 0.05  # how far a ratio may be from 1
+VAGUE = 10.0  # an interval of a ratio so wide leaves no decimal known
+NEAR = 0.15  # how far its interval may reach from 1 where it agrees; as wide as books that are said to close
 
 
 @dataclass(frozen=True)
@@ -26,16 +28,26 @@ class ReplayRow:
 
     @property
     def verdict(self) -> Verdict:
-        """Agrees within 5 %, or its interval includes 1, or differs; a kind may be too small to tell."""
+        """Agrees where the ratio is within 5 % of 1 and its interval within 15 %; differs where that excludes 1.
+
+        Anything else cannot be told, a ratio without an interval included; a kind may be too small to tell.
+        """
         if self.ratio is None:
             return "unknown"
         if self.differential.value <= 0 or (self.differential.low is not None and self.differential.low <= 0):
             return "too small to tell"
-        if abs(self.ratio.value - 1) <= AGREEMENT:
+        if abs(self.ratio.value - 1) <= AGREEMENT and _near(self.ratio):
             return "agrees"
         if not self.ratio.excludes(1.0):
-            return "not told apart"
+            return "cannot be told"
         return "dearer in replay" if self.ratio.value > 1 else "cheaper in replay"
+
+
+def _near(ratio: Interval) -> bool:
+    """Say whether a ratio's interval is known and lies near 1."""
+    if ratio.low is None or ratio.high is None:
+        return False
+    return ratio.low >= 1 - NEAR and ratio.high <= 1 + NEAR
 
 
 def replay_rows(document: Mapping[str, Any]) -> list[ReplayRow]:
@@ -51,9 +63,10 @@ def replay_rows(document: Mapping[str, Any]) -> list[ReplayRow]:
 
 def replay_sentences(rows: Sequence[ReplayRow]) -> list[str]:
     """Say for how many kinds replay agrees with the model, and name those for which it does not."""
-    vague = [row.kind for row in rows if row.verdict == "not told apart"]
+    vague = [row for row in rows if row.verdict == "cannot be told"]
     judged = [row for row in rows if row.verdict in {"agrees", "dearer in replay", "cheaper in replay"}]
-    untold = f"of {text.listed(vague)}: the interval of the ratio includes 1"
+    wide = "is too wide" if all(row.ratio and row.ratio.known for row in vague) else "is too wide, or not known"
+    untold = f"of {text.listed([row.kind for row in vague])}: the interval of the ratio {wide}"
     if not judged and vague:
         return [f"Whether replay agrees with the model cannot be told {untold}."]
     if not judged:
@@ -72,7 +85,10 @@ def replay_sentences(rows: Sequence[ReplayRow]) -> list[str]:
 
 
 def ratio_text(ratio: Interval | None) -> str:
-    """Write a ratio with its limits, such as ``"0.98 [0.95, 1.01]"``."""
+    """Write a ratio with its limits, such as ``"0.98 [0.95, 1.01]"``; one hardly known without decimals."""
     if ratio is None:
         return text.UNKNOWN
-    return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio.known else f"{ratio.value:.2f}"
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.2f}"
+    places = 2 if ratio.high - ratio.low < VAGUE else 0
+    return f"{ratio.value:.{places}f} [{ratio.low:,.{places}f}, {ratio.high:,.{places}f}]"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from energyscope.reporting import text
+from energyscope.reporting.data.execution import name_of
 from energyscope.reporting.data.scenes import DECODE, SceneData
 from energyscope.runs.intervals import Interval, difference, ratio, total
 from energyscope.runs.tree import sum_energy
@@ -44,7 +45,8 @@ class GrowthPoint:
 class Growth:
     """The groups at every context, the whole step beside them.
 
-    ``cache`` says what kind of KV cache it is and what updating it takes; ``said`` reads the points.
+    ``execution`` is named where the run has another one, too. ``cache`` says what kind of KV cache it is and what
+    updating it takes; ``said`` reads the points.
     """
 
     contexts: list[int]
@@ -54,6 +56,7 @@ class Growth:
     cache: str
     said: list[str]
     modelled: bool
+    execution: str = ""
 
     def at(self, group: str, context: int) -> Interval | None:
         """Return a group's energy at a context; None where it was not measured."""
@@ -62,7 +65,11 @@ class Growth:
 
 
 def growth(scenes: Sequence[SceneData]) -> Growth | None:
-    """Compare the decode steps whose components were measured; None where there are fewer than two contexts."""
+    """Compare the decode steps whose components were measured; None where there are fewer than two contexts.
+
+    Of steps in two executions, those in the first.
+    """
+    scenes = [scene for scene in scenes if scene.execution == scenes[0].execution]
     steps = [scene for scene in scenes if scene.phase == DECODE and scene.detailed and scene.context is not None]
     steps.sort(key=lambda scene: scene.context or 0)
     if len({scene.context for scene in steps}) < 2:
@@ -80,6 +87,7 @@ def growth(scenes: Sequence[SceneData]) -> Growth | None:
         cache="",
         said=[],
         modelled=steps[0].modelled,
+        execution=name_of(steps[0].execution) if steps[0].twice else "",
     )
     return Growth(**{**vars(found), "cache": _cache(found, steps[0].kv_cache), "said": _said(found)})
 
@@ -120,7 +128,8 @@ def _said(found: Growth) -> list[str]:
             continue
         times = ratio(high, low)
         grown = f" (\u00d7 {text.number(times.value)})" if times else ""
-        word = " (MODELLED)" if found.modelled and not said else ""
+        named = [*(["MODELLED"] if found.modelled else []), *([found.execution] if found.execution else [])]
+        word = f" ({', '.join(named)})" if named and not said else ""
         said.append(f"{name} takes {text.with_limits(low, 'mJ')}{word} at {first:,} tokens of context and "
                     f"{text.with_limits(high, 'mJ')} at {last:,}{grown}")  # fmt: skip
     sentences = [f"{'; '.join(said)}."] if said else []

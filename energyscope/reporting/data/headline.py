@@ -115,7 +115,7 @@ def metric(label: str, item: Interval | None, unit: str, note: str = "") -> Metr
     """Return a value with its 95 % interval as a headline number."""
     if item is None:
         return Metric(label, text.UNKNOWN, note=note)
-    detail = f"95 % interval {text.limits(item, unit)}" if item.known else ""
+    detail = f"95 % interval {text.amount_limits(item, unit)}" if item.known else ""
     return Metric(label, text.quantity(item.value, unit), detail, note)
 
 

@@ -42,5 +42,5 @@ def _least(cells: list[BenchmarkCell], base: BenchmarkCell, data: BenchmarkData)
     if ratio.high is None or ratio.high >= 1:
         return []
     word = "Least modelled energy" if data.modelled else "Least energy"
-    detail = f"{text.with_limits(ratio, '')} of {precision_title(base.precision)}'s"
-    return [Metric(word, precision_title(cell.precision), detail, text.with_limits(cell.energy_mj, "mJ"))]
+    detail = f"{text.amount(ratio, '')} of {precision_title(base.precision)}'s"
+    return [Metric(word, precision_title(cell.precision), detail, text.amount(cell.energy_mj, "mJ"))]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from energyscope.reporting import text
-from energyscope.reporting.data.execution import execution_of
+from energyscope.reporting.data.execution import title_of
 from energyscope.reporting.data.generation import GenerationData
 from energyscope.reporting.data.headline import (
     Metric,
@@ -21,6 +21,7 @@ from energyscope.reporting.data.headline import (
 from energyscope.reporting.data.scenes import DECODE, SceneData
 
 if TYPE_CHECKING:
+    from energyscope.reporting.data.launching import Launching
     from energyscope.runs.store import Run
 MOST_STEPS = 4
 _GRADES = ("-", "A", "B", "C", "invalid")
@@ -28,16 +29,28 @@ HEADLINE_RATES = ("Energy per generated token", "Modelled energy per generated t
           "Time per output token")  # fmt: skip
 
 
-def scenes_headline(run: Run, scenes: Sequence[SceneData], generation: GenerationData | None) -> list[Metric]:
-    """Return a pass over the prompt, a step at each context, the rates of a generation, closure and grades."""
-    shown = [scene for scene in scenes if scene.detailed] or list(scenes)
+def scenes_headline(
+    run: Run,
+    scenes: Sequence[SceneData],
+    generation: GenerationData | None,
+    launched: Sequence[Launching] = (),
+) -> list[Metric]:
+    """Return a pass over the prompt, a step at each context, the rates of a generation, closure and grades.
+
+    Of moments in two executions, ``launched`` ones, the second says what it takes; the rest is of the first.
+    """
+    first = [scene for scene in scenes if scene.execution == scenes[0].execution]
+    shown = [scene for scene in first if scene.detailed] or first
     passes = [scene for scene in shown if scene.phase != DECODE]
     steps = [scene for scene in shown if scene.phase == DECODE][:MOST_STEPS]
-    found = [one for scene in (*passes, *steps) for one in _energy(scene, run)]
+    found = []
+    for scene in (*passes, *steps):
+        found += [*_energy(scene, run), *(_in_graph(one) for one in launched if one.moment == scene.moment)]
     found += headline_rates(generation)
     closed = [(scene, closure_metric(scene.closure)) for scene in (*passes[:1], *steps[:1]) if scene.closure]
     found += [replace(one, label=f"{one.label}, {scene.short}") for scene, one in closed]
-    found.append(_grades([*passes, *steps]))
+    moments = {scene.moment for scene in (*passes, *steps)}
+    found.append(_grades([scene for scene in scenes if scene.moment in moments]))
     return found + predictions(run.document)
 
 
@@ -50,6 +63,14 @@ def _grades(shown: Sequence[SceneData]) -> Metric:
     return grade_metric(worst, f"the whole model's worst ({said}); of all {counted(nodes)}")
 
 
+def _in_graph(one: Launching) -> Metric:
+    """Return what a moment takes in a CUDA graph, beside its eager energy."""
+    word = "Modelled energy" if one.modelled else "Energy"
+    said = [f"{text.percent_with_limits(one.whole.share)} of eager execution"] if one.whole.share else []
+    said += [one.weak] if one.weak else []
+    return metric(f"{word} in a CUDA graph, {one.moment}", one.whole.graph, "mJ", "; ".join(said))
+
+
 def _energy(scene: SceneData, run: Run) -> list[Metric]:
     """Return what a moment takes, and a pass over the prompt also by 1,000 of its tokens."""
     word = "Modelled energy" if run.modelled else "Energy"
@@ -60,8 +81,9 @@ def _energy(scene: SceneData, run: Run) -> list[Metric]:
     each = scene.per_token.scaled(1000) if scene.per_token else None
     if scene.phase == DECODE:
         said += [f"{text.quantity(each.value, 'mJ')} per 1,000 tokens"] if each else []
+        said += [title_of(scene.execution)] if scene.twice else []
         return [metric(label, scene.energy.model, "mJ", ", ".join(said))]
-    found = [metric(label, scene.energy.model, "mJ", f"{', '.join(said)}; {execution_of(run).title}")]
+    found = [metric(label, scene.energy.model, "mJ", f"{', '.join(said)}; {title_of(scene.execution)}")]
     if each:
         found.append(metric(f"{word} per 1,000 prompt tokens", each, "mJ", f"{scene.tokens:,} tokens a pass"))
     return found

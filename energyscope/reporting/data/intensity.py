@@ -44,10 +44,12 @@ def intensity_points(scenes: Sequence[SceneData], tree: EnergyTree | None) -> li
 
 
 def _telling(scenes: Sequence[SceneData]) -> list[SceneData]:
-    """Leave out the decode steps that would only lie between two others."""
+    """Leave out the decode steps that would only lie between two others of their execution."""
     detailed = [scene for scene in scenes if scene.detailed]
-    steps = [scene for scene in detailed if scene.phase == DECODE]
-    kept = [*steps[:1], *sorted(steps[1:], key=lambda scene: scene.context or 0)[-1:]]
+    kept: list[SceneData] = []
+    for execution in dict.fromkeys(scene.execution for scene in detailed):
+        steps = [scene for scene in detailed if scene.phase == DECODE and scene.execution == execution]
+        kept += [*steps[:1], *sorted(steps[1:], key=lambda scene: scene.context or 0)[-1:]]
     return [scene for scene in detailed if scene.phase != DECODE or any(scene is one for one in kept)]
 
 

@@ -29,13 +29,15 @@ _MEANING = {
 class Together:
     """One joint removal: its KL (nats) and the sum of those of its parts; ``verdict`` compares the two.
 
-    ``name`` is the kind as the heat maps call it; ``reason`` says why a verdict or a sum is missing.
+    ``name`` is the kind as the heat maps call it, ``kind`` as it is; ``reason`` says why a verdict or a sum is
+    missing.
     """
 
     name: str
+    kind: str
     component: str
     method: str
-    parts: int
+    parts: list[str]
     effect: Interval
     single: Interval | None
     verdict: str | None
@@ -44,13 +46,14 @@ class Together:
 
 @dataclass(frozen=True)
 class LayerPair:
-    """Two layers left out together, with the numbers of the layers (``first`` < ``second``).
+    """Two layers left out together, with the numbers of the layers (``first`` < ``second``) and their names.
 
     A layer left out by itself, which the diagonal shows, has itself for the other and no verdict.
     """
 
     first: int
     second: int
+    components: list[str]
     effect: Interval
     single: Interval | None
     verdict: str | None
@@ -74,15 +77,16 @@ def joint_data(frame: pd.DataFrame, labels: dict[str, str]) -> JointData:
     """Gather the joint removals of an impact table; ``labels`` are what single components are called."""
     found = joint_effects(frame)
     layers = _layers(frame)
-    kinds = [_together(joint, labels) for joint in found if "+" not in joint.component]
+    known = dict(zip(frame["component"].astype(str), frame["kind"].astype(str), strict=True))
+    kinds = [_together(joint, known[joint.component], labels) for joint in found if "+" not in joint.component]
     pairs = [pair for joint in found if "+" in joint.component and (pair := _pair(joint, layers)) is not None]
     single = _single_layers(frame, layers) if pairs else []
     return JointData(kinds, [*single, *pairs], [*_kinds_said(kinds), *_pairs_said(pairs)])
 
 
-def _together(joint: Joint, labels: dict[str, str]) -> Together:
+def _together(joint: Joint, kind: str, labels: dict[str, str]) -> Together:
     name = next((labels[part] for part in joint.parts if part in labels), joint.component)
-    return Together(name, joint.component, joint.method, len(joint.parts), *_values(joint), joint.reason)
+    return Together(name, kind, joint.component, joint.method, joint.parts, *_values(joint), joint.reason)
 
 
 def _values(joint: Joint) -> tuple[Interval, Interval | None, str | None]:
@@ -91,8 +95,11 @@ def _values(joint: Joint) -> tuple[Interval, Interval | None, str | None]:
 
 
 def _pair(joint: Joint, layers: dict[str, int]) -> LayerPair | None:
-    numbers = sorted(layers[part] for part in joint.parts if part in layers)
-    return LayerPair(numbers[0], numbers[1], *_values(joint)) if len(numbers) == 2 else None
+    parts = sorted((part for part in joint.parts if part in layers), key=lambda part: layers[part])
+    if len(parts) != 2:
+        return None
+    first, second = (layers[part] for part in parts)
+    return LayerPair(first, second, parts, *_values(joint))
 
 
 def _layers(frame: pd.DataFrame) -> dict[str, int]:
@@ -105,7 +112,7 @@ def _single_layers(frame: pd.DataFrame, layers: dict[str, int]) -> list[LayerPai
     alone = valid_impact(frame, f"{SKIP}:{METRIC}")
     known = [(str(name), interval(*limits)) for name, *limits in alone.itertuples()]
     return [
-        LayerPair(layers[name], layers[name], effect, None, None)
+        LayerPair(layers[name], layers[name], [name], effect, None, None)
         for name, effect in known
         if name in layers and effect is not None
     ]

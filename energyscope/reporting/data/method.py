@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting import text
 from energyscope.reporting.data.environment_precision import precision_facts
+from energyscope.reporting.data.execution import BOTH, execution_of, name_of
 from energyscope.runs.intervals import finite
 from energyscope.runs.method import lacking, method_of, passes_of
 from energyscope.runs.tree import MEAN
@@ -30,12 +31,12 @@ def method_facts(run: Run, tree: EnergyTree | None) -> list[Fact]:
     settings = run.document.get("settings") or {}
     nodes = list(tree.nodes) if tree else []
     if tree is None and run.benchmark:  # the settings of components had no effect
-        settings = {"execution": settings.get("execution")}
+        settings = {}
     facts = [
         *_sensor(run.document.get("sensor") or {}, modelled=run.modelled),
         _fact("Granularity", settings.get("granularity")),
         _fact("Layers", settings.get("layers")),
-        _fact("Execution", settings.get("execution")),
+        _fact("Execution", _execution(run)),
         _fact("Sampling", settings.get("sampling")),
         _fact("Phase", settings.get("phase")),
         _fact("Moments", ", ".join(str(scene.get("name")) for scene in run.scenes) or None),
@@ -82,6 +83,13 @@ def _device(entry: Mapping[str, Any]) -> Fact:
     return Fact(f"Device {entry.get('device')}", f"{entry.get('meter')}{ticks}")
 
 
+def _execution(run: Run) -> str | None:
+    """Return what was measured, and what was asked for where that is more."""
+    measured, asked = execution_of(run).name, (run.document.get("settings") or {}).get("execution")
+    more = f" ({name_of(BOTH)} asked for)" if asked == BOTH != measured else ""
+    return None if measured is None else name_of(measured) + more
+
+
 def _share(name: str, value: object) -> Fact | None:
     share = finite(value)
     return None if share is None else Fact(name, text.percent(share))
@@ -110,8 +118,11 @@ def _range(name: str, nodes: list[Node], column: str, *, percent: bool = False) 
     return Fact(name, write(low) if low == high else f"{write(low)} to {write(high)}, median {write(middle)}")
 
 
-def limitations(run: Run, tree: EnergyTree | None) -> list[str]:
-    """Return the limits of this run's numbers in plain words, from what happened in it."""
+def limitations(run: Run, tree: EnergyTree | None, trees: Sequence[EnergyTree] = ()) -> list[str]:
+    """Return the limits of this run's numbers in plain words, from what happened in it.
+
+    ``trees`` are those of all its moments, where it has several; ``tree`` is that of the first.
+    """
     found = []
     if run.modelled:
         found.append("Energy is time multiplied by stated watts: it can rank components by time, not by power.")
@@ -135,7 +146,7 @@ def limitations(run: Run, tree: EnergyTree | None) -> list[str]:
             "Components are measured one at a time, so overlap between concurrent streams is not seen; "
             "power comes from the meter above alone, no hardware performance counters are read."
         )
-        found += _weak(tree)
+        found += _weak(trees or [tree])
     found += _older(run)
     return found + [str(warning) for warning in run.document.get("warnings") or []]
 
@@ -150,18 +161,22 @@ def _older(run: Run) -> list[str]:
     return [f"This run was measured by an older method: {words}." for words in said if words]
 
 
-def _weak(tree: EnergyTree) -> list[str]:
+def _weak(trees: Sequence[EnergyTree]) -> list[str]:
     found = []
-    invalid = [node.name for node in tree.nodes if node.row.get("quality") == "invalid"]
+    nodes = [node for tree in trees for node in tree.nodes]
+    word = "component" if len(trees) < 2 else "row"
+    invalid = list(dict.fromkeys(node.name for node in nodes if node.row.get("quality") == "invalid"))
     if invalid:
+        somewhere = "" if len(trees) < 2 else " in some moment"
         names = ", ".join(invalid[:3]) + (", ..." if len(invalid) > 3 else "")
         found.append(
-            f"{text.count(len(invalid), 'component')} did not reach grade C ({names}): the table says why."
+            f"{text.count(len(invalid), 'component')} did not reach grade C{somewhere} ({names}): "
+            "the table says why."
         )
-    negative = [node for node in tree.nodes if node.unexplained is not None and node.unexplained.value < 0]
+    negative = [node for node in nodes if node.unexplained is not None and node.unexplained.value < 0]
     if negative:
         found.append(
-            f"In {text.count(len(negative), 'component')} the parts and the glue add up to more than the whole "
+            f"In {text.count(len(negative), word)} the parts and the glue add up to more than the whole "
             "(negative unexplained energy): replayed alone, a part may run slower or hotter than inside the model."
         )
     return found

@@ -14,6 +14,7 @@ from energyscope.reporting.figure import Table
 from energyscope.runs.intervals import Interval, finite, interval
 
 DASH = "\u2013"
+_MOST_NAMED = 2  # components, up to which a sentence names each
 TITLES = {"pearson": "Pearson", "spearman": "Spearman", "kendall": "Kendall"}
 
 
@@ -45,10 +46,9 @@ def advice_panel(document: Mapping[str, Any]) -> Panel | None:
     withheld = [entry for entry in entries if not entry.get("advice")]
     rows = [[str(one["component"]), str(one["advice"]), str(one["quadrant"]), str(one["why"])] for one in given]
     rest = [[str(one["component"]), str(one["quadrant"]), str(one["withheld_because"])] for one in withheld]
-    reasons = list(dict.fromkeys(str(one["withheld_because"]) for one in withheld))
     before = ""
     if not given:
-        before = f"No advice is given: {text.listed(reasons)}."
+        before = f"No advice is given: {_withheld(withheld)}."
     elif withheld:
         before = (
             f"Given for {len(given)} of {text.count(len(entries), 'component')}, withheld from {len(withheld)}."
@@ -62,6 +62,18 @@ def advice_panel(document: Mapping[str, Any]) -> Panel | None:
         after="Advice needs a closure of the model's energy within 93 to 107 %, an energy of grade A or B, and a "
         "quadrant. What several changes do together has to be measured.",
         rest=Table(["component", "quadrant", "withheld because"], rest) if rest else None,
+    )
+
+
+def _withheld(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Say why advice is withheld: each reason with the components it holds for, most first."""
+    holds: dict[str, list[str]] = {}
+    for one in entries:
+        holds.setdefault(str(one["withheld_because"]), []).append(str(one["component"]))
+    found = sorted(holds.items(), key=lambda item: -len(item[1]))
+    return "; ".join(
+        f"for {text.listed(names) if len(names) <= _MOST_NAMED else text.count(len(names), 'component')}, {reason}"
+        for reason, names in found
     )
 
 
@@ -142,7 +154,7 @@ def null_panel(document: Mapping[str, Any]) -> Panel | None:
 def predictor_panel(document: Mapping[str, Any]) -> Panel | None:
     """Return the rank agreement of cheap predictors with the measured impact."""
     entries = list(document.get("predictors") or [])
-    if not entries:
+    if all(_interval(one) is None for one in entries):
         return None
     rows: list[list[str]] = []
     bold: set[tuple[int, int]] = set()
@@ -184,9 +196,13 @@ def p_text(p_value: float | None) -> str:
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def panels(document: Mapping[str, Any]) -> Sequence[Panel]:
-    """Return the tables that a document has something for, in the order of the page."""
-    found = (make(document) for make in (within_panel, null_panel, predictor_panel))
+def panels(document: Mapping[str, Any], *, related: bool = True) -> Sequence[Panel]:
+    """Return the tables that a document has something for, in the order of the page.
+
+    Where energy and impact are not ``related``, since points are too few, those on their correlation say nothing.
+    """
+    makers = (within_panel, null_panel, predictor_panel) if related else (predictor_panel,)
+    found = (make(document) for make in makers)
     return [panel for panel in found if panel is not None]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting import text
@@ -12,17 +12,21 @@ from energyscope.reporting.data.closure import ClosureRow, closures
 from energyscope.reporting.data.columns import EnergyView, energy_views
 from energyscope.reporting.data.efficiency import EfficiencyRow, efficiency_rows, efficiency_sentences
 from energyscope.reporting.data.energy import EnergyData, energy_data
+from energyscope.reporting.data.execution import name_of
 from energyscope.reporting.data.findings import energy_findings
 from energyscope.reporting.data.flow import FlowNode, energy_flow
 from energyscope.reporting.data.given import whole
 from energyscope.reporting.data.icicle import IcicleNode, energy_icicle
 from energyscope.reporting.data.trust import Trust, trust_of
 from energyscope.reporting.figure import Table
+from energyscope.runs.compare_surroundings import clock_of
 from energyscope.runs.intervals import Interval, interval
+from energyscope.runs.method import execution_of
 from energyscope.runs.tree import EnergyTree, energy_tree
 
 if TYPE_CHECKING:
     from energyscope.reporting.data.growth import Growth
+    from energyscope.reporting.data.launching import Launching
     from energyscope.runs.store import Run
 
 PREFILL, DECODE = "prefill", "decode"
@@ -37,12 +41,17 @@ class SceneData:
 
     ``tokens`` are read (prefill) or made (decode) by it, over the whole batch; energies are in mJ and times in us
     per pass or step. ``tree`` has only its root where the model alone was measured, as ``detailed`` says;
-    ``middle`` is the step in the middle of the traced generation, of which that is so.
+    ``middle`` is the step in the middle of the traced generation, of which that is so. ``twice``: the run has
+    moments in another ``execution`` as well, so that each one's must be told; ``clock_mhz`` is the median of its
+    passes.
     """
 
     name: str
     phase: str
     context: int | None
+    execution: str
+    twice: bool
+    clock_mhz: float | None
     kv_cache: str | None
     layers: str | None
     tokens: int | None
@@ -74,8 +83,10 @@ class SceneData:
         """What it is called in headings and tables."""
         length = "" if self.context is None else f"{self.context:,}"
         if self.phase == DECODE:
-            return f"A decode step, {length} tokens in the cache" if length else "A decode step"
-        return f"The pass over the prompt, {length} tokens" if length else "The pass over the prompt"
+            plain = f"A decode step, {length} tokens in the cache" if length else "A decode step"
+        else:
+            plain = f"The pass over the prompt, {length} tokens" if length else "The pass over the prompt"
+        return f"{plain}, {name_of(self.execution)}" if self.twice else plain
 
     @property
     def title_in_tables(self) -> str:
@@ -84,7 +95,12 @@ class SceneData:
 
     @property
     def short(self) -> str:
-        """What it is called where there is little room: ``"prefill, 128 tokens"``, ``"decode at 1,024"``."""
+        """What it is called where there is little room: ``"prefill, 128 tokens"``, ``"decode at 64, eager"``."""
+        return f"{self.moment}, {name_of(self.execution)}" if self.twice else self.moment
+
+    @property
+    def moment(self) -> str:
+        """Its short name whatever its execution."""
         if self.context is None:
             return self.phase
         return f"decode at {self.context:,}" if self.phase == DECODE else f"{self.phase}, {self.context:,} tokens"
@@ -123,8 +139,9 @@ class SceneData:
 
 def scenes_data(run: Run) -> list[SceneData]:
     """Return the moments in the order in which they were profiled; none of a run that knows no scenes."""
-    found = [_scene(run, entry) for entry in run.scenes]
-    return [scene for scene in found if scene is not None]
+    scenes = [scene for entry in run.scenes if (scene := _scene(run, entry)) is not None]
+    twice = len({scene.execution for scene in scenes}) > 1
+    return [replace(scene, twice=twice) for scene in scenes]
 
 
 def _scene(run: Run, entry: Mapping[str, Any]) -> SceneData | None:
@@ -139,6 +156,9 @@ def _scene(run: Run, entry: Mapping[str, Any]) -> SceneData | None:
         name=str(entry["name"]),
         phase=phase,
         context=context,
+        execution=execution_of(own.document),
+        twice=False,
+        clock_mhz=clock_of(own.document),
         kv_cache=entry.get("kv_cache"),
         layers=entry.get("layers"),
         tokens=_tokens(phase, context, batch),
@@ -177,14 +197,25 @@ def _tokens(phase: str, context: int | None, batch: int | None) -> int | None:
     return None if context is None else batch * context
 
 
-def scenes_findings(scenes: Sequence[SceneData], grown: Growth | None) -> list[str]:
-    """Return two sentences of the first moment, two of the first decode step, and what the context adds."""
+def scenes_findings(
+    scenes: Sequence[SceneData], grown: Growth | None, launched: Sequence[Launching] = ()
+) -> list[str]:
+    """Return two sentences of the first moment, two of the first decode step, and what the context adds.
+
+    Where moments were measured in two executions, what launching from the host costs comes first, and each has
+    one sentence of its own.
+    """
     first = scenes[0]
     step = next((scene for scene in scenes[1:] if scene.phase == DECODE and scene.detailed), None)
     shown = [first] + ([step] if step else [])
-    said = [f"{scene.short[0].upper()}{scene.short[1:]}: {_lowered(sentence)}"
-            for scene in shown for sentence in scene.findings[:2]]  # fmt: skip
-    return said + (grown.said[:1] if grown else [])
+    launching = [one.said for one in launched if one.said][:2]
+    said = [f"{_raised(scene.short)}: {_lowered(sentence)}"
+            for scene in shown for sentence in scene.findings[: 1 if launching else 2]]  # fmt: skip
+    return launching + said + (grown.said[:1] if grown else [])
+
+
+def _raised(name: str) -> str:
+    return name[0].upper() + name[1:]
 
 
 def _lowered(sentence: str) -> str:

@@ -12,6 +12,7 @@ WHOLE, DECODE = "model", "decode"
 LENGTH, BATCH, CELL = "length", "batch", "cell"
 REMAINDERS = ("glue", "unexplained")  # subjects that no component is
 TWO_TERM = "two-term"
+_STEPS = 40  # of a curve
 
 
 def item(found: object) -> Interval | None:
@@ -72,6 +73,32 @@ def law_at(law: Found, flops: float) -> float:
     if fixed is None or marginal is None:
         return float("nan")
     return fixed.value + marginal.value * flops * 1e-9
+
+
+def line_over(law: Found, points: Sequence[Found]) -> list[tuple[float, float]]:
+    """Return what a two-term law says between the points, where it is positive, as pairs of FLOPs and mJ.
+
+    Steps are even on a logarithmic axis; there are none where all points have the same FLOPs.
+    """
+    places = [point["flops"] for point in points]
+    if len(set(places)) < 2:
+        return []
+    low, high = min(places), max(places)
+    steps = [low * (high / low) ** (step / _STEPS) for step in range(_STEPS + 1)]
+    found = [(flops, law_at(law, flops)) for flops in steps]
+    return [pair for pair in found if pair[1] > 0]
+
+
+def said_over(law: object, points: Sequence[Found]) -> list[tuple[float, float]]:
+    """Return what a law says of its own cells, where it is positive, as sorted pairs of FLOPs and mJ.
+
+    Of several cells with the same FLOPs, it is the most.
+    """
+    found: dict[float, float] = {}
+    for point, value in zip(points, said_by(law, points), strict=True):
+        if value is not None and value > 0:
+            found[point["flops"]] = max(value, found.get(point["flops"], 0.0))
+    return sorted(found.items())
 
 
 def said_by(law: object, points: Sequence[Found]) -> list[float | None]:

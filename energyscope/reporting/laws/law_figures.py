@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from energyscope.reporting import text
@@ -16,14 +15,15 @@ from energyscope.reporting.laws.document import (
     fitted,
     item,
     law_at,
+    line_over,
     said_by,
+    said_over,
     worked,
 )
 from energyscope.reporting.laws.flop_figures import colours_of, per_flop_figure, quotients_figure, work_of
 from energyscope.reporting.laws.plot import Curve, Dot, Plot, draw
 from energyscope.runs.intervals import Interval, finite
 
-_STEPS = 40  # of a curve
 _FEW = 3  # parts, up to which each has its roofline drawn
 _CUT = 60.0  # per cent: where the axis of residuals ends
 _TOLERANCE = 10.0  # per cent, as in `scaling.breaks.TOLERANCE`
@@ -93,24 +93,20 @@ def _dot(name: str, point: Found, value: Interval, x: float, group: Found, unit:
 def _line(subject: Found, points: Sequence[Found], work: float, divisor: float) -> list[Curve]:
     """Return the two-term line between its cells, where it is positive."""
     law = fitted(subject.get("two_term"))
-    if law is None or len(points) < 2:
-        return []
-    low, high = (math.log(limit(point["flops"] for point in points)) for limit in (min, max))
-    places = [math.exp(low + (high - low) * step / _STEPS) for step in range(_STEPS + 1)]
-    found = [(flops / work, law_at(law, flops) / divisor) for flops in places]
-    return [Curve(names.subject_name(subject["subject"]), tuple(pair for pair in found if pair[1] > 0))]
+    return _curve(subject, line_over(law, points) if law else [], work, divisor)
 
 
 def _roofline(subject: Found, points: Sequence[Found], work: float, divisor: float) -> list[Curve]:
     """Return what the roofline says of the cells, joined; the costliest where several have one work."""
-    if fitted(subject.get("roofline")) is None:
-        return []
-    said: dict[float, float] = {}
-    for point, value in zip(points, said_by(subject["roofline"], points), strict=True):
-        if value is not None and value > 0:
-            place = point["flops"] / work
-            said[place] = max(value / divisor, said.get(place, 0.0))
-    return [Curve(names.subject_name(subject["subject"]), tuple(sorted(said.items())), dashed=True)]
+    law = fitted(subject.get("roofline"))
+    return _curve(subject, said_over(law, points) if law else [], work, divisor, dashed=True)
+
+
+def _curve(
+    subject: Found, said: Sequence[tuple[float, float]], work: float, divisor: float, *, dashed: bool = False
+) -> list[Curve]:
+    points = tuple((flops / work, energy / divisor) for flops, energy in said)
+    return [Curve(names.subject_name(subject["subject"]), points, dashed)] if points else []
 
 
 def _points_table(group: Found, subjects: Sequence[Found]) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from energyscope.reporting import text
 from energyscope.reporting.figure import Table
@@ -10,6 +10,7 @@ from energyscope.reporting.laws import names
 from energyscope.reporting.laws.document import BATCH, CELL, LENGTH, Found, fitted, item, whole_of, why
 
 _NONE = "\u2013"
+FORMS = ("two_term", "by_bytes", "constant")  # of a subject's law, of which the first that it has is told
 FEWEST = 3  # cells, from which a reach can be told
 
 
@@ -27,36 +28,37 @@ def law_table(group: Found) -> Table:
     return Table(columns, [_row(one) for one in group.get("subjects") or () if _terms_of(one)])
 
 
-def lawless(group: Found) -> list[str]:
+def lawless(group: Found, name_of: Callable[[object], str] = names.subject_name) -> list[str]:
     """Say which subjects have no law at all, and why, each reason once."""
     found: dict[str, list[str]] = {}
     for one in group.get("subjects") or ():
         if not _terms_of(one):
-            found.setdefault(why(one.get("two_term")).rstrip("."), []).append(names.subject_name(one["subject"]))
+            found.setdefault(why(one.get("two_term")).rstrip("."), []).append(name_of(one["subject"]))
     return [f"No law for {text.listed(subjects, 20)}: {reason}." for reason, subjects in found.items()]
 
 
 def _terms_of(subject: Found) -> bool:
-    return any(fitted(subject.get(name)) is not None for name in ("two_term", "by_bytes", "constant"))
+    return any(fitted(subject.get(name)) is not None for name in FORMS)
 
 
 def _row(subject: Found) -> list[str]:
-    name = names.subject_name(subject.get("subject"))
-    law = fitted(subject.get("two_term"))
+    name, law = names.subject_name(subject.get("subject")), fitted(subject.get("two_term"))
     if law is None:
-        return [name, *_otherwise(subject), _NONE, _NONE, _instead(subject)]
+        return [name, *terms_words(subject), _NONE, _NONE, instead_words(subject)]
     return [
         name,
-        *_terms(law, "marginal_pj_per_flop", "pJ/FLOP"),
+        *terms_words(subject),
         reach_words(subject.get("reach") or {}),
         trend_words(subject.get("trend") or {}),
         "; ".join(str(flag) for flag in law.get("flags") or ()) or _NONE,
     ]
 
 
-def _otherwise(subject: Found) -> list[str]:
-    """Return E0, k and R2 of a subject without FLOPs: over bytes, or a constant energy."""
-    by_bytes, constant = fitted(subject.get("by_bytes")), fitted(subject.get("constant"))
+def terms_words(subject: Found) -> list[str]:
+    """Return E0, k and R2 of a subject: over FLOPs, without those over bytes, or as a constant energy."""
+    two_term, by_bytes, constant = (fitted(subject.get(name)) for name in FORMS)
+    if two_term is not None:
+        return _terms(two_term, "marginal_pj_per_flop", "pJ/FLOP")
     if by_bytes is not None:
         return _terms(by_bytes, "pj_per_byte", "pJ/byte")
     if constant is not None:
@@ -64,7 +66,7 @@ def _otherwise(subject: Found) -> list[str]:
     return [_NONE] * 3
 
 
-def _instead(subject: Found) -> str:
+def instead_words(subject: Found) -> str:
     """Say what stands in the place of a law over FLOPs."""
     return "no FLOPs: over bytes" if fitted(subject.get("by_bytes")) is not None else "one work in all cells"
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from energyscope.reporting import text
 from energyscope.reporting.laws import names
 from energyscope.reporting.laws.document import DECODE, Found, checked, fitted, item, measured_groups, whole_of
-from energyscope.reporting.laws.law_tables import reach_words
+from energyscope.reporting.laws.law_tables import FEWEST, reach_words
 from energyscope.runs.intervals import Interval, finite
 
 
@@ -28,7 +30,9 @@ def law_said(document: Found, group: Found, *, named: bool = True) -> str:
     r2 = law.get("r2")
     fit = "" if r2 is None else f" (R\u00b2 {r2:.3f})"
     reach = whole.get("reach") or {}
-    holds = "; ".join([f"within 10 % that holds over {reach_words(reach)}", *law.get("flags", ())])
+    holds = "; ".join(
+        [f"left out, cells are foretold within 10 % over {reach_words(reach)}", *law.get("flags", ())]
+    )
     if r2 is None:
         holds = "any two cells give a line, so that nothing checks it"
     what = "step" if group.get("phase") == DECODE else "pass"
@@ -38,6 +42,33 @@ def law_said(document: Found, group: Found, *, named: bool = True) -> str:
         f"The whole model{of} takes {text.with_limits(fixed, 'mJ')}{modelled} a {what} before its "
         f"first FLOP and {text.with_limits(marginal, 'pJ')} for each further one{fit}; {holds}."
     )
+
+
+def breaks_said(group: Found, name_of: Callable[[object], str] = names.subject_name) -> str:
+    """Say of which subjects the law does not foretell all cells that are left out."""
+    judged = [one for one in group.get("subjects") or () if one.get("role") != "residual" and _judged(one)]
+    broken = [_broken(one, group, name_of) for one in judged if not one["reach"].get("holds")]
+    if not judged:
+        return ""
+    if not broken:
+        each = f"each of {len(judged)} subjects" if len(judged) > 1 else name_of(judged[0]["subject"])
+        return f"By the two-term law, left-out cells are all foretold within 10 % for {each}."
+    listed = text.listed(broken, 12)
+    return (
+        f"By the two-term law, left-out cells are not all foretold within 10 % for {len(broken)} of "
+        f"{text.count(len(judged), 'subject')}: {listed}."
+    )
+
+
+def _broken(subject: Found, group: Found, name_of: Callable[[object], str]) -> str:
+    """Name a subject whose law breaks, and the first cell beyond its reach."""
+    name, first = name_of(subject["subject"]), subject["reach"].get("first_beyond")
+    within = int(subject["reach"].get("within") or 0)
+    return f"{name} (breaks at {names.shape_name(first, group.get('phase'))})" if first and within else name
+
+
+def _judged(subject: Found) -> bool:
+    return fitted(subject.get("two_term")) is not None and int(subject["reach"].get("cells") or 0) >= FEWEST
 
 
 def groups_said(document: Found) -> str:
@@ -83,7 +114,7 @@ def times(ratio: Interval) -> str:
     return f"{ratio.value:,.{places}f} \u00d7{limits}"
 
 
-def held_out_said(group: Found) -> list[str]:
+def held_out_said(group: Found, name_of: Callable[[object], str] = names.subject_name) -> list[str]:
     """Say which law foretells how many subjects best, and the medians of the group."""
     subjects = [one for one in group.get("subjects") or () if one.get("best")]
     if not subjects:
@@ -91,7 +122,7 @@ def held_out_said(group: Found) -> list[str]:
         return [f"No law could be judged: {reason or 'too few cells to leave any out'}."]
     laws: dict[str, list[str]] = {}
     for one in subjects:
-        laws.setdefault(str(one["best"]), []).append(names.subject_name(one["subject"]))
+        laws.setdefault(str(one["best"]), []).append(name_of(one["subject"]))
     said = "; ".join(f"the {law} law for {text.listed(known, 8)}" for law, known in laws.items())
     found = [f"Least error of left-out cells: {said}."]
     held = group.get("held_out") or {}

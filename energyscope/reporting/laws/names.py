@@ -78,6 +78,11 @@ def subject_name(subject: object) -> str:
     return _SUBJECTS.get(str(subject), str(subject).replace("_", " "))
 
 
+def kind_name(subject: object) -> str:
+    """Return a subject's name as a run's page has it: the kind of its components, or the whole model."""
+    return _SUBJECTS[WHOLE] if subject == WHOLE else str(subject)
+
+
 def subject_start(subject: object) -> str:
     """Return a subject's name where a sentence begins with it."""
     name = subject_name(subject)

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from energyscope.reporting import text
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.laws import names
-from energyscope.reporting.laws.document import Found, fitted, item, law_at, measured_groups, whole_of, worked
+from energyscope.reporting.laws.document import Found, fitted, item, line_over, measured_groups, whole_of, worked
 from energyscope.reporting.laws.plot import Curve, Dot, Plot, draw, palette
 
 _MOST = 8
-_STEPS = 40
 
 
 def overview_figure(document: Found, board_names: Mapping[str, str]) -> Figure | None:
@@ -58,10 +57,6 @@ def overview_figure(document: Found, board_names: Mapping[str, str]) -> Figure |
 
 def _curve(group: Found, label: str, work: float, divisor: float) -> Curve | None:
     whole = whole_of(group) or {}
-    law, places = fitted(whole.get("two_term")), [point["flops"] for point in worked(whole)]
-    if law is None or len(set(places)) < 2:
-        return None
-    low, high = min(places), max(places)
-    at = [low * (high / low) ** (step / _STEPS) for step in range(_STEPS + 1)]
-    found = [(flops / work, law_at(law, flops) / divisor) for flops in at]
-    return Curve(label, tuple(pair for pair in found if pair[1] > 0))
+    law = fitted(whole.get("two_term"))
+    said = line_over(law, worked(whole)) if law else []
+    return Curve(label, tuple((flops / work, energy / divisor) for flops, energy in said)) if said else None

@@ -6,13 +6,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from energyscope.reporting import text
 from energyscope.reporting.data.headline import Banner, Metric
 from energyscope.reporting.data.method import Fact
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.laws import head, names, sources
 from energyscope.reporting.laws.contrast_figures import contrast_figures
-from energyscope.reporting.laws.document import Found, fitted, main_group, measured_groups
+from energyscope.reporting.laws.document import Found, main_group, measured_groups
 from energyscope.reporting.laws.efficiency_figures import Block, efficiency_blocks
 from energyscope.reporting.laws.findings import (
     contrast_said,
@@ -25,8 +24,8 @@ from energyscope.reporting.laws.findings import (
 )
 from energyscope.reporting.laws.held_out_figures import held_out_figure
 from energyscope.reporting.laws.law_figures import law_figures
-from energyscope.reporting.laws.law_tables import FEWEST, law_table, lawless, overview_table
-from energyscope.reporting.laws.law_words import groups_said, held_out_said, law_said, ratio_said
+from energyscope.reporting.laws.law_tables import law_table, lawless, overview_table
+from energyscope.reporting.laws.law_words import breaks_said, groups_said, held_out_said, law_said, ratio_said
 from energyscope.reporting.laws.left_out_sizes import left_out_figures, left_out_said, left_out_table
 from energyscope.reporting.laws.overview import overview_figure
 from energyscope.reporting.laws.size_figures import SizeBlock, size_blocks
@@ -154,7 +153,7 @@ def _part(document: Found, group: Found, label: str, index: int, *, main: bool) 
     place = f"law-{index}"
     several = len(measured_groups(document)) > 1
     said = [law_said(document, group, named=False)] if several else []  # of one group, it leads the section
-    said += [ratio_said(document, group, named=False), _breaks(group)]
+    said += [ratio_said(document, group, named=False), breaks_said(group)]
     return GroupPart(
         anchor=place,
         label=label,
@@ -167,26 +166,3 @@ def _part(document: Found, group: Found, label: str, index: int, *, main: bool) 
         held_figure=held_out_figure(group, place),
         folded=not main and len(document.get("groups") or ()) > _OPEN,
     )
-
-
-def _breaks(group: Found) -> str:
-    """Say which subjects' law does not hold over all cells."""
-    judged = [one for one in group.get("subjects") or () if one.get("role") != "residual" and _judged(one)]
-    broken = [_broken(one, group) for one in judged if not one["reach"].get("holds")]
-    if not judged:
-        return ""
-    if not broken:
-        return f"Within 10 % the two-term law holds over all cells for each of {len(judged)} subjects."
-    listed = text.listed(broken, 12)
-    return f"Within 10 % it does not hold over all cells for {len(broken)} of {len(judged)} subjects: {listed}."
-
-
-def _broken(subject: Found, group: Found) -> str:
-    """Name a subject whose law breaks, and the first cell beyond its reach."""
-    name, first = names.subject_name(subject["subject"]), subject["reach"].get("first_beyond")
-    within = int(subject["reach"].get("within") or 0)
-    return f"{name} (breaks at {names.shape_name(first, group.get('phase'))})" if first and within else name
-
-
-def _judged(subject: Found) -> bool:
-    return fitted(subject.get("two_term")) is not None and int(subject["reach"].get("cells") or 0) >= FEWEST

@@ -58,9 +58,13 @@ def _link(one: Found, folder: Path) -> str | None:
         if candidate is None or not _is_directory(candidate) or candidate.resolve() == folder.resolve():
             continue
         page = candidate / "report.html"
-        target = Path(os.path.relpath(page if page.is_file() else candidate, folder)).as_posix()
-        return quote(f"./{target}" if page.is_file() else f"./{target}/")
+        return relative_link(page, folder) if page.is_file() else f"{relative_link(candidate, folder)}/"
     return None
+
+
+def relative_link(target: Path, folder: Path) -> str:
+    """Return a link to a file or directory from a page in ``folder``."""
+    return quote(f"./{Path(os.path.relpath(target, folder)).as_posix()}")
 
 
 def _is_directory(path: Path) -> bool:

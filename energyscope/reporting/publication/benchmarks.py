@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from energyscope.reporting import text
 from energyscope.reporting.data.benchmark import BenchmarkCell, BenchmarkData, precision_title
-from energyscope.reporting.data.benchmark_words import shape_text
+from energyscope.reporting.data.benchmark_words import clipped, shape_text
 from energyscope.reporting.publication import sweeps
 from energyscope.reporting.publication.sheet import DOUBLE, SINGLE, Missing, Panel, Sheet
 from energyscope.reporting.publication.source import Source, caveats, missing, sheet_of
@@ -65,7 +65,7 @@ def _note(found: BenchmarkData, *, lines: bool) -> str:
     """
     said = [shape_text(found.shapes[0]).capitalize() + "."]
     if any(item.known for item in _drawn(found, lines=lines)):
-        said.append("Whiskers: 95 % intervals.")
+        said.append(f"Whiskers: 95 % intervals.{clipped(_drawn(found, lines=lines))}")
     if any(item.difference is not None and item.difference.known for item in found.predictions):
         said.append("Thick: that of the difference from the baseline, on the same examples.")
     if lines and found.baseline in {cell.precision for cell in found.first}:

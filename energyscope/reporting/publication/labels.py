@@ -39,7 +39,7 @@ def thin(spec: dict[str, Any], width: float, height: float) -> None:
     kept = []
     for record in datasets[name]:
         at = (x.share(record) * plot[0], (1 - y.share(record)) * plot[1])
-        box = _box(str(record["label"]), at, right=bool(record.get("right")), below=bool(record.get("below")))
+        box = _box(str(record["label"]), at, right=bool(record.get("right")), down=int(record.get("down", -1)))
         if not any(_meet(box, other) for other in taken):
             taken.append(box)
             kept.append(record)
@@ -170,9 +170,9 @@ def _names(spec: dict[str, Any], layer: dict[str, Any]) -> bool:
     return isinstance(mark, dict) and mark.get("type") == "text" and any("right" in record for record in records)
 
 
-def _box(label: str, at: tuple[float, float], *, right: bool, below: bool) -> Box:
-    """Return where a name stands: above or below its point, and to its left where ``right`` is true of it."""
-    x, y = at[0] + (-8 if right else 8), at[1] + (8 if below else -8)
+def _box(label: str, at: tuple[float, float], *, right: bool, down: int) -> Box:
+    """Return where a name stands: above its point (``down`` -1), level or below, to its left with ``right``."""
+    x, y = at[0] + (-8 if right else 8), at[1] + 8 * down
     wide = lettering.width(label, _SIZE)
     left = x - wide if right else x
     return left, y - _HALF_HEIGHT, left + wide, y + _HALF_HEIGHT / 2

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from energyscope.reporting.data import ReportData, report_data
+from energyscope.reporting.data.execution import BOTH, execution_of
 from energyscope.reporting.data.stages import why_missing
 from energyscope.reporting.figure import Figure
 from energyscope.reporting.figures import figures
@@ -47,6 +48,8 @@ def caveats(run: Run, *, energy: bool = True) -> list[str]:
         watts = finite((run.document.get("sensor") or {}).get("watts"))
         stated = f"{watts:g} W, which were stated" if watts is not None else "stated watts"
         found.append(f"MODELLED: energy is time multiplied by {stated}; no power was measured.")
+    if energy and execution_of(run).name == BOTH:
+        found.append("Eager execution: the run measured CUDA graphs as well.")
     if (run.document.get("model") or {}).get("weights") == "random":
         found.append("RANDOM WEIGHTS: the model has its true shape and no trained weights.")
     return found

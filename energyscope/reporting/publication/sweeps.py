@@ -9,7 +9,7 @@ from energyscope.reporting import text
 from energyscope.reporting.charts import benchmark_plane, theme
 from energyscope.reporting.charts.benchmark_plane import Step
 from energyscope.reporting.data.benchmark import BenchmarkCell, BenchmarkData
-from energyscope.reporting.data.benchmark_words import FOREIGN
+from energyscope.reporting.data.benchmark_words import FOREIGN, clipped
 from energyscope.reporting.publication.sheet import DOUBLE, Key, Missing, Panel, Sheet
 from energyscope.reporting.publication.source import Source, sheet_of
 
@@ -128,7 +128,7 @@ def _note(slices: list[_Slice]) -> str:
     said = []
     values = [item for cell in cells for item in (cell.latency_s, cell.energy_mj) if item is not None]
     if any(item.known for item in values):
-        said.append("Whiskers: 95 % intervals.")
+        said.append(f"Whiskers: 95 % intervals.{clipped(values)}")
     if weak := sum(cell.invalid for cell in dict.fromkeys(cells)):
         said.append(f"Without {text.count(weak, 'energy', 'energies')} below grade C.")
     return " ".join(said)

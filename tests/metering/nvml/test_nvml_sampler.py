@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from clocks import Clock
 
 from energyscope.metering.nvml import sampler
 from energyscope.metering.nvml.binding import LostGpuError
 from energyscope.metering.nvml.sampler import PAUSE_S, TICKS_TO_LEARN, Pace, watch, watch_power
-
-
-class Clock:
-    """A clock that a busy machine cannot hold up: looking at it takes 0.1 ms, and a sleep what was asked for."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def monotonic(self) -> float:
-        """Return the time (s)."""
-        self.now_s += 1e-4
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass at once."""
-        self.now_s += seconds
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,101 @@
+"""How long a run has still to go: the running stage at the pace of its steps, later ones as they were foreseen.
+
+Arithmetic on what was told, in microseconds a step: it also runs in the process that measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from energyscope.reporting.terminal_live import Left, Span
+
+Moment = tuple[float, float, int]  # least and most time (s), and steps of the most (0: as it tells)
+Foreseen = Mapping[str, Sequence[Moment]]  # by stage; none of a stage that will be skipped
+
+
+class Pace:
+    """How far a stage is and how fast, by its steps, each of which it tells before the step's work.
+
+    ``moment`` counts, from 0, what the stage measures one after the other: each begins its steps anew.
+    """
+
+    def __init__(self, now_s: float) -> None:
+        self.done, self.total, self.moment = 0, 1, 0
+        self._first = 0
+        self._since_s = self._last_s = now_s
+        self._stepped = False
+
+    def step(self, done: int, total: int, now_s: float) -> None:
+        """Be told of a step, and how many of all are behind it."""
+        if not self._stepped or done < self.done:
+            self.moment += self._stepped
+            self._first = done
+            self._since_s = self._last_s = now_s
+        elif done > self.done:
+            self._last_s = now_s
+        self.done, self.total, self._stepped = done, total, True
+
+    def left(self, now_s: float, steps: int = 0) -> float | None:
+        """Return how long (s) the other steps will take at the pace of those behind; of ``steps``, if it is more.
+
+        The present one takes what is left of such a step, or no longer where it has had more. None where no step
+        is behind, or none ahead: how long what comes after the last one takes, no step has shown.
+        """
+        behind, ahead = self.done - self._first, max(self.total, steps) - self.done
+        if behind < 1 or ahead < 1:
+            return None
+        pace = (self._last_s - self._since_s) / behind
+        return max(pace - (now_s - self._last_s), 0.0) + pace * (ahead - 1)
+
+    def spent(self, now_s: float) -> float:
+        """Return how long (s) the present moment has taken so far."""
+        return now_s - self._since_s
+
+
+def left_of_run(
+    running: str, pace: Pace, waiting: Sequence[str], foreseen: Foreseen | None, now_s: float
+) -> Left | None:
+    """Return what is left of a run in the stage ``running`` and in those ``waiting``.
+
+    ``foreseen`` is None until it was told, which is once the model is loaded. What will be skipped takes no time.
+    None where the running stage is all there is, or where only stages are left of which nothing is known.
+    """
+    known = foreseen or {}
+    later = [name for name in waiting if not is_skipped(name, foreseen)]
+    now = _running(pace, known.get(running, ()), now_s)
+    spans = [one for one in (now, *(foreseen_of(name, known) for name in later)) if one is not None]
+    if not spans or (foreseen is None and not later):
+        return Left(None, later) if foreseen is None and later else None
+    whole = Span(sum(one.least_s for one in spans), sum(one.most_s for one in spans))
+    return Left(whole, [*([running] if now is None else []), *(name for name in later if name not in known)])
+
+
+def moment_of(stage: str, pace: Pace, foreseen: Foreseen | None) -> tuple[int, int]:
+    """Return which of its moments a running stage measures, from 1, and of how many that were foreseen."""
+    moments = max(len((foreseen or {}).get(stage, ())), 1)
+    return min(pace.moment + 1, moments), moments
+
+
+def is_skipped(stage: str, foreseen: Foreseen | None) -> bool:
+    """Return whether the plan knows that a stage will be skipped."""
+    moments = (foreseen or {}).get(stage)
+    return moments is not None and not moments
+
+
+def foreseen_of(stage: str, foreseen: Foreseen | None) -> Span | None:
+    """Return how long a stage that waits will take; None where that is not known, or where it will be skipped."""
+    moments = (foreseen or {}).get(stage)
+    return Span(sum(one[0] for one in moments), sum(one[1] for one in moments)) if moments else None
+
+
+def _running(pace: Pace, moments: Sequence[Moment], now_s: float) -> Span | None:
+    """Return what is left of the running stage: of its present moment, and the later ones as foreseen."""
+    present, later = moments[pace.moment : pace.moment + 1], moments[pace.moment + 1 :]
+    least_s, most_s, steps = present[0] if present else (None, None, 0)
+    least, most = pace.left(now_s), pace.left(now_s, steps)
+    if least is None and least_s is not None and most_s is not None:
+        spent_s = pace.spent(now_s)
+        least, most = max(least_s - spent_s, 0.0), max(most_s - spent_s, 0.0)
+    if least is None or most is None:
+        return None
+    return Span(least + sum(one[0] for one in later), most + sum(one[1] for one in later))

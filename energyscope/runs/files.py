@@ -1,0 +1,99 @@
+"""One file of a run: written whole or not at all, and read with what to do where that fails."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from energyscope.errors import RunError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file at once: readers see the old one or the new one, never a part."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return a table as CSV; a cell that holds any character that could end a row is quoted.
+
+    Python's csv quotes a line feed, but a carriage return only where its rows end with one too, though every
+    reader ends a row there: such a table has the line ends of RFC 4180.
+    """
+    text = frame.to_csv(index=False)
+    return frame.to_csv(index=False, lineterminator="\r\n") if "\r" in text else text
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return a JSON object, None where there is no file.
+
+    Raises:
+        RunError: it cannot be read, or is something else.
+
+    """
+    if not path.is_file():
+        return None
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
+    if not isinstance(document, dict):
+        raise RunError(f"{path} is not a JSON object: restore it or measure again")
+    return document
+
+
+def read_table(path: Path, required: Iterable[str]) -> pd.DataFrame | None:
+    """Return a CSV table that has the ``required`` columns, None where there is no file.
+
+    Raises:
+        RunError: it cannot be read, or lacks a column.
+
+    """
+    if not path.is_file():
+        return None
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, dtype={"layer": "Int64"}, keep_default_na=True)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read ({error}): restore it or measure again") from error
+    missing = [column for column in required if column not in frame]
+    if missing:
+        raise RunError(f"{path} lacks the columns {', '.join(missing)}: restore it or measure again")
+    for column in ("parent", "reasons"):
+        if column in frame:
+            frame[column] = frame[column].astype(object).where(frame[column].notna(), None)
+    return frame
+
+
+def plain(value: Any) -> Any:
+    """Turn dataclasses, paths, numpy scalars and non-finite floats into what JSON can hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, str | bytes) and getattr(value, "ndim", 0) == 0:
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,77 @@
+"""What the names of moments say, and which moments of two runs are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from generation_builder import Inference, build_inference
+
+from energyscope.runs.compare import compare
+from energyscope.runs.moments import Moment, same_moments
+from energyscope.runs.store import Run
+
+EAGER, GRAPH, BOTH = ("eager",), ("cuda-graph",), ("eager", "cuda-graph")
+
+
+def made(folder: Path, name: str, executions: tuple[str, ...]) -> Run:
+    return build_inference(folder / name, Inference(layers=2, contexts=(1024,), executions=executions))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("prefill", ("prefill", None, None)),
+        ("decode@1024", ("decode", 1024, None)),
+        ("prefill/cuda-graph", ("prefill", None, "cuda-graph")),
+        ("decode@1024/cuda-graph", ("decode", 1024, "cuda-graph")),
+        ("decode@many", ("decode", None, None)),
+    ],
+)
+def test_a_name_says_phase_context_and_further_execution(name: str, said: tuple[object, ...]) -> None:
+    """GIVEN a name THEN each part of it that is there is read, and what is no number of tokens is left out."""
+    found = Moment.of(name)
+    assert (found.phase, found.context, found.execution) == said
+
+
+def test_moments_are_the_same_in_the_same_execution(tmp_path: Path) -> None:
+    """GIVEN a run in both executions THEN a run in either is compared with its own, whatever they are called."""
+    both = made(tmp_path, "both", BOTH)
+    assert same_moments(both, made(tmp_path, "eager", EAGER)) == [
+        ("prefill", "prefill"), ("decode@1024", "decode@1024"),
+    ]  # fmt: skip
+    graph = made(tmp_path, "graph", GRAPH)
+    assert same_moments(both, graph) == [
+        ("prefill/cuda-graph", "prefill"), ("decode@1024/cuda-graph", "decode@1024"),
+    ]  # fmt: skip
+    assert same_moments(graph, both) == [(theirs, ours) for ours, theirs in same_moments(both, graph)]
+
+
+def test_one_execution_may_be_compared_with_the_other(tmp_path: Path) -> None:
+    """GIVEN an eager run and one in graphs THEN what is compared is the executions, and a note says so."""
+    eager, graph = made(tmp_path, "eager", EAGER), made(tmp_path, "graph", GRAPH)
+    assert same_moments(eager, graph) == [("prefill", "prefill"), ("decode@1024", "decode@1024")]
+    for pair in compare([eager, graph]).pairs:
+        assert any(note.startswith("execution: eager against cuda-graph") for note in pair.notes)
+
+
+def test_a_moment_is_compared_as_its_own_execution(tmp_path: Path) -> None:
+    """GIVEN both in one run and graphs in the other THEN like is set against like, which a note says."""
+    both, graph = made(tmp_path, "both", BOTH), made(tmp_path, "graph", GRAPH)
+    pairs = compare([both, graph]).pairs
+    assert [(pair.scene, pair.other_scene) for pair in pairs] == same_moments(both, graph)
+    for pair in pairs:
+        assert "execution of both: cuda-graph" in pair.notes
+        assert not any("execution: eager" in note for note in (*pair.notes, *pair.obstacles))
+        assert pair.whole[0].relative is not None
+        assert pair.whole[0].relative.value == pytest.approx(1.0)
+
+
+def test_moments_that_are_compared_with_none_are_named(tmp_path: Path) -> None:
+    """GIVEN moments in one run alone THEN the first comparison says which, and of which run; else nothing."""
+    both, graph = made(tmp_path, "both", BOTH), made(tmp_path, "graph", GRAPH)
+    first, *others = compare([both, graph]).pairs
+    assert "in both alone, and not compared: prefill, decode@1024" in first.notes
+    assert not any("alone" in note for pair in others for note in pair.notes)
+    again = made(tmp_path, "again", GRAPH)
+    assert not any("alone" in note for pair in compare([graph, again]).pairs for note in pair.notes)

@@ -1,0 +1,103 @@
+"""What is foreseen of a run's time once its model is loaded: the dry run's plan, moment by moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from energyscope.errors import ModelError
+from energyscope.stages import foreseen_time as foreseen_module
+from energyscope.stages import run as module
+from energyscope.stages.foreseen_time import Foretold
+from energyscope.stages.preview import preview
+from energyscope.stages.settings import RunSettings
+
+SMALL = {"device": "cpu", "granularity": "coarse", "sequence_length": 8, "window_s": 0.02, "max_examples": 4}
+Told = Mapping[str, Sequence[Foretold]]
+
+
+class EnoughError(Exception):
+    """Ends a run before its first stage."""
+
+
+def foreseen(root: Path, model: str = "tiny-llama", **options: Any) -> Told:
+    told: list[Told] = []
+
+    def foresee(found: Told) -> None:
+        told.append(found)
+        raise EnoughError
+
+    with pytest.raises(EnoughError):
+        module.run(model, root=root, foresee=foresee, **{**SMALL, **options})
+    return told[0]
+
+
+def test_it_is_the_plan_of_the_dry_run_by_moments(tmp_path: Path) -> None:
+    """GIVEN prefill and decode, THEN each has its time, together that of the plan, and more only for retakes."""
+    found = foreseen(tmp_path, phase="both")
+    plan = preview(RunSettings("tiny-llama", root=tmp_path, phase="both", **SMALL))  # type: ignore[arg-type]
+    assert len(found["profile"]) == len(plan.scenes) == 2
+    assert sum(one.least_s for one in found["profile"]) == pytest.approx(plan.profile_seconds)
+    assert sum(one.most_s for one in found["profile"]) > plan.profile_seconds_most
+    assert sum(one.steps_most for one in found["profile"]) > plan.windows
+    assert found["generate"] == [Foretold(plan.generate_seconds, plan.generate_seconds)]
+    assert found["alternatives"] == [Foretold(0.0, plan.alternatives_seconds_most)]
+
+
+def test_what_cannot_be_foreseen_has_no_entry(tmp_path: Path) -> None:
+    """GIVEN stages whose length no plan knows, THEN they are not there; nor are reads around components."""
+    found = foreseen(tmp_path, phase="prefill")
+    assert not {"benchmark", "ablate", "correlate", "report"} & set(found)
+    assert "profile" not in foreseen(tmp_path, phase="prefill", sampling="triggered", window_s=None)
+
+
+def test_stages_that_will_be_skipped_take_no_time(tmp_path: Path) -> None:
+    """GIVEN a prefill of random weights, THEN generation, alternatives and impact are foreseen as none."""
+    found = foreseen(tmp_path, phase="prefill", weights="random")
+    assert {stage for stage, moments in found.items() if not moments} == {
+        "generate", "alternatives", "ablate", "correlate"
+    }  # fmt: skip
+    left_out = foreseen(tmp_path, phase="prefill", stages=("benchmark", "ablate", "correlate"))
+    assert left_out["profile"] == left_out["correlate"] == []
+    assert "ablate" not in left_out
+
+
+def test_a_profile_begins_with_fewer_steps_than_it_may_come_to(tmp_path: Path) -> None:
+    """GIVEN a profile whose components may need more windows, THEN its first count leaves room for these."""
+    told: list[Told] = []
+    steps: list[int] = []
+
+    def progress(stage: str, _label: str, _done: int, total: int) -> None:
+        if stage == "profile":
+            steps.append(total)
+
+    more = {**SMALL, "passes": 2, "component_budget_s": 0.4}
+    module.run("tiny-llama", root=tmp_path, phase="prefill", stages=("profile",), foresee=told.append,
+               progress=progress, **more)  # fmt: skip
+    (moment,) = told[0]["profile"]
+    plan = preview(RunSettings("tiny-llama", root=tmp_path, phase="prefill", **more))  # type: ignore[arg-type]
+    assert steps[0] == plan.windows < moment.steps_most
+    assert moment.least_s < moment.most_s
+
+
+def test_a_profile_that_will_fail_is_not_foreseen_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN an adapter whose part is not there, THEN the run still begins, and its profile says so in its turn."""
+
+    def broken(*_args: Any, **_options: Any) -> None:
+        raise ModelError("the adapter's part is not there")
+
+    monkeypatch.setattr(foreseen_module, "component_tree", broken)
+    found = foreseen(tmp_path)
+    assert "profile" not in found
+    assert found["generate"]
+
+
+def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a benchmark alone, THEN no scene is planned, and the profile is foreseen to be skipped."""
+    monkeypatch.setattr(foreseen_module, "scenes", lambda *_: pytest.fail("nothing is to be profiled"))
+    assert foreseen(tmp_path, stages=("benchmark",))["profile"] == []
