@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from browsing import browser  # noqa: F401
 from fake_nvml.library import FakeNvml, build, put_under
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
