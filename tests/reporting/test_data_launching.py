@@ -10,7 +10,7 @@ from generation_builder import Inference, build_inference
 from rich.console import Console
 
 from energyscope.reporting.charts import theme
-from energyscope.reporting.data import report_data
+from energyscope.reporting.data import ReportData, report_data
 from energyscope.reporting.data.launching import WHOLE, Launched, Launching
 from energyscope.reporting.figures import figures
 from energyscope.reporting.publication.source import caveats
@@ -25,6 +25,19 @@ SHAPE = Inference(layers=3, contexts=(1024, 128), executions=("eager", "cuda-gra
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return build_inference(tmp_path_factory.mktemp("runs") / "both", SHAPE)
+
+
+def altered(folder: Path, execution: str, component: str, values: dict[str, object]) -> ReportData:
+    """Return what is reported of a run in which a component has other values, in one execution alone."""
+    run = build_inference(folder / "run", SHAPE)
+    table = run.energy
+    assert table is not None
+    rows = (table["execution"] == execution) & (table["component"] == component)
+    assert rows.any()
+    for column, value in values.items():
+        table.loc[rows, column] = value
+    table.to_csv(run.path / schema.ENERGY_FILE, index=False)
+    return report_data(load_run(run.path))
 
 
 def test_every_moment_in_both_executions_is_set_side_by_side(run: Run) -> None:
@@ -129,13 +142,8 @@ def test_growth_and_agreement_are_of_one_execution(run: Run) -> None:
 @pytest.mark.parametrize("execution", ["eager", "cuda-graph"])
 def test_a_kind_without_all_its_values_is_not_compared(run: Run, tmp_path: Path, execution: str) -> None:
     """GIVEN a norm that has no value in one execution THEN a note names norms; others are set side by side."""
-    copy = build_inference(tmp_path / "run", SHAPE)
-    table = copy.energy
-    assert table is not None
-    broken = (table["execution"] == execution) & (table["component"] == "model.norm")
-    table.loc[broken, ["energy_mj", "energy_ci_low_mj", "energy_ci_high_mj"]] = None
-    table.to_csv(copy.path / schema.ENERGY_FILE, index=False)
-    data = report_data(load_run(copy.path))
+    energy = dict.fromkeys(("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj"))
+    data = altered(tmp_path, execution, "model.norm", energy)
     found = data.launching[0]
     assert "norm" in {row.kind for row in report_data(run).launching[0].kinds}
     assert found.left_out == ("norm",)
@@ -147,14 +155,11 @@ def test_a_kind_without_all_its_values_is_not_compared(run: Run, tmp_path: Path,
 
 def test_the_grade_at_the_top_is_the_worst_of_all_that_stands_there(tmp_path: Path) -> None:
     """GIVEN a graph whose model is invalid THEN the grade is, its energy says so, and all rows are counted."""
-    copy = build_inference(tmp_path / "run", SHAPE)
-    table = copy.energy
-    assert table is not None
-    table.loc[(table["execution"] == "cuda-graph") & (table["kind"] == "model"), "quality"] = "invalid"
-    table.to_csv(copy.path / schema.ENERGY_FILE, index=False)
-    metrics = {one.label: one for one in report_data(load_run(copy.path)).headline}
+    data = altered(tmp_path, "cuda-graph", "model", {"quality": "invalid"})
+    metrics = {one.label: one for one in data.headline}
+    count = sum(len(scene.tree.nodes) for scene in data.scenes)
     assert metrics["Quality grade"].value == "invalid"
-    assert f"{len(table)} rows" in metrics["Quality grade"].detail
+    assert f"{count} rows" in metrics["Quality grade"].detail
     assert "below grade C: CUDA graph" in metrics["Energy in a CUDA graph, prefill, 128 tokens"].note
 
 
@@ -186,12 +191,8 @@ def test_the_figure_has_both_values_of_every_kind(run: Run) -> None:
 
 def test_bars_below_grade_c_are_hollow_in_their_own_execution(tmp_path: Path) -> None:
     """GIVEN an LM head that is invalid eagerly alone THEN its eager bar is hollow and marked alone."""
-    copy = build_inference(tmp_path / "run", SHAPE)
-    table = copy.energy
-    assert table is not None
-    table.loc[(table["execution"] == "eager") & (table["component"] == "lm_head"), "quality"] = "invalid"
-    table.to_csv(copy.path / schema.ENERGY_FILE, index=False)
-    figure = next(one for one in figures(report_data(load_run(copy.path))) if one.section == "launching")
+    data = altered(tmp_path, "eager", "lm_head", {"quality": "invalid"})
+    figure = next(one for one in figures(data) if one.section == "launching")
     row = next(row for row in figure.table.rows if row[0] == "lm_head")
     assert row[1].endswith("\u2020")
     assert not row[2].endswith("\u2020")
@@ -200,12 +201,7 @@ def test_bars_below_grade_c_are_hollow_in_their_own_execution(tmp_path: Path) ->
 
 def test_rows_below_grade_c_are_counted_in_every_moment(tmp_path: Path) -> None:
     """GIVEN an LM head that is invalid in the graph alone THEN the limits of the run name it."""
-    copy = build_inference(tmp_path / "run", SHAPE)
-    table = copy.energy
-    assert table is not None
-    table.loc[(table["execution"] == "cuda-graph") & (table["component"] == "lm_head"), "quality"] = "invalid"
-    table.to_csv(copy.path / schema.ENERGY_FILE, index=False)
-    said = " ".join(report_data(load_run(copy.path)).limitations)
+    said = " ".join(altered(tmp_path, "cuda-graph", "lm_head", {"quality": "invalid"}).limitations)
     assert "1 component did not reach grade C in some moment (lm_head)" in said
 
 

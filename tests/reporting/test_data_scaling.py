@@ -28,17 +28,6 @@ from energyscope.stages.laws import laws
 CELL = "fp32-b1-s128"
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_swept(tmp_path_factory.mktemp("runs") / "swept").path
-
-
-@pytest.fixture
-def sweep(swept: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
-    return Path(shutil.copytree(swept, tmp_path / "runs" / "swept"))
-
-
 def _of(run: Path) -> ScalingData:
     found = scaling_data(load_run(run))
     assert found is not None

@@ -9,7 +9,6 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
 from cell_builder import build_swept
 from run_builder import build_run
 
@@ -44,17 +43,6 @@ class _Page(HTMLParser):
     @property
     def links(self) -> list[str]:
         return [attributes["href"] or "" for tag, attributes in self.tags if tag == "a"]
-
-
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_swept(tmp_path_factory.mktemp("runs") / "swept").path
-
-
-@pytest.fixture
-def sweep(swept: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
-    return Path(shutil.copytree(swept, tmp_path / "runs" / "swept"))
 
 
 def test_a_cells_page_has_the_law(swept: Path) -> None:
