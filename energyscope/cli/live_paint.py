@@ -35,6 +35,7 @@ from energyscope.reporting.terminal_text import printable
 EVERY_S = 0.5
 SENSOR = "sensor"  # a step within whichever stage is about to measure, or, of `doctor`, all there is
 WITHIN = f"{SENSOR}: "
+STARTING = "starting"  # libraries are imported, which no stage counts as its time
 
 
 class State:
@@ -49,13 +50,14 @@ class State:
         self.foreseen: Foreseen | None = None
         self._named = bool(stages)
         self._stage = next(iter(stages), "")
-        self._label = ""
+        self._label = STARTING
         self._pace = Pace(now_s)
         self._took: dict[str, float] = {}
 
     def step(self, stage: str, label: str, done: int, total: int, now_s: float) -> None:
-        """Be told of a step, as a stage tells its progress."""
-        self.told = True
+        """Be told of a step, as a stage tells its progress. The first stage begins with the first one."""
+        if not self.told:
+            self.told, self.stage_s, self._label = True, now_s, ""
         if stage == SENSOR and self._stage not in {"", SENSOR}:
             self._label = f"{WITHIN}{label}"
             return

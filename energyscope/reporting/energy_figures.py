@@ -15,7 +15,8 @@ from energyscope.reporting.tree_figures import flow_figure, icicle_figure
 from energyscope.reporting.view_figures import COLUMN_SAID, COLUMN_TITLES, with_columns
 
 HOLLOW = " Hollow bars are values below grade C, which are not to be relied on."
-WEAK = "\u2020 Below grade C, and in the sums: {}; the table says why."
+WEAK = "\u2020 Below grade C, and in the sums{}: {}; the table says why."
+_HOLLOW = " (hollow where all of it is)"
 
 
 def energy_figures(data: ReportData) -> list[Figure]:
@@ -102,7 +103,8 @@ def _missing_notes(missing: list[str]) -> list[str]:
 
 def _invalid_notes(kinds: list[KindEnergy]) -> list[str]:
     weak = [f"{entry.invalid} of {entry.kind}" for entry in kinds if entry.invalid]
-    return [WEAK.format(text.listed(weak))] if weak else []
+    hollow = _HOLLOW if any(0 < entry.count == entry.invalid for entry in kinds) else ""
+    return [WEAK.format(hollow, text.listed(weak))] if weak else []
 
 
 def _by_layer_figure(data: ReportData | SceneData) -> Figure:

@@ -12,7 +12,7 @@ from energyscope.reporting.figure import Figure, Table
 from energyscope.runs.intervals import Interval
 
 SECTION = "launching"
-_WEAK = "\u2020 Below grade C, hollow, and not to be relied on: {}."
+_WEAK = "\u2020 Below grade C, hollow where all of it is, not to be relied on: {}."
 _LEFT_OUT = "Not set side by side, since some value is missing in one execution or both: {}."
 
 
@@ -32,8 +32,8 @@ def _figure(one: Launching, number: int, word: str) -> Figure:
         name=f"launching-{number}",
         section=SECTION,
         title=f"{word} by kind, eager and in a CUDA graph: {one.moment}",
-        caption="Leaf components added up by kind, then glue and what is unexplained. The percentage is the "
-        "graph's share of the eager energy. Whiskers are 95 % intervals.",
+        caption=f"Leaf components added up by kind, then glue and what is unexplained.{_split(one)} The "
+        "percentage is the graph's share of the eager energy. Whiskers are 95 % intervals.",
         summary=summary,
         chart=charts.by_execution(one.kinds, summary, word, "forward pass" if one.unit == "pass" else "step"),
         table=Table(["kind", "eager", "CUDA graph", "graph / eager"], [_row(row) for row in rows]),
@@ -42,6 +42,15 @@ def _figure(one: Launching, number: int, word: str) -> Figure:
             *([_LEFT_OUT.format(text.listed(list(one.left_out)))] if one.left_out else []),
         ],
     )
+
+
+def _split(one: Launching) -> str:
+    """Say what the parts of a bar are, and which bars have none."""
+    whole = [row.kind for row in one.kinds if None in row.dynamic_mj]
+    if len(whole) == len(one.kinds):
+        return ""
+    rest = f" Not split: {text.listed(whole)}." if whole else ""
+    return f" Solid is dynamic energy, the work; pale is static, idle power times time.{rest}"
 
 
 def _row(row: Launched) -> list[str]:

@@ -10,7 +10,7 @@ from energyscope.reporting.data.scaling import LawCell, OwnLaw, ScalingData
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.grade_figures import graded
 from energyscope.reporting.laws.document import WHOLE
-from energyscope.reporting.laws.plot import Curve, Dot, Plot, draw
+from energyscope.reporting.laws.plot import HOLLOW, Curve, Dot, Plot, draw
 
 SECTION, NAME = "scaling", "scaling-law"
 _CELLS, _OWN = "cells of the law", "this run"
@@ -40,6 +40,7 @@ def _figure(law: OwnLaw, name: str, word: str, label: str) -> Figure:
     here = [f"{_energy(cell)} at {cell.at}" for cell in own]
     amount = text.count(len(law.cells), "cell")
     summary = f"{word} of the whole model over FLOPs in {amount}; {_OWN}: {text.listed(here)}"
+    told += HOLLOW if any(cell.invalid for cell in law.cells) else ""
     return Figure(
         name=name,
         section=SECTION,
@@ -61,6 +62,7 @@ def _chart(law: OwnLaw, word: str, summary: str) -> object:
             cell.energy.scaled(1 / divisor),
             _energy(cell),
             cell.at,
+            weak=cell.invalid,
         )
         for cell in sorted(law.cells, key=lambda cell: cell.own)  # the run's own on top
     ]

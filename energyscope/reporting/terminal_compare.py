@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich import box
@@ -9,12 +10,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from energyscope.reporting.comparison.words import change_text, value_text, verdict_text
+from energyscope.reporting import text
+from energyscope.reporting.comparison.words import change_text, untold, value_text, verdict_text
 from energyscope.reporting.terminal_text import Dotted
 from energyscope.runs.compare import Comparison, Difference, GenerationComparison, PairComparison
 from energyscope.runs.compare_benchmark import BenchmarkComparison, said_of_shape
 
 MOST_DIFFERENCES = 15
+_ALL = "--json and the page have them"
 _STYLES = {"less": "green", "more": "red", "no difference shown": "", "not comparable": "yellow"}
 _BETTER_LARGER = {"tokens per joule", "accuracy"}
 _OPPOSITE = {"green": "red", "red": "green"}
@@ -38,9 +41,10 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         if pair.normalised:
             parts.append(_differences("For a unit of work", pair.normalised))
         if pair.parts:
-            parts.append(_parts(pair))
+            by = "component" if pair.alignment == "component" else "kind, added up over its components"
+            parts += _telling(f"Largest differences by {by}", pair.largest)
         if any(item.change for item in pair.depth):
-            parts.append(_differences("One layer, by relative depth", pair.depth))
+            parts += _telling("One layer, by relative depth", pair.depth)
     for benchmark in comparison.benchmarks:
         parts += _heading(benchmark, ", benchmark", said)
         parts += _benchmark(benchmark)
@@ -91,13 +95,29 @@ def _benchmark(benchmark: BenchmarkComparison) -> list[RenderableType]:
     return parts
 
 
-def _parts(pair: PairComparison) -> Table:
-    by = "component" if pair.alignment == "component" else "kind, added up over its components"
-    shown = pair.largest[:MOST_DIFFERENCES]
-    table = _differences(f"Largest differences by {by}", shown)
-    if len(pair.parts) > len(shown):
-        table.caption = f"{len(pair.parts) - len(shown)} smaller ones not shown"
-    return table
+def _telling(title: str, found: Sequence[Difference]) -> list[RenderableType]:
+    """Return a table of the first differences of which something can be told, and how many are not in it."""
+    told = [item for item in found if untold(item) is None]
+    reasons = Counter(reason for item in found if (reason := untold(item)) is not None)
+    parts: list[RenderableType] = []
+    if told:
+        table = _differences(title, told[:MOST_DIFFERENCES])
+        if len(told) > MOST_DIFFERENCES:
+            table.caption = f"{len(told) - MOST_DIFFERENCES} smaller ones not shown"
+        parts.append(table)
+    if reasons:
+        parts.append(Text(_rest(title, reasons, alone=not told), style="dim"))
+    return parts
+
+
+def _rest(title: str, reasons: Counter[str], *, alone: bool) -> str:
+    """Say in a line of how many differences nothing can be told, why, and where they stand."""
+    why = text.listed(
+        [reason if len(reasons) == 1 else f"{amount} {reason}" for reason, amount in reasons.items()]
+    )
+    if alone:
+        return f"{title}: nothing can be told of any of {text.count(reasons.total(), 'row')} ({why}); {_ALL}"
+    return f"nothing can be told of {text.count(reasons.total(), 'further row')} ({why}); {_ALL}"
 
 
 def _differences(title: str, differences: Sequence[Difference]) -> Table:
@@ -109,7 +129,7 @@ def _differences(title: str, differences: Sequence[Difference]) -> Table:
     table.add_column("verdict", min_width=10)
     for item in differences:
         values = f"{value_text(item.baseline, item.unit)}\n\u2192 {value_text(item.other, item.unit)}"
-        table.add_row(_name(item), values, _change(item), _verdict(item))
+        table.add_row(_name(item), values, Text(_change(item)), _verdict(item))
     return table
 
 

@@ -13,12 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from energyscope.reporting import text
+from energyscope.reporting.laws.document import holds_zero
 from energyscope.runs.intervals import Interval
 
 Entry = Mapping[str, Any]
 
 SHORT = {"roofline (floor)": "roofline", "two-term in bytes": "two-term"}
 NOTHING = "\u2013"
+FLAT = "no growth"  # below a k whose interval holds 0
 FEWEST = 3  # cells that a range of the law needs
 ROOM, ROOM_OF_SLOPES = 13, 14  # letters of limits, so that 80 columns are enough
 WIDE = 1e4  # from which pJ are written as nJ
@@ -67,7 +69,10 @@ def _terms(entry: Entry) -> tuple[Text | str, Text | str, str]:
         constant = entry.get("constant") or {}
         return _stacked(constant.get("energy_mj"), "mJ"), NOTHING, NOTHING
     r2 = NOTHING if line["r2"] is None else f"{line['r2']:.3f}"
-    return _stacked(line["fixed_mj"], "mJ"), _stacked(line[name], unit), r2
+    growth: Text | str = _stacked(line[name], unit)
+    if holds_zero(Interval(**line[name])):
+        growth = Text.assemble(growth, (f"\n{FLAT}", "yellow"))
+    return _stacked(line["fixed_mj"], "mJ"), growth, r2
 
 
 def _stacked(item: Entry | None, unit: str) -> Text | str:

@@ -10,6 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from energyscope.reporting import text
+from energyscope.reporting.laws.document import holds_zero, item
+from energyscope.reporting.laws.law_words import further_flags
 from energyscope.reporting.terminal_efficiency import efficiency_tables, size_tables, with_methods
 from energyscope.reporting.terminal_law_table import law_table
 from energyscope.runs.intervals import Interval
@@ -19,7 +21,8 @@ Document = Mapping[str, Any]
 Entry = Mapping[str, Any]
 
 LEGEND = (
-    "E = E0 + k x FLOPs (pJ/byte: x bytes). Holds for: shapes within 10 % of what the others say, smallest first. "
+    "E = E0 + k x FLOPs (pJ/byte: x bytes). Holds for: cells, from the smallest on, that are each foretold within "
+    "10 % of their measured energy by the law of the others. "
     "Trend: of k as FLOPs double. Error: median of shapes left out of the law."
 )
 MODELLED = "MODELLED: these joules are time x stated watts, not measured"
@@ -117,8 +120,13 @@ def _line_said(whole: Entry, *, modelled: bool) -> str:
         return f"whole model: {line['reason']}"
     fixed, marginal = Interval(**line["fixed_mj"]), Interval(**line["marginal_pj_per_flop"])
     word = "MODELLED " if modelled else ""
-    said = f"whole model: {word}{text.with_limits(fixed, 'mJ')} + {text.with_limits(marginal, 'pJ/FLOP')} x FLOPs"
-    return " - ".join([said, *line["flags"]])
+    offset, slope = f"{word}{text.with_limits(fixed, 'mJ')}", text.with_limits(marginal, "pJ/FLOP")
+    apart = f"E0 {offset}{' cannot be told from nothing' if holds_zero(fixed) else ''}"
+    if holds_zero(marginal):
+        said = f"no growth with FLOPs is shown, k {slope} holds 0; {apart}"
+    else:
+        said = f"{slope} x FLOPs; {apart}" if holds_zero(fixed) else f"{offset} + {slope} x FLOPs"
+    return " - ".join([f"whole model: {said}", *further_flags(line)])
 
 
 def _told(ratios: Sequence[Entry]) -> list[Entry]:
@@ -132,8 +140,9 @@ def _ratio_said(ratio: Entry) -> str:
         return f"a further FLOP of {first} against {second}: {ratio['reason']}"
     item = Interval(**ratio["marginal"])
     limits = f" {text.limits(item, '')}" if item.known else ""
-    alone = "" if item.known else " (from two cells: nothing checks it)"
-    return f"a further FLOP of {first} costs {text.number(item.value)} x{limits} one of {second}{alone}"
+    unsure = ": they cannot be told apart" if item.known and not item.excludes(1.0) else ""
+    unsure = unsure if item.known else " (from two cells: nothing checks it)"
+    return f"a further FLOP of {first} costs {text.number(item.value)} x{limits} one of {second}{unsure}"
 
 
 def _held_out_said(found: Entry) -> str:
@@ -154,11 +163,13 @@ def _way(held_out: Entry) -> str | None:
 
 
 def _flags(subjects: Iterable[Entry]) -> list[Text]:
-    """Say each flag of two-term laws once, with the subjects that it is raised for."""
+    """Say each flag of two-term laws, and that k may be 0, once, with the subjects that it is raised for."""
     found: dict[str, list[str]] = {}
     for entry in subjects:
-        for line in (entry["two_term"], entry.get("by_bytes") or {}):
-            for flag in line.get("flags") or ():
+        for name, line in (("FLOPs", entry["two_term"]), ("bytes", entry.get("by_bytes") or {})):
+            slope = item(line.get("marginal_pj_per_flop") or line.get("pj_per_byte"))
+            flat = [f"no growth with {name} is shown: the interval of k holds 0"] if holds_zero(slope) else []
+            for flag in [*flat, *(line.get("flags") or ())]:
                 found.setdefault(flag, []).append(str(entry["subject"]))
     return [Text(f"{text.listed(names)}: {flag}", style="yellow") for flag, names in found.items()]
 

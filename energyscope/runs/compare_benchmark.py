@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.runs.compare_conditions import OF_DECODE, conditions, said_of
 from energyscope.runs.compare_difference import Difference, compared, said_invalid
-from energyscope.runs.intervals import Interval, interval
+from energyscope.runs.intervals import Interval, interval, not_negative
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -18,10 +18,11 @@ Shape = tuple[str, int, int]  # precision, batch size, length
 
 ENERGY = "energy per inference"
 _OF_A_BENCHMARK = OF_DECODE | {"batch size", "sampling", "precision"}  # a benchmark's cells have their own
+_MAY_BE_NEGATIVE = "dynamic_energy_mj"  # what is above idle may be unresolved
 # (what is said, unit, key of a cell, factor to that unit, whether the energy's grade is its grade)
 _QUANTITIES = (
     (ENERGY, "mJ", "energy_mj", 1.0, True),
-    ("dynamic energy", "mJ", "dynamic_energy_mj", 1.0, True),
+    ("dynamic energy", "mJ", _MAY_BE_NEGATIVE, 1.0, True),
     ("latency", "us", "latency_s", 1e6, False),
     ("p95 latency", "us", "p95_latency_s", 1e6, False),
     ("mean power", "W", "power_w", 1.0, True),
@@ -106,7 +107,9 @@ def _rows(first: Entry, second: Entry, obstacles: tuple[str, ...], *, modelled: 
     for label, unit, key, factor, graded in _QUANTITIES:
         if modelled and key == "power_w":
             continue  # it is as stated, not measured
-        one, two = given(first.get(key), factor), given(second.get(key), factor)
+        one, two = (given(cell.get(key), factor) for cell in (first, second))
+        if key != _MAY_BE_NEGATIVE:
+            one, two = not_negative(one), not_negative(two)
         item = compared(label, unit, one, two, obstacles, grades if graded else None)
         if not item.missing:
             yield item

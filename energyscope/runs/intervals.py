@@ -53,6 +53,17 @@ def interval(value: object, low: object = None, high: object = None) -> Interval
     return Interval(number, finite(low), finite(high))
 
 
+def not_negative(item: Interval | None) -> Interval | None:
+    """Return a quantity that cannot be negative with limits that are not.
+
+    The means of two or three noisy trials have Student limits below 0. What cannot be may be left out of an
+    interval: it covers the true value as often as before.
+    """
+    if item is None or item.value < 0 or item.low is None or item.low >= 0:
+        return item
+    return Interval(item.value, 0.0, item.high)
+
+
 def finite(value: object) -> float | None:
     """Return a table cell as a float, or None where it is missing, NaN or infinite."""
     try:

@@ -34,6 +34,7 @@ from energyscope.replay.rotation import l2_bytes
 from energyscope.sensing.polling import Replays, effect_of_polling
 
 STAGE = "sensor"
+IDLE_WATCH_S = 2.0  # at the start of a stage
 STEPS = 3  # the idle sensor, watched before, is the first
 IDLE_S = 2.5  # before a step: the slowest common field averages over one second
 LAST_S = 1.0  # of idling, and of the load, in which a field shows what it settled at
@@ -55,7 +56,7 @@ def steady_load(device: torch.device) -> list[Call]:
     return [partial(torch.matmul, rows, weight) for weight in weights]
 
 
-def idle_facts(meter: Meter, seconds: float = 2.0) -> dict[str, Any]:
+def idle_facts(meter: Meter, seconds: float = IDLE_WATCH_S) -> dict[str, Any]:
     """Watch a started meter for some seconds while nothing runs; the short form, for the start of a run.
 
     Returns:

@@ -7,12 +7,14 @@ a trial with its warm-up, nothing has shown before the stage began.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from energyscope.components import component_tree
 from energyscope.errors import EnergyscopeError
 from energyscope.replay.subjects import subjects
+from energyscope.sensing.sensor import IDLE_WATCH_S
 from energyscope.stages.effort import first_windows, most_retaken, seconds_range
 from energyscope.stages.preview import ALTERNATIVES_S, GENERATE_S, TYPICAL_WINDOW_S, skipped_stages
 from energyscope.stages.scenes import Scene, has_cache, profile_settings, scenes
@@ -57,9 +59,21 @@ def _skipped(context: Context) -> set[str]:
 
 
 def _profile(context: Context, *, modelled: bool) -> list[Foretold]:
-    """Return how long each scene's passes take; it raises what the profile would raise."""
+    """Return how long each scene's passes take, and before them the watch of the idle sensors.
+
+    It raises what the profile would raise.
+    """
     planned = scenes(context.settings, context.loaded)
-    return [_passes(one, planned, context, modelled=modelled) for one in planned]
+    moments = [_passes(one, planned, context, modelled=modelled) for one in planned]
+    known = modelled or context.sensor is not None
+    return moments if known else after_watch(moments, len(context.meters["profile"].meters))
+
+
+def after_watch(moments: Sequence[Foretold], sensors: int) -> list[Foretold]:
+    """Return the moments with the watch of so many idle sensors before the first of them."""
+    first, *later = moments
+    watch_s = IDLE_WATCH_S * sensors
+    return [first._replace(least_s=first.least_s + watch_s, most_s=first.most_s + watch_s), *later]
 
 
 def _passes(scene: Scene, planned: list[Scene], context: Context, *, modelled: bool) -> Foretold:

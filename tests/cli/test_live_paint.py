@@ -44,6 +44,17 @@ def test_the_sensor_within_a_stage_is_a_step_of_it(stages):
     assert (step.label, step.done) == ("sensor: idle", 3)
 
 
+def test_the_first_stage_begins_with_its_first_step():
+    """GIVEN libraries that are imported for 6 s before anything is told, THEN they are no part of the load."""
+    state = State("a run", ("load", "profile"), 0.0)
+    assert (state.picture(5.0).step.label, state.picture(5.0).step.seconds) == ("starting", 5.0)
+    state.step("load", "gpt2", 0, 1, 6.0)
+    step = state.picture(15.0).step
+    assert (step.label, step.seconds, state.picture(15.0).seconds) == ("gpt2", 9.0, 15.0)
+    state.step("profile", "h.0", 0, 9, 16.0)
+    assert [one.seconds for one in state.stages(16.0)] == [10.0, 0.0]
+
+
 def test_a_stage_that_has_only_begun_has_no_steps_of_the_one_before(tmp_path):
     """GIVEN run.json says that ablate runs, before it tells of a step, THEN the profile's counts are gone."""
     state = State("a run", ("profile", "ablate"), 0.0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from run_builder import Shape, build_run
 
-from energyscope.reporting.charts import profile, theme
+from energyscope.reporting.charts import grades, profile, theme
 from energyscope.reporting.charts.theme import magnitude
 from energyscope.reporting.data import report_data
 from energyscope.reporting.figure import Figure
@@ -144,6 +144,19 @@ def test_invalid_values_are_drawn_apart(tmp_path: Path) -> None:
     ]
     assert "Hollow bars" in drawn["energy-by-layer"].caption
     assert drawn["energy-by-layer"].table.rows[1][-1] == "on this layer, invalid"
+
+
+def test_a_kind_of_which_all_is_invalid_is_hollow_in_the_sums(tmp_path: Path) -> None:
+    """GIVEN the only LM head below grade C, THEN its bar is dashed and hollow, others are not."""
+    run = build_run(tmp_path / "run", Shape(impact=False))
+    assert run.energy is not None
+    run.energy.loc[run.energy["component"] == "lm_head", "quality"] = "invalid"
+    drawn = next(figure for figure in figures(report_data(run)) if figure.name == "energy-by-kind")
+    parts = [record for record in _records(drawn) if "fill" in record]
+    hollow = {part["kind"] for part in parts if part["fill"] <= grades.HOLLOW and part["dash"] == grades.DASHED}
+    assert hollow - {"glue", "unexplained"} == {"lm_head"}
+    said = "\u2020 Below grade C, and in the sums (hollow where all of it is): 1 of lm_head; the table says why."
+    assert drawn.notes == [said]
 
 
 def _records(figure: Figure) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from run_builder import Shape, build_run
 
 from energyscope.reporting.compare_page import default_path, write_comparison
 from energyscope.reporting.comparison.conditions import Condition, conditions_table
+from energyscope.reporting.comparison.drawing import columns_of
 from energyscope.reporting.comparison.findings import findings
 from energyscope.reporting.comparison.page import ComparisonPage, comparison_page
 from energyscope.reporting.comparison.pareto import candidates, frontier
@@ -238,3 +239,54 @@ def test_modelled_and_incomplete_runs_are_banners(tmp_path: Path) -> None:
     page = _page(build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(modelled=True), **modelled))
     assert [banner.title for banner in page.banners] == ["MODELLED", "INCOMPLETE RUN"]
     assert page.banners[0].text.startswith("b: ")
+
+
+def _scattered(run: Run) -> Run:
+    """Return a run whose first precision's trials scatter so much that Student's lower limit is negative."""
+    assert run.benchmark is not None
+    run.benchmark["cells"][0]["energy_mj"] = {"value": 20.0, "low": -35.0, "high": 75.0}
+    return run
+
+
+def test_energies_that_cannot_be_negative_say_up_to_their_upper_limit(tmp_path: Path) -> None:
+    """GIVEN benchmarks with a negative lower limit, THEN the page's tables say the upper one, as a report does."""
+    shape = Shape(profile=False, benchmark=Bench())
+    page = _page(*(_scattered(build_run(tmp_path / name, shape)) for name in "ab"))
+    figure = page.benchmarks[0].figures[0]
+    assert figure.table.rows[0][1] == "20.0 mJ [up to 75]"
+    assert page.benchmarks[0].rows[0].limits == "[up to 59]"
+    energies = [row[2] for row in page.pareto[0].table.rows]
+    assert "156 \u00b5J [up to 586]" in energies
+
+
+def test_a_benchmark_without_verdicts_says_each_reason_once(tmp_path: Path) -> None:
+    """GIVEN another board and a precision below grade C, THEN each reason is said once, with how many it is."""
+    shape = Shape(profile=False, benchmark=Bench())
+    other = build_run(tmp_path / "b", shape, device={"uuid": "GPU-2"})
+    assert other.benchmark is not None
+    other.benchmark["cells"][1]["quality"] = "invalid"
+    found = findings(Source.of([build_run(tmp_path / "a", shape), other]))
+    said = "no precision of b gets less or more: other GPU board and graded invalid in the other run at 1 of 4."
+    assert f"In the benchmark, {said}" in found
+
+
+def test_captions_claim_no_intervals_where_none_is_known(tmp_path: Path) -> None:
+    """GIVEN components with a single window each, THEN what is drawn of them is said to have no intervals."""
+    runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.9))]
+    assert "with 95\u00a0% intervals" in _page(*runs).changes[0].caption
+    for run in runs:
+        assert run.energy is not None
+        run.energy[["energy_ci_low_mj", "energy_ci_high_mj", "glue_ci_low_mj", "glue_ci_high_mj"]] = None
+    page = _page(*runs)
+    for figure in (*page.changes, *page.shares, *page.depth, *page.whole[0].figures):
+        assert "without intervals" in figure.caption
+        assert "with 95" not in figure.caption
+
+
+def test_a_legend_has_room_beside_the_names_of_its_rows() -> None:
+    """GIVEN long names left of a chart, THEN the legend above it wraps before it leaves a telephone's width."""
+    verdicts = ["cannot be told", "no difference shown"]
+    assert columns_of(verdicts) == 2
+    assert columns_of(verdicts, ["energy per forward pass"]) == 1
+    assert columns_of(verdicts, ["fp16"]) == 1
+    assert columns_of(["less", "more"], ["fp16"]) > 1

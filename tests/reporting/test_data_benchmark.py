@@ -10,6 +10,7 @@ from rich.console import Console
 from run_builder import Shape, build_run
 
 from energyscope.notes import NOT_ITS_KERNELS
+from energyscope.reporting import text
 from energyscope.reporting.data.benchmark import BenchmarkData, benchmark_data, precision_title
 from energyscope.reporting.data.benchmark_tables import REMEDY, benchmark_page, cells_table
 from energyscope.reporting.data.benchmark_words import said
@@ -315,3 +316,96 @@ def test_the_terminal_says_what_was_skipped_or_never_ran(tmp_path: Path) -> None
     written = console.export_text()
     assert "Not measured: NF4 (bitsandbytes is not installed)." in written
     assert "The benchmark stage did not run." in written
+
+
+def _twice(run: Run, *, energy: dict[str, float | None] | None = None) -> str:
+    """Return what is said of the pass that both measured, the benchmark's energy exchanged for another."""
+    assert run.benchmark is not None
+    if energy is not None:
+        run.benchmark["cells"][0]["energy_mj"] = energy
+    return benchmark_page(_again(run)).twice
+
+
+def _profiled(run: Run) -> float:
+    assert run.energy is not None
+    return float(run.energy["energy_mj"].iloc[0])
+
+
+def test_a_pass_that_was_measured_twice_has_both_numbers_and_why_they_are_two(tmp_path: Path) -> None:
+    """GIVEN a benchmark and a profile of one pass whose intervals overlap, THEN it is said that they agree."""
+    run = _run(tmp_path)
+    value = _profiled(run)
+    said = _twice(run, energy={"value": value * 1.01, "low": value, "high": value * 1.02})
+    assert said.startswith(
+        "The profile measured this pass as well (FP32, batch 1, 128 tokens, eager): its energy is "
+    )
+    assert f"{text.quantity(value, 'mJ')} [" in said
+    assert f"{text.quantity(value * 1.01, 'mJ')} [" in said
+    assert (
+        "They agree within their intervals. What differs: the benchmark waits for the device after every" in said
+    )
+    assert said.endswith("one interval is over 5 trials, the other over 6 windows.")
+
+
+@pytest.mark.parametrize(("factor", "said"), [(1.25, "25.0 % ["), (0.8, "20.0 % [")])
+def test_passes_that_do_not_agree_say_by_how_much(tmp_path: Path, factor: float, said: str) -> None:
+    """GIVEN intervals that do not overlap, THEN the distance stands with its interval, beside both times."""
+    run = _run(tmp_path)
+    value = _profiled(run) * factor
+    found = _twice(run, energy={"value": value, "low": value * 0.99, "high": value * 1.01})
+    assert f"The intervals do not overlap: the benchmark's is {said}" in found
+    assert f"{'more' if factor > 1 else 'less'}, and a pass took 2.94 ms in it and " in found
+
+
+def test_agreement_is_not_claimed_without_an_interval(tmp_path: Path) -> None:
+    """GIVEN a single trial, THEN whether the two agree cannot be told."""
+    found = _twice(_run(tmp_path), energy={"value": 20.0, "low": None, "high": None})
+    assert "Whether they agree cannot be told: at least one has no interval." in found
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("precision", "fp64"), ("batch_size", 2), ("context_length", 64), ("execution", "cuda-graph"),
+     ("phase", "decode")],
+)  # fmt: skip
+def test_passes_of_other_conditions_are_not_held_together(tmp_path: Path, column: str, value: object) -> None:
+    """GIVEN a profile of another precision, shape, execution or phase, THEN nothing is said of it."""
+    run = _run(tmp_path)
+    assert run.energy is not None
+    run.energy[column] = value
+    assert _twice(run) == ""
+    assert _twice(_run(tmp_path / "alone", profile=False)) == ""
+
+
+def test_in_graphs_both_replay_one_input(tmp_path: Path) -> None:
+    """GIVEN CUDA graphs in both, THEN no difference of inputs is claimed; on a CPU, none of waiting."""
+    run = _run(tmp_path, execution="cuda-graph")
+    assert run.benchmark is not None
+    run.benchmark["settings"]["execution"] = "cuda-graph"
+    said = _twice(run)
+    assert "(FP32, batch 1, 128 tokens, CUDA graph)" in said
+    assert "batches" not in said
+    assert "waits for the device" in said
+    host = _run(tmp_path / "host", modelled=True)
+    host.document["device"] = {"type": "cpu", "name": "a CPU"}
+    found = _twice(host)
+    assert "its MODELLED energy is" in found
+    assert "waits for the device" not in found
+    assert "the benchmark takes turns with up to eight batches" in found
+
+
+def test_other_clocks_are_among_what_differs(tmp_path: Path) -> None:
+    """GIVEN clocks more than 1 % apart, THEN both are named; equal ones are not."""
+    run = _run(tmp_path)
+    assert run.energy is not None
+    run.energy["clock_mhz"] = 1980.0
+    assert "MHz" not in _twice(run)
+    run.energy["clock_mhz"] = 1755.0
+    assert "at different times of the run, at 1,980 MHz and 1,755 MHz" in _twice(run)
+
+
+def test_readings_around_single_components_are_not_held_against_the_benchmark(tmp_path: Path) -> None:
+    """GIVEN triggered sampling, which stops the device to read, THEN the two passes are not called one."""
+    run = _run(tmp_path)
+    run.document["settings"]["sampling"] = "triggered"
+    assert _twice(run) == ""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from generation_builder import Inference, build_inference
 from rich.console import Console
 
-from energyscope.reporting.charts import theme
+from energyscope.reporting.charts import grades, theme
 from energyscope.reporting.data import ReportData, report_data
 from energyscope.reporting.data.launching import WHOLE, Launched, Launching
+from energyscope.reporting.figure import Figure
 from energyscope.reporting.figures import figures
+from energyscope.reporting.html import render
 from energyscope.reporting.publication.source import caveats
 from energyscope.reporting.terminal_runs import runs_table
 from energyscope.runs import schema
@@ -38,6 +42,12 @@ def altered(folder: Path, execution: str, component: str, values: dict[str, obje
         table.loc[rows, column] = value
     table.to_csv(run.path / schema.ENERGY_FILE, index=False)
     return report_data(load_run(run.path))
+
+
+def records_of(figure: Figure, column: str) -> list[dict[str, Any]]:
+    """Return the records of a chart that have a column: ``fill`` those of bars, ``label`` what is beside them."""
+    records = theme.expanded(theme.spec(figure.chart))["datasets"].values()
+    return [row for rows in records for row in rows if column in row]
 
 
 def test_every_moment_in_both_executions_is_set_side_by_side(run: Run) -> None:
@@ -183,20 +193,66 @@ def test_the_figure_has_both_values_of_every_kind(run: Run) -> None:
     table = drawn[0].table
     assert table.columns == ["kind", "eager", "CUDA graph", "graph / eager"]
     assert table.rows[-1][0] == WHOLE
-    records = theme.expanded(theme.spec(drawn[0].chart))["datasets"].values()
-    bars = next(rows for rows in records if len(rows) == 2 * (len(table.rows) - 1))
+    assert len(records_of(drawn[0], "label")) == 2 * (len(table.rows) - 1)
+    bars = records_of(drawn[0], "fill")
     assert {row["execution"] for row in bars} == {"eager", "CUDA graph"}
-    assert {row["fill"] for row in bars} == {0.88}
+    assert {row["fill"] for row in bars} <= {grades.FULL, grades.PALE}
+
+
+def test_the_work_of_both_is_drawn_from_zero(run: Run) -> None:
+    """GIVEN dynamic energies THEN each bar begins with its own, solid, and its static energy follows, pale."""
+    data = report_data(run)
+    figure = next(one for one in figures(data) if one.section == "launching")
+    assert "Solid is dynamic energy" in figure.caption
+    assert "Not split: unexplained." in figure.caption
+    scene = data.scenes[0]
+    norm = next(entry for entry in scene.energy.kinds if entry.kind == "norm")
+    work, waiting = (row for row in records_of(figure, "fill")
+                     if (row["kind"], row["execution"]) == ("norm", "eager"))  # fmt: skip
+    assert norm.dynamic_mj is not None
+    assert (work["start"], work["fill"], waiting["fill"]) == (0.0, grades.FULL, grades.PALE)
+    assert work["end"] == waiting["start"]
+    assert work["end"] / waiting["end"] == pytest.approx(norm.dynamic_mj / norm.energy.value)
+
+
+def test_each_is_told_as_waiting_and_work(run: Run) -> None:
+    """The model's idle power times time and its work are told of both; of stated watts neither is."""
+    one = launching(Interval(2080, 2010, 2140), Interval(1030, 1012, 1045))
+    assert one.split == ""
+    known = replace(one, whole=replace(one.whole, dynamic_mj=(700.0, 695.0)))
+    assert known.split == (
+        "Idle power times time is 1.38 J eagerly and 335 mJ in the graph, the work beyond it 700 mJ and 695 mJ."
+    )
+    assert replace(known, modelled=True).split == ""
+    found = report_data(run)
+    eager, graph = (scene.dynamic_mj for scene in found.scenes[:2])
+    assert found.launching[0].whole.dynamic_mj == (eager, graph)
+    assert found.launching[0].split
+    assert found.launching[0].split in render(run).replace("\u00a0", " ")
 
 
 def test_bars_below_grade_c_are_hollow_in_their_own_execution(tmp_path: Path) -> None:
     """GIVEN an LM head that is invalid eagerly alone THEN its eager bar is hollow and marked alone."""
     data = altered(tmp_path, "eager", "lm_head", {"quality": "invalid"})
     figure = next(one for one in figures(data) if one.section == "launching")
+    bars = [bar for bar in records_of(figure, "fill") if bar["kind"] == "lm_head"]
+    hollow = {bar["execution"] for bar in bars if bar["fill"] <= grades.HOLLOW and bar["dash"] == grades.DASHED}
+    assert hollow == {"eager"}
+    labels = [one["label"] for one in records_of(figure, "label") if one["kind"] == "lm_head"]
+    assert [label.endswith("\u2020") for label in labels] == [True, False]
     row = next(row for row in figure.table.rows if row[0] == "lm_head")
     assert row[1].endswith("\u2020")
     assert not row[2].endswith("\u2020")
-    assert figure.notes == ["\u2020 Below grade C, hollow, and not to be relied on: lm_head (eager)."]
+    said = "\u2020 Below grade C, hollow where all of it is, not to be relied on: lm_head (eager)."
+    assert figure.notes == [said]
+
+
+def test_a_kind_of_which_only_a_part_is_below_grade_c_keeps_its_bar(tmp_path: Path) -> None:
+    """GIVEN one of several MLPs that is invalid THEN the kind is marked, and its bar is not hollow."""
+    data = altered(tmp_path, "eager", "model.layers.0.mlp.up_proj", {"quality": "invalid"})
+    figure = next(one for one in figures(data) if one.section == "launching")
+    assert next(one for one in records_of(figure, "label") if one["kind"] == "mlp.up")["label"].endswith("\u2020")
+    assert {bar["dash"] == grades.SOLID for bar in records_of(figure, "fill") if bar["kind"] == "mlp.up"} == {True}
 
 
 def test_rows_below_grade_c_are_counted_in_every_moment(tmp_path: Path) -> None:

@@ -289,6 +289,39 @@ def test_a_run_that_is_below_grade_c_is_marked(sweep: Path) -> None:
     assert "\u2020" not in "".join(_law(sweep / "fp32-b1-s32").notes)
 
 
+def test_cells_below_grade_c_are_hollow(sweep: Path) -> None:
+    """GIVEN another cell that is graded invalid THEN its point is hollow, and the caption says so; else not."""
+    (figure,) = scaling_figures(_of(sweep / CELL))
+    assert "Hollow" not in figure.caption
+    assert not [one for one in _records(figure.chart.to_dict()) if one.get("weak")]
+    document = load_laws(sweep)
+    next(one for one in document["sources"] if one["run"] == "fp32-b1-s512")["quality"] = "invalid"
+    write_laws(sweep, document)
+    (figure,) = scaling_figures(_of(sweep / CELL))
+    assert figure.caption.endswith(" Hollow: below grade C.")
+    hollow = [(one["at"], one["series"]) for one in _records(figure.chart.to_dict()) if one.get("weak")]
+    assert hollow == [("1 \u00d7 512 tokens", "cells of the law")]
+
+
+def test_a_slope_that_may_be_zero_is_no_cost(sweep: Path) -> None:
+    """GIVEN k of the whole model and of the norms whose intervals hold 0 THEN no growth is said to be shown."""
+
+    def alter(group: dict[str, Any]) -> None:
+        slope = {"value": 1.0, "low": -0.5, "high": 2.5}
+        _subject(group, "model")["two_term"]["marginal_pj_per_flop"] = slope
+        _subject(group, "norm")["by_bytes"]["pj_per_byte"] = slope
+
+    _change(sweep, alter)
+    law = _law(sweep / CELL)
+    assert law.said[0].startswith(
+        "No growth with FLOPs is shown of the whole model: k is 1.00 pJ/FLOP [-0.5, 2.5]"
+    )
+    rows = _rows(law)
+    assert rows["whole model"]["k [95 %]"] == "1.00 pJ/FLOP [-0.5, 2.5] (no growth shown)"
+    assert rows["norm"]["k [95 %]"] == "1.00 pJ/byte [-0.5, 2.5] (no growth shown)"
+    assert "no growth" not in rows["mlp.up"]["k [95 %]"]
+
+
 def _grade(run: Path, bad: Callable[[pd.DataFrame], Any]) -> None:
     file = run / schema.ENERGY_FILE
     frame = pd.read_csv(file, dtype={"layer": "Int64"})

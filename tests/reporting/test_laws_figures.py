@@ -102,6 +102,78 @@ def test_quotients_that_say_nothing_are_in_the_numbers_only() -> None:
     assert "not drawn, of which the interval is wider than k" in figure.caption
 
 
+def _graded(groups: tuple[Swept, ...], bad: tuple[int, int] | None) -> list[Any]:
+    """Return the charts of a page on which the cells of one shape have an invalid whole model."""
+    document = laws_document(groups)
+    for one in document["sources"]:
+        if (one["batch_size"], one["tokens"]) == bad:
+            one["quality"] = "invalid"
+    return laws_page(document, Path()).figures
+
+
+def _hollow(figure: Any) -> set[tuple[str, str]]:
+    return {(record["series"], record["at"]) for record in _records(figure) if record.get("weak")}
+
+
+def test_cells_below_grade_c_are_hollow_where_a_point_is_one_cell() -> None:
+    """GIVEN whole models of one shape graded invalid THEN their points alone are hollow, and captions say so."""
+    figures = {one.name: one for one in _graded((SIX[0], SIX[3], SIX[4]), (1, 512))}
+    at = "1 \u00d7 512 tokens"
+    for name in ("energy", "residuals", "per-flop"):
+        figure = figures[f"law-0-{name}"]
+        assert _hollow(figure) == {("whole model", at)}, name
+        assert figure.caption.endswith("Hollow: below grade C (the grades of parts are on the runs' own pages).")
+        graded = [row[:2] for row in figure.table.rows if any(", below grade C" in cell for cell in row)]
+        assert graded == [["whole model", at]], name
+    assert {place for _, place in _hollow(figures["overview"])} == {at}
+    assert len(_hollow(figures["overview"])) == 3
+    assert figures["overview"].caption.endswith(" Hollow: below grade C.")
+    others = {
+        name for name, figure in figures.items() if name.startswith(("sizes", "efficiency")) and _hollow(figure)
+    }
+    assert {"sizes-0-energy-per-token-mj", "sizes-left-out-0"} <= others
+    assert any(name.endswith("tokens-per-joule") for name in others)
+    assert any(name.endswith("edp") for name in others)
+    for name, figure in figures.items():
+        assert ("Hollow: below grade C" in figure.caption) == bool(_hollow(figure)), name
+        assert not (_hollow(figure) and name.endswith(("latency", "marginal", "shares"))), name
+
+
+def test_nothing_is_said_of_hollow_points_where_there_are_none() -> None:
+    """GIVEN no invalid cell THEN no caption speaks of hollow points, and no chart has a layer for them."""
+    for figure in _graded((SIX[0], SIX[1]), None):
+        assert "Hollow" not in figure.caption
+        assert "weak" not in str(theme.spec(figure.chart))
+
+
+def test_a_hollow_point_is_dashed_in_its_colour_and_pale() -> None:
+    """GIVEN one weak point of two THEN its outline is dashed, its fill 0.15 of its colour; the other is full."""
+    dots = [Dot("a", 1.0, Interval(1.0), "", ""), Dot("a", 2.0, Interval(2.0), "", "", weak=True)]
+    layers = theme.spec(draw(Plot(("x", "y"), {"a": "#123456"}, dots), "d"))["layer"]
+    points = [(one["mark"], one["transform"][0]["filter"]) for one in layers if one["mark"]["type"] == "point"]
+    (solid, others), (_, first), (pale, second), (outline, third) = points
+    assert (solid["filled"], others) == (True, "datum.weak !== true")
+    assert {first, second, third} == {"datum.weak === true"}
+    assert (pale["filled"], pale["opacity"]) == (True, 0.15)
+    assert (outline["filled"], outline["strokeDash"]) == (False, [3, 2])
+
+
+def test_a_slope_that_may_be_zero_is_not_drawn_as_what_a_further_flop_costs() -> None:
+    """GIVEN a whole model whose k has an interval with 0 THEN its dashed line is missing; the caption says why."""
+    document = laws_document(ONE)
+    group = document["groups"][0]
+    before = next(one for one in law_figures(group, "law-0", "Energy") if one.name == "law-0-marginal")
+    group["subjects"][0]["two_term"]["marginal_pj_per_flop"] = {"value": 1.3, "low": -0.1, "high": 2.7}
+    after = next(one for one in law_figures(group, "law-0", "Energy") if one.name == "law-0-marginal")
+    assert after.caption.endswith("k of whole model is not drawn: its interval holds 0.")
+    assert "not drawn: its interval" not in before.caption
+    slopes = [
+        {one["series"] for one in _records(figure) if set(one) == {"series", "x", "y"}}
+        for figure in (before, after)
+    ]
+    assert slopes[0] - slopes[1] == {"whole model"}
+
+
 def test_held_out_without_cells_has_no_chart() -> None:
     """GIVEN medians that are unknown, THEN there is no chart of them."""
     group = laws_document(ONE)["groups"][0]

@@ -58,6 +58,18 @@ def test_the_page_says_what_the_document_says_and_fits_nothing(tmp_path: Path) -
     assert "0.123" in words
 
 
+def test_within_ten_percent_says_of_what_and_how(tmp_path: Path) -> None:
+    """Below the tables stands what was left out, what foretold it, and of what the 10 % are."""
+    said = (
+        "the two-term law foretells within 10&nbsp;% of their own measured energy when each is left out in turn "
+        "and the law is fitted to the others of them."
+    )
+    assert render(laws_document(ONE), tmp_path).count(said) == 1
+    assert render(laws_document(SIX[:2]), tmp_path).count(said) == 2, (
+        "below the groups' table, and below their own"
+    )
+
+
 def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
     """No element loads a file, and the policy forbids the network; links stay in the page or are relative."""
     page = _Page(render(laws_document(ONE), tmp_path))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from energyscope.reporting.laws.findings import (
 )
 from energyscope.reporting.laws.head import metrics
 from energyscope.reporting.laws.law_tables import law_table, lawless, overview_table, reach_words, trend_words
-from energyscope.reporting.laws.law_words import held_out_said, law_said, ratio_said
+from energyscope.reporting.laws.law_words import groups_said, held_out_said, law_said, ratio_said
 from energyscope.reporting.laws.names import labels
 from energyscope.reporting.laws.page import bound
 
@@ -35,6 +36,80 @@ def test_findings_are_the_documents_numbers() -> None:
     whole = document["groups"][0]["subjects"][0]
     whole["two_term"]["marginal_pj_per_flop"] = {"value": 42.5, "low": 41.25, "high": 43.75}
     assert "42.5 pJ [41.2, 43.8]" in findings(document)[0]
+
+
+NOTHING = {"value": -0.5, "low": -2.0, "high": 1.0}
+FLAGS = ["E0 is negative: its interval includes 0", "k is negative: its interval includes 0"]
+
+
+def _with(**terms: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a document whose whole model has these terms, and its group."""
+    document = laws_document(ONE)
+    group = document["groups"][0]
+    group["subjects"][0]["two_term"].update(terms)
+    return document, group
+
+
+def test_a_slope_that_may_be_zero_is_no_cost() -> None:
+    """GIVEN k of -0.5 [-2, 1] pJ/FLOP THEN finding, tile and tables say that no growth is shown, with these."""
+    document, group = _with(marginal_pj_per_flop=NOTHING, flags=FLAGS[1:])
+    said = law_said(document, group)
+    assert said.startswith(
+        "No growth with FLOPs is shown of the whole model: k is -0.500 pJ/FLOP [-2.0, 1.0], which holds 0 (R"
+    )
+    assert "; before its first FLOP it takes " in said
+    assert "each further one" not in said
+    assert "includes 0" not in said, "said once"
+    assert findings(document)[0] == said
+    tile, offset = metrics(document)[:2]
+    assert (tile.label, tile.value) == ("Growth with FLOPs", "not shown")
+    assert tile.detail == "k -0.500 pJ/FLOP [-2.0, 1.0], which holds 0"
+    assert offset.note == "of the whole model"
+    slope = "-0.500 pJ/FLOP [-2.0, 1.0] (no growth shown)"
+    assert law_table(group).rows[0][2] == slope
+    assert overview_table([group], ["one"]).rows[0][3] == slope
+    assert not any("no growth" in row[2] for row in law_table(group).rows[1:4])
+
+
+def test_an_offset_that_may_be_zero_is_told_as_such() -> None:
+    """GIVEN E0 of -0.5 [-2, 1] mJ THEN sentence and tile say that it cannot be told from nothing; k is a cost."""
+    document, group = _with(fixed_mj=NOTHING, flags=FLAGS[:1])
+    said = law_said(document, group)
+    assert re.match(r"The whole model takes 1\.\d+ pJ \[.*\] for each FLOP \(R", said)
+    assert (
+        "; what a pass takes before its first FLOP cannot be told from nothing (E0 -500 \u00b5J [-2,000, 1,000]);"
+        in said
+    )
+    slope, offset = metrics(document)[:2]
+    assert slope.label == "Each further FLOP costs"
+    assert offset.note == "of the whole model; cannot be told from nothing"
+    document, group = _with(fixed_mj=NOTHING, marginal_pj_per_flop=NOTHING, flags=FLAGS)
+    said = law_said(document, group)
+    assert said.startswith("No growth with FLOPs is shown ")
+    assert "cannot be told from nothing" in said
+
+
+def test_terms_that_may_be_zero_are_in_no_range_of_groups() -> None:
+    """GIVEN three groups of which one has a k, and another an E0, that may be 0 THEN ranges leave these out."""
+    document = laws_document((SIX[0], SIX[3], SIX[4]))
+    first, second, third = (group["subjects"][0]["two_term"] for group in document["groups"])
+    for law, fixed, slope in ((first, 1_000.0, 1.0), (second, 2_000.0, 2.0), (third, 3_000.0, 3.0)):
+        law["fixed_mj"] = {"value": fixed, "low": fixed - 1, "high": fixed + 1}
+        law["marginal_pj_per_flop"] = {"value": slope, "low": slope - 0.1, "high": slope + 0.1}
+    plain = (
+        "Over 3 groups the whole model's E0 lies between 1.00 J and 3.00 J, its k lies between 1.00 pJ and 3.00 pJ"
+    )
+    assert groups_said(document) == f"{plain} per FLOP."
+    first["marginal_pj_per_flop"]["low"] = -1.0
+    second["fixed_mj"]["low"] = -1_000.0
+    assert groups_said(document) == (
+        "Over 3 groups the whole model's E0 lies between 1.00 J and 3.00 J, its k lies between 2.00 pJ and "
+        "3.00 pJ per FLOP. No growth with FLOPs is shown in llama-3.2-1b (1.00 pJ/FLOP [-1.0, 1.1]). "
+        "E0 cannot be told from nothing in llama-3.2-3b (2.00 J [-1.0, 2.0])."
+    )
+    for law in (first, second, third):
+        law["marginal_pj_per_flop"]["low"] = -1.0
+    assert "k lies" not in groups_said(document)
 
 
 def test_three_to_five_findings(six: dict[str, Any]) -> None:

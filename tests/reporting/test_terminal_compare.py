@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 from generation_builder import Inference, build_inference
@@ -13,6 +14,7 @@ from energyscope.reporting.terminal_compare import _change, comparison_table
 from energyscope.runs.compare import compare
 from energyscope.runs.compare_difference import compared
 from energyscope.runs.intervals import Interval
+from energyscope.runs.store import Run
 
 
 def _plain(*runs, width: int = 140) -> str:
@@ -70,3 +72,60 @@ def test_tables_fit_eighty_columns(tmp_path: Path) -> None:
     said = _plain(*(build_inference(tmp_path / name, Inference(layers=2)) for name in "ab"), width=80)
     assert "\u2026" not in said
     assert max(map(len, said.splitlines())) <= 80
+
+
+def _graded(run: Run, quality: Callable[[str], str]) -> Run:
+    """Return a run whose components are graded by their names; the whole model keeps its grade."""
+    assert run.energy is not None
+    below = run.energy["level"] != "model"
+    run.energy.loc[below, "quality"] = [quality(name) for name in run.energy.loc[below, "component"]]
+    return run
+
+
+def test_components_of_which_nothing_can_be_told_are_counted_and_not_listed(tmp_path: Path) -> None:
+    """GIVEN components that are all below grade C, THEN one line says how many, why, and where to see them."""
+    built = [build_run(tmp_path / name, Shape(scale=at)) for name, at in zip("ab", (1, 0.9), strict=True)]
+    runs = [_graded(run, lambda _: "invalid") for run in built]
+    said = _plain(*runs)
+    rows = len(compare(runs).pairs[0].parts)
+    assert f"nothing can be told of any of {rows} rows (graded invalid); --json and the page have them" in said
+    assert "lm_head" not in said
+    assert "energy per forward pass" in said
+
+
+def test_components_with_a_verdict_are_listed_beside_the_count_of_the_rest(tmp_path: Path) -> None:
+    """GIVEN one component that reached grade C, THEN it has a row, and the others are one line below it."""
+    built = [build_run(tmp_path / name, Shape(scale=at)) for name, at in zip("ab", (1, 0.9), strict=True)]
+    runs = [_graded(run, lambda one: "A" if one == "lm_head" else "invalid") for run in built]
+    said = _plain(*runs)
+    assert "lm_head" in said
+    assert "cannot be told: graded invalid" not in said
+    rows = len(compare(runs).pairs[0].parts)
+    assert f"nothing can be told of {rows - 1} further rows (graded invalid)" in said
+
+
+def test_the_reasons_of_what_cannot_be_told_are_counted_apart(tmp_path: Path) -> None:
+    """GIVEN rows below grade C and one without an interval, THEN each reason has its amount."""
+    built = [build_run(tmp_path / name) for name in "ab"]
+    runs = [_graded(run, lambda one: "A" if one == "lm_head" else "invalid") for run in built]
+    for run in runs:
+        assert run.energy is not None
+        run.energy.loc[run.energy["component"] == "lm_head", "energy_ci_low_mj"] = None
+    rows = len(compare(runs).pairs[0].parts)
+    assert f"({rows - 1} graded invalid and 1 without an interval)" in _plain(*runs)
+
+
+def test_a_difference_wider_than_its_baseline_has_an_upper_limit_alone(tmp_path: Path) -> None:
+    """GIVEN trials that scatter beyond the whole value, THEN it says up to what, in the report's words."""
+    runs = [build_run(tmp_path / name, Shape(profile=False, benchmark=True)) for name in "ab"]
+    for run in runs:
+        assert run.benchmark is not None
+        run.benchmark["cells"][0]["energy_mj"] = {"value": 20.0, "low": -35.0, "high": 75.0}
+    said = _plain(*runs)
+    assert "[up to 59]" in said
+    assert "[-" not in said.split("dynamic energy")[0]
+
+
+def test_limits_within_the_baseline_are_both_written() -> None:
+    """GIVEN a difference that is no wider than the baseline, THEN both of its limits stand."""
+    assert _change(compared("t", "us", Interval(50.0, 45, 55), Interval(40.0, 30, 50), ())).endswith("[-21, 1]")

@@ -66,6 +66,50 @@ def test_the_gist_is_short(document: dict[str, Any]) -> None:
     assert "Page: not drawn here: `energyscope report several`" in found
 
 
+def test_a_term_that_may_be_zero_is_no_cost(document: dict[str, Any]) -> None:
+    """GIVEN k, or E0, whose interval holds 0 THEN table, flags and gist say so, within 80 columns."""
+    vague = copy.deepcopy(document)
+    nothing, sure = {"value": -0.5, "low": -2.0, "high": 1.0}, {"value": 2.0, "low": 1.5, "high": 2.5}
+    terms = [(nothing, sure), (sure, nothing), (nothing, nothing), (sure, sure)]
+    for group, (slope, offset) in zip(vague["groups"], terms, strict=True):
+        whole = next(one for one in group["subjects"] if one["role"] == "whole")
+        flags = ["k is negative: its interval includes 0"] if slope is nothing else []
+        whole["two_term"].update(marginal_pj_per_flop=slope, fixed_mj=offset, flags=flags)
+    gist = shown(laws_brief(vague, Path("several")), width=400)
+    said = [line.partition("whole model: ")[2].partition("; median")[0] for line in gist.splitlines()[:8]]
+    flat = "no growth with FLOPs is shown, k -0.500 pJ/FLOP [-2.0, 1.0] holds 0; E0 "
+    assert [one for one in said if one] == [
+        f"{flat}2.00 mJ [1.5, 2.5]",
+        "2.00 pJ/FLOP [1.5, 2.5] x FLOPs; E0 -500 \u00b5J [-2,000, 1,000] cannot be told from nothing",
+        f"{flat}-500 \u00b5J [-2,000, 1,000] cannot be told from nothing",
+        "2.00 mJ [1.5, 2.5] + 2.00 pJ/FLOP [1.5, 2.5] x FLOPs",
+    ]
+    found = shown(laws_tables(vague, Path("several")), width=80)
+    assert max(len(line) for line in found.splitlines()) <= 80
+    lines = [line.strip() for line in found.splitlines()]
+    above = [lines[index - 1] for index, line in enumerate(lines) if line.endswith("no growth")]
+    assert len([line for line in above if "[-2.0, 1.0]" in line]) == 2
+    assert "no growth with FLOPs is shown: the interval of k holds 0" in " ".join(lines)
+
+
+def test_a_ratio_that_may_be_one_tells_nothing_apart(document: dict[str, Any]) -> None:
+    """GIVEN a ratio of slopes whose interval holds 1 THEN the terminal says what the page does; else not."""
+    both = copy.deepcopy(document)
+    for group, low in zip(both["groups"], (0.5, 1.1, 1.1, 1.1), strict=True):
+        group["ratios"] = [{"first": "attention", "second": "mlp", "at": [], "reason": None,
+                            "marginal": {"value": 1.3, "low": low, "high": 2.0}}]  # fmt: skip
+    assert shown(laws_tables(both, Path("several"))).count("one of mlp: they cannot be told apart") == 1
+
+
+def test_within_ten_percent_says_of_what_and_how(document: dict[str, Any]) -> None:
+    """The legend says which cells hold: those that the law of the others foretells, and of what the 10 % are."""
+    found = " ".join(shown(laws_tables(document, Path("several")), width=80).split())
+    assert (
+        "Holds for: cells, from the smallest on, that are each foretold within 10 % of their measured energy by "
+        "the law of the others." in found
+    )
+
+
 def test_unknown_is_a_dash_and_no_number(document: dict[str, Any]) -> None:
     """GIVEN a document without intervals, R2, best law and errors THEN all is drawn, without None or nan."""
     bare = copy.deepcopy(document)

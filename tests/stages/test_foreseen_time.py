@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from energyscope.errors import ModelError
+from energyscope.sensing.sensor import IDLE_WATCH_S
 from energyscope.stages import foreseen_time as foreseen_module
 from energyscope.stages import run as module
-from energyscope.stages.foreseen_time import Foretold
+from energyscope.stages.foreseen_time import Foretold, after_watch
 from energyscope.stages.preview import preview
 from energyscope.stages.settings import RunSettings
 
@@ -101,3 +102,11 @@ def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeyp
     """GIVEN a benchmark alone, THEN no scene is planned, and the profile is foreseen to be skipped."""
     monkeypatch.setattr(foreseen_module, "scenes", lambda *_: pytest.fail("nothing is to be profiled"))
     assert foreseen(tmp_path, stages=("benchmark",))["profile"] == []
+
+
+def test_idle_sensors_are_watched_before_the_first_moment_alone() -> None:
+    """GIVEN two devices whose sensors nobody knows yet, THEN the first moment is as much later, with its steps."""
+    moments = [Foretold(10.0, 12.0, 5), Foretold(3.0, 4.0)]
+    assert after_watch(moments, 2) == [
+        Foretold(10.0 + 2 * IDLE_WATCH_S, 12.0 + 2 * IDLE_WATCH_S, 5), Foretold(3.0, 4.0),
+    ]  # fmt: skip

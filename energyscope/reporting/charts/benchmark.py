@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyscope.reporting import text
-from energyscope.reporting.charts import theme
+from energyscope.reporting.charts import grades, theme
 
 _ROW_PX = 27
-_SOLID, _DASHED = [1, 0], [4, 3]
 PLAIN = theme.PLAIN
 _LABEL_SHARE, _LETTER_SHARE = (
     0.1,
@@ -62,7 +61,7 @@ class Bar:
             "inner_low": self.inner and self.inner[0],
             "inner_high": self.inner and self.inner[1],
             "edge": self.edge,
-            "label": self.label + (" \u2020" if self.weak else ""),
+            "label": self.label + grades.dagger(weak=self.weak),
             "said": self.said,
         }
 
@@ -79,9 +78,7 @@ def bars(items: Sequence[Bar], title: str | list[str], description: str, mark: f
         x2="end:Q",
         y=_names(items),
         color=alt.Color("colour:N", scale=None),
-        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
-        stroke=alt.Stroke("colour:N", scale=None),
-        strokeDash=alt.StrokeDash("dash:N", scale=None),
+        **grades.painted(alt.Stroke("colour:N", scale=None)),
         strokeOpacity=alt.StrokeOpacity("line:Q", scale=None),
         tooltip=_tooltip(title),
     )
@@ -93,8 +90,9 @@ def bars(items: Sequence[Bar], title: str | list[str], description: str, mark: f
 
 
 def _parts(item: Bar) -> list[dict[str, Any]]:
-    shared = {**item.record(), "dash": _DASHED if item.weak else _SOLID, "line": 1.0 if item.weak else 0.0}
-    full, faint = (0.2, 0.08) if item.weak else (0.92, 0.4)
+    drawn = grades.paint(hollow=item.weak)
+    shared = {**item.record(), "dash": drawn["dash"], "line": 1.0 if item.weak else 0.0}
+    full, faint = drawn["fill"], grades.HOLLOW_PALE if item.weak else grades.PALE
     if item.behind is not None:
         return [
             {**shared, "start": 0.0, "end": item.behind, "fill": faint, "slim": False},

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from energyscope.reporting import text
-from energyscope.reporting.charts import theme
+from energyscope.reporting.charts import grades, theme
 from energyscope.reporting.charts.benchmark import PLAIN
 from energyscope.reporting.data.choices import Choice
 from energyscope.runs.intervals import Interval
@@ -20,7 +20,6 @@ COLOURS = {
     "attention": "#cc79a7",
     "precision": "#d55e00",
 }
-_SOLID, _DASHED = [1, 0], [4, 3]
 _ROW_PX = 26
 _WIDE = 3.0  # a span of ratios beyond which the axis is logarithmic
 
@@ -50,9 +49,7 @@ def choices(rows: Sequence[Choice], description: str, word: str) -> Any:
         x=x,
         x2="value:Q",
         color=alt.Color("colour:N", scale=None),
-        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
-        stroke=alt.Stroke("colour:N", scale=None),
-        strokeDash=alt.StrokeDash("dash:N", scale=None),
+        **grades.painted(alt.Stroke("colour:N", scale=None)),
         tooltip=[alt.Tooltip("title:N", title="changed to"), alt.Tooltip("said:N", title="ratio"),
                  alt.Tooltip("joules:N", title="energy per token"), alt.Tooltip("time:N"), "quality:N"],
     )  # fmt: skip
@@ -81,8 +78,7 @@ def _record(row: Choice, ratio: Interval, lowest: float) -> dict[str, Any]:
         "joules": text.with_limits(row.per_token, "mJ"),
         "time": text.with_limits(row.time_us, "us"),
         "quality": row.quality,
-        "fill": 0.2 if row.weak else 0.88,
-        "dash": _DASHED if row.weak else _SOLID,
+        **grades.paint(hollow=row.weak),
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyscope.reporting import text
-from energyscope.reporting.charts import theme
+from energyscope.reporting.charts import grades, theme
 from energyscope.runs.intervals import Interval
 
 SERIES = (("circle", theme.METHOD_COLOURS[0]), ("diamond", theme.METHOD_COLOURS[1]))  # shape and colour
@@ -49,7 +49,7 @@ def costliest(found: Sequence[Costly], description: str, word: str = "Energy") -
             "edge": max(entry.energy.high or 0.0, entry.energy.value) / divisor,
             "said": text.quantity(entry.energy.value, "mJ")
             + (f"  \u00b7  {text.percent(entry.share)}" if entry.share is not None else ""),
-            "fill": 0.15 if entry.invalid else 0.92,
+            **grades.paint(hollow=entry.invalid),
         }
         for entry in found
     ]
@@ -70,8 +70,7 @@ def costliest(found: Sequence[Costly], description: str, word: str = "Energy") -
             axis=alt.Axis(tickCount=5),
         ),
         color=alt.Color("colour:N", scale=None),
-        stroke=alt.Stroke("colour:N", scale=None),
-        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
+        **grades.painted(alt.Stroke("colour:N", scale=None)),
     )
     errors = base.mark_rule(style=theme.INK_LINE).encode(x="low:Q", x2="high:Q")
     labels = base.mark_text(style=theme.INK_TEXT, align="left", dx=7).encode(x="edge:Q", text="said:N")

@@ -5,50 +5,67 @@ from __future__ import annotations
 from typing import Any
 
 from energyscope.reporting import text
-from energyscope.reporting.charts import theme
+from energyscope.reporting.charts import grades, theme
 from energyscope.reporting.data.execution import CUDA_GRAPH, EAGER, name_of
 from energyscope.reporting.data.launching import Launched
 from energyscope.runs.intervals import Interval
 
 COLOURS = {name_of(EAGER): "#0a7abf", name_of(CUDA_GRAPH): "#e69f00"}
-_SOLID, _DASHED = [1, 0], [4, 3]
 _ROW_PX, _NARROW_PX = 40, 300  # below that width, a graph's bar has its share alone beside it
 
 
 def by_execution(kinds: list[Launched], description: str, word: str, unit_of: str) -> Any:
-    """Draw two bars for each kind, eager above the graph's, with their 95 % intervals; hollow: below grade C."""
+    """Draw two bars for each kind, eager above the graph's, with their 95 % intervals; hollow: below grade C.
+
+    Where the dynamic part is known it comes first, solid, so that the work of both is compared from zero; the
+    rest, idle power times time, is pale.
+    """
     alt = theme.altair()
     both = [item for entry in kinds for item in (entry.eager, entry.graph)]
     divisor, unit = text.scale_of(max(abs(item.value) for item in both), "mJ")
     right = max(item.value if item.high is None else item.high for item in both) / divisor
     left = min(0.0, *(item.value if item.low is None else item.low for item in both)) / divisor
-    records = [
-        _record(entry, name, item, divisor)
+    drawn = [
+        (entry, name, item, dynamic)
         for entry in kinds
-        for name, item in ((EAGER, entry.eager), (CUDA_GRAPH, entry.graph))
+        for name, item, dynamic in zip(
+            (EAGER, CUDA_GRAPH), (entry.eager, entry.graph), entry.dynamic_mj, strict=True
+        )
     ]
+    parts = [part for one in drawn for part in _parts(*one, divisor)]
+    totals = [_total(entry, name, item, divisor) for entry, name, item, _ in drawn]
     order = [entry.kind for entry in kinds]
-    base = alt.Chart(theme.rows(records)).encode(
-        y=alt.Y("kind:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False, labelPadding=6)),
-        yOffset=alt.YOffset("execution:N", sort=list(COLOURS)),
-    )
-    bars = base.mark_bar().encode(
-        x=alt.X(
-            "zero:Q",
-            title=f"{word} per {unit_of} ({unit})",
-            scale=alt.Scale(domain=[left, right * 1.62], nice=False),
-            axis=alt.Axis(tickCount=7, labelOverlap=True),
-        ),
-        x2="value:Q",
-        color=alt.Color(
-            "execution:N",
-            scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())),
-            legend=alt.Legend(title=None, orient="top"),
-        ),
-        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
-        strokeDash=alt.StrokeDash("dash:N", scale=None),
-        opacity=theme.faded(),
-        tooltip=[alt.Tooltip("kind:N"), alt.Tooltip("execution:N"), alt.Tooltip("said:N", title="energy")],
+    rows = {
+        "y": alt.Y("kind:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False, labelPadding=6)),
+        "yOffset": alt.YOffset("execution:N", sort=list(COLOURS)),
+    }
+    base = alt.Chart(theme.rows(totals)).encode(**rows)
+    bars = (
+        alt.Chart(theme.rows(parts))
+        .mark_bar()
+        .encode(
+            **rows,
+            x=alt.X(
+                "start:Q",
+                title=f"{word} per {unit_of} ({unit})",
+                scale=alt.Scale(domain=[left, right * 1.62], nice=False),
+                axis=alt.Axis(tickCount=7, labelOverlap=True),
+            ),
+            x2="end:Q",
+            color=alt.Color(
+                "execution:N",
+                scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            **grades.painted(alt.Stroke("colour:N", scale=None)),
+            opacity=theme.faded(),
+            tooltip=[
+                alt.Tooltip("kind:N"),
+                alt.Tooltip("execution:N"),
+                alt.Tooltip("part:N"),
+                alt.Tooltip("said:N", title="energy"),
+            ],
+        )
     )
     errors = base.transform_filter("datum.low != null").mark_rule(style=theme.INK_LINE)
     errors = errors.encode(x="low:Q", x2="high:Q", opacity=theme.faded())
@@ -59,20 +76,40 @@ def by_execution(kinds: list[Launched], description: str, word: str, unit_of: st
     return theme.finish(chart, description, _ROW_PX * len(kinds))
 
 
-def _record(entry: Launched, execution: str, item: Interval, divisor: float) -> dict[str, Any]:
+def _parts(
+    entry: Launched, execution: str, item: Interval, dynamic: float | None, divisor: float
+) -> list[dict[str, Any]]:
+    hollow = execution in entry.hollow
+    shared = {
+        "kind": entry.kind,
+        "execution": name_of(execution),
+        "colour": COLOURS[name_of(execution)],
+        "said": text.with_limits(item, "mJ"),
+        **grades.paint(hollow=hollow),
+    }
+    end = item.value / divisor
+    if dynamic is None or not 0 <= dynamic <= item.value:
+        return [{**shared, "part": "all", "start": 0.0, "end": end}]
+    work = dynamic / divisor
+    pale = grades.HOLLOW_PALE if hollow else grades.PALE
+    return [
+        {**shared, "part": f"dynamic {text.quantity(dynamic, 'mJ')}", "start": 0.0, "end": work},
+        {**shared, "part": f"static {text.quantity(item.value - dynamic, 'mJ')}", "start": work, "end": end,
+         "fill": pale},
+    ]  # fmt: skip
+
+
+def _total(entry: Launched, execution: str, item: Interval, divisor: float) -> dict[str, Any]:
     share = entry.share if execution == CUDA_GRAPH else None
     said = text.quantity(item.value, "mJ")
+    dagger = grades.dagger(weak=execution in entry.invalid)
+    label = f"{said}  ·  {text.percent(share.value)}" if share else said
     return {
         "kind": entry.kind,
         "execution": name_of(execution),
-        "zero": 0.0,
-        "value": item.value / divisor,
         "low": None if item.low is None else item.low / divisor,
         "high": None if item.high is None else item.high / divisor,
         "edge": max(item.value if item.high is None else item.high, 0.0) / divisor,
-        "label": f"{said}  ·  {text.percent(share.value)}" if share else said,
-        "short": text.percent(share.value) if share else said,
-        "said": text.with_limits(item, "mJ"),
-        "fill": 0.2 if execution in entry.invalid else 0.88,
-        "dash": _DASHED if execution in entry.invalid else _SOLID,
+        "label": label + dagger,
+        "short": (text.percent(share.value) if share else said) + dagger,
     }

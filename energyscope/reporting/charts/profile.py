@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from energyscope.reporting import text
-from energyscope.reporting.charts import theme
+from energyscope.reporting.charts import grades, theme
 from energyscope.reporting.data.energy import Cell, KindEnergy
 
 _ROW_PX, _ROUNDED = 25, 32  # with more columns than that, round corners leave more gap than cell
 _NARROW_PX, _WIDE_PX = 220, 800  # of a heatmap's columns together, on a telephone and on a desk
-_SOLID, _DASHED = [1, 0], [4, 3]
-_DYNAMIC, _STATIC = 0.95, 0.42  # opacity of the two parts of a bar
 
 
 def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, static: bool = False) -> Any:
     """Draw a bar for each kind, split into static and dynamic where known, with its 95 % interval.
 
-    ``static`` says that all of it is static energy, which is pale.
+    ``static`` says that all of it is static energy, which is pale. Hollow is a kind of which all is below grade C.
     """
     alt = theme.altair()
     divisor, unit = text.scale_of(max(abs(entry.energy.value) for entry in kinds), "mJ")
@@ -31,16 +29,16 @@ def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, 
         scale=alt.Scale(domain=[left, right * 1.62], nice=False),
         axis=alt.Axis(tickCount=7, labelOverlap=True),
     )
-    parts = [part for entry in kinds for part in _bar_parts(entry, divisor, _STATIC if static else 0.92)]
+    parts = [
+        part for entry in kinds for part in _bar_parts(entry, divisor, grades.PALE if static else grades.FULL)
+    ]
     bars = alt.Chart(theme.rows(parts)).mark_bar(height={"band": 0.66})
     bars = bars.encode(
         x=x,
         x2="end:Q",
         y=y,
         color=alt.Color("colour:N", scale=None),
-        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
-        stroke=alt.Stroke("colour:N", scale=None),
-        strokeDash=alt.StrokeDash("dash:N", scale=None),
+        **grades.painted(alt.Stroke("colour:N", scale=None)),
         opacity=theme.faded(),
         tooltip=[alt.Tooltip("kind:N"), alt.Tooltip("part:N"), alt.Tooltip("said:N", title="energy")],
     )
@@ -57,18 +55,20 @@ def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, 
 
 def _bar_parts(entry: KindEnergy, divisor: float, whole: float) -> list[dict[str, Any]]:
     said = text.with_limits(entry.energy, "mJ")
-    solid = entry.role == "component"
+    solid, hollow = entry.role == "component", 0 < entry.count == entry.invalid
     shared = {
         "kind": entry.kind,
         "colour": theme.colour(entry.kind),
         "said": said,
-        "dash": _SOLID if solid else _DASHED,
+        "dash": grades.SOLID if solid and not hollow else grades.DASHED,
     }
     value = entry.energy.value / divisor
     if entry.static_mj is None or entry.dynamic_mj is None or value < 0:
-        return [{**shared, "part": "all", "start": 0.0, "end": value, "fill": whole if solid else 0.3}]
+        return [{**shared, "part": "all", "start": 0.0, "end": value,
+                 "fill": grades.HOLLOW if hollow else whole if solid else 0.3}]  # fmt: skip
     static = entry.static_mj / divisor
-    faint, full = (_STATIC, _DYNAMIC) if solid else (0.15, 0.35)
+    faint, full = (grades.PALE, grades.FULL) if solid else (0.15, 0.35)
+    faint, full = (grades.HOLLOW_PALE, grades.HOLLOW) if hollow else (faint, full)
     return [
         {**shared, "part": f"static {text.quantity(entry.static_mj, 'mJ')}", "start": 0.0, "end": static,
          "fill": faint},
@@ -80,13 +80,12 @@ def _bar_parts(entry: KindEnergy, divisor: float, whole: float) -> list[dict[str
 def _bar_total(entry: KindEnergy, divisor: float) -> dict[str, Any]:
     low, high = entry.energy.low, entry.energy.high
     share = f"  ·  {text.percent(entry.share.value)}" if entry.share else ""
-    weak = " \u2020" if entry.invalid else ""
     return {
         "kind": entry.kind,
         "low": None if low is None else low / divisor,
         "high": None if high is None else high / divisor,
         "edge": max(high if high is not None else entry.energy.value, 0.0) / divisor,
-        "label": text.quantity(entry.energy.value, "mJ") + share + weak,
+        "label": text.quantity(entry.energy.value, "mJ") + share + grades.dagger(weak=bool(entry.invalid)),
     }
 
 
@@ -105,8 +104,7 @@ def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
             "high": None if energy.high is None else energy.high / divisor,
             "said": text.with_limits(energy, "mJ"),
             "reused": _measured(cell, "measured on this layer"),
-            "fill": 0.15 if cell.invalid else 0.8,
-            "dash": _DASHED if cell.invalid else _SOLID,
+            **grades.paint(hollow=cell.invalid, full=0.8),
         }
         for cell, energy in known
     ]
@@ -115,10 +113,9 @@ def by_layer(layers: list[Cell], description: str, word: str = "Energy") -> Any:
         opacity=theme.faded(matches=theme.IN_LAYER),
         tooltip=["component:N", alt.Tooltip("said:N", title="energy"), alt.Tooltip("reused:N", title="value")],
     )
-    bars = base.mark_bar(color=theme.colour("layer"), stroke=theme.colour("layer")).encode(
+    bars = base.mark_bar(color=theme.colour("layer")).encode(
         y=alt.Y("value:Q", title=f"{word} ({unit})", axis=alt.Axis(tickCount=4)),
-        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
-        strokeDash=alt.StrokeDash("dash:N", scale=None),
+        **grades.painted(alt.StrokeValue(theme.colour("layer"))),
     )
     layers = [bars]
     if any(energy.known for _, energy in known):

@@ -164,7 +164,10 @@ def rules() -> Table:
         [
             ["less, more", "the 95 % interval of the difference excludes zero"],
             ["no difference shown", "it includes zero: they may differ by as much as the limits say"],
-            ["not comparable", "something other than the question differs, or a number did not reach grade C"],
-            ["cannot be told", "no interval is known for one of the two numbers"],
+            [
+                "not comparable",
+                "something other than the question differs, or only one run has the number",
+            ],
+            ["cannot be told", "a number did not reach grade C, or has no interval"],
         ],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from energyscope.reporting import text
 from energyscope.reporting.comparison.drawing_plane import Place, plane
 from energyscope.reporting.comparison.source import Source, moment
+from energyscope.reporting.comparison.words import intervals_said
 from energyscope.reporting.figure import Figure, Table
 from energyscope.runs.compare_depth import AtDepth, depths
 from energyscope.runs.intervals import Interval
@@ -43,7 +44,7 @@ def _figure(source: Source, scene: str | None, kind: str, name: str) -> Figure |
         section="depth",
         title=title,
         caption="Layers that were measured by themselves, each at the middle of its place, "
-        "from the first (0 %) to the last (100 %); 95\u00a0% intervals."
+        f"from the first (0\u00a0%) to the last (100\u00a0%), {intervals_said(one.y for one in places)}."
         f"{' Hollow: below grade C.' if any(one.weak for one in places) else ''}",
         summary=summary,
         chart=plane(

@@ -48,10 +48,11 @@ class Bar:
     weak: bool = False
 
 
-def columns_of(names: Sequence[str]) -> int:
-    """Return in how many columns a legend has room on a telephone."""
+def columns_of(names: Sequence[str], beside: Sequence[str] = ()) -> int:
+    """Return in how many columns a legend has room on a telephone, where ``beside`` stand left of it."""
     longest = max((min(len(name), 38) for name in names), default=1)
-    return max(1, min(4, int(_LEGEND_PX / (longest * _LETTER_PX + _SYMBOL_PX))))
+    left = min(max((len(label) for label in beside), default=0) * _LETTER_PX, _LABELS)
+    return max(1, min(4, int((_LEGEND_PX - left) / (longest * _LETTER_PX + _SYMBOL_PX))))
 
 
 def run_colour(place: int) -> str:
@@ -112,7 +113,7 @@ def grouped(bars: Sequence[Bar], series: Sequence[str], title: str, description:
     ]  # fmt: skip
     offset = alt.YOffset("series:N", sort=list(series), scale=alt.Scale(domain=list(series), paddingInner=0.12))
     scale = alt.Scale(domain=list(series), range=[run_colour(at) for at in range(len(series))])
-    colour = alt.Color("series:N", scale=scale, legend=legend(series))
+    colour = alt.Color("series:N", scale=scale, legend=legend(series, items))
     base = alt.Chart(theme.rows(records)).encode(y=_y(items), yOffset=offset)
     drawn = base.mark_bar(strokeWidth=1).encode(
         x=alt.X("value:Q", title=title, axis=alt.Axis(tickCount=5, format=PLAIN)),
@@ -144,7 +145,7 @@ def _dots(base: Any, rows: Sequence[Row], x: Any) -> list[Any]:
     shapes = alt.Scale(domain=known, range=[VERDICT_MARKS[name][1] for name in known])
     placed = base.encode(
         x=x,
-        shape=alt.Shape("verdict:N", scale=shapes, legend=legend(known)),
+        shape=alt.Shape("verdict:N", scale=shapes, legend=legend(known, [row.label for row in rows])),
         tooltip=_tips("quantity", "other / baseline"),
     )
     return filled_and_hollow(placed, [_hollow(row) for row in rows], 85)
@@ -187,11 +188,11 @@ def _verdicts(rows: Sequence[Row]) -> Any:
     alt = theme.altair()
     known = list(dict.fromkeys(row.verdict for row in rows))
     scale = alt.Scale(domain=known, range=[VERDICT_MARKS[name][0] for name in known])
-    return alt.Color("verdict:N", scale=scale, legend=legend(known))
+    return alt.Color("verdict:N", scale=scale, legend=legend(known, [row.label for row in rows]))
 
 
-def legend(names: Sequence[str]) -> Any:
-    return theme.altair().Legend(orient="top", columns=columns_of(names), symbolOpacity=1, title=None)
+def legend(names: Sequence[str], beside: Sequence[str] = ()) -> Any:
+    return theme.altair().Legend(orient="top", columns=columns_of(names, beside), symbolOpacity=1, title=None)
 
 
 def _y(items: Sequence[str]) -> Any:

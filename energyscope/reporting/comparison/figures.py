@@ -8,7 +8,14 @@ from energyscope.reporting import text
 from energyscope.reporting.comparison.drawing import Row, changes, forest
 from energyscope.reporting.comparison.source import Source
 from energyscope.reporting.comparison.tables import numbers
-from energyscope.reporting.comparison.words import change_text, lower, mark_of, ratio_text, verdict_text
+from energyscope.reporting.comparison.words import (
+    change_text,
+    intervals_said,
+    lower,
+    mark_of,
+    ratio_text,
+    verdict_text,
+)
 from energyscope.reporting.figure import Figure
 from energyscope.runs.compare import PairComparison
 from energyscope.runs.compare_difference import Difference
@@ -34,7 +41,8 @@ def ratio_figure(name: str, title: str, found: Sequence[Difference], baseline: s
         name=name,
         section="whole",
         title=title,
-        caption=f"{other} / {baseline}, with 95\u00a0% intervals. Dashed: as much as {baseline}."
+        caption=f"{other} / {baseline}, {intervals_said(item.relative for item in drawn)}. "
+        f"Dashed: as much as {baseline}."
         + (" Hollow: no verdict." if any(item.verdict == "not comparable" for item in drawn) else ""),
         summary=summary,
         chart=forest(rows, "Ratio to the baseline", summary),
@@ -83,7 +91,7 @@ def _caption(pair: PairComparison, hidden: int) -> str:
     )
     more = f" {text.count(hidden, 'smaller one')} in the table of all numbers." if hidden else ""
     hollow = " Hollow: no verdict." if any(item.verdict == "not comparable" for item in pair.parts) else ""
-    return f"Other - baseline, with 95\u00a0% intervals. {by}{hollow}{more}"
+    return f"Other - baseline, {intervals_said(part.change for part in pair.parts)}. {by}{hollow}{more}"
 
 
 def _labels(found: Sequence[Difference]) -> list[str]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from energyscope.reporting import text
 from energyscope.reporting.comparison.words import by_how_much, reasons_in_short, value_text
-from energyscope.runs.compare_benchmark import ENERGY, BenchmarkComparison, said_of_shape
+from energyscope.runs.compare_benchmark import ENERGY, BenchmarkComparison, CellComparison, said_of_shape
+from energyscope.runs.compare_difference import Difference
 
 
 def benchmark_said(one: BenchmarkComparison) -> str:
@@ -14,8 +18,7 @@ def benchmark_said(one: BenchmarkComparison) -> str:
         return ""
     judged = [(cell, row) for cell, row in items if row.verdict in {"less", "more"}]
     if not judged:
-        reasons = list(dict.fromkeys(reasons_in_short(row) or row.verdict for _, row in items))
-        return f"In the benchmark, no precision of {one.other} gets less or more: {text.listed(reasons)}."
+        return f"In the benchmark, no precision of {one.other} gets less or more: {text.listed(_reasons(items))}."
     cell, widest = max(judged, key=lambda pair: abs(pair[1].relative.value - 1) if pair[1].relative else 0.0)
     counted = [
         f"{verdict} at {amount}"
@@ -32,3 +35,13 @@ def benchmark_said(one: BenchmarkComparison) -> str:
         f"In the benchmark, {one.other} against {one.baseline} takes {amounts}; the widest is {where}: {much}, "
         f"{values} per inference."
     )
+
+
+def _reasons(items: Sequence[tuple[CellComparison, Difference]]) -> list[str]:
+    """Return why there is no verdict, each reason once; with its amount where it is not that of all."""
+    each = [(reasons_in_short(row) or row.verdict).split(", ") for _, row in items]
+    amounts = Counter(reason for reasons in each for reason in dict.fromkeys(reasons))
+    return [
+        reason if amount == len(each) else f"{reason} at {amount} of {len(each)}"
+        for reason, amount in amounts.items()
+    ]

@@ -11,7 +11,7 @@ from energyscope.reporting.comparison.source import Source
 from energyscope.reporting.figure import Figure, Table
 from energyscope.runs.compare_benchmark import cells_of, given, predictions_of, said_of_shape
 from energyscope.runs.compare_normalised import tokens_of
-from energyscope.runs.intervals import Interval, interval
+from energyscope.runs.intervals import Interval, interval, not_negative
 from energyscope.runs.store import Run
 
 _LARGER_IS_BETTER = {"accuracy": True, "perplexity": False}
@@ -72,7 +72,7 @@ def _of_benchmark(source: Source, run: Run, metric: str) -> Iterator[Candidate]:
     scores = predictions_of(run.benchmark or {})
     for shape, cell in cells_of(run.benchmark or {}).items():
         score = given((scores.get((shape[0], metric)) or {}).get("value"))
-        energy, tokens = given(cell.get("energy_mj")), shape[1] * shape[2]
+        energy, tokens = not_negative(given(cell.get("energy_mj"))), shape[1] * shape[2]
         if score and energy and tokens:
             invalid = cell.get("quality") == "invalid"
             comparable = _comparable(source, run)
@@ -103,7 +103,7 @@ def _figure(source: Source, metric: str) -> Figure | None:
     divisor, unit = text.scale_of(max(one.energy.value for one in found), "mJ")
     places = [
         Place(one.run, one.energy.scaled(1 / divisor), one.score.scaled(factor), one.name.partition(",")[0],
-              f"{text.with_limits(one.energy, 'mJ')} per token, {_score(one, metric)}",
+              f"{text.amount(one.energy, 'mJ')} per token, {_score(one, metric)}",
               weak=one.invalid or not one.comparable, label=one.name.partition(",")[0])
         for one in found
     ]  # fmt: skip
@@ -116,7 +116,7 @@ def _figure(source: Source, metric: str) -> Figure | None:
         [
             one.run,
             one.name,
-            text.with_limits(one.energy, "mJ"),
+            text.amount(one.energy, "mJ"),
             _score(one, metric),
             "yes" if id(one) in shown else "no",
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from energyscope.reporting.comparison.drawing import Bar, grouped
 from energyscope.reporting.comparison.source import Source, moment
-from energyscope.reporting.comparison.words import change_text, lower, value_with_limits
+from energyscope.reporting.comparison.words import change_text, intervals_said, lower, value_with_limits
 from energyscope.reporting.data.energy import GLUE, UNATTRIBUTED, UNEXPLAINED, KindEnergy, energy_by_kind, share_of
 from energyscope.reporting.figure import Figure, Table
 from energyscope.runs.compare_difference import compared
@@ -75,9 +75,9 @@ def _figure(source: Source, scene: str | None, index: int) -> Figure | None:
         name=f"shares-{index}",
         section="shares",
         title=title,
-        caption="Of each model's own measured energy, with 95\u00a0% intervals. Glue is what parents do besides "
-        "calling their parts; nothing is renormalised, so what is unexplained may be negative and shares need not "
-        f"add up to 100 %.{joined}{pale}",
+        caption=f"Of each model's own measured energy, {intervals_said(bar.value for bar in bars)}. "
+        "Glue is what parents do besides calling their parts; nothing is renormalised, so what is unexplained may "
+        f"be negative and shares need not add up to 100\u00a0%.{joined}{pale}",
         summary=summary,
         chart=grouped(bars, names, f"Share of {lower(source.word)} (%)", summary),
         table=_table(found, kinds, names),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from energyscope.reporting import text
 from energyscope.runs.compare_difference import NO_INTERVAL, Difference
 from energyscope.runs.intervals import Interval
@@ -19,13 +21,14 @@ def value_text(item: Interval | None, unit: str) -> str:
 
 def value_with_limits(item: Interval | None, unit: str) -> str:
     """Write a value with its limits; a share as a percentage."""
-    return text.percent_with_limits(item) if unit == "share" else text.with_limits(item, unit)
+    return text.percent_with_limits(item) if unit == "share" else text.amount(item, unit)
 
 
 def change_text(item: Difference) -> tuple[str, str]:
     """Write the difference with its percentage, and its limits, in the unit of the baseline.
 
-    So a small difference does not change its unit; the limits are empty where they are not known.
+    So a small difference does not change its unit; the limits are empty where they are not known. A lower limit
+    of more than the whole baseline less says nothing of what cannot be negative: then only the upper one stands.
     """
     if item.change is None or item.baseline is None:
         return text.UNKNOWN, ""
@@ -42,7 +45,16 @@ def change_text(item: Difference) -> tuple[str, str]:
         places += 1  # below wide limits, a change that is no rounding error must not read as none
     written = f"{signed(change.value, places)} {unit}".rstrip()
     relative = "" if percent is None else f" ({percent} %)"
-    return f"{written}{relative}", text.limits(change, "") if change.known else ""
+    return f"{written}{relative}", _limits_of_change(item, change, divisor)
+
+
+def _limits_of_change(item: Difference, change: Interval, divisor: float) -> str:
+    if not change.known:
+        return ""
+    written = text.limits(change, "")
+    whole = item.baseline.value / divisor if item.baseline else 0.0
+    endless = item.relative is not None and change.low is not None and change.low < -whole
+    return f"[up to {written.rpartition(', ')[2]}" if endless else written
 
 
 def signed(value: float, places: int) -> str:
@@ -62,6 +74,22 @@ def verdict_text(item: Difference) -> str:
         return "cannot be told: no interval"
     only_grade = item.invalid and str(item.reason).startswith("graded")
     return "cannot be told: graded invalid" if only_grade else item.verdict
+
+
+def intervals_said(items: Iterable[Interval | None]) -> str:
+    """Say what a caption's chart shows beside the values; that there is no interval where none is known."""
+    known = any(item is not None and item.known for item in items)
+    return "with 95\u00a0% intervals" if known else "without intervals, which none of them has"
+
+
+def untold(item: Difference) -> str | None:
+    """Return why two values that both runs have tell nothing of a difference; None where they tell something.
+
+    An obstacle to comparing is none of these reasons: it stands above, and the values are worth reading beside it.
+    """
+    if item.invalid:
+        return "graded invalid"
+    return "without an interval" if item.change is not None and not item.change.known else None
 
 
 def reasons_in_short(item: Difference) -> str:

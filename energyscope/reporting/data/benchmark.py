@@ -13,7 +13,8 @@ from energyscope.reporting.data.benchmark_cells import (
     Prediction,
     precision_title,
 )
-from energyscope.runs.intervals import Interval, finite, interval
+from energyscope.reporting.data.benchmark_pass import MeasuredTwice, measured_twice
+from energyscope.runs.intervals import Interval, finite, interval, not_negative
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -45,6 +46,7 @@ class BenchmarkData:
     notes: list[str]
     evaluation: str | None  # what the predictions were judged on
     iterations: tuple[int, int] | None  # the fewest and the most inferences of a trial
+    twice: MeasuredTwice | None = None  # the pass that the profile measured as well
 
     @property
     def foreign(self) -> bool:
@@ -90,6 +92,7 @@ def benchmark_data(run: Run) -> BenchmarkData | None:
         return None
     order = [str(entry.get("precision")) for entry in found.get("models") or []]
     order += [cell.precision for cell in cells if cell.precision not in order]
+    ordered = sorted(cells, key=lambda cell: (cell.shape, order.index(cell.precision)))
     predictions = [item for entry in found.get("predictions") or [] if (item := _prediction(entry)) is not None]
     return BenchmarkData(
         modelled=run.modelled,
@@ -97,13 +100,14 @@ def benchmark_data(run: Run) -> BenchmarkData | None:
         baseline=found.get("baseline"),
         settings=found.get("settings") or {},
         precisions=precisions,
-        cells=sorted(cells, key=lambda cell: (cell.shape, order.index(cell.precision))),
+        cells=ordered,
         predictions=sorted(predictions, key=lambda item: _place(order, item.precision)),
         predictions_reason=found.get("predictions_reason"),
         skipped=[(str(entry.get("precision")), str(entry.get("reason"))) for entry in found.get("skipped") or []],
         notes=[str(note) for note in found.get("notes") or []],
         evaluation=_evaluation(run),
         iterations=_iterations(run),
+        twice=measured_twice(run, ordered),
     )
 
 
@@ -133,7 +137,7 @@ _INTERVALS = (
 
 def _cell(entry: Mapping[str, Any], foreign: Collection[str]) -> BenchmarkCell:
     known: dict[str, Any] = {key: _interval(entry.get(key)) for key in _INTERVALS}
-    known |= {key: _not_negative(item) for key, item in known.items() if key != "dynamic_energy_mj"}
+    known |= {key: not_negative(item) for key, item in known.items() if key != "dynamic_energy_mj"}
     return BenchmarkCell(
         precision=str(entry["precision"]),
         batch_size=int(entry["batch_size"]),
@@ -180,17 +184,6 @@ def _interval(entry: object) -> Interval | None:
     if not isinstance(entry, Mapping):
         return None
     return interval(entry.get("value"), entry.get("low"), entry.get("high"))
-
-
-def _not_negative(item: Interval | None) -> Interval | None:
-    """Return a quantity that cannot be negative with limits that are not.
-
-    The means of two or three noisy trials have Student limits below 0. What cannot be may be left out of an
-    interval: it covers the true value as often as before.
-    """
-    if item is None or item.value < 0 or item.low is None or item.low >= 0:
-        return item
-    return Interval(item.value, 0.0, item.high)
 
 
 def _whole(value: object) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from energyscope.reporting import text
 from energyscope.reporting.data.benchmark import BenchmarkCell, BenchmarkData, Precision, precision_title
 from energyscope.reporting.data.benchmark_method import method_sentence, settings_sentence, subtitle_parts
+from energyscope.reporting.data.benchmark_pass_words import twice_said
 from energyscope.reporting.data.benchmark_words import (
     NOT_THE_KERNELS,
     POINTS,
@@ -32,9 +33,11 @@ class BenchmarkPage:
     """What the report writes beside the charts; ``tables`` are one for each batch size and length, with titles.
 
     ``speeds`` has the speed-ups and energy ratios of all batch sizes and lengths, None where there is only one.
+    ``twice`` holds the profile's energy against the benchmark's; it is empty where they are of other passes.
     """
 
     said: list[str]
+    twice: str
     legend: str
     unpredicted: str
     skipped: list[tuple[str, str]]
@@ -53,6 +56,7 @@ def benchmark_page(data: BenchmarkData) -> BenchmarkPage:
     """Gather the sentences and tables of the report's section."""
     return BenchmarkPage(
         said=said(data),
+        twice=twice_said(data.twice),
         legend=legend(data),
         unpredicted="" if data.predictions else _unpredicted(data),
         skipped=[(precision_title(name), reason) for name, reason in data.skipped],

@@ -46,15 +46,12 @@ _SINGULAR = {"embedding", "rotary", "lm_head", "pooler", "classifier"}
 
 
 def energy_findings(tree: EnergyTree, run: Run) -> list[str]:
-    """Return up to three sentences: open books, drift, the largest kinds, glue or static energy."""
+    """Return up to three sentences: the largest kinds, what weakens them (open books, drift), glue, static."""
     kinds = energy_by_kind(tree)
     components = [entry for entry in kinds if entry.role == "component" and entry.share]
-    found = []
-    if components:
-        found.append(_largest(components, modelled=run.modelled))
-    found += _outside(kinds, modelled=run.modelled)
-    found += _static(tree) if not run.modelled else []
-    return [*_open_books(run), *_drifted(run), *found][:3]
+    largest = [_largest(components, modelled=run.modelled)] if components else []
+    rest = _outside(kinds, modelled=run.modelled) + (_static(tree) if not run.modelled else [])
+    return [*largest, *_open_books(run), *_drifted(run), *rest][:3]
 
 
 def _largest(components: list[KindEnergy], *, modelled: bool) -> str:

@@ -21,13 +21,16 @@ WHOLE = "whole model"
 class Launched:
     """What all components of a kind, or the whole model, take in each execution (mJ per pass or step).
 
-    ``invalid`` names the executions in which some value of it is below grade C.
+    ``dynamic_mj`` is the part of it beyond idle power times time, eager and of the graph; None where not known.
+    ``invalid`` names the executions in which some value of it is below grade C, ``hollow`` those in which all are.
     """
 
     kind: str
     eager: Interval
     graph: Interval
     invalid: tuple[str, ...] = ()
+    hollow: tuple[str, ...] = ()
+    dynamic_mj: tuple[float | None, float | None] = (None, None)
 
     @property
     def share(self) -> Interval | None:
@@ -84,6 +87,17 @@ class Launching:
         taken = f"{text.percent_with_limits(share)}{word} of the energy of eager execution{grade}{times}"
         return f"{moment}: a CUDA graph takes {taken}{self._meaning(share)}."
 
+    @property
+    def split(self) -> str:
+        """Say how much of each is work, and how much is idle power times time."""
+        eager, graph = self.whole.dynamic_mj
+        if eager is None or graph is None or self.modelled:
+            return ""
+        waiting = [self.whole.eager.value - eager, self.whole.graph.value - graph]
+        static = f"{text.quantity(waiting[0], 'mJ')} eagerly and {text.quantity(waiting[1], 'mJ')} in the graph"
+        work = f"{text.quantity(eager, 'mJ')} and {text.quantity(graph, 'mJ')}"
+        return f"Idle power times time is {static}, the work beyond it {work}."
+
     def _meaning(self, share: Interval) -> str:
         if self.weak or self.modelled or self.other_clocks:
             return self.other_clocks
@@ -117,13 +131,14 @@ def _launching(eager: SceneData, graph: SceneData) -> Launching | None:
     if eager.energy.model is None or graph.energy.model is None:
         return None
     weak = tuple(one.execution for one in (eager, graph) if one.tree.root is not None and one.tree.root.invalid)
+    works = (eager.dynamic_mj, graph.dynamic_mj)
     kinds = list(_kinds(eager, graph))
     every = dict.fromkeys(entry.kind for scene in (eager, graph) for entry in scene.energy.kinds)
     return Launching(
         moment=eager.moment,
         unit=eager.unit,
         kinds=kinds,
-        whole=Launched(WHOLE, eager.energy.model, graph.energy.model, weak),
+        whole=Launched(WHOLE, eager.energy.model, graph.energy.model, weak, weak, works),
         share_of_time=ratio(graph.time_us, eager.time_us) if graph.time_us and eager.time_us else None,
         modelled=eager.modelled,
         clocks_mhz=(eager.clock_mhz, graph.clock_mhz) if eager.clock_mhz and graph.clock_mhz else None,
@@ -137,5 +152,8 @@ def _kinds(eager: SceneData, graph: SceneData) -> Iterator[Launched]:
     for entry in eager.energy.kinds:
         other = others.get(entry.kind)
         if other is not None and not entry.missing:
-            weak = tuple(name for name, one in ((EAGER, entry), (CUDA_GRAPH, other)) if one.invalid)
-            yield Launched(entry.kind, entry.energy, other.energy, weak)
+            both = ((EAGER, entry), (CUDA_GRAPH, other))
+            weak = tuple(name for name, one in both if one.invalid)
+            hollow = tuple(name for name, one in both if one.invalid == one.count)
+            works = (entry.dynamic_mj, other.dynamic_mj)
+            yield Launched(entry.kind, entry.energy, other.energy, weak, hollow, works)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from energyscope.reporting.data.scaling_cells import (
     OwnGroup,
     invalid_cells,
-    invalid_shapes,
     own_groups,
     why_none,
 )
@@ -34,6 +33,7 @@ from energyscope.reporting.laws.document import (
 )
 from energyscope.reporting.laws.law_tables import lawless
 from energyscope.reporting.laws.sources import relative_link
+from energyscope.reporting.laws.weak_cells import invalid_shapes
 from energyscope.runs.intervals import Interval, finite
 from energyscope.runs.laws import NamingLaws, laws_naming
 from energyscope.runs.laws_flaws import flaw

@@ -111,12 +111,6 @@ def invalid_cells(document: Found, group: Found) -> list[Found]:
     return [one for one in group["cells"] if (one.get("path"), *_shape(one)) in bad]
 
 
-def invalid_shapes(document: Found, group: Found) -> set[tuple[int, int]]:
-    """Return the shapes of which all cells of a group are graded invalid: points do not say whose they are."""
-    bad, shapes = ([_shape(one) for one in cells] for cells in (invalid_cells(document, group), group["cells"]))
-    return {shape for shape in bad if bad.count(shape) == shapes.count(shape)}
-
-
 def _key(group: Found) -> tuple[str, ...]:
     return tuple(str(group.get(name)) for name in SLICE_COLUMNS[:3])
 

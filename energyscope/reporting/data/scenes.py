@@ -136,6 +136,11 @@ class SceneData:
         """Idle power times its time."""
         return self.tree.root.number("static_mj") if self.tree.root else None
 
+    @property
+    def dynamic_mj(self) -> float | None:
+        """Its energy beyond that."""
+        return self.tree.root.number("dynamic_mj") if self.tree.root else None
+
 
 def scenes_data(run: Run) -> list[SceneData]:
     """Return the moments in the order in which they were profiled; none of a run that knows no scenes."""
@@ -200,17 +205,15 @@ def _tokens(phase: str, context: int | None, batch: int | None) -> int | None:
 def scenes_findings(
     scenes: Sequence[SceneData], grown: Growth | None, launched: Sequence[Launching] = ()
 ) -> list[str]:
-    """Return two sentences of the first moment, two of the first decode step, and what the context adds.
-
-    Where moments were measured in two executions, what launching from the host costs comes first, and each has
-    one sentence of its own.
+    """Return what launching costs, what takes most in the first moment and in the first decode step, and why not
+    to rely on it or what else is known of each; last, what the context adds.
     """
     first = scenes[0]
     step = next((scene for scene in scenes[1:] if scene.phase == DECODE and scene.detailed), None)
     shown = [first] + ([step] if step else [])
     launching = [one.said for one in launched if one.said][:2]
-    said = [f"{_raised(scene.short)}: {_lowered(sentence)}"
-            for scene in shown for sentence in scene.findings[: 1 if launching else 2]]  # fmt: skip
+    said = [f"{_raised(scene.short)}: {_lowered(scene.findings[rank])}"
+            for rank in range(2) for scene in shown if rank < len(scene.findings)]  # fmt: skip
     return launching + said + (grown.said[:1] if grown else [])
 
 

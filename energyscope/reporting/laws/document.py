@@ -22,6 +22,11 @@ def item(found: object) -> Interval | None:
     return interval(found.get("value"), found.get("low"), found.get("high"))
 
 
+def holds_zero(value: Interval | None) -> bool:
+    """Tell whether a value cannot be told from nothing: its interval is known, and holds 0."""
+    return value is not None and value.known and not value.excludes(0.0)
+
+
 def fitted(law: object) -> Found | None:
     """Return a law; None where only a reason stands in its place."""
     return law if isinstance(law, Mapping) and "flags" in law else None

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from energyscope.reporting import text
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.grade_figures import graded
 from energyscope.reporting.laws import names
 from energyscope.reporting.laws.document import DECODE, Found, item
-from energyscope.reporting.laws.plot import Dot, Plot, draw, palette
+from energyscope.reporting.laws.plot import Dot, Plot, draw, hollow_said, palette
+from energyscope.reporting.laws.weak_cells import invalid_shapes, is_weak
 from energyscope.runs.intervals import Interval, finite
 
 _MOST = 6  # lines of a chart
@@ -36,6 +38,7 @@ class _Measure:
     unit: str
     value: Callable[[Found], Interval | None]
     caption: str
+    of_energy: bool = True  # a grade says nothing of latency
 
 
 def _latency(row: Found) -> Interval | None:
@@ -46,7 +49,7 @@ def _latency(row: Found) -> Interval | None:
 _MEASURES = (
     _Measure("tokens-per-joule", "Tokens per joule", "Tokens per joule", "",
              lambda row: item(row.get("tokens_per_j")), "More is better. Ringed: the knee, where it can be told."),
-    _Measure("latency", "Latency", "Latency of a pass", "us", _latency, "Less is better."),
+    _Measure("latency", "Latency", "Latency of a pass", "us", _latency, "Less is better.", of_energy=False),
     _Measure("edp", "Energy-delay product", "Energy \u00d7 latency (mJ s)", "",
              lambda row: item(row.get("edp_mj_s")),
              "Of a whole pass, so it grows with the work in it; compare lines at one place."),
@@ -141,9 +144,10 @@ def _figure(
         return None
     divisor, unit = text.scale_of(max(value.value for *_, value in known), measure.unit)
     dots = [
-        Dot(line, float(row[along]), value.scaled(1 / divisor), text.with_limits(value, measure.unit),
-            names.shape_name(row, one.get("phase")), line)
+        Dot(line, float(row[along]), value.scaled(1 / divisor), graded(text.with_limits(value, measure.unit), bad),
+            names.shape_name(row, one.get("phase")), line, bad)
         for one, line, row, value in known
+        for bad in [measure.of_energy and is_weak(row, invalid_shapes(document, one))]
     ]  # fmt: skip
     marks = _marks(known, divisor) if measure.name == "tokens-per-joule" else []
     title = _MODELLED.get(measure.name, measure.title) if document.get("modelled") else measure.title
@@ -156,7 +160,7 @@ def _figure(
         name=f"efficiency-{index}-{measure.name}",
         section=f"efficiency-{index}",
         title=title,
-        caption=caption,
+        caption=f"{caption}{hollow_said(dots)}",
         summary=summary,
         chart=draw(
             Plot(

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from energyscope.reporting import text
 from energyscope.reporting.charts import theme
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.grade_figures import graded
 from energyscope.reporting.laws import names
-from energyscope.reporting.laws.document import DECODE, Found, fitted, item, tokens_of, worked
-from energyscope.reporting.laws.plot import Curve, Dot, Plot, Segment, draw
+from energyscope.reporting.laws.document import DECODE, WHOLE, Found, fitted, holds_zero, item, tokens_of, worked
+from energyscope.reporting.laws.plot import HOLLOW_WHOLE, Curve, Dot, Plot, Segment, draw, hollow_said
+from energyscope.reporting.laws.weak_cells import Shapes, is_weak
 from energyscope.runs.intervals import Interval
 
 _FAR_OFF = 4.0  # times k
@@ -25,7 +27,10 @@ def work_of(subjects: Sequence[Found]) -> tuple[float, str]:
     return text.scale_of(max(point["flops"] for one in subjects for point in worked(one)), "FLOP")
 
 
-def per_flop_figure(group: Found, subjects: Sequence[Found], place: str, word: str) -> Figure | None:
+def per_flop_figure(
+    group: Found, subjects: Sequence[Found], place: str, word: str, weak: Shapes = ()
+) -> Figure | None:
+    """Draw all energy of each subject over its FLOPs; ``weak`` are the shapes whose whole model is invalid."""
     along_context = group.get("phase") == DECODE and _contexts(subjects) > _batches(subjects)
     dots, rows = [], []
     for one in subjects:
@@ -37,8 +42,10 @@ def per_flop_figure(group: Found, subjects: Sequence[Found], place: str, word: s
             x = point["tokens"] if along_context else tokens_of(group, point)
             line = point["batch_size"] if along_context or group.get("phase") != DECODE else point["tokens"]
             at = names.shape_name(point, group.get("phase"))
-            dots.append(Dot(name, float(x), price, text.with_limits(price, "pJ/FLOP"), at, str(line)))
-            rows.append([name, at, text.with_limits(price, "pJ/FLOP")])
+            bad = one["subject"] == WHOLE and is_weak(point, weak)
+            told = graded(text.with_limits(price, "pJ/FLOP"), bad)
+            dots.append(Dot(name, float(x), price, told, at, str(line), bad))
+            rows.append([name, at, told])
     if not dots:
         return None
     axis = "Tokens of context" if along_context else "Tokens of a pass, batch \u00d7 length"
@@ -52,7 +59,7 @@ def per_flop_figure(group: Found, subjects: Sequence[Found], place: str, word: s
         section=place,
         title=f"{word} per FLOP",
         caption=f"All of a subject's energy over all of its FLOPs, E0 included; 95 % intervals."
-        f"{f' One line for each {each}.' if several else ''}",
+        f"{f' One line for each {each}.' if several else ''}{hollow_said(dots, HOLLOW_WHOLE)}",
         summary=summary,
         chart=draw(
             Plot((axis, f"{word} per FLOP (pJ)"), colours_of(subjects), dots, x="doublings", joined=True), summary
@@ -71,7 +78,7 @@ def _contexts(subjects: Sequence[Found]) -> int:
 
 def quotients_figure(subjects: Sequence[Found], place: str, word: str) -> Figure | None:
     work, unit = work_of(subjects)
-    segments, curves, rows, vague = [], [], [], 0
+    segments, curves, rows, vague, flat = [], [], [], 0, []
     for one in subjects:
         name = names.subject_name(one["subject"])
         law, points = fitted(one.get("two_term")), worked(one)
@@ -87,19 +94,24 @@ def quotients_figure(subjects: Sequence[Found], place: str, word: str) -> Figure
                 segments.append(Segment(name, *ends, price, told))
             else:
                 vague += 1
-        if slope and len(points) > 1:
+        if holds_zero(slope):
+            flat.append(name)
+        elif slope and len(points) > 1:
             reach = [limit(point["flops"] for point in points) / work for limit in (min, max)]
             curves.append(Curve(name, tuple((end, slope.value) for end in reach), dashed=True))
     if not segments:
         return None
     summary = f"Marginal {word.lower()} per FLOP between neighbouring cells"
     aside = f" {text.count(vague, 'difference')} not drawn, of which the interval is wider than k on either side."
+    aside = aside if vague else ""
+    if flat:
+        aside += f" k of {text.listed(flat, 6)} is not drawn: its interval holds 0."
     return Figure(
         name=f"{place}-marginal",
         section=place,
         title="What a further FLOP costs",
         caption="Level pieces: the difference between two neighbouring cells over their difference in FLOPs, with "
-        f"95 % intervals; neighbours share a cell. Dashed: the law's k.{aside if vague else ''}",
+        f"95 % intervals; neighbours share a cell. Dashed: the law's k.{aside}",
         summary=summary,
         chart=draw(
             Plot(

@@ -8,7 +8,16 @@ from energyscope.reporting import text
 from energyscope.reporting.data.headline import Banner, Metric, metric
 from energyscope.reporting.data.method import Fact
 from energyscope.reporting.laws import names
-from energyscope.reporting.laws.document import Found, fitted, item, main_group, measured_groups, whole_of
+from energyscope.reporting.laws.document import (
+    Found,
+    fitted,
+    holds_zero,
+    item,
+    main_group,
+    measured_groups,
+    whole_of,
+)
+from energyscope.reporting.laws.law_words import further_flags
 from energyscope.runs.intervals import finite
 
 _VARIED = (("model", "Models"), ("phase", "Phases"), ("precision", "Precisions"),
@@ -92,10 +101,16 @@ def metrics(document: Found) -> list[Metric]:
         label = names.full_label(group, names.boards(document)) if several else ""
         if marginal:
             modelled = "MODELLED" if document.get("modelled") else ""
-            details = [one for one in (modelled or label, *law.get("flags", ())) if one]
-            found.append(metric("Each further FLOP costs", marginal, "pJ", "; ".join(details)))
+            details = [one for one in (modelled or label, *further_flags(law)) if one]
+            note = "; ".join(details)
+            if holds_zero(marginal):
+                slope = f"k {text.with_limits(marginal, 'pJ/FLOP')}, which holds 0"
+                found.append(Metric("Growth with FLOPs", "not shown", slope, note))
+            else:
+                found.append(metric("Each further FLOP costs", marginal, "pJ", note))
         if fixed:
-            found.append(metric("Before the first FLOP", fixed, "mJ", "of the whole model"))
+            vague = "; cannot be told from nothing" if holds_zero(fixed) else ""
+            found.append(metric("Before the first FLOP", fixed, "mJ", f"of the whole model{vague}"))
         held = group.get("held_out") or {}
         for name, what in (("whole", "of the whole model"), ("components", "of the components")):
             known = held.get(name)

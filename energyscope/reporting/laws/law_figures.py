@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from energyscope.reporting import text
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.grade_figures import graded
 from energyscope.reporting.laws import names
 from energyscope.reporting.laws.document import (
     WHOLE,
@@ -21,7 +22,8 @@ from energyscope.reporting.laws.document import (
     worked,
 )
 from energyscope.reporting.laws.flop_figures import colours_of, per_flop_figure, quotients_figure, work_of
-from energyscope.reporting.laws.plot import Curve, Dot, Plot, draw
+from energyscope.reporting.laws.plot import HOLLOW_WHOLE, Curve, Dot, Plot, draw, hollow_said
+from energyscope.reporting.laws.weak_cells import Shapes, is_weak
 from energyscope.runs.intervals import Interval, finite
 
 _FEW = 3  # parts, up to which each has its roofline drawn
@@ -29,31 +31,36 @@ _CUT = 60.0  # per cent: where the axis of residuals ends
 _TOLERANCE = 10.0  # per cent, as in `scaling.breaks.TOLERANCE`
 
 
-def law_figures(group: Found, place: str, word: str) -> list[Figure]:
-    """Return the charts that a group's points and laws allow; ``place`` begins their names in the page."""
+def law_figures(group: Found, place: str, word: str, weak: Shapes = ()) -> list[Figure]:
+    """Return the charts that a group's points and laws allow; ``place`` begins their names in the page.
+
+    ``weak`` are the shapes whose whole model is below grade C; of parts, a document of laws does not say it.
+    """
     subjects = drawn_subjects(group)
     if not subjects:
         return []
     made = [
-        _energy(group, subjects, place, word),
-        _residuals(group, subjects, place, word),
-        per_flop_figure(group, subjects, place, word),
+        _energy(group, subjects, place, word, weak),
+        _residuals(group, subjects, place, word, weak),
+        per_flop_figure(group, subjects, place, word, weak),
         quotients_figure(subjects, place, word),
     ]
     return [figure for figure in made if figure]
 
 
-def _energy(group: Found, subjects: Sequence[Found], place: str, word: str) -> Figure:
+def _energy(group: Found, subjects: Sequence[Found], place: str, word: str, weak: Shapes) -> Figure:
     energies = [energy for one in subjects for point in worked(one) if (energy := item(point["energy_mj"]))]
     divisor, unit = text.scale_of(max(one.value for one in energies), "mJ")
     work, work_unit = work_of(subjects)
     dots, curves = [], []
     parts = [one for one in subjects if one["subject"] != WHOLE]
     for one in subjects:
-        name = names.subject_name(one["subject"])
         points = worked(one)
-        dots += [_dot(name, point, energy.scaled(1 / divisor), point["flops"] / work, group, "mJ", energy)
-                 for point in points if (energy := item(point["energy_mj"]))]  # fmt: skip
+        dots += [
+            _dot(group, one, point, point["flops"] / work, (energy, divisor), _is_weak(one, point, weak))
+            for point in points
+            if (energy := item(point["energy_mj"]))
+        ]
         curves += _line(one, points, work, divisor)
         if len(parts) <= _FEW or one["subject"] == WHOLE:
             curves += _roofline(one, points, work, divisor)
@@ -62,6 +69,7 @@ def _energy(group: Found, subjects: Sequence[Found], place: str, word: str) -> F
     dashed = any(curve.dashed for curve in curves)
     told = " Solid: E0 + k \u00d7 FLOPs, which is level where E0 rules." if solid else ""
     told += " Dashed: what the roofline law says of the same cells." if dashed else ""
+    told += hollow_said(dots, HOLLOW_WHOLE)
     named = [names.subject_name(one["subject"]) for one in subjects]
     summary = f"{word} over FLOPs with the laws of {text.listed(named, 7)}"
     return Figure(
@@ -81,13 +89,19 @@ def _energy(group: Found, subjects: Sequence[Found], place: str, word: str) -> F
             ),
             summary,
         ),
-        table=_points_table(group, subjects),
+        table=_points_table(group, subjects, weak),
     )
 
 
-def _dot(name: str, point: Found, value: Interval, x: float, group: Found, unit: str, told: Interval) -> Dot:
-    at = names.shape_name(point, group.get("phase"))
-    return Dot(name, x, value, text.with_limits(told, unit), at, str(point["batch_size"]))
+def _dot(group: Found, subject: Found, point: Found, x: float, energy: tuple[Interval, float], weak: bool) -> Dot:
+    value, divisor = energy
+    name, at = names.subject_name(subject["subject"]), names.shape_name(point, group.get("phase"))
+    said = graded(text.with_limits(value, "mJ"), weak)
+    return Dot(name, x, value.scaled(1 / divisor), said, at, str(point["batch_size"]), weak)
+
+
+def _is_weak(subject: Found, point: Found, shapes: Shapes) -> bool:
+    return subject["subject"] == WHOLE and is_weak(point, shapes)
 
 
 def _line(subject: Found, points: Sequence[Found], work: float, divisor: float) -> list[Curve]:
@@ -109,7 +123,7 @@ def _curve(
     return [Curve(names.subject_name(subject["subject"]), points, dashed)] if points else []
 
 
-def _points_table(group: Found, subjects: Sequence[Found]) -> Table:
+def _points_table(group: Found, subjects: Sequence[Found], weak: Shapes) -> Table:
     rows = []
     for one in subjects:
         points = worked(one)
@@ -117,14 +131,15 @@ def _points_table(group: Found, subjects: Sequence[Found]) -> Table:
         for point, roof in zip(points, said_by(one.get("roofline"), points), strict=True):
             rows.append([
                 names.subject_name(one["subject"]), names.shape_name(point, group.get("phase")),
-                text.quantity(point["flops"], "FLOP"), text.with_limits(item(point["energy_mj"]), "mJ"),
+                text.quantity(point["flops"], "FLOP"),
+                graded(text.with_limits(item(point["energy_mj"]), "mJ"), _is_weak(one, point, weak)),
                 text.quantity(law_at(law, point["flops"]), "mJ") if law else "\u2013",
                 "\u2013" if roof is None else text.quantity(roof, "mJ"),
             ])  # fmt: skip
     return Table(["subject", "cell", "FLOPs", "energy [95 %]", "two-term", "roofline"], rows)
 
 
-def _residuals(group: Found, subjects: Sequence[Found], place: str, word: str) -> Figure | None:
+def _residuals(group: Found, subjects: Sequence[Found], place: str, word: str, weak: Shapes) -> Figure | None:
     work, unit = work_of(subjects)
     dots, rows = [], []
     for one in subjects:
@@ -134,9 +149,10 @@ def _residuals(group: Found, subjects: Sequence[Found], place: str, word: str) -
             if said is None or energy is None or not flops:
                 continue
             share = (energy.value - said) / energy.value * 100
-            name, told = names.subject_name(one["subject"]), text.signed_percent(share / 100)
+            bad = _is_weak(one, point, weak)
+            name, told = names.subject_name(one["subject"]), graded(text.signed_percent(share / 100), bad)
             at = names.shape_name(point, group.get("phase"))
-            dots.append(Dot(name, flops / work, Interval(share), told, at, str(point["batch_size"])))
+            dots.append(Dot(name, flops / work, Interval(share), told, at, str(point["batch_size"]), bad))
             rows.append([name, at, text.quantity(flops, "FLOP"), told])
     if not dots:
         return None
@@ -150,7 +166,8 @@ def _residuals(group: Found, subjects: Sequence[Found], place: str, word: str) -
         section=place,
         title="What the two-term law leaves",
         caption=f"Measured less law, as a share of the measured. Green: within 10 %; {len(beyond)} of "
-        f"{text.count(len(dots), 'point')} lie beyond. A bend from one side to the other is a law that breaks.",
+        f"{text.count(len(dots), 'point')} lie beyond. A bend from one side to the other is a law that breaks."
+        f"{hollow_said(dots, HOLLOW_WHOLE)}",
         summary=summary,
         chart=draw(
             Plot(

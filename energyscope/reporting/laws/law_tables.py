@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from energyscope.reporting import text
 from energyscope.reporting.figure import Table
 from energyscope.reporting.laws import names
-from energyscope.reporting.laws.document import BATCH, CELL, LENGTH, Found, fitted, item, whole_of, why
+from energyscope.reporting.laws.document import BATCH, CELL, LENGTH, Found, fitted, holds_zero, item, whole_of, why
 
 _NONE = "\u2013"
 FORMS = ("two_term", "by_bytes", "constant")  # of a subject's law, of which the first that it has is told
+NO_GROWTH = "no growth shown"  # beside a k whose interval holds 0
 FEWEST = 3  # cells, from which a reach can be told
 
 
@@ -72,12 +73,9 @@ def instead_words(subject: Found) -> str:
 
 
 def _terms(law: Found, slope: str, unit: str) -> list[str]:
-    r2 = law.get("r2")
-    fixed, marginal = (
-        text.with_limits(item(law.get("fixed_mj")), "mJ"),
-        text.with_limits(item(law.get(slope)), unit),
-    )
-    return [fixed, marginal, _NONE if r2 is None else f"{r2:.3f}"]
+    r2, growth = law.get("r2"), item(law.get(slope))
+    marginal = f"{text.with_limits(growth, unit)}{f' ({NO_GROWTH})' if holds_zero(growth) else ''}"
+    return [text.with_limits(item(law.get("fixed_mj")), "mJ"), marginal, _NONE if r2 is None else f"{r2:.3f}"]
 
 
 def reach_words(reach: Found) -> str:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from energyscope.reporting import text
 from energyscope.reporting.laws import names
-from energyscope.reporting.laws.document import DECODE, Found, checked, fitted, item, measured_groups, whole_of
+from energyscope.reporting.laws.document import (
+    DECODE,
+    Found,
+    checked,
+    fitted,
+    holds_zero,
+    item,
+    measured_groups,
+    whole_of,
+)
 from energyscope.reporting.laws.law_tables import FEWEST, reach_words
 from energyscope.runs.intervals import Interval, finite
+
+_HOLDS_ZERO = "is negative: its interval includes 0"  # as flags in `scaling.two_term` end
 
 
 def of_group(document: Found, group: Found, *, named: bool = True) -> str:
@@ -21,7 +32,10 @@ def of_group(document: Found, group: Found, *, named: bool = True) -> str:
 
 
 def law_said(document: Found, group: Found, *, named: bool = True) -> str:
-    """Say the whole model's two terms and how far they hold; nothing where there is no law."""
+    """Say the whole model's two terms and how far they hold; nothing where there is no law.
+
+    A term whose interval holds 0 is not told as a cost.
+    """
     whole = whole_of(group) or {}
     law = fitted(whole.get("two_term"))
     if law is None:
@@ -30,18 +44,37 @@ def law_said(document: Found, group: Found, *, named: bool = True) -> str:
     r2 = law.get("r2")
     fit = "" if r2 is None else f" (R\u00b2 {r2:.3f})"
     reach = whole.get("reach") or {}
-    holds = "; ".join(
-        [f"left out, cells are foretold within 10 % over {reach_words(reach)}", *law.get("flags", ())]
-    )
+    holds = "; ".join([f"left out, cells are foretold within 10 % over {reach_words(reach)}", *further_flags(law)])
     if r2 is None:
         holds = "any two cells give a line, so that nothing checks it"
     what = "step" if group.get("phase") == DECODE else "pass"
-    modelled = " (MODELLED)" if document.get("modelled") else ""
+    offset = f"{text.with_limits(fixed, 'mJ')}{' (MODELLED)' if document.get('modelled') else ''}"
     of = of_group(document, group, named=named)
+    return f"{_terms_said(of, what, (fixed, offset), marginal, fit)}; {holds}."
+
+
+def _terms_said(
+    of: str, what: str, offset: tuple[Interval | None, str], marginal: Interval | None, fit: str
+) -> str:
+    """Say both terms; ``offset`` is E0 and what it is written as, ``what`` is what the energy is of."""
+    fixed, written = offset
+    before = f"before its first FLOP it takes {written} a {what}"
+    if holds_zero(fixed):
+        before = f"what a {what} takes before its first FLOP cannot be told from nothing (E0 {written})"
+    if holds_zero(marginal):
+        slope = text.with_limits(marginal, "pJ/FLOP")
+        return f"No growth with FLOPs is shown of the whole model{of}: k is {slope}, which holds 0{fit}; {before}"
+    if holds_zero(fixed):
+        return f"The whole model{of} takes {text.with_limits(marginal, 'pJ')} for each FLOP{fit}; {before}"
     return (
-        f"The whole model{of} takes {text.with_limits(fixed, 'mJ')}{modelled} a {what} before its "
-        f"first FLOP and {text.with_limits(marginal, 'pJ')} for each further one{fit}; {holds}."
+        f"The whole model{of} takes {written} a {what} before its first FLOP and "
+        f"{text.with_limits(marginal, 'pJ')} for each further one{fit}"
     )
+
+
+def further_flags(law: Found) -> list[str]:
+    """Return a law's flags but those of a term below 0 whose interval holds 0, which is said beside them."""
+    return [str(flag) for flag in law.get("flags") or () if not str(flag).endswith(_HOLDS_ZERO)]
 
 
 def breaks_said(group: Found, name_of: Callable[[object], str] = names.subject_name) -> str:
@@ -72,22 +105,47 @@ def _judged(subject: Found) -> bool:
 
 
 def groups_said(document: Found) -> str:
-    """Say between which values E0 and k of the whole model lie over several groups; nothing for one."""
-    wholes = [whole_of(group) or {} for group in measured_groups(document)]
-    laws = [law for whole in wholes if (law := checked(whole.get("two_term")))]
-    ends = []
-    for name in ("fixed_mj", "marginal_pj_per_flop"):
-        known = sorted(value.value for law in laws if (value := item(law.get(name))))
-        ends.append((known[0], known[-1]) if known else (0.0, 0.0))
+    """Say between which values E0 and k of the whole model lie over several groups; nothing for one.
+
+    Those whose interval holds 0 take no part, and are named.
+    """
+    groups = measured_groups(document)
+    labels = names.labels(groups, names.boards(document))
+    laws = [
+        (label, law)
+        for group, label in zip(groups, labels, strict=True)
+        if (law := checked((whole_of(group) or {}).get("two_term")))
+    ]
     if len(laws) < 2:
         return ""
-    (low, high), (least, most) = ends
-    marked = " (MODELLED)" if document.get("modelled") else ""
-    return (
-        f"Over {len(laws)} groups the whole model's E0 lies between {text.quantity(low, 'mJ')} and "
-        f"{text.quantity(high, 'mJ')}{marked}, its k between {text.quantity(least, 'pJ')} and "
-        f"{text.quantity(most, 'pJ')} per FLOP."
+    offsets, slopes = (
+        [(label, value) for label, law in laws if (value := item(law.get(name)))]
+        for name in ("fixed_mj", "marginal_pj_per_flop")
     )
+    marked = " (MODELLED)" if document.get("modelled") else ""
+    told = [
+        *([f"E0 {between}{marked}"] if (between := _between(offsets, "mJ")) else []),
+        *([f"k {between} per FLOP"] if (between := _between(slopes, "pJ")) else []),
+    ]
+    said = [f"Over {len(laws)} groups the whole model's {', its '.join(told)}."] if told else []
+    if flat := _zeros(slopes, "pJ/FLOP"):
+        said.append(f"No growth with FLOPs is shown in {flat}.")
+    if nothing := _zeros(offsets, "mJ"):
+        said.append(f"E0 cannot be told from nothing in {nothing}.")
+    return " ".join(said)
+
+
+def _between(found: Sequence[tuple[str, Interval]], unit: str) -> str:
+    """Say between which values those lie that can be told from 0; nothing where none can."""
+    known = sorted(value.value for _, value in found if not holds_zero(value))
+    if not known:
+        return ""
+    low, high = text.quantity(known[0], unit), text.quantity(known[-1], unit)
+    return f"is {low}" if len(known) == 1 else f"lies between {low} and {high}"
+
+
+def _zeros(found: Sequence[tuple[str, Interval]], unit: str) -> str:
+    return text.listed([f"{label} ({text.with_limits(one, unit)})" for label, one in found if holds_zero(one)], 6)
 
 
 def ratio_said(document: Found, group: Found, *, named: bool = True) -> str:

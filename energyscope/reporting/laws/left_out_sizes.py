@@ -7,9 +7,11 @@ from statistics import median
 
 from energyscope.reporting import text
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.grade_figures import graded
 from energyscope.reporting.laws import names
 from energyscope.reporting.laws.document import WHOLE, Found
-from energyscope.reporting.laws.plot import Dot, Plot, draw, palette
+from energyscope.reporting.laws.plot import Dot, Plot, draw, hollow_said, palette
+from energyscope.reporting.laws.weak_cells import invalid_shapes, is_weak
 from energyscope.runs.intervals import Interval, finite
 
 SUM = "sum over parts"  # as in `scaling.whole`
@@ -76,13 +78,15 @@ def _figure(document: Found, found: Sequence[Found], by: str, index: int) -> Fig
     dots, rows = [], []
     for one in found:
         name = f"{one['left_out']}{_of(document, one)}"
+        weak = invalid_shapes(document, {**one, "model": one["left_out"]})
         for error in one.get("errors") or ():
             share = finite(error.get("relative"))
             if share is None:
                 continue
-            at, said = names.shape_name(error, one.get("phase")), text.signed_percent(share)
+            bad = is_weak(error, weak)
+            at, said = names.shape_name(error, one.get("phase")), graded(text.signed_percent(share), bad)
             place = float(error["batch_size"] * error["tokens"])
-            dots.append(Dot(name, place, Interval(share * 100), said, at, name))
+            dots.append(Dot(name, place, Interval(share * 100), said, at, name, bad))
             rows.append([name, at, said])
     if not dots:
         return None
@@ -94,7 +98,7 @@ def _figure(document: Found, found: Sequence[Found], by: str, index: int) -> Fig
         section="sizes-left-out",
         title=f"Foretold {by}",
         caption="Foretold less measured, as a share of the measured; every law was fitted without any cell of "
-        "that model. Green: within 15 %.",
+        f"that model. Green: within 15 %.{hollow_said(dots)}",
         summary=summary,
         chart=draw(
             Plot(

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from energyscope.reporting import text
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.grade_figures import graded
 from energyscope.reporting.laws import names
 from energyscope.reporting.laws.document import Found, fitted, item, line_over, measured_groups, whole_of, worked
-from energyscope.reporting.laws.plot import Curve, Dot, Plot, draw, palette
+from energyscope.reporting.laws.plot import Curve, Dot, Plot, draw, hollow_said, palette
+from energyscope.reporting.laws.weak_cells import invalid_shapes, is_weak
 
 _MOST = 8
 
@@ -26,10 +28,11 @@ def overview_figure(document: Found, board_names: Mapping[str, str]) -> Figure |
     energies = [(group, label, point, item(point["energy_mj"])) for group, label, point in points]
     divisor, unit = text.scale_of(max(energy.value for *_, energy in energies if energy), "mJ")
     dots = [
-        Dot(label, point["flops"] / work, energy.scaled(1 / divisor), text.with_limits(energy, "mJ"),
-            names.shape_name(point, group.get("phase")))
+        Dot(label, point["flops"] / work, energy.scaled(1 / divisor),
+            graded(text.with_limits(energy, "mJ"), bad), names.shape_name(point, group.get("phase")), weak=bad)
         for group, label, point, energy in energies
         if energy and energy.value > 0
+        for bad in [is_weak(point, invalid_shapes(document, group))]
     ]  # fmt: skip
     curves = [curve for group, label in shown if (curve := _curve(group, label, work, divisor))]
     summary = f"{word} of the whole model over FLOPs, by group: {text.listed(labels, 8)}"
@@ -38,7 +41,7 @@ def overview_figure(document: Found, board_names: Mapping[str, str]) -> Figure |
         name="overview",
         section="overview",
         title=f"{word} of the whole model, by group",
-        caption=f"Both axes logarithmic; lines: E0 + k \u00d7 FLOPs of each group.{more}",
+        caption=f"Both axes logarithmic; lines: E0 + k \u00d7 FLOPs of each group.{more}{hollow_said(dots)}",
         summary=summary,
         chart=draw(
             Plot(

@@ -29,6 +29,7 @@ from energyscope.reporting.laws.law_words import breaks_said, groups_said, held_
 from energyscope.reporting.laws.left_out_sizes import left_out_figures, left_out_said, left_out_table
 from energyscope.reporting.laws.overview import overview_figure
 from energyscope.reporting.laws.size_figures import SizeBlock, size_blocks
+from energyscope.reporting.laws.weak_cells import invalid_shapes
 
 _OPEN = 2  # groups, up to which all stand open
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|\u00d7|[\u00b5mpk]?J)(?:\W|$))")
@@ -158,7 +159,7 @@ def _part(document: Found, group: Found, label: str, index: int, *, main: bool) 
         anchor=place,
         label=label,
         said=[sentence for sentence in said if sentence],
-        figures=law_figures(group, place, names.energy_word(document)),
+        figures=law_figures(group, place, names.energy_word(document), invalid_shapes(document, group)),
         table=law_table(group) if group.get("subjects") else None,
         lawless=lawless(group) if not group.get("reason") else [],
         reason=str(group["reason"]) if group.get("reason") else None,

@@ -7,22 +7,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from energyscope.reporting.charts import theme
+from energyscope.reporting.charts import grades, theme
 from energyscope.reporting.charts.benchmark import PLAIN
 from energyscope.runs.intervals import Interval
 
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "stroke")
 SERIES_COLOURS = (*theme.METHOD_COLOURS, "#8b6bb5", "#56b4e9", "#7b8794")
+HOLLOW = " Hollow: below grade C."
+HOLLOW_WHOLE = " Hollow: below grade C (the grades of parts are on the runs' own pages)."
 BAND_COLOUR = "#009e73"
 _FAR = 5.0  # a factor between the values, from which an axis is logarithmic
 _LEGEND_PX, _LETTER_PX, _SYMBOL_PX = 330, 6.7, 30
+_DASH = [3, 2]  # of a hollow point: one of a bar would not fit around it
+_PAPER = (20, 5.0)  # size of a disc in the paper's colour, and the width of the outline that makes it
 _MOST_TICKS, _FEWEST_TICKS = 10, 3
 _FINE = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
 @dataclass(frozen=True)
 class Dot:
-    """A value of a series at ``x``, with what its tooltip says; those of one ``line`` are joined."""
+    """A value of a series at ``x``, with what its tooltip says; those of one ``line`` are joined.
+
+    ``weak``: it is below grade C, and drawn hollow.
+    """
 
     series: str
     x: float
@@ -30,6 +37,7 @@ class Dot:
     said: str
     at: str
     line: str = ""
+    weak: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,11 @@ def palette(names: Sequence[str]) -> dict[str, str]:
     return {name: SERIES_COLOURS[index % len(SERIES_COLOURS)] for index, name in enumerate(names)}
 
 
+def hollow_said(dots: Sequence[Dot], said: str = HOLLOW) -> str:
+    """Return what a caption says of hollow points; nothing where there is none."""
+    return said if any(dot.weak for dot in dots) else ""
+
+
 def draw(plot: Plot, description: str) -> Any:
     """Draw a plot."""
     alt = theme.altair()
@@ -103,21 +116,36 @@ def draw(plot: Plot, description: str) -> Any:
             bars = known.mark_rule(strokeWidth=2, opacity=0.8, clip=True)
             layers.append(bars.encode(y=alt.Y("low:Q"), y2="high:Q"))
         shapes = [plot.shapes.get(name) or SHAPES[index % len(SHAPES)] for index, name in enumerate(names)]
-        points = base.mark_point(filled=True, size=55, opacity=1, clip=True).encode(
+        placed = base.encode(
             y=y,
             shape=alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=shown),
             tooltip=[alt.Tooltip("series:N", title="of"), alt.Tooltip("at:N", title="at"),
                      alt.Tooltip("said:N", title="value")],
         )  # fmt: skip
-        layers.append(points)
+        layers += _points(placed, alt.Chart(base.data).encode(x=x, y=y), [dot.weak for dot in plot.dots])
     return theme.finish(alt.layer(*layers, *_above(plot, x, y, colour)), description, plot.height)
+
+
+def _points(placed: Any, plain: Any, weak: Sequence[bool]) -> list[Any]:
+    """Return the points; those below grade C are hollow with a dashed outline, and no line shows through them."""
+    solid = placed.mark_point(filled=True, size=55, opacity=1, clip=True)
+    if not any(weak):
+        return [solid]
+    alone = placed.transform_filter("datum.weak === true")
+    outlined = alone.mark_point(filled=False, size=80, opacity=1, strokeWidth=1.6, strokeDash=_DASH, clip=True)
+    hollow = alone.mark_point(filled=True, size=80, opacity=grades.HOLLOW, clip=True)
+    paper = plain.transform_filter("datum.weak === true").mark_point(
+        style=theme.CUT, filled=True, fillOpacity=0, size=_PAPER[0], strokeWidth=_PAPER[1], opacity=1, clip=True
+    )
+    points = [paper, hollow, outlined]
+    return points if all(weak) else [solid.transform_filter("datum.weak !== true"), *points]
 
 
 def _records(dots: Sequence[Dot], domain: tuple[float, float] | None) -> list[dict[str, Any]]:
     return [
         {"series": dot.series, "x": dot.x, "y": dot.y.value, "said": dot.said, "at": dot.at,
          "line": f"{dot.series}|{dot.line}", "high": dot.y.high,
-         "low": theme.on_log(dot.y.low, domain) if domain else dot.y.low}
+         "low": theme.on_log(dot.y.low, domain) if domain else dot.y.low, **({"weak": True} if dot.weak else {})}
         for dot in dots
     ]  # fmt: skip
 

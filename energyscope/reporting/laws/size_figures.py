@@ -10,9 +10,11 @@ from energyscope.reporting import text
 from energyscope.reporting.charts import theme
 from energyscope.reporting.charts.benchmark import PLAIN
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.grade_figures import graded
 from energyscope.reporting.laws import names
 from energyscope.reporting.laws.document import REMAINDERS, Found, item
-from energyscope.reporting.laws.plot import Dot, Plot, draw, palette
+from energyscope.reporting.laws.plot import Dot, Plot, draw, hollow_said, palette
+from energyscope.reporting.laws.weak_cells import invalid_shapes, is_weak
 from energyscope.runs.intervals import Interval
 
 _MOST = 6  # shapes of a chart
@@ -96,9 +98,10 @@ def _lines(document: Found, found: Sequence[Found], index: int) -> list[Figure]:
             continue
         divisor, name = text.scale_of(max(value.value for *_, value in known), unit)
         dots = [
-            Dot(_shape(one), row["parameters"] / 1e9, value.scaled(1 / divisor), text.with_limits(value, unit),
-                f"{row['model']}, {_shape(one)}", _shape(one))
+            Dot(_shape(one), row["parameters"] / 1e9, value.scaled(1 / divisor),
+                graded(text.with_limits(value, unit), bad), f"{row['model']}, {_shape(one)}", _shape(one), bad)
             for one, row, value in known
+            for bad in [is_weak(one, invalid_shapes(document, {**one, "model": row["model"]}))]
         ]  # fmt: skip
         summary = f"{word} {per} against the number of parameters"
         figures.append(
@@ -106,7 +109,7 @@ def _lines(document: Found, found: Sequence[Found], index: int) -> list[Figure]:
                 name=f"sizes-{index}-{key.replace('_', '-')}",
                 section=f"sizes-{index}",
                 title=f"{word} {per}",
-                caption=f"{caption} 95 % intervals.",
+                caption=f"{caption} 95 % intervals.{hollow_said(dots)}",
                 summary=summary,
                 chart=draw(
                     Plot(
