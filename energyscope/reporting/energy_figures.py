@@ -103,7 +103,7 @@ def _missing_notes(missing: list[str]) -> list[str]:
 
 def _invalid_notes(kinds: list[KindEnergy]) -> list[str]:
     weak = [f"{entry.invalid} of {entry.kind}" for entry in kinds if entry.invalid]
-    hollow = _HOLLOW if any(0 < entry.count == entry.invalid for entry in kinds) else ""
+    hollow = _HOLLOW if any(entry.all_invalid for entry in kinds) else ""
     return [WEAK.format(hollow, text.listed(weak))] if weak else []
 
 

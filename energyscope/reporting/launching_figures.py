@@ -23,7 +23,8 @@ def launching_figures(found: Sequence[Launching], word: str) -> list[Figure]:
 
 def _figure(one: Launching, number: int, word: str) -> Figure:
     rows = [*one.kinds, one.whole]
-    weak = [f"{row.kind} ({' and '.join(map(name_of, row.invalid))})" for row in rows if row.invalid]
+    marked = [one.whole, *one.kinds]
+    weak = [f"{row.kind} ({' and '.join(map(name_of, row.invalid))})" for row in marked if row.invalid]
     summary = f"{word}, eager against CUDA graph, {one.moment}: " + "; ".join(
         f"{row.kind} {text.quantity(row.eager.value, 'mJ')} against {text.quantity(row.graph.value, 'mJ')}"
         for row in rows[:6]
@@ -38,7 +39,7 @@ def _figure(one: Launching, number: int, word: str) -> Figure:
         chart=charts.by_execution(one.kinds, summary, word, "forward pass" if one.unit == "pass" else "step"),
         table=Table(["kind", "eager", "CUDA graph", "graph / eager"], [_row(row) for row in rows]),
         notes=[
-            *([_WEAK.format(text.listed(weak))] if weak else []),
+            *([_WEAK.format(text.listed(weak, len(weak)))] if weak else []),
             *([_LEFT_OUT.format(text.listed(list(one.left_out)))] if one.left_out else []),
         ],
     )
@@ -46,11 +47,14 @@ def _figure(one: Launching, number: int, word: str) -> Figure:
 
 def _split(one: Launching) -> str:
     """Say what the parts of a bar are, and which bars have none."""
-    whole = [row.kind for row in one.kinds if None in row.dynamic_mj]
-    if len(whole) == len(one.kinds):
+    whole = [(row.kind, [name for name in (EAGER, CUDA_GRAPH) if row.work(name) is None]) for row in one.kinds]
+    if all(len(lacking) == 2 for _, lacking in whole):
         return ""
-    rest = f" Not split: {text.listed(whole)}." if whole else ""
-    return f" Solid is dynamic energy, the work; pale is static, idle power times time.{rest}"
+    named = [
+        kind if len(lacking) == 2 else f"{kind} ({name_of(lacking[0])})" for kind, lacking in whole if lacking
+    ]
+    rest = f" Dashed is what cannot be split: {text.listed(named, len(named))}." if named else ""
+    return f" Solid, from zero, is dynamic energy, the work; pale is static, idle power times time.{rest}"
 
 
 def _row(row: Launched) -> list[str]:
@@ -58,10 +62,13 @@ def _row(row: Launched) -> list[str]:
         row.kind,
         _marked(row, EAGER, row.eager),
         _marked(row, CUDA_GRAPH, row.graph),
-        text.percent_with_limits(row.share),
+        _dagger(text.percent_with_limits(row.share), weak=bool(row.invalid)),
     ]
 
 
 def _marked(row: Launched, execution: str, item: Interval) -> str:
-    said = text.with_limits(item, "mJ")
-    return f"{said} \u2020" if execution in row.invalid else said
+    return _dagger(text.with_limits(item, "mJ"), weak=execution in row.invalid)
+
+
+def _dagger(said: str, *, weak: bool) -> str:
+    return f"{said} \u2020" if weak else said

@@ -9,8 +9,9 @@ from energyscope.reporting.charts import theme
 from energyscope.reporting.data.scaling import LawCell, OwnLaw, ScalingData
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.grade_figures import graded
+from energyscope.reporting.laws import names
 from energyscope.reporting.laws.document import WHOLE
-from energyscope.reporting.laws.plot import HOLLOW, Curve, Dot, Plot, draw
+from energyscope.reporting.laws.plot import HOLLOW, Curve, Dot, Plot, draw, flat_said
 
 SECTION, NAME = "scaling", "scaling-law"
 _CELLS, _OWN = "cells of the law", "this run"
@@ -40,6 +41,7 @@ def _figure(law: OwnLaw, name: str, word: str, label: str) -> Figure:
     here = [f"{_energy(cell)} at {cell.at}" for cell in own]
     amount = text.count(len(law.cells), "cell")
     summary = f"{word} of the whole model over FLOPs in {amount}; {_OWN}: {text.listed(here)}"
+    told += flat_said([names.subject_name(WHOLE)]) if law.flat else ""
     told += HOLLOW if any(cell.invalid for cell in law.cells) else ""
     return Figure(
         name=name,

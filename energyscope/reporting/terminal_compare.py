@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from energyscope.reporting import text
-from energyscope.reporting.comparison.words import change_text, untold, value_text, verdict_text
+from energyscope.reporting.comparison.words import untold, value_text, verdict_text
+from energyscope.reporting.differences import change_text
 from energyscope.reporting.terminal_text import Dotted
 from energyscope.runs.compare import Comparison, Difference, GenerationComparison, PairComparison
 from energyscope.runs.compare_benchmark import BenchmarkComparison, said_of_shape

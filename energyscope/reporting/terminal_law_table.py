@@ -13,15 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from energyscope.reporting import text
-from energyscope.reporting.laws.document import holds_zero
+from energyscope.reporting.laws.document import holds_zero, shows_growth
+from energyscope.reporting.laws.law_tables import FEWEST, NO_GROWTH
 from energyscope.runs.intervals import Interval
 
 Entry = Mapping[str, Any]
 
 SHORT = {"roofline (floor)": "roofline", "two-term in bytes": "two-term"}
 NOTHING = "\u2013"
-FLAT = "no growth"  # below a k whose interval holds 0
-FEWEST = 3  # cells that a range of the law needs
 ROOM, ROOM_OF_SLOPES = 13, 14  # letters of limits, so that 80 columns are enough
 WIDE = 1e4  # from which pJ are written as nJ
 
@@ -54,7 +53,7 @@ def _row(entry: Entry, by: str | None) -> list[Text | str]:
         marginal,
         r2,
         _reach(entry["reach"], entry["two_term"]),
-        _trend(entry["trend"]),
+        _trend(entry["trend"], entry["two_term"]),
         _best(entry, by),
     ]
 
@@ -71,7 +70,7 @@ def _terms(entry: Entry) -> tuple[Text | str, Text | str, str]:
     r2 = NOTHING if line["r2"] is None else f"{line['r2']:.3f}"
     growth: Text | str = _stacked(line[name], unit)
     if holds_zero(Interval(**line[name])):
-        growth = Text.assemble(growth, (f"\n{FLAT}", "yellow"))
+        growth = Text.assemble(growth, (f"\n{NO_GROWTH}", "yellow"))
     return _stacked(line["fixed_mj"], "mJ"), growth, r2
 
 
@@ -112,8 +111,9 @@ def _reach(reach: Entry, line: Entry) -> Text | str:
     return said if beyond is None else f"{said}\n< {beyond['batch_size']} x {beyond['tokens']}"
 
 
-def _trend(trend: Entry) -> str:
-    if trend["verdict"] == "cannot be told" or trend["change"] is None:
+def _trend(trend: Entry, line: Entry) -> str:
+    """Write how k changes as FLOPs double; nothing where that, or k itself, cannot be told."""
+    if not shows_growth(line) or trend["verdict"] == "cannot be told" or trend["change"] is None:
         return NOTHING
     return f"{trend['verdict']}\n{text.signed_percent(trend['change']['value'])}"
 

@@ -18,6 +18,7 @@ LAWS_VERSION = 1
 PARENTS = (
     2  # of a run, or of the sweep that it is a cell of, up to which laws are looked for: SET beside cells/RUN
 )
+HOLDS_ZERO = "is negative: its interval includes 0"  # ends the flag of an E0, or a k, below 0 that may be 0
 LISTS = (
     "weights", "sources", "notes", "not_measured", "groups", "contrasts", "efficiency", "sizes", "sizes_held_out",
 )  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 
 from energyscope.metering.ticks import Array
 from energyscope.runs.intervals import Interval
+from energyscope.runs.laws import HOLDS_ZERO
 from energyscope.scaling.cell import FLOOR, Cell, Work, check_alike, column, deviations
 from energyscope.scaling.least_squares import Fit, weighted
 from energyscope.scaling.prediction import NoLaw, Prediction, Span, span_of
@@ -98,8 +99,8 @@ def _negative(fixed: Interval, marginal: Interval) -> list[str]:
     for name, interval in (("E0", fixed), ("k", marginal)):
         if interval.value < 0:
             told = interval.high is not None and interval.high < 0
-            meaning = "the law does not hold here" if told else "its interval includes 0" if interval.known else ""
-            found.append(f"{name} is negative" + (f": {meaning}" if meaning else ""))
+            surely = "is negative: the law does not hold here" if told else "is negative"
+            found.append(f"{name} {HOLDS_ZERO if interval.known and not told else surely}")
     return found
 
 

@@ -13,15 +13,16 @@ from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
+from energyscope.reporting.charts import grades
 from energyscope.reporting.compare_page import default_path, write_comparison
 from energyscope.reporting.comparison.conditions import Condition, conditions_table
-from energyscope.reporting.comparison.drawing import columns_of
+from energyscope.reporting.comparison.drawing import Bar, Row, changes, columns_of, grouped
 from energyscope.reporting.comparison.findings import findings
 from energyscope.reporting.comparison.page import ComparisonPage, comparison_page
 from energyscope.reporting.comparison.pareto import candidates, frontier
 from energyscope.reporting.comparison.shares import shares
 from energyscope.reporting.comparison.source import Source
-from energyscope.reporting.comparison.words import by_how_much
+from energyscope.reporting.differences import by_how_much
 from energyscope.runs.intervals import Interval
 from energyscope.runs.store import Run
 
@@ -290,3 +291,42 @@ def test_a_legend_has_room_beside_the_names_of_its_rows() -> None:
     assert columns_of(verdicts, ["energy per forward pass"]) == 1
     assert columns_of(verdicts, ["fp16"]) == 1
     assert columns_of(["less", "more"], ["fp16"]) > 1
+
+
+def _bars(chart: Any) -> dict[str, tuple[float, list[int]]]:
+    """Return how each bar of a chart is painted: its fill and the dashes of its outline."""
+    spec = chart.to_dict()
+    bars = next(layer for layer in spec["layer"] if "fillOpacity" in layer["encoding"])
+    assert bars["encoding"]["strokeDash"]["field"] == "dash"
+    rows = (bars.get("data") or spec["data"])["values"]
+    return {row["item"]: (row["fill"], row["dash"]) for row in rows}
+
+
+def test_weak_bars_are_hollow_with_a_dashed_outline_as_on_every_page() -> None:
+    """GIVEN bars of shares and of changes, THEN those below grade C are marked as on a run's own page."""
+    value = Interval(1.0, 0.9, 1.1)
+    full, hollow = (grades.FULL, grades.SOLID), (grades.HOLLOW, grades.DASHED)
+    shared = grouped([Bar("mlp", "a", value, "1"), Bar("norm", "a", value, "1", weak=True)], ["a"], "t", "d")
+    assert _bars(shared) == {"mlp": full, "norm": hollow}
+    rows = [
+        Row("mlp", value, "more", "1"),
+        Row("norm", value, "cannot be told", "1", weak=True),
+        Row("head", value, "not comparable", "1"),
+    ]
+    drawn = _bars(changes(rows, "t", "d"))
+    assert drawn == {"mlp": full, "norm": hollow, "head": (grades.HOLLOW, grades.SOLID)}
+
+
+def test_captions_say_what_hollow_and_dashed_are(tmp_path: Path) -> None:
+    """GIVEN components below grade C, THEN the captions of shares and changes explain the outline; else not."""
+    runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.9))]
+    page = _page(*runs)
+    assert "ashed" not in page.shares[0].caption + page.changes[0].caption
+    for run in runs:
+        assert run.energy is not None
+        run.energy["quality"] = "invalid"
+    page = _page(*runs)
+    said = "Hollow, dashed: more than a tenth of the components is below grade C."
+    assert said in page.shares[0].caption
+    assert "Hollow: no verdict; dashed as well: below grade C." in page.changes[0].caption
+    assert "Pale" not in page.shares[0].caption

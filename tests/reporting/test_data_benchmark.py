@@ -332,7 +332,7 @@ def _profiled(run: Run) -> float:
 
 
 def test_a_pass_that_was_measured_twice_has_both_numbers_and_why_they_are_two(tmp_path: Path) -> None:
-    """GIVEN a benchmark and a profile of one pass whose intervals overlap, THEN it is said that they agree."""
+    """GIVEN energies whose difference may be none, THEN no difference is shown, with the difference's limits."""
     run = _run(tmp_path)
     value = _profiled(run)
     said = _twice(run, energy={"value": value * 1.01, "low": value, "high": value * 1.02})
@@ -341,19 +341,20 @@ def test_a_pass_that_was_measured_twice_has_both_numbers_and_why_they_are_two(tm
     )
     assert f"{text.quantity(value, 'mJ')} [" in said
     assert f"{text.quantity(value * 1.01, 'mJ')} [" in said
-    assert (
-        "They agree within their intervals. What differs: the benchmark waits for the device after every" in said
+    assert re.search(
+        r"No difference is shown: benchmark - profile is \+[\d.]+ mJ \(\+1\.0 %\) \[-[\d.]+, [\d.]+\]\. ", said
     )
+    assert ". What differs: the benchmark waits for the device after every" in said
     assert said.endswith("one interval is over 5 trials, the other over 6 windows.")
 
 
-@pytest.mark.parametrize(("factor", "said"), [(1.25, "25.0 % ["), (0.8, "20.0 % [")])
+@pytest.mark.parametrize(("factor", "said"), [(1.25, "25.0\u00a0% ["), (0.8, "20.0\u00a0% [")])
 def test_passes_that_do_not_agree_say_by_how_much(tmp_path: Path, factor: float, said: str) -> None:
-    """GIVEN intervals that do not overlap, THEN the distance stands with its interval, beside both times."""
+    """GIVEN a difference that excludes none, THEN its size stands with its interval, beside both times."""
     run = _run(tmp_path)
     value = _profiled(run) * factor
     found = _twice(run, energy={"value": value, "low": value * 0.99, "high": value * 1.01})
-    assert f"The intervals do not overlap: the benchmark's is {said}" in found
+    assert f"A difference is shown: the benchmark's is {said}" in found
     assert f"{'more' if factor > 1 else 'less'}, and a pass took 2.94 ms in it and " in found
 
 
@@ -361,6 +362,49 @@ def test_agreement_is_not_claimed_without_an_interval(tmp_path: Path) -> None:
     """GIVEN a single trial, THEN whether the two agree cannot be told."""
     found = _twice(_run(tmp_path), energy={"value": 20.0, "low": None, "high": None})
     assert "Whether they agree cannot be told: at least one has no interval." in found
+    assert "one interval is over" not in found
+
+
+def test_intervals_that_overlap_may_still_show_a_difference(tmp_path: Path) -> None:
+    """GIVEN two intervals that overlap at their ends, THEN the interval of the difference decides."""
+    run = _run(tmp_path)
+    assert run.energy is not None
+    run.energy.loc[0, ["energy_mj", "energy_ci_low_mj", "energy_ci_high_mj"]] = [100.0, 97.0, 103.0]
+    found = _twice(run, energy={"value": 105.0, "low": 102.0, "high": 108.0})
+    assert "A difference is shown: the benchmark's is 5.0\u00a0% [" in found
+
+
+@pytest.mark.parametrize("whose", ["profile", "benchmark"])
+def test_agreement_is_not_claimed_below_grade_c(tmp_path: Path, whose: str) -> None:
+    """GIVEN a narrow interval below grade C, THEN neither agreement nor a difference is said of it."""
+    run = _run(tmp_path)
+    assert run.energy is not None
+    assert run.benchmark is not None
+    value = _profiled(run)
+    if whose == "profile":
+        run.energy.loc[0, "quality"] = "invalid"
+    else:
+        run.benchmark["cells"][0]["quality"] = "invalid"
+    for factor in (1.0, 1.5):
+        at = value * factor
+        found = _twice(run, energy={"value": at, "low": at * 0.99, "high": at * 1.01})
+        assert f"(below grade C) in the {whose}" in found
+        assert "Whether they agree cannot be told: below grade C. What differs:" in found
+        assert "ifference is shown" not in found
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_nothing_is_concluded_from_modelled_passes(tmp_path: Path, factor: float) -> None:
+    """GIVEN MODELLED energies, alike or not, THEN both numbers stand there without a verdict."""
+    run = _run(tmp_path, modelled=True)
+    value = _profiled(run) * factor
+    found = _twice(run, energy={"value": value, "low": value * 0.99, "high": value * 1.01})
+    assert f"in the profile and {text.quantity(value, 'mJ')} [" in found
+    assert (
+        "in the benchmark. Both are time multiplied by stated watts, so nothing is concluded from them." in found
+    )
+    assert "ifference is shown" not in found
+    assert "agree" not in found
 
 
 @pytest.mark.parametrize(
@@ -375,6 +419,17 @@ def test_passes_of_other_conditions_are_not_held_together(tmp_path: Path, column
     run.energy[column] = value
     assert _twice(run) == ""
     assert _twice(_run(tmp_path / "alone", profile=False)) == ""
+
+
+@pytest.mark.parametrize(
+    ("cache", "said"), [("dynamic", False), ("static", False), ("none", True), (None, True), (float("nan"), True)]
+)
+def test_a_prefill_that_fills_a_cache_is_another_pass(tmp_path: Path, cache: object, said: bool) -> None:
+    """GIVEN a generation's prefill, which fills a KV cache, THEN it is not held against the benchmark's pass."""
+    run = _run(tmp_path)
+    assert run.energy is not None
+    run.energy["kv_cache"] = [cache] * len(run.energy)
+    assert bool(_twice(run)) is said
 
 
 def test_in_graphs_both_replay_one_input(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from run_builder import Shape, build_run
 
-from energyscope.reporting.data.energy import energy_by_kind, heatmap_cells, row_labels, share_of
+from energyscope.reporting.data.energy import energy_by_block, energy_by_kind, heatmap_cells, row_labels, share_of
 from energyscope.reporting.data.flow import energy_flow, flow_layout
 from energyscope.runs.intervals import Interval
 from energyscope.runs.tree import EnergyTree, energy_tree
@@ -46,6 +46,20 @@ def test_kinds_are_ordered_by_energy(tmp_path: Path) -> None:
     values = [entry.energy.value for entry in kinds if entry.role == "component"]
     assert values == sorted(values, reverse=True)
     assert kinds[0].kind == "lm_head"
+
+
+def test_blocks_are_the_same_at_any_granularity(tmp_path: Path) -> None:
+    """GIVEN fine, medium and coarse runs, THEN blocks are measured wholes; a coarse one has layers."""
+    blocks = {
+        name: {entry.kind: entry for entry in energy_by_block(_tree(tmp_path / name, Shape(granularity=name)))}
+        for name in ("fine", "medium", "coarse")
+    }
+    assert set(blocks["fine"]) == set(blocks["medium"]) == {"embedding", "attention", "mlp", "norm", "lm_head"}
+    assert "layer" in blocks["coarse"]
+    tree = _tree(tmp_path / "own", Shape(granularity="fine"))
+    own = [node.energy.value for node in tree.nodes if node.kind == "mlp" and node.energy]
+    mlp = next(entry for entry in energy_by_block(tree) if entry.kind == "mlp")
+    assert (mlp.count, mlp.energy.value) == (len(own), pytest.approx(sum(own)))
 
 
 def test_a_component_without_a_value_is_counted_and_not_in_the_sum(tmp_path: Path) -> None:

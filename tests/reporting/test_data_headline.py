@@ -138,5 +138,7 @@ def test_a_finding_on_a_kind_says_how_much_of_it_is_weak(tmp_path: Path) -> None
     run = build_run(tmp_path / "run", Shape(impact=False))
     assert run.energy is not None
     run.energy.loc[run.energy["component"] == "lm_head", "quality"] = "invalid"
-    said = energy_findings(energy_tree(run.energy), run)
-    assert any("(1 of 1 below grade C)" in sentence and "LM head" in sentence for sentence in said)
+    said = energy_findings(energy_tree(run.energy), run).said
+    assert any(
+        sentence.endswith("(1 of 1 below grade C).") and "the LM head with" in sentence for sentence in said
+    )

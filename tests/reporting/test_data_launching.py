@@ -196,15 +196,18 @@ def test_the_figure_has_both_values_of_every_kind(run: Run) -> None:
     assert len(records_of(drawn[0], "label")) == 2 * (len(table.rows) - 1)
     bars = records_of(drawn[0], "fill")
     assert {row["execution"] for row in bars} == {"eager", "CUDA graph"}
-    assert {row["fill"] for row in bars} <= {grades.FULL, grades.PALE}
+    assert {row["fill"] for row in bars} == {grades.FULL, grades.PALE, grades.REST}
 
 
 def test_the_work_of_both_is_drawn_from_zero(run: Run) -> None:
     """GIVEN dynamic energies THEN each bar begins with its own, solid, and its static energy follows, pale."""
     data = report_data(run)
     figure = next(one for one in figures(data) if one.section == "launching")
-    assert "Solid is dynamic energy" in figure.caption
-    assert "Not split: unexplained." in figure.caption
+    assert "Solid, from zero, is dynamic energy" in figure.caption
+    assert "Dashed is what cannot be split: unexplained." in figure.caption
+    (rest,) = (row for row in records_of(figure, "fill")
+               if (row["kind"], row["execution"]) == ("unexplained", "eager"))  # fmt: skip
+    assert (rest["fill"], rest["dash"]) == (grades.REST, grades.REST_DASH)
     scene = data.scenes[0]
     norm = next(entry for entry in scene.energy.kinds if entry.kind == "norm")
     work, waiting = (row for row in records_of(figure, "fill")
@@ -215,15 +218,42 @@ def test_the_work_of_both_is_drawn_from_zero(run: Run) -> None:
     assert work["end"] / waiting["end"] == pytest.approx(norm.dynamic_mj / norm.energy.value)
 
 
+def test_a_dynamic_energy_that_is_no_part_of_the_whole_is_not_drawn_as_work(tmp_path: Path) -> None:
+    """GIVEN an LM head whose eager dynamic energy is negative THEN its bar is not split, and it is named."""
+    data = altered(tmp_path, "eager", "lm_head", {"dynamic_mj": -5.0})
+    figure = next(one for one in figures(data) if one.section == "launching")
+    (bar,) = (row for row in records_of(figure, "fill")
+              if (row["kind"], row["execution"]) == ("lm_head", "eager"))  # fmt: skip
+    assert (bar["part"], bar["fill"]) == ("all", grades.REST)
+    assert "lm_head (eager)" in figure.caption
+
+
+def test_a_quotient_of_a_weak_value_is_marked_and_the_model_named_first(tmp_path: Path) -> None:
+    """GIVEN a model that is invalid eagerly THEN its share is marked, and the note begins with it."""
+    data = altered(tmp_path, "eager", "model", {"quality": "invalid"})
+    figure = next(one for one in figures(data) if one.section == "launching")
+    assert figure.table.rows[-1][3].endswith("\u2020")
+    assert figure.notes[0].endswith(f": {WHOLE} (eager).")
+    weak = altered(tmp_path / "weak", "eager", "lm_head", {"quality": "invalid"})
+    figure = next(one for one in figures(weak) if one.section == "launching")
+    rows = [one for one in records_of(figure, "label") if one["kind"] == "lm_head"]
+    labels = {one["execution"]: one["label"] for one in rows}
+    assert labels["CUDA graph"].endswith("% \u2020")
+    assert "mJ \u2020" not in labels["CUDA graph"]
+
+
 def test_each_is_told_as_waiting_and_work(run: Run) -> None:
     """The model's idle power times time and its work are told of both; of stated watts neither is."""
     one = launching(Interval(2080, 2010, 2140), Interval(1030, 1012, 1045))
     assert one.split == ""
     known = replace(one, whole=replace(one.whole, dynamic_mj=(700.0, 695.0)))
     assert known.split == (
-        "Idle power times time is 1.38 J eagerly and 335 mJ in the graph, the work beyond it 700 mJ and 695 mJ."
+        "Idle power times time is 1.38 J eagerly and 335 mJ in the graph, the work beyond it 700 mJ and 695 mJ "
+        "(parts without an interval)."
     )
     assert replace(known, modelled=True).split == ""
+    assert replace(known, whole=replace(known.whole, invalid=("eager",))).split == ""
+    assert replace(known, whole=replace(known.whole, dynamic_mj=(-5.0, 695.0))).split == ""
     found = report_data(run)
     eager, graph = (scene.dynamic_mj for scene in found.scenes[:2])
     assert found.launching[0].whole.dynamic_mj == (eager, graph)
@@ -232,14 +262,12 @@ def test_each_is_told_as_waiting_and_work(run: Run) -> None:
 
 
 def test_bars_below_grade_c_are_hollow_in_their_own_execution(tmp_path: Path) -> None:
-    """GIVEN an LM head that is invalid eagerly alone THEN its eager bar is hollow and marked alone."""
+    """GIVEN an LM head that is invalid eagerly alone THEN its eager bar is hollow alone, and its value marked."""
     data = altered(tmp_path, "eager", "lm_head", {"quality": "invalid"})
     figure = next(one for one in figures(data) if one.section == "launching")
     bars = [bar for bar in records_of(figure, "fill") if bar["kind"] == "lm_head"]
     hollow = {bar["execution"] for bar in bars if bar["fill"] <= grades.HOLLOW and bar["dash"] == grades.DASHED}
     assert hollow == {"eager"}
-    labels = [one["label"] for one in records_of(figure, "label") if one["kind"] == "lm_head"]
-    assert [label.endswith("\u2020") for label in labels] == [True, False]
     row = next(row for row in figure.table.rows if row[0] == "lm_head")
     assert row[1].endswith("\u2020")
     assert not row[2].endswith("\u2020")

@@ -67,9 +67,9 @@ def test_sampling_without_a_target_claims_none(tmp_path: Path) -> None:
 
 
 def test_a_significant_drift_is_among_the_findings(tmp_path: Path) -> None:
-    """GIVEN a model that drifted, THEN the top of the report says so."""
+    """GIVEN a model that drifted, THEN the top of the report says so, right after what takes most."""
     from energyscope.reporting.data import report_data
 
     drift = {"change": 0.03, "low": 0.02, "high": 0.04, "significant": True}
     findings = report_data(build_run(tmp_path / "run", Shape(impact=False), drift=drift)).findings
-    assert findings[0].startswith("The model's energy drifted by +3.0 %")
+    assert findings[1].startswith("The model's energy drifted by +3.0 %")

@@ -322,6 +322,24 @@ def test_a_slope_that_may_be_zero_is_no_cost(sweep: Path) -> None:
     assert "no growth" not in rows["mlp.up"]["k [95 %]"]
 
 
+def test_a_slope_that_may_be_zero_has_no_rising_line(sweep: Path) -> None:
+    """GIVEN k of the whole model whose interval holds 0 THEN the chart has no solid line, and a note says why."""
+    (before,) = scaling_figures(_of(sweep / CELL))
+
+    def alter(group: dict[str, Any]) -> None:
+        law = _subject(group, "model")["two_term"]
+        law["marginal_pj_per_flop"] = {"value": 1.0, "low": -0.5, "high": 2.5}
+
+    _change(sweep, alter)
+    (after,) = scaling_figures(_of(sweep / CELL))
+    drawn = ["[1, 0]" in str(figure.chart.to_dict()["layer"]) for figure in (before, after)]
+    assert drawn == [True, False]
+    assert ["Solid" in figure.caption for figure in (before, after)] == [True, False]
+    assert ["No line of" in figure.caption for figure in (before, after)] == [False, True]
+    assert " No line of the two-term law, as the interval of k holds 0: whole model." in after.caption
+    assert after.table.columns == before.table.columns, "numbers stay"
+
+
 def _grade(run: Path, bad: Callable[[pd.DataFrame], Any]) -> None:
     file = run / schema.ENERGY_FILE
     frame = pd.read_csv(file, dtype={"layer": "Int64"})

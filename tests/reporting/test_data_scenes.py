@@ -63,6 +63,22 @@ def test_the_report_is_of_the_first_moment_and_names_the_others(tmp_path: Path) 
     assert any(sentence.startswith("Decode at 1,024: ") for sentence in data.findings)
 
 
+def test_what_makes_any_moment_rough_comes_before_what_else_is_known(tmp_path: Path) -> None:
+    """GIVEN books that are open in the step alone THEN the findings say so right after what takes most in both."""
+    run = build_inference(
+        tmp_path / "run", Inference(layers=3, contexts=(1024,), executions=("eager", "cuda-graph"))
+    )
+    store = RunStore.open(run.path)
+    step = next(one for one in store.document["scenes"] if one["name"] == "decode@1024")
+    step["closure"]["model"] = {"energy": 0.84, "energy_low": 0.82, "energy_high": 0.86, "with_glue": True}
+    store.update()
+    said = report_data(load_run(run.path)).findings
+    assert [sentence.partition(": ")[0] for sentence in said[2:5]] == [
+        "Prefill, 128 tokens, eager", "Decode at 1,024, eager", "Decode at 1,024, eager",
+    ]  # fmt: skip
+    assert "do not close" in said[4]
+
+
 def test_a_moment_without_rows_is_left_out(tmp_path: Path) -> None:
     """GIVEN a run that was interrupted before a context was measured, THEN that moment is not shown."""
     run = build_inference(tmp_path / "run")

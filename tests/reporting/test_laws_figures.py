@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from energyscope.reporting.laws import names
 from energyscope.reporting.laws.efficiency_figures import efficiency_blocks
 from energyscope.reporting.laws.held_out_figures import held_out_figure
 from energyscope.reporting.laws.law_figures import law_figures
+from energyscope.reporting.laws.overview import overview_figure
 from energyscope.reporting.laws.page import laws_page
 from energyscope.reporting.laws.plot import Dot, Plot, draw
 from energyscope.reporting.laws.size_figures import size_blocks
@@ -165,13 +167,83 @@ def test_a_slope_that_may_be_zero_is_not_drawn_as_what_a_further_flop_costs() ->
     before = next(one for one in law_figures(group, "law-0", "Energy") if one.name == "law-0-marginal")
     group["subjects"][0]["two_term"]["marginal_pj_per_flop"] = {"value": 1.3, "low": -0.1, "high": 2.7}
     after = next(one for one in law_figures(group, "law-0", "Energy") if one.name == "law-0-marginal")
-    assert after.caption.endswith("k of whole model is not drawn: its interval holds 0.")
-    assert "not drawn: its interval" not in before.caption
+    assert after.caption.endswith(" No line of the two-term law, as the interval of k holds 0: whole model.")
+    assert "No line of" not in before.caption
     slopes = [
         {one["series"] for one in _records(figure) if set(one) == {"series", "x", "y"}}
         for figure in (before, after)
     ]
     assert slopes[0] - slopes[1] == {"whole model"}
+
+
+def _lines(figure: Any, *, dashed: bool = False) -> set[str]:
+    """Return the series that have a solid, or else a dashed, line of a law."""
+    spec = theme.spec(figure.chart)
+    marks = [one for one in spec["layer"] if one["mark"].get("strokeDash") == ([5, 4] if dashed else [1, 0])]
+    return {record["series"] for one in marks for record in spec["datasets"][one["data"]["name"]]}
+
+
+def test_a_law_that_shows_no_growth_has_no_rising_line() -> None:
+    """GIVEN a whole model whose k may be 0 THEN it has no solid line in its group's chart, and one note says why.
+
+    What the roofline says of it, and the lines of parts, stay.
+    """
+    group = laws_document(ONE)["groups"][0]
+    before = law_figures(group, "law-0", "Energy")[0]
+    group["subjects"][0]["two_term"]["marginal_pj_per_flop"] = {"value": 1.3, "low": -0.1, "high": 2.7}
+    after = law_figures(group, "law-0", "Energy")[0]
+    assert _lines(before) - _lines(after) == {"whole model"}
+    assert len(_lines(after)) == 3
+    assert "whole model" in _lines(after, dashed=True)
+    assert after.caption.endswith(" No line of the two-term law, as the interval of k holds 0: whole model.")
+    assert "No line of" not in before.caption
+
+
+def test_a_group_that_shows_no_growth_has_no_line_among_the_others() -> None:
+    """GIVEN three groups of which one's k may be 0 THEN the chart of all draws two lines and names the third."""
+    document = laws_document((SIX[0], SIX[3], SIX[4]))
+    laws = [group["subjects"][0]["two_term"] for group in document["groups"]]
+    whole = overview_figure(document, {})
+    assert whole is not None
+    assert (len(_lines(whole)), "No line of" in whole.caption) == (3, False)
+    laws[1]["marginal_pj_per_flop"] = {"value": 1.3, "low": -0.1, "high": 2.7}
+    figure = overview_figure(document, {})
+    assert figure is not None
+    assert _lines(whole) - _lines(figure) == {"llama-3.2-3b"}
+    assert figure.caption.endswith(
+        "lines: E0 + k \u00d7 FLOPs. No line of the two-term law, as the interval of k holds 0: llama-3.2-3b."
+    )
+    for law in laws:
+        law["marginal_pj_per_flop"] = {"value": 1.3, "low": -0.1, "high": 2.7}
+    bare = overview_figure(document, {})
+    assert bare is not None
+    assert bare.caption.startswith("Both axes logarithmic. No line of")
+
+
+class _Counted(list[Any]):
+    """A list that knows how often it was gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_grades_are_looked_up_once_for_each_group() -> None:
+    """GIVEN three groups of many cells THEN no chart goes through the sources for each dot, but for each group."""
+    document = laws_document((SIX[0], SIX[3], SIX[4]))
+
+    def times(draw: Callable[[Any], Any]) -> int:
+        sources = _Counted(document["sources"])
+        assert draw({**document, "sources": sources})
+        return sources.times
+
+    lines = sum(len(block.figures) * 6 for block in efficiency_blocks(document, {}))  # at most 6 in a chart
+    shapes = sum(len(one["rows"]) for one in document["sizes"])
+    assert times(lambda one: overview_figure(one, {})) == 3
+    assert times(lambda one: efficiency_blocks(one, {})) <= lines
+    assert times(lambda one: size_blocks(one, {})) <= shapes
 
 
 def test_held_out_without_cells_has_no_chart() -> None:

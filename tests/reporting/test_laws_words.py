@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,9 +21,11 @@ from energyscope.reporting.laws.findings import (
 )
 from energyscope.reporting.laws.head import metrics
 from energyscope.reporting.laws.law_tables import law_table, lawless, overview_table, reach_words, trend_words
-from energyscope.reporting.laws.law_words import groups_said, held_out_said, law_said, ratio_said
+from energyscope.reporting.laws.law_words import further_flags, groups_said, held_out_said, law_said, ratio_said
 from energyscope.reporting.laws.names import labels
 from energyscope.reporting.laws.page import bound
+from energyscope.scaling.cell import Cell
+from energyscope.scaling.two_term import TwoTerm, two_term
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,58 @@ def test_a_slope_that_may_be_zero_is_no_cost() -> None:
     assert not any("no growth" in row[2] for row in law_table(group).rows[1:4])
 
 
+def test_a_slope_that_may_be_zero_has_no_trend() -> None:
+    """GIVEN k whose interval holds 0, which rises by 366 % a doubling THEN its row tells no trend; others do."""
+    group = laws_document(ONE)["groups"][0]
+    for one in group["subjects"]:
+        one["trend"] = {"verdict": "rising", "change": {"value": 3.66, "low": 1.0, "high": 6.0}}
+    column = law_table(group).columns.index("k per doubling")
+    assert law_table(group).rows[0][column] == "rising: +366.0 % [100.0, 600.0]"
+    group["subjects"][0]["two_term"]["marginal_pj_per_flop"] = NOTHING
+    trends = [row[column] for row in law_table(group).rows]
+    assert trends[:2] == ["none told: k may be 0", "rising: +366.0 % [100.0, 600.0]"]
+
+
+def test_flags_as_they_are_written_are_not_said_twice() -> None:
+    """GIVEN flags that a fit of scattered cells writes THEN those of terms that may be 0 are not further ones.
+
+    The words of a flag are changed in one place only.
+    """
+    energies = [(1e9, 4.0), (2e9, 3.0), (3e9, 4.2), (4e9, 3.0)]  # k may be 0
+    falling = two_term(_cells(energies))
+    rising = two_term(_cells([(1e9, 0.8), (2e9, 2.4), (3e9, 2.4), (4e9, 4.2)]))  # E0 may be 0
+    certain = two_term(_cells([(1e9, 9.0), (2e9, 7.0), (3e9, 5.0), (4e9, 3.1)]))
+    assert all(isinstance(one, TwoTerm) for one in (falling, rising, certain))
+    assert [[flag[:2].strip() for flag in one.flags] for one in (falling, rising, certain)] == [
+        ["k"],
+        ["E0"],
+        ["k"],
+    ]
+    assert [further_flags({"flags": one.flags}) for one in (falling, rising)] == [[], []]
+    assert further_flags({"flags": certain.flags}) == ["k is negative: the law does not hold here"]
+
+
+def _cells(energies: Sequence[tuple[float, float]]) -> list[Cell]:
+    """Return cells of a subject with these FLOPs and mJ."""
+    same = {"subject": "model", "model": "m", "phase": "prefill", "precision": "bf16", "execution": "eager"}
+    return [
+        Cell(
+            **same,
+            batch_size=1,
+            tokens=index + 1,
+            energy_mj=energy,
+            energy_low_mj=energy * 0.99,
+            energy_high_mj=energy * 1.01,
+            time_us=1.0,
+            static_mj=None,
+            flops=flops,
+            bytes=1.0,
+            board="GPU-1",
+        )
+        for index, (flops, energy) in enumerate(energies)
+    ]
+
+
 def test_an_offset_that_may_be_zero_is_told_as_such() -> None:
     """GIVEN E0 of -0.5 [-2, 1] mJ THEN sentence and tile say that it cannot be told from nothing; k is a cost."""
     document, group = _with(fixed_mj=NOTHING, flags=FLAGS[:1])
@@ -103,13 +158,19 @@ def test_terms_that_may_be_zero_are_in_no_range_of_groups() -> None:
     first["marginal_pj_per_flop"]["low"] = -1.0
     second["fixed_mj"]["low"] = -1_000.0
     assert groups_said(document) == (
-        "Over 3 groups the whole model's E0 lies between 1.00 J and 3.00 J, its k lies between 2.00 pJ and "
+        "Over 3 groups the whole model's E0, in the 2 groups where it can be told from nothing, lies between "
+        "1.00 J and 3.00 J, its k, in the 2 groups that show growth, lies between 2.00 pJ and "
         "3.00 pJ per FLOP. No growth with FLOPs is shown in llama-3.2-1b (1.00 pJ/FLOP [-1.0, 1.1]). "
         "E0 cannot be told from nothing in llama-3.2-3b (2.00 J [-1.0, 2.0])."
     )
+    second["marginal_pj_per_flop"]["low"] = third["fixed_mj"]["low"] = -1.0
+    assert groups_said(document).startswith(
+        "Over 3 groups the whole model's E0, in the one group where it can be told from nothing, is 1.00 J, "
+        "its k, in the one group that shows growth, is 3.00 pJ per FLOP. No growth"
+    )
     for law in (first, second, third):
         law["marginal_pj_per_flop"]["low"] = -1.0
-    assert "k lies" not in groups_said(document)
+    assert "its k" not in groups_said(document)
 
 
 def test_three_to_five_findings(six: dict[str, Any]) -> None:

@@ -66,9 +66,11 @@ def test_a_modelled_run_has_no_static_share_and_says_modelled(tmp_path: Path) ->
 
 
 def test_findings_name_the_largest_kinds_with_numbers(tmp_path: Path) -> None:
-    """The first sentence names the largest kind, its share and the interval; the stage's own findings follow."""
+    """The first sentence names up to three blocks with share and interval; the stage's own findings follow."""
     findings = report_data(build_run(tmp_path / "run")).findings
-    assert findings[0].startswith("The LM head takes 20.3 % [")
+    assert findings[0].startswith("The MLP blocks take 37.8 % [")
+    assert "; the attention blocks follow with 23.8 % [" in findings[0]
+    assert ", the LM head with 20.3 % [" in findings[0]
     assert findings[-1].startswith("Energy and impact")
     assert len(findings) <= 5
 
@@ -77,7 +79,7 @@ def test_open_books_follow_what_takes_most(tmp_path: Path) -> None:
     """GIVEN a closure of 84 %, THEN the sentence after what takes most warns that shares are rough."""
     closure = {"model": {"energy": 0.84, "energy_low": 0.82, "energy_high": 0.86, "with_glue": False}}
     findings = report_data(build_run(tmp_path / "run", closure=closure)).findings
-    assert findings[0].startswith("The LM head takes")
+    assert findings[0].startswith("The MLP blocks take")
     assert findings[1].startswith("The books do not close")
     assert "without glue" in findings[1]
 

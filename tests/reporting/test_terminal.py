@@ -30,7 +30,7 @@ def test_summary_has_the_headline_the_kinds_and_the_path(tmp_path: Path) -> None
     run = build_run(tmp_path / "run")
     path = write_report(run.path)
     said = _plain(run_summary(run), width=300)
-    for part in ("Energy per forward pass", "Closure", "glue", "unexplained", "1. The LM head", str(path)):
+    for part in ("Energy per forward pass", "Closure", "glue", "unexplained", "1. The MLP blocks", str(path)):
         assert part in said
 
 

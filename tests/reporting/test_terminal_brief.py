@@ -30,7 +30,7 @@ def test_it_has_the_numbers_the_findings_and_the_path(tmp_path: Path) -> None:
     page = write_report(run.path)
     said = _said(run, 200)
     for part in ("Energy per forward pass", "Closure", "glue", "unexplained", "Largest components",
-                 "zero ablation", "1. The LM head", f"energyscope show {run.path}"):  # fmt: skip
+                 "zero ablation", "1. The MLP blocks", f"energyscope show {run.path}"):  # fmt: skip
         assert part in said
     assert said.rstrip().endswith(f"Report: {page}")
     assert said.count("quality") == 1

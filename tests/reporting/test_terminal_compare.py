@@ -6,10 +6,13 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from generation_builder import Inference, build_inference
 from rich.console import Console
 from run_builder import Shape, build_run
 
+from energyscope.reporting.comparison.words import untold
+from energyscope.reporting.differences import change_text
 from energyscope.reporting.terminal_compare import _change, comparison_table
 from energyscope.runs.compare import compare
 from energyscope.runs.compare_difference import compared
@@ -129,3 +132,57 @@ def test_a_difference_wider_than_its_baseline_has_an_upper_limit_alone(tmp_path:
 def test_limits_within_the_baseline_are_both_written() -> None:
     """GIVEN a difference that is no wider than the baseline, THEN both of its limits stand."""
     assert _change(compared("t", "us", Interval(50.0, 45, 55), Interval(40.0, 30, 50), ())).endswith("[-21, 1]")
+
+
+_TEN, _ONE, _WIDE = Interval(10.0, 9, 11), Interval(1.0, 0.2, 2), Interval(9.0, -3, 30)
+_NONE = Interval(0.0, -12.0, 12.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "limits"),
+    [
+        ("energy", _ONE, "[-10.0, -7.6]"),
+        ("energy", _WIDE, "[up to 20]"),
+        ("energy", _NONE, "[-22, 2]"),
+        ("dynamic energy", _ONE, "[-10.3, -7.6]"),
+        ("fp16: dynamic energy", _WIDE, "[-13, 20]"),
+        ("unexplained", _WIDE, "[-13, 20]"),
+        ("generate's loop per step", _WIDE, "[-13, 20]"),
+    ],
+)
+def test_up_to_stands_only_where_it_cannot_be_read_as_the_most_that_is_saved(
+    name: str, other: Interval, limits: str
+) -> None:
+    """GIVEN a saving of 90 %, THEN both limits stand, none beyond the baseline unless the quantity has a sign.
+
+    Without a ratio, which a value of 0 has none of, nothing is known of what is impossible.
+    """
+    assert change_text(compared(name, "mJ", _TEN, other, ()))[1] == limits
+
+
+def test_a_share_has_both_limits() -> None:
+    """GIVEN what is unexplained as a share, THEN no limit of the points between two runs is left out."""
+    shares = [Interval(0.05, -0.02, 0.12), Interval(0.01, -0.08, 0.10)]
+    said = change_text(compared("unexplained", "share", *shares, ()))
+    assert said == ("-4 points", "[-15, 7]")
+
+
+def test_why_nothing_can_be_told_begins_with_what_only_one_run_has() -> None:
+    """GIVEN a weak value without an interval that only one run has, THEN that comes first, then its grade."""
+    weak, vague = "graded invalid in the baseline", Interval(10.0)
+    assert untold(compared("a", "mJ", vague, None, (), weak)) == "only in one run"
+    assert untold(compared("a", "mJ", None, None, (), weak)) == "in neither run"
+    assert untold(compared("a", "mJ", vague, vague, (), weak)) == "graded invalid"
+    assert untold(compared("a", "mJ", vague, _TEN, ())) == "without an interval"
+    assert untold(compared("a", "mJ", _TEN, _ONE, ("another GPU board",))) is None
+
+
+def test_components_that_only_one_run_has_are_counted(tmp_path: Path) -> None:
+    """GIVEN other parts in the other run, THEN the kinds of one run alone are in the count and have no row."""
+    runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(granularity="medium"))]
+    parts = compare(runs).pairs[0].parts
+    alone = [part for part in parts if part.change is None]
+    assert alone
+    said = _plain(*runs)
+    assert f"nothing can be told of {len(alone)} further rows (only in one run)" in said
+    assert all(part.name not in said for part in alone)

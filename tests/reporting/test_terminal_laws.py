@@ -75,6 +75,7 @@ def test_a_term_that_may_be_zero_is_no_cost(document: dict[str, Any]) -> None:
         whole = next(one for one in group["subjects"] if one["role"] == "whole")
         flags = ["k is negative: its interval includes 0"] if slope is nothing else []
         whole["two_term"].update(marginal_pj_per_flop=slope, fixed_mj=offset, flags=flags)
+        whole["trend"] = {"verdict": "rising", "change": {"value": 3.66, "low": 1.0, "high": 6.0}}
     gist = shown(laws_brief(vague, Path("several")), width=400)
     said = [line.partition("whole model: ")[2].partition("; median")[0] for line in gist.splitlines()[:8]]
     flat = "no growth with FLOPs is shown, k -0.500 pJ/FLOP [-2.0, 1.0] holds 0; E0 "
@@ -90,6 +91,7 @@ def test_a_term_that_may_be_zero_is_no_cost(document: dict[str, Any]) -> None:
     above = [lines[index - 1] for index, line in enumerate(lines) if line.endswith("no growth")]
     assert len([line for line in above if "[-2.0, 1.0]" in line]) == 2
     assert "no growth with FLOPs is shown: the interval of k holds 0" in " ".join(lines)
+    assert found.count("+366") == 2, "a k that may be 0 has no trend"
 
 
 def test_a_ratio_that_may_be_one_tells_nothing_apart(document: dict[str, Any]) -> None:

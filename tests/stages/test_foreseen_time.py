@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,6 +103,20 @@ def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeyp
     """GIVEN a benchmark alone, THEN no scene is planned, and the profile is foreseen to be skipped."""
     monkeypatch.setattr(foreseen_module, "scenes", lambda *_: pytest.fail("nothing is to be profiled"))
     assert foreseen(tmp_path, stages=("benchmark",))["profile"] == []
+
+
+@pytest.mark.parametrize(("sensor", "modelled", "watches"), [(None, False, 2), ({}, False, 0), (None, True, 0)])
+def test_sensors_that_nobody_knows_yet_are_watched(
+    monkeypatch: pytest.MonkeyPatch, sensor: object, modelled: bool, watches: int
+) -> None:
+    """GIVEN two meters, THEN their watch is foreseen, unless an earlier run knows them or nothing is read."""
+    monkeypatch.setattr(foreseen_module, "scenes", lambda *_: ["prefill", "decode"])
+    monkeypatch.setattr(foreseen_module, "_passes", lambda *_, **__: Foretold(10.0, 12.0))
+    group = SimpleNamespace(meters=["first", "second"])
+    context = SimpleNamespace(settings=None, loaded=None, sensor=sensor, meters={"profile": group})
+    first, second = foreseen_module._profile(context, modelled=modelled)  # type: ignore[arg-type]
+    assert first.least_s == 10.0 + watches * IDLE_WATCH_S
+    assert second.least_s == 10.0
 
 
 def test_idle_sensors_are_watched_before_the_first_moment_alone() -> None:

@@ -10,14 +10,15 @@ from typing import Any
 
 from energyscope.reporting.charts.records import altair
 
-SOLID, DASHED = [1, 0], [4, 3]
+SOLID, DASHED, REST_DASH = [1, 0], [4, 3], [3, 2]
 FULL, HOLLOW = 0.92, 0.15  # how opaque a bar is
 PALE, HOLLOW_PALE = 0.42, 0.06  # the same of its static part, or of a bar behind it
+REST, REST_PALE = 0.35, 0.22  # of glue, and of what is no component's or cannot be split
 DAGGER = " \u2020"
 
 
 def paint(*, hollow: bool, full: float = FULL) -> dict[str, Any]:
-    """Return what a bar's record holds for `painted`."""
+    """Return what a bar's record holds for `painted`: its fill and the dashes of its outline."""
     return {"fill": HOLLOW if hollow else full, "dash": DASHED if hollow else SOLID}
 
 

@@ -18,22 +18,19 @@ def by_execution(kinds: list[Launched], description: str, word: str, unit_of: st
     """Draw two bars for each kind, eager above the graph's, with their 95 % intervals; hollow: below grade C.
 
     Where the dynamic part is known it comes first, solid, so that the work of both is compared from zero; the
-    rest, idle power times time, is pale.
+    rest, idle power times time, is pale; a bar that cannot be split is neither.
     """
     alt = theme.altair()
     both = [item for entry in kinds for item in (entry.eager, entry.graph)]
     divisor, unit = text.scale_of(max(abs(item.value) for item in both), "mJ")
     right = max(item.value if item.high is None else item.high for item in both) / divisor
     left = min(0.0, *(item.value if item.low is None else item.low for item in both)) / divisor
+    split = any(entry.work(name) is not None for entry in kinds for name in (EAGER, CUDA_GRAPH))
     drawn = [
-        (entry, name, item, dynamic)
-        for entry in kinds
-        for name, item, dynamic in zip(
-            (EAGER, CUDA_GRAPH), (entry.eager, entry.graph), entry.dynamic_mj, strict=True
-        )
+        (entry, name, item) for entry in kinds for name, item in ((EAGER, entry.eager), (CUDA_GRAPH, entry.graph))
     ]
-    parts = [part for one in drawn for part in _parts(*one, divisor)]
-    totals = [_total(entry, name, item, divisor) for entry, name, item, _ in drawn]
+    parts = [part for one in drawn for part in _parts(*one, divisor, split=split)]
+    totals = [_total(*one, divisor) for one in drawn]
     order = [entry.kind for entry in kinds]
     rows = {
         "y": alt.Y("kind:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False, labelPadding=6)),
@@ -77,7 +74,7 @@ def by_execution(kinds: list[Launched], description: str, word: str, unit_of: st
 
 
 def _parts(
-    entry: Launched, execution: str, item: Interval, dynamic: float | None, divisor: float
+    entry: Launched, execution: str, item: Interval, divisor: float, *, split: bool
 ) -> list[dict[str, Any]]:
     hollow = execution in entry.hollow
     shared = {
@@ -87,9 +84,10 @@ def _parts(
         "said": text.with_limits(item, "mJ"),
         **grades.paint(hollow=hollow),
     }
-    end = item.value / divisor
-    if dynamic is None or not 0 <= dynamic <= item.value:
-        return [{**shared, "part": "all", "start": 0.0, "end": end}]
+    end, dynamic = item.value / divisor, entry.work(execution)
+    if dynamic is None:
+        rest = {"fill": grades.REST, "dash": grades.REST_DASH} if split and not hollow else {}
+        return [{**shared, **rest, "part": "all", "start": 0.0, "end": end}]
     work = dynamic / divisor
     pale = grades.HOLLOW_PALE if hollow else grades.PALE
     return [
@@ -102,14 +100,14 @@ def _parts(
 def _total(entry: Launched, execution: str, item: Interval, divisor: float) -> dict[str, Any]:
     share = entry.share if execution == CUDA_GRAPH else None
     said = text.quantity(item.value, "mJ")
-    dagger = grades.dagger(weak=execution in entry.invalid)
-    label = f"{said}  ·  {text.percent(share.value)}" if share else said
+    said += grades.dagger(weak=execution in entry.invalid)
+    ratio = text.percent(share.value) + grades.dagger(weak=bool(entry.invalid)) if share else ""
     return {
         "kind": entry.kind,
         "execution": name_of(execution),
         "low": None if item.low is None else item.low / divisor,
         "high": None if item.high is None else item.high / divisor,
         "edge": max(item.value if item.high is None else item.high, 0.0) / divisor,
-        "label": label + dagger,
-        "short": (text.percent(share.value) if share else said) + dagger,
+        "label": f"{said}  ·  {ratio}" if ratio else said,
+        "short": ratio or said,
     }

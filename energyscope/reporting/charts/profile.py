@@ -55,19 +55,19 @@ def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, 
 
 def _bar_parts(entry: KindEnergy, divisor: float, whole: float) -> list[dict[str, Any]]:
     said = text.with_limits(entry.energy, "mJ")
-    solid, hollow = entry.role == "component", 0 < entry.count == entry.invalid
+    solid, hollow = entry.role == "component", entry.all_invalid
     shared = {
         "kind": entry.kind,
         "colour": theme.colour(entry.kind),
         "said": said,
-        "dash": grades.SOLID if solid and not hollow else grades.DASHED,
+        "dash": grades.DASHED if hollow else grades.SOLID if solid else grades.REST_DASH,
     }
     value = entry.energy.value / divisor
     if entry.static_mj is None or entry.dynamic_mj is None or value < 0:
         return [{**shared, "part": "all", "start": 0.0, "end": value,
-                 "fill": grades.HOLLOW if hollow else whole if solid else 0.3}]  # fmt: skip
+                 "fill": grades.HOLLOW if hollow else whole if solid else grades.REST}]  # fmt: skip
     static = entry.static_mj / divisor
-    faint, full = (grades.PALE, grades.FULL) if solid else (0.15, 0.35)
+    faint, full = (grades.PALE, grades.FULL) if solid else (grades.REST_PALE, grades.REST)
     faint, full = (grades.HOLLOW_PALE, grades.HOLLOW) if hollow else (faint, full)
     return [
         {**shared, "part": f"static {text.quantity(entry.static_mj, 'mJ')}", "start": 0.0, "end": static,

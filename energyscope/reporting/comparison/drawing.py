@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from energyscope.reporting.charts import theme
+from energyscope.reporting.charts import grades, theme
 from energyscope.reporting.charts.benchmark import PLAIN
 from energyscope.runs.intervals import Interval
 
@@ -82,7 +82,7 @@ def _ratios(ends: Sequence[float]) -> theme.Magnitude:
 
 
 def changes(rows: Sequence[Row], title: str, description: str) -> Any:
-    """Draw each row's change as a bar from zero, with its interval; what has no verdict is hollow."""
+    """Draw each row's change as a bar from zero, with its interval: hollow without a verdict, dashed if weak."""
     alt = theme.altair()
     x = alt.X(
         "value:Q", title=title, scale=alt.Scale(nice=True, padding=10), axis=alt.Axis(tickCount=5, format=PLAIN)
@@ -92,8 +92,7 @@ def changes(rows: Sequence[Row], title: str, description: str) -> Any:
     bars = base.mark_bar(height={"band": 0.62}, strokeWidth=1.4).encode(
         x=x,
         color=colours,
-        stroke=alt.Stroke("paint:N", scale=None),
-        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
+        **grades.painted(alt.Stroke("paint:N", scale=None)),
         tooltip=_tips("component", "change"),
     )
     line = alt.Chart(theme.rows([{"at": 0.0}])).mark_rule(style=theme.FAINT_LINE).encode(x="at:Q")
@@ -102,13 +101,13 @@ def changes(rows: Sequence[Row], title: str, description: str) -> Any:
 
 
 def grouped(bars: Sequence[Bar], series: Sequence[str], title: str, description: str) -> Any:
-    """Draw a bar for each item and run with its interval, runs beside each other."""
+    """Draw a bar for each item and run with its interval, runs beside each other; weak ones hollow and dashed."""
     alt = theme.altair()
     items = list(dict.fromkeys(bar.item for bar in bars))
     records = [
         {"item": bar.item, "series": bar.series, "value": bar.value.value, "low": bar.value.low,
-         "high": bar.value.high, "said": bar.said, "fill": 0.2 if bar.weak else 0.92,
-         "paint": run_colour(series.index(bar.series))}
+         "high": bar.value.high, "said": bar.said, "paint": run_colour(series.index(bar.series)),
+         **grades.paint(hollow=bar.weak)}
         for bar in bars
     ]  # fmt: skip
     offset = alt.YOffset("series:N", sort=list(series), scale=alt.Scale(domain=list(series), paddingInner=0.12))
@@ -118,8 +117,7 @@ def grouped(bars: Sequence[Bar], series: Sequence[str], title: str, description:
     drawn = base.mark_bar(strokeWidth=1).encode(
         x=alt.X("value:Q", title=title, axis=alt.Axis(tickCount=5, format=PLAIN)),
         color=colour,
-        stroke=alt.Stroke("paint:N", scale=None),
-        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
+        **grades.painted(alt.Stroke("paint:N", scale=None)),
         tooltip=[
             alt.Tooltip("item:N", title="part"),
             alt.Tooltip("series:N", title="run"),
@@ -134,9 +132,14 @@ def _row_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [
         {"item": row.label, "value": row.value.value, "low": row.value.low, "high": row.value.high,
          "verdict": row.verdict, "said": row.said,
-         "paint": VERDICT_MARKS[row.verdict][0], "weak": _hollow(row), "fill": 0.12 if _hollow(row) else 0.92}
+         "paint": VERDICT_MARKS[row.verdict][0], "weak": _hollow(row), **_paint(row)}
         for row in rows
     ]  # fmt: skip
+
+
+def _paint(row: Row) -> dict[str, Any]:
+    """Return how a bar is painted: a dashed outline says "below grade C", and nothing else."""
+    return {**grades.paint(hollow=_hollow(row)), "dash": grades.paint(hollow=row.weak)["dash"]}
 
 
 def _dots(base: Any, rows: Sequence[Row], x: Any) -> list[Any]:

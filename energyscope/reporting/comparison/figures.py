@@ -8,14 +8,8 @@ from energyscope.reporting import text
 from energyscope.reporting.comparison.drawing import Row, changes, forest
 from energyscope.reporting.comparison.source import Source
 from energyscope.reporting.comparison.tables import numbers
-from energyscope.reporting.comparison.words import (
-    change_text,
-    intervals_said,
-    lower,
-    mark_of,
-    ratio_text,
-    verdict_text,
-)
+from energyscope.reporting.comparison.words import intervals_said, lower, mark_of, ratio_text, verdict_text
+from energyscope.reporting.differences import change_text
 from energyscope.reporting.figure import Figure
 from energyscope.runs.compare import PairComparison
 from energyscope.runs.compare_difference import Difference
@@ -71,7 +65,7 @@ def change_figure(source: Source, pair: PairComparison, index: int) -> Figure | 
         name=f"changes-{index}",
         section="changes",
         title=title,
-        caption=_caption(pair, len(known) - len(shown)),
+        caption=_caption(pair, shown, len(known) - len(shown)),
         summary=summary,
         chart=changes(rows, f"Change of {lower(source.word)} ({unit})", summary),
         table=numbers(shown),
@@ -82,7 +76,7 @@ def _said(item: Difference) -> str:
     return " ".join(change_text(item)).strip() + (f", each of {item.count}" if item.count > 1 else "")
 
 
-def _caption(pair: PairComparison, hidden: int) -> str:
+def _caption(pair: PairComparison, shown: Sequence[Difference], hidden: int) -> str:
     by = (
         "Components that both have, parents with their children in them; one bar is all that were measured "
         "together, such as a mean over the layers."
@@ -90,7 +84,8 @@ def _caption(pair: PairComparison, hidden: int) -> str:
         else "The components differ, so each kind is added up over its components; a parent holds its children."
     )
     more = f" {text.count(hidden, 'smaller one')} in the table of all numbers." if hidden else ""
-    hollow = " Hollow: no verdict." if any(item.verdict == "not comparable" for item in pair.parts) else ""
+    weak = "; dashed as well: below grade C" if any(item.invalid for item in shown) else ""
+    hollow = f" Hollow: no verdict{weak}." if any(item.verdict == "not comparable" for item in shown) else ""
     return f"Other - baseline, {intervals_said(part.change for part in pair.parts)}. {by}{hollow}{more}"
 
 

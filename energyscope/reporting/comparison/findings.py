@@ -9,14 +9,8 @@ from energyscope.reporting import text
 from energyscope.reporting.comparison.findings_benchmark import benchmark_said
 from energyscope.reporting.comparison.shares import shares
 from energyscope.reporting.comparison.source import Source
-from energyscope.reporting.comparison.words import (
-    bound,
-    by_how_much,
-    change_text,
-    reasons_in_short,
-    signed,
-    value_text,
-)
+from energyscope.reporting.comparison.words import reasons_in_short, value_text
+from energyscope.reporting.differences import bound, by_how_much, change_text, signed
 from energyscope.runs.compare import PairComparison
 from energyscope.runs.compare_difference import Difference
 

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from energyscope.reporting import text
-from energyscope.reporting.comparison.words import by_how_much, reasons_in_short, value_text
+from energyscope.reporting.comparison.words import reasons_in_short, value_text
+from energyscope.reporting.differences import by_how_much
 from energyscope.runs.compare_benchmark import ENERGY, BenchmarkComparison, CellComparison, said_of_shape
 from energyscope.runs.compare_difference import Difference
 

@@ -15,8 +15,9 @@ from energyscope.reporting.comparison.pareto import pareto_figures
 from energyscope.reporting.comparison.shares import share_figures
 from energyscope.reporting.comparison.source import Source
 from energyscope.reporting.comparison.tables import DifferenceRow, all_columns, all_rows, difference_rows
-from energyscope.reporting.comparison.words import by_how_much, reasons_in_short, value_text
+from energyscope.reporting.comparison.words import reasons_in_short, value_text
 from energyscope.reporting.data.headline import Banner, Metric
+from energyscope.reporting.differences import by_how_much
 from energyscope.reporting.figure import Figure
 from energyscope.reporting.rows import Column, TableCell
 from energyscope.runs.compare import GenerationComparison, PairComparison

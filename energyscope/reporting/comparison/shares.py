@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from energyscope.reporting.comparison.drawing import Bar, grouped
 from energyscope.reporting.comparison.source import Source, moment
-from energyscope.reporting.comparison.words import change_text, intervals_said, lower, value_with_limits
+from energyscope.reporting.comparison.words import intervals_said, lower, value_with_limits
 from energyscope.reporting.data.energy import GLUE, UNATTRIBUTED, UNEXPLAINED, KindEnergy, energy_by_kind, share_of
+from energyscope.reporting.differences import change_text
 from energyscope.reporting.figure import Figure, Table
 from energyscope.runs.compare_difference import compared
 from energyscope.runs.intervals import Interval, total
@@ -70,14 +71,15 @@ def _figure(source: Source, scene: str | None, index: int) -> Figure | None:
     title = "Shares of the model" + (f", {moment(scene)}" if len(source.scenes) > 1 else "")
     summary = f"{title}: " + "; ".join(f"{bar.series} {bar.item} {bar.said}" for bar in bars[:8])
     joined = " The runs have other parts, so kinds are joined into families." if families else ""
-    pale = " Pale: more than a tenth of the components is below grade C." if any(bar.weak for bar in bars) else ""
+    weak = any(bar.weak for bar in bars)
+    hollow = " Hollow, dashed: more than a tenth of the components is below grade C." if weak else ""
     return Figure(
         name=f"shares-{index}",
         section="shares",
         title=title,
         caption=f"Of each model's own measured energy, {intervals_said(bar.value for bar in bars)}. "
         "Glue is what parents do besides calling their parts; nothing is renormalised, so what is unexplained may "
-        f"be negative and shares need not add up to 100\u00a0%.{joined}{pale}",
+        f"be negative and shares need not add up to 100\u00a0%.{joined}{hollow}",
         summary=summary,
         chart=grouped(bars, names, f"Share of {lower(source.word)} (%)", summary),
         table=_table(found, kinds, names),

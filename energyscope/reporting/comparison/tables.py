@@ -6,13 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from energyscope.reporting.comparison.source import Source, moment
-from energyscope.reporting.comparison.words import (
-    change_text,
-    ratio_text,
-    value_text,
-    value_with_limits,
-    verdict_text,
-)
+from energyscope.reporting.comparison.words import ratio_text, value_text, value_with_limits, verdict_text
+from energyscope.reporting.differences import change_text
 from energyscope.reporting.figure import Table
 from energyscope.reporting.rows import Column, TableCell
 from energyscope.runs.compare import PairComparison

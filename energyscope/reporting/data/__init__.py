@@ -100,7 +100,9 @@ def report_data(run: Run) -> ReportData:
     generation = generation_data(run, scenes)
     grown, launched = growth(scenes), launchings(scenes)
     several = len(scenes) > 1
-    findings = scenes_findings(scenes, grown, launched) if several else energy_findings(tree, run) if tree else []
+    findings = (
+        scenes_findings(scenes, grown, launched) if several else energy_findings(tree, run).said if tree else []
+    )
     findings += correlation.findings if correlation else []
     what_to_do = remedy(run)
     last = [what_to_do] if what_to_do else []

@@ -52,6 +52,10 @@ def measured_twice(run: Run, cells: Sequence[BenchmarkCell]) -> MeasuredTwice | 
 
 
 def _same(cell: BenchmarkCell, root: Node, execution: str) -> bool:
+    """Tell whether a profile's whole model is a cell's pass, which fills no KV cache and takes all logits."""
+    cache = root.row.get("kv_cache")
+    if isinstance(cache, str) and cache != "none":
+        return False
     theirs = (root.row["precision"], root.row["phase"], root.row["execution"])
     shape = (root.number("batch_size"), root.number("context_length"))
     return theirs == (cell.precision, "prefill", execution) and shape == cell.shape

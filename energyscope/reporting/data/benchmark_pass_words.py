@@ -6,13 +6,15 @@ from energyscope.reporting import text
 from energyscope.reporting.data.benchmark_pass import MeasuredTwice, in_graph
 from energyscope.reporting.data.benchmark_words import shape_text
 from energyscope.reporting.data.execution import name_of
+from energyscope.reporting.differences import by_how_much, change_text
+from energyscope.runs.compare_difference import compared, said_invalid
 from energyscope.runs.compare_surroundings import CLOCKS_APART
-from energyscope.runs.intervals import Interval, ratio
 
 
 def twice_said(twice: MeasuredTwice | None) -> str:
-    """Say what profile and benchmark found for one pass, whether they agree, and what differs between them.
+    """Say what profile and benchmark found for one pass, whether a difference is shown, and what differs in how.
 
+    The verdict is that of comparing two runs, the profile being the baseline; of MODELLED joules there is none.
     Empty where there is no such pass.
     """
     if twice is None:
@@ -33,23 +35,19 @@ def _grade(*, invalid: bool) -> str:
 
 
 def _agreement(twice: MeasuredTwice) -> str:
-    mine = twice.cell.energy_mj
-    if mine is None or not (mine.known and twice.energy.known):
+    if twice.modelled:
+        return "Both are time multiplied by stated watts, so nothing is concluded from them."
+    invalid = said_invalid(twice.invalid, twice.cell.invalid)
+    found = compared("energy", "mJ", twice.energy, twice.cell.energy_mj, (), invalid)
+    if found.change is None or not found.change.known:
         return "Whether they agree cannot be told: at least one has no interval."
-    apart = min(mine.high or 0.0, twice.energy.high or 0.0) < max(mine.low or 0.0, twice.energy.low or 0.0)
-    if not apart:
-        return "They agree within their intervals."
-    return f"The intervals do not overlap: {_by_how_much(mine, twice.energy)}{_times(twice)}."
-
-
-def _by_how_much(mine: Interval, theirs: Interval) -> str:
-    found = ratio(mine, theirs)
-    if found is None:
-        return f"they are {text.quantity(abs(mine.value - theirs.value), 'mJ')} apart"
-    low, high = (None if end is None else abs(end - 1) for end in (found.low, found.high))
-    limits = sorted(end for end in (low, high) if end is not None)
-    share = Interval(abs(found.value - 1), *(limits if len(limits) == 2 else (None, None)))
-    return f"the benchmark's is {text.percent_with_limits(share)} {'less' if found.value < 1 else 'more'}"
+    if invalid:
+        return "Whether they agree cannot be told: below grade C."
+    change, limits = change_text(found)
+    if found.verdict == "no difference shown":
+        return f"No difference is shown: benchmark - profile is {change} {limits}."
+    much = f"the benchmark's is {by_how_much(found.relative)}" if found.relative else f"{change} {limits}"
+    return f"A difference is shown: {much}{_times(twice)}."
 
 
 def _times(twice: MeasuredTwice) -> str:
@@ -76,7 +74,8 @@ def _differs(twice: MeasuredTwice) -> str:
         mine, theirs = (" and ".join(said) for said in zip(*ways, strict=True))
         parts.append(f"the benchmark {mine}, while the profile {theirs}")
     parts.append(f"they were measured at different times of the run{_clocks(twice)}")
-    if twice.cell.trials and twice.windows and twice.energy.known:
+    cell = twice.cell.energy_mj
+    if twice.cell.trials and twice.windows and twice.energy.known and cell is not None and cell.known:
         trials, windows = text.count(twice.cell.trials, "trial"), text.count(twice.windows, "window")
         parts.append(f"one interval is over {trials}, the other over {windows}")
     return "; ".join(parts)

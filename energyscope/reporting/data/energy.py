@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,6 +39,11 @@ class KindEnergy:
     missing: int = 0
     invalid: int = 0
     reused: bool = False
+
+    @property
+    def all_invalid(self) -> bool:
+        """Whether nothing in the sum reached grade C."""
+        return 0 < self.count == self.invalid
 
 
 @dataclass(frozen=True)
@@ -97,9 +103,7 @@ def energy_by_kind(tree: EnergyTree) -> list[KindEnergy]:
     The sums add up to the model's energy where no value is missing. A parent's own kind does not appear,
     since its children are already counted.
     """
-    kinds = dict.fromkeys(node.kind for node in tree.leaves)
-    found = [_of_kind(kind, [node for node in tree.leaves if node.kind == kind], tree) for kind in kinds]
-    components = sorted((entry for entry in found if entry), key=lambda entry: -entry.energy.value)
+    components = _by_kind(tree.leaves, tree)
     parents = [node for node in tree.nodes if node.children]
     rest = [
         _of_rest(GLUE, "glue", [(node, node.glue) for node in parents], tree),
@@ -112,6 +116,30 @@ def energy_by_kind(tree: EnergyTree) -> list[KindEnergy]:
         ),
     ]
     return components + [entry for entry in rest if entry]
+
+
+def energy_by_block(tree: EnergyTree) -> list[KindEnergy]:
+    """Add up by kind what the model and its layers are made of, each measured as a whole, largest first.
+
+    At any granularity these are a layer's blocks (attention, MLP, norms), and what stands before and behind the
+    layers; layers themselves where nothing inside them was measured. Glue is not among them.
+    """
+    return _by_kind(_blocks(tree.root), tree) if tree.root else []
+
+
+def _blocks(node: Node) -> list[Node]:
+    """Return a node's children, and for a layer among them what is in it."""
+    return [
+        block
+        for child in node.children
+        for block in (_blocks(child) if child.level == "layer" and child.children else [child])
+    ]
+
+
+def _by_kind(nodes: Sequence[Node], tree: EnergyTree) -> list[KindEnergy]:
+    kinds = dict.fromkeys(node.kind for node in nodes)
+    found = [_of_kind(kind, [node for node in nodes if node.kind == kind], tree) for kind in kinds]
+    return sorted((entry for entry in found if entry), key=lambda entry: -entry.energy.value)
 
 
 def _of_kind(kind: str, nodes: list[Node], tree: EnergyTree) -> KindEnergy | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from energyscope.books.closure import CLOSED, UNCERTAIN
 from energyscope.reporting import text
 from energyscope.reporting.data.closure import closures, missing_time
-from energyscope.reporting.data.energy import KindEnergy, energy_by_kind
+from energyscope.reporting.data.energy import KindEnergy, energy_by_block, energy_by_kind
 from energyscope.reporting.data.passes import drift_sentence
 
 if TYPE_CHECKING:
@@ -42,16 +42,33 @@ _VERDICTS = {
     CLOSED: "The books close only within a wide interval",
     UNCERTAIN: "Whether the books close cannot be told",
 }
+_WORTH_A_WORD = 0.1  # of the model's energy, so that a third kind is named
 _SINGULAR = {"embedding", "rotary", "lm_head", "pooler", "classifier"}
 
 
-def energy_findings(tree: EnergyTree, run: Run) -> list[str]:
-    """Return up to three sentences: the largest kinds, what weakens them (open books, drift), glue, static."""
+class Findings(NamedTuple):
+    """Sentences on an energy table: the largest kinds, what makes these rough (open books, drift), what else."""
+
+    largest: list[str]
+    warnings: list[str]
+    further: list[str]
+
+    @property
+    def said(self) -> list[str]:
+        """Up to three of them, in this order."""
+        return [*self.largest, *self.warnings, *self.further][:3]
+
+
+NOTHING = Findings([], [], [])
+
+
+def energy_findings(tree: EnergyTree, run: Run) -> Findings:
+    """Return what follows from the table; ``further`` tells of glue and of static energy."""
     kinds = energy_by_kind(tree)
-    components = [entry for entry in kinds if entry.role == "component" and entry.share]
+    components = [entry for entry in energy_by_block(tree) if entry.share]
     largest = [_largest(components, modelled=run.modelled)] if components else []
-    rest = _outside(kinds, modelled=run.modelled) + (_static(tree) if not run.modelled else [])
-    return [*largest, *_open_books(run), *_drifted(run), *rest][:3]
+    further = _outside(kinds, modelled=run.modelled) + (_static(tree) if not run.modelled else [])
+    return Findings(largest, [*_open_books(run), *_drifted(run)], further)
 
 
 def _largest(components: list[KindEnergy], *, modelled: bool) -> str:
@@ -61,11 +78,16 @@ def _largest(components: list[KindEnergy], *, modelled: bool) -> str:
     sentence = f"{title(first.kind)} {verb} {text.percent_with_limits(first.share)} of the model's {energy}"
     sentence += _weak(first)
     if len(components) > 1:
-        second = components[1]
-        verb = "follows" if second.kind in _SINGULAR else "follow"
-        name = title(second.kind)[0].lower() + title(second.kind)[1:]
-        sentence += f"; {name} {verb} with {text.percent_with_limits(second.share)}{_weak(second)}"
+        verb = "follows" if components[1].kind in _SINGULAR else "follow"
+        sentence += f"; {_with(components[1], f' {verb}')}"
+    if len(components) > 2 and components[2].share and components[2].share.value >= _WORTH_A_WORD:
+        sentence += f", {_with(components[2])}"
     return sentence + "."
+
+
+def _with(entry: KindEnergy, verb: str = "") -> str:
+    name = title(entry.kind)[0].lower() + title(entry.kind)[1:]
+    return f"{name}{verb} with {text.percent_with_limits(entry.share)}{_weak(entry)}"
 
 
 def _weak(entry: KindEnergy) -> str:

@@ -32,6 +32,12 @@ class Launched:
     hollow: tuple[str, ...] = ()
     dynamic_mj: tuple[float | None, float | None] = (None, None)
 
+    def work(self, execution: str) -> float | None:
+        """Return the dynamic part (mJ) in one execution; None where it is not known, or no part of the whole."""
+        at = (EAGER, CUDA_GRAPH).index(execution)
+        dynamic, whole = self.dynamic_mj[at], (self.eager, self.graph)[at].value
+        return dynamic if dynamic is not None and 0 <= dynamic <= whole else None
+
     @property
     def share(self) -> Interval | None:
         """The graph's energy as a share of the eager one; None where one of them is not positive."""
@@ -89,14 +95,14 @@ class Launching:
 
     @property
     def split(self) -> str:
-        """Say how much of each is work, and how much is idle power times time."""
-        eager, graph = self.whole.dynamic_mj
-        if eager is None or graph is None or self.modelled:
+        """Say how much of each is work, and how much is idle power times time; nothing where below grade C."""
+        eager, graph = self.whole.work(EAGER), self.whole.work(CUDA_GRAPH)
+        if eager is None or graph is None or self.modelled or self.whole.invalid:
             return ""
         waiting = [self.whole.eager.value - eager, self.whole.graph.value - graph]
         static = f"{text.quantity(waiting[0], 'mJ')} eagerly and {text.quantity(waiting[1], 'mJ')} in the graph"
         work = f"{text.quantity(eager, 'mJ')} and {text.quantity(graph, 'mJ')}"
-        return f"Idle power times time is {static}, the work beyond it {work}."
+        return f"Idle power times time is {static}, the work beyond it {work} (parts without an interval)."
 
     def _meaning(self, share: Interval) -> str:
         if self.weak or self.modelled or self.other_clocks:
@@ -154,6 +160,6 @@ def _kinds(eager: SceneData, graph: SceneData) -> Iterator[Launched]:
         if other is not None and not entry.missing:
             both = ((EAGER, entry), (CUDA_GRAPH, other))
             weak = tuple(name for name, one in both if one.invalid)
-            hollow = tuple(name for name, one in both if one.invalid == one.count)
+            hollow = tuple(name for name, one in both if one.all_invalid)
             works = (entry.dynamic_mj, other.dynamic_mj)
             yield Launched(entry.kind, entry.energy, other.energy, weak, hollow, works)

@@ -28,6 +28,7 @@ from energyscope.reporting.laws.document import (
     line_over,
     said_by,
     said_over,
+    shows_growth,
     whole_of,
     worked,
 )
@@ -65,6 +66,7 @@ class OwnLaw:
 
     ``label`` tells it from the others, ``about`` says which cells it joins; ``line`` and ``roofline`` are pairs of
     FLOPs and mJ, empty where there is no such law of the whole model, and ``reason`` says why none at all.
+    ``flat``: the interval of k holds 0, so that there is a law and no line.
     ``compared``: the table holds a difference; ``unit`` is what energies and FLOPs are of, a pass or a step.
     """
 
@@ -78,6 +80,7 @@ class OwnLaw:
     notes: list[str]
     cells: list[LawCell]
     line: list[tuple[float, float]]
+    flat: bool
     roofline: list[tuple[float, float]]
 
 
@@ -175,6 +178,7 @@ def _law(document: Found, own: OwnGroup, label: str) -> OwnLaw:
     group, whole = own.group, whole_of(own.group) or {}
     reason = group.get("reason")
     line, roofline = checked(whole.get("two_term")), fitted(whole.get("roofline"))
+    flat = line is not None and not shows_growth(line)
     points, table = worked(whole), None if reason else kinds_table(own)
     return OwnLaw(
         label=label,
@@ -186,7 +190,8 @@ def _law(document: Found, own: OwnGroup, label: str) -> OwnLaw:
         compared=shows_difference(table),
         notes=[] if reason else _notes(document, own, marked=shows_weak(table)),
         cells=_cells(document, own),
-        line=line_over(line, points) if line else [],
+        line=line_over(line, points) if line and not flat else [],
+        flat=flat,
         roofline=said_over(roofline, points) if roofline else [],
     )
 

@@ -13,7 +13,7 @@ from energyscope.reporting.data.columns import EnergyView, energy_views
 from energyscope.reporting.data.efficiency import EfficiencyRow, efficiency_rows, efficiency_sentences
 from energyscope.reporting.data.energy import EnergyData, energy_data
 from energyscope.reporting.data.execution import name_of
-from energyscope.reporting.data.findings import energy_findings
+from energyscope.reporting.data.findings import NOTHING, Findings, energy_findings
 from energyscope.reporting.data.flow import FlowNode, energy_flow
 from energyscope.reporting.data.given import whole
 from energyscope.reporting.data.icicle import IcicleNode, energy_icicle
@@ -64,7 +64,7 @@ class SceneData:
     efficiency: list[EfficiencyRow]
     efficiency_said: list[str]
     trust: Trust
-    findings: list[str]
+    findings: Findings
     closure: ClosureRow | None
     middle: bool
 
@@ -176,7 +176,7 @@ def _scene(run: Run, entry: Mapping[str, Any]) -> SceneData | None:
         efficiency=efficient,
         efficiency_said=efficiency_sentences(efficient),
         trust=trust_of(own, tree),
-        findings=energy_findings(tree, own) if len(tree.nodes) > 1 else [],
+        findings=energy_findings(tree, own) if len(tree.nodes) > 1 else NOTHING,
         closure=next((row for row in closures(own.document) if row.name == "model"), None),
         middle=phase == DECODE and entry.get("layers") == WHOLE and context == _middle(run),
     )
@@ -205,16 +205,21 @@ def _tokens(phase: str, context: int | None, batch: int | None) -> int | None:
 def scenes_findings(
     scenes: Sequence[SceneData], grown: Growth | None, launched: Sequence[Launching] = ()
 ) -> list[str]:
-    """Return what launching costs, what takes most in the first moment and in the first decode step, and why not
-    to rely on it or what else is known of each; last, what the context adds.
+    """Return what launching costs, what takes most in the first moment and in the first decode step, what makes
+    that rough, and what else is known of each; last, what the context adds.
     """
     first = scenes[0]
     step = next((scene for scene in scenes[1:] if scene.phase == DECODE and scene.detailed), None)
     shown = [first] + ([step] if step else [])
     launching = [one.said for one in launched if one.said][:2]
-    said = [f"{_raised(scene.short)}: {_lowered(scene.findings[rank])}"
-            for rank in range(2) for scene in shown if rank < len(scene.findings)]  # fmt: skip
-    return launching + said + (grown.said[:1] if grown else [])
+    largest = [_said(scene, one) for scene in shown for one in scene.findings.largest]
+    warnings = [_said(scene, one) for scene in shown for one in scene.findings.warnings]
+    further = [_said(scene, one) for scene in shown for one in scene.findings.further[:1]]
+    return launching + largest + warnings + further + (grown.said[:1] if grown else [])
+
+
+def _said(scene: SceneData, sentence: str) -> str:
+    return f"{_raised(scene.short)}: {_lowered(sentence)}"
 
 
 def _raised(name: str) -> str:

@@ -27,6 +27,11 @@ def holds_zero(value: Interval | None) -> bool:
     return value is not None and value.known and not value.excludes(0.0)
 
 
+def shows_growth(law: Found) -> bool:
+    """Tell whether a two-term law's k can be told from nothing; where not, there is no line to draw of it."""
+    return not holds_zero(item(law.get("marginal_pj_per_flop")))
+
+
 def fitted(law: object) -> Found | None:
     """Return a law; None where only a reason stands in its place."""
     return law if isinstance(law, Mapping) and "flags" in law else None

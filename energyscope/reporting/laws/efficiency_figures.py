@@ -135,19 +135,19 @@ def _figure(
 ) -> Figure | None:
     along = str(pairs[0][0]["along"])
     known = [
-        (one, line, row, value)
+        (one, line, row, value, measure.of_energy and is_weak(row, weak))
         for one, line in pairs
+        for weak in [invalid_shapes(document, one)]
         for row in one["rows"]
         if (value := measure.value(row)) and value.value > 0
     ]
-    if len({row[along] for _, _, row, _ in known}) < 2:
+    if len({row[along] for _, _, row, _, _ in known}) < 2:
         return None
-    divisor, unit = text.scale_of(max(value.value for *_, value in known), measure.unit)
+    divisor, unit = text.scale_of(max(value.value for *_, value, _ in known), measure.unit)
     dots = [
         Dot(line, float(row[along]), value.scaled(1 / divisor), graded(text.with_limits(value, measure.unit), bad),
             names.shape_name(row, one.get("phase")), line, bad)
-        for one, line, row, value in known
-        for bad in [measure.of_energy and is_weak(row, invalid_shapes(document, one))]
+        for one, line, row, value, bad in known
     ]  # fmt: skip
     marks = _marks(known, divisor) if measure.name == "tokens-per-joule" else []
     title = _MODELLED.get(measure.name, measure.title) if document.get("modelled") else measure.title
@@ -179,11 +179,11 @@ def _figure(
 
 
 def _marks(
-    known: Sequence[tuple[Found, str, Found, Interval]], divisor: float
+    known: Sequence[tuple[Found, str, Found, Interval, bool]], divisor: float
 ) -> list[tuple[str, float, float, str]]:
     return [
         (line, float(row[one["along"]]), value.value / divisor, "knee")
-        for one, line, row, value in known
+        for one, line, row, value, _ in known
         if (one.get("knee") or {}).get(one["along"]) == row[one["along"]]
     ]
 

@@ -9,9 +9,9 @@ from energyscope.reporting.charts import theme
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.grade_figures import graded
 from energyscope.reporting.laws import names
-from energyscope.reporting.laws.document import DECODE, WHOLE, Found, fitted, holds_zero, item, tokens_of, worked
-from energyscope.reporting.laws.plot import HOLLOW_WHOLE, Curve, Dot, Plot, Segment, draw, hollow_said
-from energyscope.reporting.laws.weak_cells import Shapes, is_weak
+from energyscope.reporting.laws.document import DECODE, Found, fitted, holds_zero, item, tokens_of, worked
+from energyscope.reporting.laws.plot import HOLLOW_WHOLE, Curve, Dot, Plot, Segment, draw, flat_said, hollow_said
+from energyscope.reporting.laws.weak_cells import Shapes, is_weak_whole
 from energyscope.runs.intervals import Interval
 
 _FAR_OFF = 4.0  # times k
@@ -42,7 +42,7 @@ def per_flop_figure(
             x = point["tokens"] if along_context else tokens_of(group, point)
             line = point["batch_size"] if along_context or group.get("phase") != DECODE else point["tokens"]
             at = names.shape_name(point, group.get("phase"))
-            bad = one["subject"] == WHOLE and is_weak(point, weak)
+            bad = is_weak_whole(one, point, weak)
             told = graded(text.with_limits(price, "pJ/FLOP"), bad)
             dots.append(Dot(name, float(x), price, told, at, str(line), bad))
             rows.append([name, at, told])
@@ -103,9 +103,7 @@ def quotients_figure(subjects: Sequence[Found], place: str, word: str) -> Figure
         return None
     summary = f"Marginal {word.lower()} per FLOP between neighbouring cells"
     aside = f" {text.count(vague, 'difference')} not drawn, of which the interval is wider than k on either side."
-    aside = aside if vague else ""
-    if flat:
-        aside += f" k of {text.listed(flat, 6)} is not drawn: its interval holds 0."
+    aside = (aside if vague else "") + flat_said(flat)
     return Figure(
         name=f"{place}-marginal",
         section=place,

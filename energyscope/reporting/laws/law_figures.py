@@ -19,11 +19,12 @@ from energyscope.reporting.laws.document import (
     line_over,
     said_by,
     said_over,
+    shows_growth,
     worked,
 )
 from energyscope.reporting.laws.flop_figures import colours_of, per_flop_figure, quotients_figure, work_of
-from energyscope.reporting.laws.plot import HOLLOW_WHOLE, Curve, Dot, Plot, draw, hollow_said
-from energyscope.reporting.laws.weak_cells import Shapes, is_weak
+from energyscope.reporting.laws.plot import HOLLOW_WHOLE, Curve, Dot, Plot, draw, flat_said, hollow_said
+from energyscope.reporting.laws.weak_cells import Shapes, is_weak_whole
 from energyscope.runs.intervals import Interval, finite
 
 _FEW = 3  # parts, up to which each has its roofline drawn
@@ -57,7 +58,7 @@ def _energy(group: Found, subjects: Sequence[Found], place: str, word: str, weak
     for one in subjects:
         points = worked(one)
         dots += [
-            _dot(group, one, point, point["flops"] / work, (energy, divisor), _is_weak(one, point, weak))
+            _dot(group, one, point, point["flops"] / work, (energy, divisor), is_weak_whole(one, point, weak))
             for point in points
             if (energy := item(point["energy_mj"]))
         ]
@@ -69,6 +70,7 @@ def _energy(group: Found, subjects: Sequence[Found], place: str, word: str, weak
     dashed = any(curve.dashed for curve in curves)
     told = " Solid: E0 + k \u00d7 FLOPs, which is level where E0 rules." if solid else ""
     told += " Dashed: what the roofline law says of the same cells." if dashed else ""
+    told += flat_said([names.subject_name(one["subject"]) for one in subjects if _is_flat(one)])
     told += hollow_said(dots, HOLLOW_WHOLE)
     named = [names.subject_name(one["subject"]) for one in subjects]
     summary = f"{word} over FLOPs with the laws of {text.listed(named, 7)}"
@@ -100,14 +102,16 @@ def _dot(group: Found, subject: Found, point: Found, x: float, energy: tuple[Int
     return Dot(name, x, value.scaled(1 / divisor), said, at, str(point["batch_size"]), weak)
 
 
-def _is_weak(subject: Found, point: Found, shapes: Shapes) -> bool:
-    return subject["subject"] == WHOLE and is_weak(point, shapes)
-
-
 def _line(subject: Found, points: Sequence[Found], work: float, divisor: float) -> list[Curve]:
-    """Return the two-term line between its cells, where it is positive."""
+    """Return the two-term line between its cells, where it is positive; none where k may be 0."""
     law = fitted(subject.get("two_term"))
-    return _curve(subject, line_over(law, points) if law else [], work, divisor)
+    return _curve(subject, line_over(law, points) if law and shows_growth(law) else [], work, divisor)
+
+
+def _is_flat(subject: Found) -> bool:
+    """Tell whether there is a law that has no line, as its k may be 0."""
+    law = fitted(subject.get("two_term"))
+    return law is not None and not shows_growth(law)
 
 
 def _roofline(subject: Found, points: Sequence[Found], work: float, divisor: float) -> list[Curve]:
@@ -132,7 +136,7 @@ def _points_table(group: Found, subjects: Sequence[Found], weak: Shapes) -> Tabl
             rows.append([
                 names.subject_name(one["subject"]), names.shape_name(point, group.get("phase")),
                 text.quantity(point["flops"], "FLOP"),
-                graded(text.with_limits(item(point["energy_mj"]), "mJ"), _is_weak(one, point, weak)),
+                graded(text.with_limits(item(point["energy_mj"]), "mJ"), is_weak_whole(one, point, weak)),
                 text.quantity(law_at(law, point["flops"]), "mJ") if law else "\u2013",
                 "\u2013" if roof is None else text.quantity(roof, "mJ"),
             ])  # fmt: skip
@@ -149,7 +153,7 @@ def _residuals(group: Found, subjects: Sequence[Found], place: str, word: str, w
             if said is None or energy is None or not flops:
                 continue
             share = (energy.value - said) / energy.value * 100
-            bad = _is_weak(one, point, weak)
+            bad = is_weak_whole(one, point, weak)
             name, told = names.subject_name(one["subject"]), graded(text.signed_percent(share / 100), bad)
             at = names.shape_name(point, group.get("phase"))
             dots.append(Dot(name, flops / work, Interval(share), told, at, str(point["batch_size"]), bad))

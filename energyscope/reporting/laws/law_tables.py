@@ -7,11 +7,23 @@ from collections.abc import Callable, Sequence
 from energyscope.reporting import text
 from energyscope.reporting.figure import Table
 from energyscope.reporting.laws import names
-from energyscope.reporting.laws.document import BATCH, CELL, LENGTH, Found, fitted, holds_zero, item, whole_of, why
+from energyscope.reporting.laws.document import (
+    BATCH,
+    CELL,
+    LENGTH,
+    Found,
+    fitted,
+    holds_zero,
+    item,
+    shows_growth,
+    whole_of,
+    why,
+)
 
 _NONE = "\u2013"
 FORMS = ("two_term", "by_bytes", "constant")  # of a subject's law, of which the first that it has is told
-NO_GROWTH = "no growth shown"  # beside a k whose interval holds 0
+NO_GROWTH = "no growth"  # beside, or below, a k whose interval holds 0
+NO_TREND = "none told: k may be 0"
 FEWEST = 3  # cells, from which a reach can be told
 
 
@@ -50,7 +62,7 @@ def _row(subject: Found) -> list[str]:
         name,
         *terms_words(subject),
         reach_words(subject.get("reach") or {}),
-        trend_words(subject.get("trend") or {}),
+        trend_words(subject.get("trend") or {}) if shows_growth(law) else NO_TREND,
         "; ".join(str(flag) for flag in law.get("flags") or ()) or _NONE,
     ]
 
@@ -74,7 +86,7 @@ def instead_words(subject: Found) -> str:
 
 def _terms(law: Found, slope: str, unit: str) -> list[str]:
     r2, growth = law.get("r2"), item(law.get(slope))
-    marginal = f"{text.with_limits(growth, unit)}{f' ({NO_GROWTH})' if holds_zero(growth) else ''}"
+    marginal = f"{text.with_limits(growth, unit)}{f' ({NO_GROWTH} shown)' if holds_zero(growth) else ''}"
     return [text.with_limits(item(law.get("fixed_mj")), "mJ"), marginal, _NONE if r2 is None else f"{r2:.3f}"]
 
 

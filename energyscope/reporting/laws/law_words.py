@@ -18,8 +18,10 @@ from energyscope.reporting.laws.document import (
 )
 from energyscope.reporting.laws.law_tables import FEWEST, reach_words
 from energyscope.runs.intervals import Interval, finite
+from energyscope.runs.laws import HOLDS_ZERO
 
-_HOLDS_ZERO = "is negative: its interval includes 0"  # as flags in `scaling.two_term` end
+_APART = ("where it can be told from nothing",) * 2  # of one group, and of several
+_GROWING = "that shows growth", "that show growth"
 
 
 def of_group(document: Found, group: Found, *, named: bool = True) -> str:
@@ -74,7 +76,7 @@ def _terms_said(
 
 def further_flags(law: Found) -> list[str]:
     """Return a law's flags but those of a term below 0 whose interval holds 0, which is said beside them."""
-    return [str(flag) for flag in law.get("flags") or () if not str(flag).endswith(_HOLDS_ZERO)]
+    return [str(flag) for flag in law.get("flags") or () if not str(flag).endswith(HOLDS_ZERO)]
 
 
 def breaks_said(group: Found, name_of: Callable[[object], str] = names.subject_name) -> str:
@@ -124,8 +126,8 @@ def groups_said(document: Found) -> str:
     )
     marked = " (MODELLED)" if document.get("modelled") else ""
     told = [
-        *([f"E0 {between}{marked}"] if (between := _between(offsets, "mJ")) else []),
-        *([f"k {between} per FLOP"] if (between := _between(slopes, "pJ")) else []),
+        *([f"E0{between}{marked}"] if (between := _between(offsets, "mJ", _APART)) else []),
+        *([f"k{between} per FLOP"] if (between := _between(slopes, "pJ", _GROWING)) else []),
     ]
     said = [f"Over {len(laws)} groups the whole model's {', its '.join(told)}."] if told else []
     if flat := _zeros(slopes, "pJ/FLOP"):
@@ -135,13 +137,20 @@ def groups_said(document: Found) -> str:
     return " ".join(said)
 
 
-def _between(found: Sequence[tuple[str, Interval]], unit: str) -> str:
-    """Say between which values those lie that can be told from 0; nothing where none can."""
+def _between(found: Sequence[tuple[str, Interval]], unit: str, which: tuple[str, str]) -> str:
+    """Say between which values those lie that can be told from 0; nothing where none can.
+
+    Where they are not all, ``which`` tells the one group, or the several, from the others.
+    """
     known = sorted(value.value for _, value in found if not holds_zero(value))
     if not known:
         return ""
     low, high = text.quantity(known[0], unit), text.quantity(known[-1], unit)
-    return f"is {low}" if len(known) == 1 else f"lies between {low} and {high}"
+    said = f"is {low}" if len(known) == 1 else f"lies between {low} and {high}"
+    if len(known) == len(found):
+        return f" {said}"
+    of = f"the one group {which[0]}" if len(known) == 1 else f"the {len(known)} groups {which[1]}"
+    return f", in {of}, {said}"
 
 
 def _zeros(found: Sequence[tuple[str, Interval]], unit: str) -> str:

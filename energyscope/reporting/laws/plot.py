@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from energyscope.reporting import text
 from energyscope.reporting.charts import grades, theme
 from energyscope.reporting.charts.benchmark import PLAIN
 from energyscope.runs.intervals import Interval
@@ -93,6 +94,11 @@ def palette(names: Sequence[str]) -> dict[str, str]:
 def hollow_said(dots: Sequence[Dot], said: str = HOLLOW) -> str:
     """Return what a caption says of hollow points; nothing where there is none."""
     return said if any(dot.weak for dot in dots) else ""
+
+
+def flat_said(names: Sequence[str]) -> str:
+    """Return what a caption says of those whose law is not drawn, as its k may be 0; nothing for none."""
+    return f" No line of the two-term law, as the interval of k holds 0: {text.listed(names, 6)}." if names else ""
 
 
 def draw(plot: Plot, description: str) -> Any:

@@ -22,6 +22,9 @@ _PITCH = 34
 _SETTING = ("phase", "precision", "execution", "kv_cache", "board")
 
 
+_Known = tuple[Found, Found, Interval, bool]  # a shape, a model's row, its value, whether it is below grade C
+
+
 @dataclass(frozen=True)
 class SizeBlock:
     """The models compared under one setting: its title, sentences, charts and all numbers."""
@@ -86,22 +89,22 @@ def _lines(document: Found, found: Sequence[Found], index: int) -> list[Figure]:
     """Return the charts of energy per token, parameter and FLOP against parameters, a line for each shape."""
     word = names.energy_word(document)
     shown = _spread(found)
+    weak = [_weak_models(document, one) for one in shown]
     figures = []
     for key, per, unit, caption in _QUANTITIES:
         known = [
-            (one, row, value)
-            for one in shown
+            (one, row, value, row["model"] in bad)
+            for one, bad in zip(shown, weak, strict=True)
             for row in one["rows"]
             if (value := item(row.get(key))) and value.value > 0 and row.get("parameters")
         ]
-        if len({row["model"] for _, row, _ in known}) < 2:
+        if len({row["model"] for _, row, _, _ in known}) < 2:
             continue
-        divisor, name = text.scale_of(max(value.value for *_, value in known), unit)
+        divisor, name = text.scale_of(max(value.value for *_, value, _ in known), unit)
         dots = [
             Dot(_shape(one), row["parameters"] / 1e9, value.scaled(1 / divisor),
                 graded(text.with_limits(value, unit), bad), f"{row['model']}, {_shape(one)}", _shape(one), bad)
-            for one, row, value in known
-            for bad in [is_weak(one, invalid_shapes(document, {**one, "model": row["model"]}))]
+            for one, row, value, bad in known
         ]  # fmt: skip
         summary = f"{word} {per} against the number of parameters"
         figures.append(
@@ -129,6 +132,12 @@ def _lines(document: Found, found: Sequence[Found], index: int) -> list[Figure]:
     return figures
 
 
+def _weak_models(document: Found, one: Found) -> set[object]:
+    """Return the models of a shape whose whole is below grade C."""
+    models = dict.fromkeys(row["model"] for row in one["rows"])
+    return {model for model in models if is_weak(one, invalid_shapes(document, {**one, "model": model}))}
+
+
 def _spread(found: Sequence[Found]) -> list[Found]:
     """Return at most six entries, the first and the last among them."""
     if len(found) <= _MOST:
@@ -140,10 +149,10 @@ def _shape(one: Found) -> str:
     return names.shape_name(one, one.get("phase"))
 
 
-def _names(dots: Sequence[Dot], known: Sequence[tuple[Found, Found, Interval]]) -> list[tuple[float, float, str]]:
+def _names(dots: Sequence[Dot], known: Sequence[_Known]) -> list[tuple[float, float, str]]:
     """Return each model's name above its highest point."""
     found: dict[str, tuple[float, float, str]] = {}
-    for dot, (_, row, _value) in zip(dots, known, strict=True):
+    for dot, (_, row, *_) in zip(dots, known, strict=True):
         model, high = str(row["model"]), max(dot.y.value, dot.y.high or 0.0)
         if model not in found or high > found[model][1]:
             found[model] = (dot.x, high, model)

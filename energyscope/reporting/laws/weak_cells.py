@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from energyscope.reporting.laws import names
-from energyscope.reporting.laws.document import Found
+from energyscope.reporting.laws.document import WHOLE, Found
 
 Shapes = Collection[tuple[object, object]]  # batch sizes and tokens
 
@@ -23,6 +23,11 @@ def invalid_shapes(document: Found, one: Found) -> set[tuple[object, object]]:
 def is_weak(point: Found, shapes: Shapes) -> bool:
     """Tell whether a point, or a row, is of one of these shapes."""
     return _shape(point) in shapes
+
+
+def is_weak_whole(subject: Found, point: Found, shapes: Shapes) -> bool:
+    """Tell whether a point is the whole model's and of one of these shapes: of parts, no grade is known here."""
+    return subject["subject"] == WHOLE and is_weak(point, shapes)
 
 
 def _is_of(source: Found, one: Found) -> bool:
