@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from energyscope.reporting import text
 from energyscope.reporting.charts import launching as charts
+from energyscope.reporting.charts.grades import dagger
 from energyscope.reporting.data.execution import CUDA_GRAPH, EAGER, name_of
 from energyscope.reporting.data.launching import Launched, Launching
 from energyscope.reporting.figure import Figure, Table
@@ -62,13 +63,9 @@ def _row(row: Launched) -> list[str]:
         row.kind,
         _marked(row, EAGER, row.eager),
         _marked(row, CUDA_GRAPH, row.graph),
-        _dagger(text.percent_with_limits(row.share), weak=bool(row.invalid)),
+        text.percent_with_limits(row.share) + dagger(weak=bool(row.invalid)),
     ]
 
 
 def _marked(row: Launched, execution: str, item: Interval) -> str:
-    return _dagger(text.with_limits(item, "mJ"), weak=execution in row.invalid)
-
-
-def _dagger(said: str, *, weak: bool) -> str:
-    return f"{said} \u2020" if weak else said
+    return text.with_limits(item, "mJ") + dagger(weak=execution in row.invalid)

@@ -62,6 +62,17 @@ def test_blocks_are_the_same_at_any_granularity(tmp_path: Path) -> None:
     assert (mlp.count, mlp.energy.value) == (len(own), pytest.approx(sum(own)))
 
 
+def test_a_layer_stands_for_what_was_not_measured_in_it(tmp_path: Path) -> None:
+    """GIVEN layers of which no block has a value, THEN these layers themselves are added up."""
+    frame = build_run(tmp_path / "run", Shape(granularity="medium")).energy
+    assert frame is not None
+    inside = frame["layer"].notna() & (frame["level"] != "layer")
+    frame.loc[inside, "energy_mj"] = None
+    blocks = {entry.kind: entry.count for entry in energy_by_block(energy_tree(frame))}
+    assert blocks["layer"] == frame["level"].eq("layer").sum()
+    assert "mlp" not in blocks
+
+
 def test_a_component_without_a_value_is_counted_and_not_in_the_sum(tmp_path: Path) -> None:
     """GIVEN a norm that was not measured, THEN eight of nine are added up and one is said to be missing."""
     frame = build_run(tmp_path / "run").energy

@@ -133,6 +133,16 @@ def test_the_grade_at_the_top_is_the_worst_of_the_moments_shown(tmp_path: Path) 
     assert f"of all {text.count(sum(len(scene.tree.nodes) for scene in shown), 'row')}: " in found.detail
 
 
+def test_a_finding_on_a_kind_says_what_is_not_in_its_sum(tmp_path: Path) -> None:
+    """GIVEN an MLP block without a value, THEN the sentence on the blocks' share says that it is left out."""
+    run = build_run(tmp_path / "run", Shape(impact=False))
+    assert run.energy is not None
+    run.energy.loc[run.energy["component"] == "transformer.h.1.mlp", "energy_mj"] = None
+    (largest,) = energy_findings(energy_tree(run.energy), run).largest
+    assert largest.startswith("The MLP blocks take")
+    assert "(1 without a value left out); the attention blocks" in largest
+
+
 def test_a_finding_on_a_kind_says_how_much_of_it_is_weak(tmp_path: Path) -> None:
     """GIVEN one of the components of the largest kind below grade C, THEN the sentence on its share says so."""
     run = build_run(tmp_path / "run", Shape(impact=False))

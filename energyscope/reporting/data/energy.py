@@ -128,12 +128,12 @@ def energy_by_block(tree: EnergyTree) -> list[KindEnergy]:
 
 
 def _blocks(node: Node) -> list[Node]:
-    """Return a node's children, and for a layer among them what is in it."""
-    return [
-        block
-        for child in node.children
-        for block in (_blocks(child) if child.level == "layer" and child.children else [child])
-    ]
+    """Return a node's children, and for a layer among them what is in it, if any of that was measured."""
+    found = []
+    for child in node.children:
+        inside = _blocks(child) if child.level == "layer" else []
+        found += inside if any(block.energy for block in inside) else [child]
+    return found
 
 
 def _by_kind(nodes: Sequence[Node], tree: EnergyTree) -> list[KindEnergy]:

@@ -91,8 +91,11 @@ def _with(entry: KindEnergy, verb: str = "") -> str:
 
 
 def _weak(entry: KindEnergy) -> str:
-    """Say how much of a kind is not to be relied on."""
-    return f" ({entry.invalid} of {entry.count} below grade C)" if entry.invalid else ""
+    """Say how much of a kind is not to be relied on, and how much is not in its sum."""
+    lacking = f"{entry.missing} without a value left out" if entry.missing else ""
+    weak = f"{entry.invalid} of {entry.count} below grade C" if entry.invalid else ""
+    said = ", ".join(one for one in (weak, lacking) if one)
+    return f" ({said})" if said else ""
 
 
 def _outside(kinds: list[KindEnergy], *, modelled: bool) -> list[str]:
