@@ -15,8 +15,14 @@ function shown(place) {
   return place.closest("details:not([open]), [hidden]") === null;
 }
 
+// A drawing that was hidden while it was made, or while the window changed its size, has no width left.
+function flat(place) {
+  const drawing = "shown" in place.dataset && place.querySelector("svg");
+  return drawing && place.clientWidth > 0 && drawing.getBoundingClientRect().width === 0;
+}
+
 function stale(place) {
-  return shown(place) && wanted.get(place) !== `${theme()} ${specName(place)}`;
+  return shown(place) && (wanted.get(place) !== `${theme()} ${specName(place)}` || flat(place));
 }
 
 // The expression interpreter (ast) needs no eval, so the page's policy can forbid it.
