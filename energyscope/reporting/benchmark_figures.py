@@ -14,6 +14,7 @@ from energyscope.reporting.data.benchmark import (
     precision_title,
 )
 from energyscope.reporting.data.benchmark_words import FOREIGN, clipped, energy_word, place_text
+from energyscope.reporting.data.work import parts_said
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.plane_figures import plane_figures
 from energyscope.reporting.quality_figures import quality_figure, size_figure
@@ -68,7 +69,7 @@ def _bars(data: BenchmarkData, measure: _Measure) -> tuple[list[Bar], str]:
             low=None if item.low is None else item.low / divisor,
             high=None if item.high is None else item.high / divisor,
             label=charts.values_label(item.value / divisor), said=text.amount(item, measure.scaled),
-            pale=_pale(cell, divisor) if measure is _ENERGY else None,
+            work=_work(cell, divisor) if measure is _ENERGY else None,
             weak=measure is _ENERGY and cell.invalid, baseline=cell.precision == data.baseline,
         )
         for cell, item in known
@@ -84,8 +85,8 @@ def _titles(data: BenchmarkData, *lines: str) -> list[str]:
     return [*lines, *([FOREIGN] if any(cell.foreign for cell in data.first) else [])]
 
 
-def _pale(cell: BenchmarkCell, divisor: float) -> float | None:
-    return None if cell.static_energy_mj is None else cell.static_energy_mj / divisor
+def _work(cell: BenchmarkCell, divisor: float) -> float | None:
+    return None if cell.work_mj is None else cell.work_mj / divisor
 
 
 def _rows(data: BenchmarkData, *measures: _Measure) -> list[list[str]]:
@@ -141,9 +142,10 @@ def _energy(data: BenchmarkData) -> Figure | None:
         return None
     word = energy_word(data)
     summary = charts.described(bars, f"{word} per inference", unit)
-    split = any(bar.pale is not None for bar in bars)
-    title = _titles(data, f"{word} per inference ({unit})", *(["pale static, solid dynamic"] if split else []))
-    parts = "Static energy is the idle power times the time. " if split else ""
+    split = any(bar.work is not None for bar in bars)
+    undivided = [bar.title for bar in bars if bar.work is None]
+    title = _titles(data, f"{word} per inference ({unit})", *(["solid dynamic, pale static"] if split else []))
+    parts = f"{parts_said(undivided)} " if split else ""
     return Figure(
         name="benchmark-energy",
         section=SECTION,

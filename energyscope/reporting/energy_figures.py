@@ -8,6 +8,7 @@ from energyscope.reporting.data import ReportData
 from energyscope.reporting.data.columns import Column, EnergyView
 from energyscope.reporting.data.energy import Cell, KindEnergy, kind_sentence
 from energyscope.reporting.data.scenes import SceneData
+from energyscope.reporting.data.work import parts_said
 from energyscope.reporting.figure import Figure, Table
 from energyscope.reporting.grade_figures import graded
 from energyscope.reporting.heatmap_figures import heatmap_figure
@@ -53,9 +54,9 @@ def joules(data: ReportData | SceneData) -> str:
 def _by_kind_figure(data: ReportData | SceneData) -> Figure:
     kinds = data.energy.kinds if data.energy else []
     missing = data.energy.missing_parts if data.energy else []
-    split = any(entry.static_mj is not None for entry in kinds)
+    undivided = [entry.kind for entry in kinds if entry.work_mj is None]
     caption = "Leaf components added up by kind, then glue and what is unexplained: together, the measured model. "
-    caption += "Pale is static energy, solid is dynamic. " if split else ""
+    caption += f"{parts_said(undivided)} " if len(undivided) < len(kinds) else ""
     notes = [*_missing_notes(missing), *_invalid_notes(kinds)]
     own = _by_kind(kinds, joules(data), caption + "Whiskers are 95 % intervals.", notes)
     return with_columns(own, {view.column: _by_kind_view(view, notes) for view in data.views})

@@ -9,6 +9,7 @@ from energyscope.reporting.charts import launching as charts
 from energyscope.reporting.charts.grades import dagger
 from energyscope.reporting.data.execution import CUDA_GRAPH, EAGER, name_of
 from energyscope.reporting.data.launching import Launched, Launching
+from energyscope.reporting.data.work import parts_said
 from energyscope.reporting.figure import Figure, Table
 from energyscope.runs.intervals import Interval
 
@@ -54,8 +55,7 @@ def _split(one: Launching) -> str:
     named = [
         kind if len(lacking) == 2 else f"{kind} ({name_of(lacking[0])})" for kind, lacking in whole if lacking
     ]
-    rest = f" Dashed is what cannot be split: {text.listed(named, len(named))}." if named else ""
-    return f" Solid, from zero, is dynamic energy, the work; pale is static, idle power times time.{rest}"
+    return f" {parts_said(named)}"
 
 
 def _row(row: Launched) -> list[str]:

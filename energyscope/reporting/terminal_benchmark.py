@@ -37,7 +37,7 @@ def benchmark_summary(run: Run) -> RenderableType:
     page = benchmark_page(data)
     parts: list[RenderableType] = [benchmark_table(run)]
     parts += [Text(note.strip(), style="dim") for note in (page.foreign, page.judged) if note]
-    parts += [Text(f"- {sentence}") for sentence in page.said]
+    parts += [Text(f"- {sentence}") for sentence in (*page.said, *([page.twice] if page.twice else []))]
     parts += [Text(f"- {page.unpredicted}", style="yellow")] if page.unpredicted else []
     parts += [Text(f"- Not measured: {name} ({reason}).", style="yellow") for name, reason in page.skipped]
     parts += [Text(f"- {sentence}", style="dim") for sentence in page.reasons]

@@ -88,6 +88,6 @@ def benchmark_sheet(data: ReportData) -> Sheet:
          cell.quality]
         for cell in found.cells
     ]  # fmt: skip
-    return Sheet(
-        "Precisions of the whole model", heads, rows, data.benchmark_page.said if data.benchmark_page else ()
-    )
+    page = data.benchmark_page
+    notes = [*page.said, *([page.twice] if page.twice else [])] if page else []
+    return Sheet("Precisions of the whole model", heads, rows, notes)

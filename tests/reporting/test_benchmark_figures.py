@@ -107,11 +107,11 @@ def test_nothing_is_drawn_of_nothing() -> None:
 
 
 def test_energy_bars_split_where_the_parts_are_known(tmp_path: Path) -> None:
-    """GIVEN measured energy, THEN each bar is a pale and a solid part that touch; modelled, one part."""
+    """GIVEN measured energy, THEN each bar is a solid part and a pale one that touch; modelled, one part."""
     parts = [record for record in _records(_figures(tmp_path)["benchmark-energy"]) if "start" in record]
     fp16 = [part for part in parts if part["title"] == "FP16"]
     assert [part["start"] for part in fp16] == [0.0, fp16[0]["end"]]
-    assert fp16[0]["fill"] < fp16[1]["fill"]
+    assert fp16[0]["fill"] > fp16[1]["fill"]
     whole = _records(_figures(tmp_path / "modelled", modelled=True)["benchmark-energy"])
     assert sum("start" in record for record in whole) == 4
 

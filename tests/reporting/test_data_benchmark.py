@@ -11,10 +11,12 @@ from run_builder import Shape, build_run
 
 from energyscope.notes import NOT_ITS_KERNELS
 from energyscope.reporting import text
+from energyscope.reporting.data import report_data
 from energyscope.reporting.data.benchmark import BenchmarkData, benchmark_data, precision_title
 from energyscope.reporting.data.benchmark_tables import REMEDY, benchmark_page, cells_table
 from energyscope.reporting.data.benchmark_words import said
 from energyscope.reporting.terminal_benchmark import benchmark_summary, benchmark_table
+from energyscope.reporting.terminal_show_stages import benchmark_sheet
 from energyscope.runs.intervals import Interval
 from energyscope.runs.store import Run
 
@@ -345,6 +347,10 @@ def test_a_pass_that_was_measured_twice_has_both_numbers_and_why_they_are_two(tm
         r"No difference is shown: benchmark - profile is \+[\d.]+ mJ \(\+1\.0 %\) \[-[\d.]+, [\d.]+\]\. ", said
     )
     assert ". What differs: the benchmark waits for the device after every" in said
+    console = Console(record=True, width=80, file=io.StringIO())
+    console.print(benchmark_summary(run))
+    assert " ".join(said.split()) in " ".join(console.export_text().split())
+    assert said in benchmark_sheet(report_data(run)).notes
     assert said.endswith("one interval is over 5 trials, the other over 6 windows.")
 
 

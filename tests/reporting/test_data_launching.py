@@ -204,7 +204,7 @@ def test_the_work_of_both_is_drawn_from_zero(run: Run) -> None:
     data = report_data(run)
     figure = next(one for one in figures(data) if one.section == "launching")
     assert "Solid, from zero, is dynamic energy" in figure.caption
-    assert "Dashed is what cannot be split: unexplained." in figure.caption
+    assert "In one piece, as a part is unknown or negative: unexplained." in figure.caption
     (rest,) = (row for row in records_of(figure, "fill")
                if (row["kind"], row["execution"]) == ("unexplained", "eager"))  # fmt: skip
     assert (rest["fill"], rest["dash"]) == (grades.REST, grades.REST_DASH)

@@ -15,6 +15,7 @@ from energyscope.reporting.laws.document import (
     main_group,
     said_by,
     said_over,
+    shows_growth,
     tokens_of,
     whole_of,
     worked,
@@ -103,6 +104,24 @@ def test_the_main_group_has_most_cells_and_a_law() -> None:
     assert other is not None
     assert len(other["cells"]) < len(chosen["cells"])
     assert main_group({"groups": []}) is None
+
+
+def test_the_main_group_shows_growth_where_any_does() -> None:
+    """GIVEN no growth shown of the group with most cells, THEN the sentences speak of another; of all, of it."""
+    document = laws_document(SIX[:3])
+    largest = main_group(document)
+    assert largest is not None
+    for_all = copy.deepcopy(document)
+    whole_of(largest)["two_term"]["marginal_pj_per_flop"] = {"value": 1.0, "low": -1.0, "high": 3.0}  # type: ignore[index]
+    other = main_group(document)
+    assert other is not None
+    assert other is not largest
+    assert shows_growth(whole_of(other)["two_term"])  # type: ignore[index]
+    for group in for_all["groups"]:
+        whole_of(group)["two_term"]["marginal_pj_per_flop"] = {"value": 1.0, "low": -1.0, "high": 3.0}
+    flat = main_group(for_all)
+    assert flat is not None
+    assert len(flat["cells"]) == len(largest["cells"])
 
 
 def test_labels_name_what_differs_and_nothing_else() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from energyscope.reporting import text
 from energyscope.reporting.charts import grades, theme
+from energyscope.reporting.charts.split import fills
 
 _ROW_PX = 27
 PLAIN = theme.PLAIN
@@ -27,7 +28,8 @@ class Bar:
     """One precision's value in the unit of its axis; ``low`` and ``high`` are None where no interval is known.
 
     ``inner`` are the limits of the difference from the baseline, around this value, where they are sharper.
-    ``pale`` is the part from zero that is drawn pale, ``behind`` the length of a pale bar behind a slim solid one;
+    ``work`` is the part from zero that stays solid where the rest is drawn pale, ``behind`` the length of a pale
+    bar behind a slim solid one;
     ``weak`` marks a value below grade C; ``label`` is written beside the bar, ``said`` in the tooltip.
     """
 
@@ -39,7 +41,7 @@ class Bar:
     label: str
     said: str
     inner: tuple[float, float] | None = None
-    pale: float | None = None
+    work: float | None = None
     behind: float | None = None
     weak: bool = False
     baseline: bool = False
@@ -72,7 +74,8 @@ def bars(items: Sequence[Bar], title: str | list[str], description: str, mark: f
     right = max(item.edge for item in items) * (1 + _room(items))
     scale = alt.Scale(domain=[0.0, right], nice=False)
     x = alt.X("start:Q", title=title, scale=scale, axis=_linear_axis())
-    parts = [part for item in items for part in _parts(item)]
+    split = any(item.work is not None for item in items)
+    parts = [part for item in items for part in _parts(item, split=split)]
     drawn = alt.Chart(theme.rows(parts)).encode(
         x=x,
         x2="end:Q",
@@ -89,20 +92,21 @@ def bars(items: Sequence[Bar], title: str | list[str], description: str, mark: f
     return _finished([*_line(items, line), *layers, *_beside(items, line, right)], items, description)
 
 
-def _parts(item: Bar) -> list[dict[str, Any]]:
+def _parts(item: Bar, *, split: bool) -> list[dict[str, Any]]:
     drawn = grades.paint(hollow=item.weak)
     shared = {**item.record(), "dash": drawn["dash"], "line": 1.0 if item.weak else 0.0}
-    full, faint = drawn["fill"], grades.HOLLOW_PALE if item.weak else grades.PALE
+    full, faint = fills(hollow=item.weak)
     if item.behind is not None:
         return [
             {**shared, "start": 0.0, "end": item.behind, "fill": faint, "slim": False},
             {**shared, "start": 0.0, "end": item.value, "fill": full, "slim": True},
         ]
-    if item.pale is None or not 0 < item.pale < item.value:
-        return [{**shared, "start": 0.0, "end": item.value, "fill": full, "slim": False}]
+    if item.work is None:
+        rest = {"fill": grades.REST, "dash": grades.REST_DASH, "line": 1.0} if split and not item.weak else {}
+        return [{**shared, "start": 0.0, "end": item.value, "fill": full, **rest, "slim": False}]
     return [
-        {**shared, "start": 0.0, "end": item.pale, "fill": faint, "slim": False},
-        {**shared, "start": item.pale, "end": item.value, "fill": full, "slim": False},
+        {**shared, "start": 0.0, "end": item.work, "fill": full, "slim": False},
+        {**shared, "start": item.work, "end": item.value, "fill": faint, "slim": False},
     ]
 
 

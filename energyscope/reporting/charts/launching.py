@@ -6,6 +6,7 @@ from typing import Any
 
 from energyscope.reporting import text
 from energyscope.reporting.charts import grades, theme
+from energyscope.reporting.charts.split import fills, split_bar
 from energyscope.reporting.data.execution import CUDA_GRAPH, EAGER, name_of
 from energyscope.reporting.data.launching import Launched
 from energyscope.runs.intervals import Interval
@@ -84,17 +85,11 @@ def _parts(
         "said": text.with_limits(item, "mJ"),
         **grades.paint(hollow=hollow),
     }
-    end, dynamic = item.value / divisor, entry.work(execution)
+    dynamic = entry.work(execution)
     if dynamic is None:
         rest = {"fill": grades.REST, "dash": grades.REST_DASH} if split and not hollow else {}
-        return [{**shared, **rest, "part": "all", "start": 0.0, "end": end}]
-    work = dynamic / divisor
-    pale = grades.HOLLOW_PALE if hollow else grades.PALE
-    return [
-        {**shared, "part": f"dynamic {text.quantity(dynamic, 'mJ')}", "start": 0.0, "end": work},
-        {**shared, "part": f"static {text.quantity(item.value - dynamic, 'mJ')}", "start": work, "end": end,
-         "fill": pale},
-    ]  # fmt: skip
+        return [{**shared, **rest, "part": "all", "start": 0.0, "end": item.value / divisor}]
+    return split_bar(shared, item.value, dynamic, divisor, fills(hollow=hollow))
 
 
 def _total(entry: Launched, execution: str, item: Interval, divisor: float) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from energyscope.reporting import text
 from energyscope.reporting.charts import grades, theme
+from energyscope.reporting.charts.split import fills, split_bar
 from energyscope.reporting.data.energy import Cell, KindEnergy
 
 _ROW_PX, _ROUNDED = 25, 32  # with more columns than that, round corners leave more gap than cell
@@ -13,7 +14,7 @@ _NARROW_PX, _WIDE_PX = 220, 800  # of a heatmap's columns together, on a telepho
 
 
 def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, static: bool = False) -> Any:
-    """Draw a bar for each kind, split into static and dynamic where known, with its 95 % interval.
+    """Draw a bar for each kind, its dynamic part before its static one where known, with its 95 % interval.
 
     ``static`` says that all of it is static energy, which is pale. Hollow is a kind of which all is below grade C.
     """
@@ -29,9 +30,9 @@ def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, 
         scale=alt.Scale(domain=[left, right * 1.62], nice=False),
         axis=alt.Axis(tickCount=7, labelOverlap=True),
     )
-    parts = [
-        part for entry in kinds for part in _bar_parts(entry, divisor, grades.PALE if static else grades.FULL)
-    ]
+    split = any(entry.work_mj is not None for entry in kinds)
+    whole = grades.PALE if static else grades.REST if split else grades.FULL
+    parts = [part for entry in kinds for part in _bar_parts(entry, divisor, whole)]
     bars = alt.Chart(theme.rows(parts)).mark_bar(height={"band": 0.66})
     bars = bars.encode(
         x=x,
@@ -62,19 +63,12 @@ def _bar_parts(entry: KindEnergy, divisor: float, whole: float) -> list[dict[str
         "said": said,
         "dash": grades.DASHED if hollow else grades.SOLID if solid else grades.REST_DASH,
     }
-    value = entry.energy.value / divisor
-    if entry.static_mj is None or entry.dynamic_mj is None or value < 0:
-        return [{**shared, "part": "all", "start": 0.0, "end": value,
+    value, work = entry.energy.value, entry.work_mj
+    if work is None:
+        return [{**shared, "part": "all", "start": 0.0, "end": value / divisor,
                  "fill": grades.HOLLOW if hollow else whole if solid else grades.REST}]  # fmt: skip
-    static = entry.static_mj / divisor
-    faint, full = (grades.PALE, grades.FULL) if solid else (grades.REST_PALE, grades.REST)
-    faint, full = (grades.HOLLOW_PALE, grades.HOLLOW) if hollow else (faint, full)
-    return [
-        {**shared, "part": f"static {text.quantity(entry.static_mj, 'mJ')}", "start": 0.0, "end": static,
-         "fill": faint},
-        {**shared, "part": f"dynamic {text.quantity(entry.dynamic_mj, 'mJ')}", "start": static, "end": value,
-         "fill": full},
-    ]  # fmt: skip
+    both = fills(hollow=hollow) if solid or hollow else (grades.REST, grades.REST_PALE)
+    return split_bar(shared, value, work, divisor, both)
 
 
 def _bar_total(entry: KindEnergy, divisor: float) -> dict[str, Any]:

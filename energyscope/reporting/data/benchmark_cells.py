@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from energyscope.notes import NOT_ITS_KERNELS
+from energyscope.reporting.data.work import work_in
 from energyscope.runs.intervals import Interval, difference
 
 INVALID = "invalid"
@@ -95,6 +96,11 @@ class BenchmarkCell:
         if self.energy_mj is None or self.dynamic_energy_mj is None:
             return None
         return difference(self.energy_mj, self.dynamic_energy_mj).value
+
+    @property
+    def work_mj(self) -> float | None:
+        """The dynamic part of the energy, mJ; None where it is not known, or no part of the whole."""
+        return work_in(self.energy_mj, self.dynamic_energy_mj.value if self.dynamic_energy_mj else None)
 
 
 @dataclass(frozen=True)

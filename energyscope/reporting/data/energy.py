@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.reporting import text
+from energyscope.reporting.data.work import work_in
 from energyscope.runs.intervals import Interval, finite, ratio
 from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals
 
@@ -39,6 +40,11 @@ class KindEnergy:
     missing: int = 0
     invalid: int = 0
     reused: bool = False
+
+    @property
+    def work_mj(self) -> float | None:
+        """The dynamic part, mJ; None where the parts are not known, or it is no part of the whole."""
+        return None if self.static_mj is None else work_in(self.energy, self.dynamic_mj)
 
     @property
     def all_invalid(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from energyscope.reporting import text
 from energyscope.reporting.data.execution import CUDA_GRAPH, EAGER, name_of
+from energyscope.reporting.data.work import work_in
 from energyscope.runs.compare_surroundings import CLOCKS_APART
 from energyscope.runs.intervals import Interval, ratio
 
@@ -35,8 +36,7 @@ class Launched:
     def work(self, execution: str) -> float | None:
         """Return the dynamic part (mJ) in one execution; None where it is not known, or no part of the whole."""
         at = (EAGER, CUDA_GRAPH).index(execution)
-        dynamic, whole = self.dynamic_mj[at], (self.eager, self.graph)[at].value
-        return dynamic if dynamic is not None and 0 <= dynamic <= whole else None
+        return work_in((self.eager, self.graph)[at], self.dynamic_mj[at])
 
     @property
     def share(self) -> Interval | None:

@@ -139,8 +139,14 @@ def measured_groups(document: Found) -> list[Found]:
 
 
 def main_group(document: Found) -> Found | None:
-    """Return the group that the first sentences speak of: the first of those with most cells and a checked law."""
+    """Return the group that the first sentences speak of: the first with most cells of those with a checked law.
+
+    A law that shows growth goes before one that does not, whose numbers tell nothing; sentences name the others.
+    """
     able = [
-        one for one in measured_groups(document) if (whole := whole_of(one)) and checked(whole.get("two_term"))
+        (one, law)
+        for one in measured_groups(document)
+        if (whole := whole_of(one)) and (law := checked(whole.get("two_term")))
     ]
-    return max(able, key=lambda one: len(one.get("cells") or ()), default=None)
+    able.sort(key=lambda found: (shows_growth(found[1]), len(found[0].get("cells") or ())), reverse=True)
+    return able[0][0] if able else None

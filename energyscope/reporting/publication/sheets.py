@@ -61,8 +61,8 @@ def _energy_notes(of: Source) -> list[str]:
     if energy is None:
         return []
     said = ["Whiskers: 95 % intervals."]
-    if any(entry.static_mj is not None for entry in energy.kinds):
-        said.append("Pale: static, solid: dynamic energy.")
+    if any(entry.work_mj is not None for entry in energy.kinds):
+        said.append("Solid: dynamic, pale: static energy.")
     if any(cell.reused for cell in energy.cells):
         said.append(_NOT_OWN)
     if any(cell.invalid for cell in (*energy.cells, *energy.layers)):
