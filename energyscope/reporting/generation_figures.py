@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from energyscope.reporting import text
 from energyscope.reporting.charts import generation as charts
+from energyscope.reporting.charts.flow import sankey
 from energyscope.reporting.data.agreement import Agreement
+from energyscope.reporting.data.flow import FlowNode
 from energyscope.reporting.data.generation import GenerationData
-from energyscope.reporting.data.generation_words import agreement_sentence, trend_sentence
+from energyscope.reporting.data.generation_flow import GENERATION
+from energyscope.reporting.data.generation_words import agreement_sentence, flow_caption, trend_sentence
 from energyscope.reporting.data.power_trace import PowerTrace, close_up
 from energyscope.reporting.figure import Figure, Table
+from energyscope.reporting.tree_figures import flow_notes, flow_table
 
 SECTION = "generation"
 BETWEEN = "Between generations the model's step in their middle was replayed by itself."
@@ -19,7 +23,7 @@ def generation_figures(data: GenerationData | None) -> list[Figure]:
     if data is None:
         return []
     word = "Modelled energy" if data.modelled else "Energy"
-    found = []
+    found = [_flow(data, data.flow, word)] if data.flow is not None else []
     if data.trace is not None:
         between = BETWEEN if data.step_windows else ""
         found.append(_power("generation-power-trace", "Power over the traced generations", data.trace, between))
@@ -31,6 +35,21 @@ def generation_figures(data: GenerationData | None) -> list[Figure]:
     if data.agreement is not None:
         found.append(_parts(data.agreement, word))
     return found
+
+
+def _flow(data: GenerationData, root: FlowNode, word: str) -> Figure:
+    phases = ", ".join(f"{node.kind} {text.quantity(node.energy.value, 'mJ')}" for node in root.children)
+    summary = f"{word} flow from the generation ({text.quantity(root.energy.value, 'mJ')}) to {phases}"
+    return Figure(
+        name="generation-flow",
+        section=SECTION,
+        title=f"{word} flow of a generation",
+        caption=flow_caption(data, root),
+        summary=summary,
+        chart=sankey(root, summary),
+        table=flow_table(root, GENERATION),
+        notes=flow_notes(root),
+    )
 
 
 def _power(name: str, title: str, trace: PowerTrace, between: str) -> Figure:

@@ -34,11 +34,6 @@ def flow_figure(data: ReportData | SceneData, word: str) -> Figure | None:
 def _flow(root: FlowNode | None, word: str, said: str = "", notes: Sequence[str] = ()) -> Figure | None:
     if root is None or not root.children:
         return None
-    rows = [
-        [_INDENT * node.depth + node.kind, str(node.count), _energy(node),
-         text.percent(node.energy.value / root.energy.value if root.energy.value > 0 else None)]
-        for node in root.walk()
-    ]  # fmt: skip
     top = ", ".join(f"{child.kind} {text.quantity(child.energy.value, 'mJ')}" for child in root.children)
     summary = f"{word} flow from the model ({text.quantity(root.energy.value, 'mJ')}) to {top}"
     return Figure(
@@ -51,14 +46,24 @@ def _flow(root: FlowNode | None, word: str, said: str = "", notes: Sequence[str]
         "parts; unexplained energy is what is left. Nothing is scaled to fit.",
         summary=summary,
         chart=flow.sankey(root, summary),
-        table=Table(["component", "components", "energy", "share of the model"], rows),
-        notes=[
-            *notes,
-            *_beyond_notes(root),
-            *_weak_notes(root),
-            *_missing_notes(root),
-        ],
+        table=flow_table(root, "model"),
+        notes=[*notes, *flow_notes(root)],
     )
+
+
+def flow_table(root: FlowNode, whole: str) -> Table:
+    """Return a line for each node of a flow, indented by its depth; ``whole`` is what the shares are of."""
+    rows = [
+        [_INDENT * node.depth + node.kind, str(node.count), _energy(node),
+         text.percent(node.energy.value / root.energy.value if root.energy.value > 0 else None)]
+        for node in root.walk()
+    ]  # fmt: skip
+    return Table(["component", "components", "energy", f"share of the {whole}"], rows)
+
+
+def flow_notes(root: FlowNode) -> list[str]:
+    """Say of a flow what exceeds its whole, is below grade C, or has no value."""
+    return [*_beyond_notes(root), *_weak_notes(root), *_missing_notes(root)]
 
 
 def _energy(node: FlowNode) -> str:

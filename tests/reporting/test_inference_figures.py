@@ -29,7 +29,8 @@ from energyscope.runs.intervals import Interval
 from energyscope.runs.store import RunStore, load_run
 
 NAMES = [
-    "generation-power-trace", "generation-power-close", "energy-per-token", "generation-parts", "energy-by-kind",
+    "generation-flow", "generation-power-trace", "generation-power-close", "energy-per-token", "generation-parts",
+    "energy-by-kind",
     "energy-flow", "energy-icicle", "energy-by-layer", "energy-heatmap", "scene-decode-1024-energy-by-kind",
     "scene-decode-1024-energy-flow", "scene-decode-1024-energy-icicle",
     "scene-decode-1024-energy-by-layer", "scene-decode-128-energy-by-kind",

@@ -12,7 +12,7 @@ from energyscope.reporting.data.agreement import Agreement
 from energyscope.reporting.data.generation import StepsRow
 from energyscope.reporting.data.power_trace import DECODE, PREFILL, PowerTrace
 
-PHASE_COLOURS = {PREFILL: theme.colour("lm_head"), DECODE: theme.colour("attention.key")}
+PHASE_COLOURS = {phase: theme.colour(phase) for phase in (PREFILL, DECODE)}
 _DEVICES = theme.METHOD_COLOURS
 MOST_TOKENS = 260  # beyond which their marks would only be a grey bar
 _MODEL, _LOOP, _TRACED = "model forward", "generate's loop", "traced step"
@@ -155,7 +155,7 @@ def step_parts(found: Agreement, description: str, word: str) -> Any:
         )
     ]
     names = [_MODEL, _LOOP, _TRACED]
-    colours = [theme.colour("model"), theme.colour("mlp"), theme.colour("attention")]
+    colours = [theme.colour("model"), theme.colour("loop"), theme.colour("attention")]
     ends = [
         {
             "row": row,

@@ -36,6 +36,10 @@ __all__ = [
 Theme = Literal["light", "dark", "paper"]
 
 KIND_COLOURS = {
+    "generation": "#7b8794",
+    "prefill": "#d55e00",
+    "decode": "#56b4e9",
+    "loop": "#8b6bb5",
     "model": "#7b8794",
     "layer": "#93a1ad",
     "embedding": "#cc79a7",

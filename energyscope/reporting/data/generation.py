@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting.data.agreement import Agreement, agreement, prefill_agreement
+from energyscope.reporting.data.flow import FlowNode
+from energyscope.reporting.data.generation_flow import generation_flow
 from energyscope.reporting.data.given import entries, given, section, whole
 from energyscope.reporting.data.own_pass import pass_of_step
 from energyscope.reporting.data.phases import PhaseRow, phase_row, total_row
@@ -47,7 +49,7 @@ class GenerationData:
 
     ``agreement`` is of a decode step, ``disagreement`` says why there is none, and ``no_trace`` why there is no
     ``trace``. ``total`` is what the phases add up to without the load. ``step_windows`` counts those of the step
-    that was taken in turn with the generations.
+    that was taken in turn with the generations. ``flow`` leads from the generation to the blocks of its passes.
     """
 
     prompt_tokens: int | None
@@ -68,6 +70,7 @@ class GenerationData:
     prefill_agreement: Agreement | None
     step_windows: int
     notes: list[str]
+    flow: FlowNode | None = None
 
     def phase(self, name: str) -> PhaseRow | None:
         """Return one phase; None where the document does not list it."""
@@ -93,7 +96,7 @@ def generation_data(run: Run, scenes: Sequence[SceneData]) -> GenerationData | N
     prompt, new, batch, count = sizes
     named = {row.phase: row for row in phases}
     agreed, why = agreement(pass_of_step(document), scenes, named.get(DECODE), loop, (prompt, new))
-    return GenerationData(
+    found = GenerationData(
         prompt_tokens=prompt,
         new_tokens=new,
         batch_size=batch,
@@ -113,6 +116,7 @@ def generation_data(run: Run, scenes: Sequence[SceneData]) -> GenerationData | N
         prefill_agreement=prefill_agreement(scenes, named.get(PREFILL), loop, prompt),
         notes=[str(note) for note in document.get("notes") or []],
     )
+    return replace(found, flow=generation_flow(found, scenes))
 
 
 def _no_trace(run: Run, *, modelled: bool) -> str:

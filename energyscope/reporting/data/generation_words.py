@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from energyscope.reporting import text
 from energyscope.reporting.data.agreement import Agreement
+from energyscope.reporting.data.flow import FlowNode
 from energyscope.reporting.data.generation import GenerationData
 from energyscope.reporting.data.headline import Metric
 from energyscope.reporting.data.pace import Pace
 from energyscope.reporting.data.phases import LOAD, TOTAL, PhaseRow
+from energyscope.reporting.data.scenes import DECODE, PREFILL, middle_of
 from energyscope.reporting.figure import Table
 from energyscope.runs.intervals import Interval, total
 
@@ -151,6 +153,35 @@ def _verdict(found: Agreement, ratio: Interval) -> str:
         return f"{more}, which is a disagreement"
     why = "which their intervals allow" if found.limited else "and not both have an interval"
     return f"{more}, {why}: whether they agree cannot be told"
+
+
+def flow_caption(data: GenerationData, root: FlowNode) -> str:
+    """Say what the flow of a generation adds up, and where it ends before the blocks and why."""
+    nodes = {node.kind: node for node in root.children}
+    middle = middle_of(data.prompt_tokens or 0, data.new_tokens or 0)
+    steps = text.count((data.new_tokens or 1) - 1, "time")
+    said = (
+        "One generation without the load, its phases as traced. Below them stand the model's passes, measured by "
+        f"themselves: a prefill once, and {steps} the step at {middle:,} tokens, the middle of the generation. "
+        "Loop is what generate does around them, measured with the pass bypassed; unexplained is what the trace "
+        "has beyond both. Nothing is scaled to fit; what is inside of a block, the flow of its moment shows."
+    )
+    ends = [_ends(nodes[phase], data, middle) for phase in (PREFILL, DECODE) if phase in nodes]
+    return " ".join([said, *filter(None, ends)])
+
+
+def _ends(phase: FlowNode, data: GenerationData, middle: int) -> str:
+    """Say why a phase has no parts, or its pass no blocks; empty where it has."""
+    decode = phase.kind == DECODE
+    if not phase.children:
+        why = data.disagreement if decode else "Its pass was not measured by itself."
+        if data.agreement if decode else data.prefill_agreement:
+            why = "Its pass was measured in a CUDA graph, while the generation ran eagerly."
+        return f"The {phase.kind} has no parts: {why[:1].lower()}{why[1:]}"
+    if phase.children[0].children:
+        return ""
+    remedy = f" (--context-length {middle} --execution eager measures a step's)" if decode else ""
+    return f"The {phase.kind} has no blocks: components of that very pass, run eagerly, were not measured{remedy}."
 
 
 def trend_sentence(data: GenerationData) -> str:
