@@ -17,6 +17,10 @@ from energyscope.reporting.view_figures import COLUMN_SAID, COLUMN_TITLES, with_
 
 HOLLOW = " Hollow bars are values below grade C, which are not to be relied on."
 WEAK = "\u2020 Below grade C, and in the sums{}: {}; the table says why."
+_LEVELS = (
+    "Unexplained is what every parent takes beyond its parts and glue, of all levels; closure is of the model's "
+    "own level alone. "
+)
 _HOLLOW = " (hollow where all of it is)"
 
 
@@ -56,6 +60,7 @@ def _by_kind_figure(data: ReportData | SceneData) -> Figure:
     missing = data.energy.missing_parts if data.energy else []
     undivided = [entry.kind for entry in kinds if entry.work_mj is None]
     caption = "Leaf components added up by kind, then glue and what is unexplained: together, the measured model. "
+    caption += _LEVELS if any(entry.role == "unexplained" and entry.count > 1 for entry in kinds) else ""
     caption += f"{parts_said(undivided)} " if len(undivided) < len(kinds) else ""
     notes = [*_missing_notes(missing), *_invalid_notes(kinds)]
     own = _by_kind(kinds, joules(data), caption + "Whiskers are 95 % intervals.", notes)

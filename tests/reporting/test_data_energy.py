@@ -38,6 +38,26 @@ def test_kinds_glue_and_unexplained_add_up_to_the_model(tmp_path: Path, shape: S
     assert roles == (["glue", "unexplained"] if shape.glue else ["unattributed"])
     shares = [entry.share.value for entry in kinds if entry.share]
     assert sum(shares) == pytest.approx(1.0)
+    for column in ("static_mj", "dynamic_mj"):
+        parts = [getattr(entry, column) for entry in kinds]
+        assert tree.root is not None
+        assert sum(parts) == pytest.approx(tree.root.number(column)), column
+
+
+def test_what_is_unexplained_has_parts_of_its_own(tmp_path: Path) -> None:
+    """GIVEN a model that waits longer than its parts do, THEN the rest is static, and its dynamic part below 0."""
+    frame = build_run(tmp_path / "run", Shape(granularity="coarse")).energy
+    assert frame is not None
+    plain = {entry.kind: entry for entry in energy_by_kind(energy_tree(frame))}["unexplained"]
+    root = frame["level"] == "model"
+    frame.loc[root, "static_mj"] += 1e3
+    frame.loc[root, "dynamic_mj"] -= 1e3
+    kinds = {entry.kind: entry for entry in energy_by_kind(energy_tree(frame))}
+    assert plain.static_mj is not None
+    assert kinds["unexplained"].static_mj == pytest.approx(plain.static_mj + 1e3)
+    assert kinds["unexplained"].work_mj is None
+    frame.loc[frame["kind"] == "lm_head", "static_mj"] = None
+    assert {entry.kind: entry for entry in energy_by_kind(energy_tree(frame))}["unexplained"].static_mj is None
 
 
 def test_kinds_are_ordered_by_energy(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def test_a_kind_begins_with_its_work(data: ReportData) -> None:
     assert work["part"].startswith("dynamic ")
     assert waiting["part"].startswith("static ")
     assert "Solid, from zero, is dynamic energy" in figure.caption
-    assert "In one piece, as a part is unknown or negative: unexplained." in figure.caption
+    assert "In one piece, as a part is unknown or negative: unexplained." in figure.caption  # it is below 0
+    assert "closure is of the model's own level alone" in figure.caption
 
 
 @pytest.mark.parametrize("dynamic", [-0.5, None])

@@ -175,7 +175,8 @@ def _of_rest(
     if energy is None:
         return None
     owners = [node for node, _ in known]
-    static = sum_column(owners, "glue_static_mj") if role == "glue" else None
+    parts = [_static_rest(node, role) for node in owners]
+    static = None if None in parts else math.fsum(part for part in parts if part is not None)
     return KindEnergy(
         kind=name,
         role=role,
@@ -186,6 +187,18 @@ def _of_rest(
         dynamic_mj=None if static is None else energy.value - static,
         reused=any(node.reused for node in owners),
     )
+
+
+def _static_rest(node: Node, role: Role) -> float | None:
+    """Return the static part (mJ) of a node's glue, or of what it takes beyond its parts; None where unknown."""
+    glue = node.number("glue_static_mj")
+    if role == "glue":
+        return glue
+    own = node.number("static_mj")
+    parts = [child.number("static_mj") for child in node.children] + ([glue] if role == "unexplained" else [])
+    if own is None or None in parts:
+        return None
+    return own - math.fsum(part for part in parts if part is not None)
 
 
 def share_of(part: Interval, model: Interval | None) -> Interval | None:
