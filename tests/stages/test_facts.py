@@ -28,6 +28,13 @@ def cuda(monkeypatch):
     return has
 
 
+def test_whether_tf32_makes_fp32_products_is_known(monkeypatch):
+    """GIVEN torch's default and its setting ``high`` THEN it says that TF32 is not, or is, allowed."""
+    assert facts.environment()["float32_matmul_precision"] == "highest (no TF32)"
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    assert facts.environment()["float32_matmul_precision"] == "high (TF32 allowed)"
+
+
 def test_a_gpu_is_described_by_nvml(fake_nvml, cuda):
     """GIVEN NVML numbers GPUs otherwise THEN the facts are those of the GPU with CUDA's UUID."""
     fake_nvml(TWO)
