@@ -83,6 +83,15 @@ def all_drawn(page: Page) -> None:
     page.wait_for_selector(f":not([hidden]) > figure {NOT_DRAWN}", state="detached", timeout=300_000)
 
 
+def parts_shown(page: Page) -> list[str]:
+    """Return the moments and executions that are shown."""
+    parts: list[str] = page.evaluate(
+        "[...document.querySelectorAll('.moment')].filter(part => !part.hidden)"
+        ".map(part => `${part.dataset.moment}/${part.dataset.execution}`)"
+    )
+    return parts
+
+
 def drawn_again(page: Page, name: str, before: str) -> None:
     """Wait until a chart's drawing is another one than ``before``."""
     for _ in range(2000):

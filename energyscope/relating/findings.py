@@ -13,7 +13,17 @@ from energyscope.relating import findings_relations as relations
 from energyscope.relating import findings_uses as uses
 from energyscope.relating.findings_relations import Relations
 from energyscope.relating.quadrants import QUADRANTS, UNDECIDED, Point, Thresholds, high_is_more
-from energyscope.relating.wording import NAMED, PLAIN_METRICS, Context, count, impact_text, listed, plain, share
+from energyscope.relating.wording import (
+    COMPARED,
+    NAMED,
+    PLAIN_METRICS,
+    Context,
+    count,
+    impact_text,
+    listed,
+    plain,
+    share,
+)
 
 STABLE = 0.9
 
@@ -112,7 +122,10 @@ def _highest_impact(points: Sequence[Point], context: Context) -> str:
     named = ", ".join(f"{point.component} ({_impact(point)})" for point in ordered[:NAMED])
     measure = PLAIN_METRICS.get(context.metric, context.metric)
     extreme = "highest" if high_is_more(context.metric) else "lowest"
-    return f"When {context.change}, {measure} is {extreme} for {named}."
+    return (
+        f"Of the {count(len(points), 'component')} {COMPARED}, when {context.change}, {measure} is {extreme} for "
+        f"{named}."
+    )
 
 
 def _counts(points: Sequence[Point], thresholds: Thresholds, context: Context) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from energyscope.impact.methods import is_sensitivity
 
 NAMED = 3  # how many components a sentence names
+COMPARED = "whose energy and impact are compared"  # other components may have more of either
 PLAIN_METRICS = {
     "kl": "the KL divergence of the outputs",
     "js": "the Jensen-Shannon divergence of the outputs",

@@ -13,7 +13,7 @@ _REMAINDERS = {"dynamic energy", "generate's loop per step", "glue", "unexplaine
 
 
 def change_text(item: Difference) -> tuple[str, str]:
-    """Write the difference with its percentage, and its limits, in the unit of the baseline.
+    """Write the difference with its percentage, and its limits, in the unit of the larger of the two values.
 
     So a small difference does not change its unit; the limits are empty where they are not known. A lower limit
     of more than the whole baseline less says nothing of what cannot be negative. Then only the upper one stands;
@@ -26,7 +26,7 @@ def change_text(item: Difference) -> tuple[str, str]:
         return f"{signed(points.value, text.places(points))} points", text.limits(
             points, ""
         ) if points.known else ""
-    divisor, unit = text.scale_of(item.baseline.value, item.unit)
+    divisor, unit = text.scale_of(_larger(item), item.unit)
     change = item.change.scaled(1 / divisor)
     percent = None if item.relative is None else signed((item.relative.value - 1) * 100, 1)
     places = text.places(change)
@@ -35,6 +35,10 @@ def change_text(item: Difference) -> tuple[str, str]:
     written = f"{signed(change.value, places)} {unit}".rstrip()
     relative = "" if percent is None else f" ({percent} %)"
     return f"{written}{relative}", _limits_of_change(item, change, divisor)
+
+
+def _larger(item: Difference) -> float:
+    return max((abs(one.value) for one in (item.baseline, item.other) if one is not None), default=0.0)
 
 
 def _limits_of_change(item: Difference, change: Interval, divisor: float) -> str:

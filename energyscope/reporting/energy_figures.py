@@ -63,17 +63,24 @@ def _by_kind_figure(data: ReportData | SceneData) -> Figure:
     caption += _LEVELS if any(entry.role == "unexplained" and entry.count > 1 for entry in kinds) else ""
     caption += f"{parts_said(undivided)} " if len(undivided) < len(kinds) else ""
     notes = [*_missing_notes(missing), *_invalid_notes(kinds)]
-    own = _by_kind(kinds, joules(data), caption + "Whiskers are 95 % intervals.", notes)
-    return with_columns(own, {view.column: _by_kind_view(view, notes) for view in data.views})
+    each = _each(data)
+    own = _by_kind(kinds, joules(data), caption + "Whiskers are 95 % intervals.", notes, each)
+    return with_columns(own, {view.column: _by_kind_view(view, notes, each) for view in data.views})
 
 
-def _by_kind_view(view: EnergyView, notes: list[str]) -> Figure:
+def _each(data: ReportData | SceneData) -> str:
+    """Return what energies are of: a forward pass or a decode step; of several moments, that of the first."""
+    scene = data if isinstance(data, SceneData) else next(iter(data.scenes), None)
+    return "step" if scene is not None and scene.unit == "step" else "forward pass"
+
+
+def _by_kind_view(view: EnergyView, notes: list[str], each: str) -> Figure:
     word = f"{COLUMN_TITLES[view.column]} energy"
-    return _by_kind(view.kinds, word, COLUMN_SAID[view.column], [*view.notes, *notes], view.column)
+    return _by_kind(view.kinds, word, COLUMN_SAID[view.column], [*view.notes, *notes], each, view.column)
 
 
 def _by_kind(
-    kinds: list[KindEnergy], word: str, caption: str, notes: list[str], column: Column | None = None
+    kinds: list[KindEnergy], word: str, caption: str, notes: list[str], each: str, column: Column | None = None
 ) -> Figure:
     summary = f"{word} by kind of component: " + "; ".join(
         f"{entry.kind} {kind_sentence(entry)}" for entry in kinds[:6]
@@ -94,7 +101,7 @@ def _by_kind(
         title=f"{word} by kind of component",
         caption=caption,
         summary=summary,
-        chart=profile.by_kind(kinds, summary, word, static=column == "static"),
+        chart=profile.by_kind(kinds, summary, word, each=each, static=column == "static"),
         table=Table(columns, rows),
         notes=notes,
     )
@@ -110,7 +117,7 @@ def _missing_notes(missing: list[str]) -> list[str]:
 def _invalid_notes(kinds: list[KindEnergy]) -> list[str]:
     weak = [f"{entry.invalid} of {entry.kind}" for entry in kinds if entry.invalid]
     hollow = _HOLLOW if any(entry.all_invalid for entry in kinds) else ""
-    return [WEAK.format(hollow, text.listed(weak))] if weak else []
+    return [WEAK.format(hollow, text.listed(weak, len(weak)))] if weak else []
 
 
 def _by_layer_figure(data: ReportData | SceneData) -> Figure:

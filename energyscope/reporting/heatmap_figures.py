@@ -46,10 +46,13 @@ def _heatmap(cells: list[Cell], title: str, unit: str, caption: str, notes: list
         f"{title} of each component of each layer; the largest is {largest.component} with "
         f"{text.with_limits(largest.energy, unit)}"
     )
+    stroke, cross = ("line along the lower edge of", "line along the upper edge of a cell") if profile.dense(
+        len({cell.layer for cell in cells if cell.energy})
+    ) else ("stroke across", "cross")  # fmt: skip
     if any(cell.reused for cell in cells):
-        caption += " A stroke across a cell marks a mean, or the value of another layer."
+        caption += f" A {stroke} a cell marks a mean, or the value of another layer."
     if any(cell.invalid for cell in cells):
-        caption += " A cross marks a value below grade C, which is not to be relied on."
+        caption += f" A {cross} marks a value below grade C, which is not to be relied on."
     return Figure(
         name="energy-heatmap",
         section="profile",

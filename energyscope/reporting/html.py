@@ -14,6 +14,7 @@ from energyscope.reporting import text
 from energyscope.reporting.charts import theme
 from energyscope.reporting.data import generation_words, report_data
 from energyscope.reporting.data.correlate import UNDECIDED, coefficient_text, column_title, p_text
+from energyscope.reporting.data.devices import devices_title
 from energyscope.reporting.data.execution import name_of
 from energyscope.reporting.data.faithful import ratio_text
 from energyscope.reporting.data.scenes import scene_table
@@ -114,9 +115,8 @@ def _environment() -> Environment:
 
 def _subtitle(document: dict[str, Any], execution: str | None) -> str:
     """Say in one line what was run: device, precision, workload, execution, date."""
-    settings, device = document.get("settings") or {}, document.get("device") or {}
-    workload = document.get("workload") or {}
-    parts = [device.get("name") or device.get("type"), settings.get("precision"), _phase(document)]
+    settings, workload = document.get("settings") or {}, document.get("workload") or {}
+    parts = [devices_title(document), settings.get("precision"), _phase(document)]
     batch, contexts = workload.get("batch_size"), _only_decoded(document)
     if batch and contexts:
         parts.append(f"batch {batch}, {text.listed(contexts)} tokens in the cache")

@@ -90,7 +90,7 @@ def percent(share: float | None) -> str:
         return UNKNOWN
     value = share * 100
     places = 0 if abs(value) >= 10 else 1 if abs(value) >= 0.95 or value == 0 else 2
-    return f"{value:.{places}f} %"
+    return f"{value:,.{places}f} %"
 
 
 def percent_with_limits(item: Interval | None) -> str:

@@ -105,7 +105,7 @@ def _weak_notes(root: FlowNode) -> list[str]:
         kinds[node.kind] += node.invalid
     weak = [f"{count} of {kind}" for kind, count in kinds.items() if count]
     return (
-        [f"\u2020 Below grade C, hollow where all of it is, not to be relied on: {text.listed(weak)}."]
+        [f"\u2020 Below grade C, hollow where all of it is, not to be relied on: {text.listed(weak, len(weak))}."]
         if weak
         else []
     )

@@ -1,6 +1,7 @@
 // Draws each chart when it comes near the window, and the others while the page has nothing else to do.
 const drawings = new Map(); // place -> what Vega-Embed made of it, and of which specification
 const wanted = new Map(); // place -> the drawing that was last begun for it
+const drawnFor = new Map(); // place -> its width when its drawing was last begun
 const nearby = new Set();
 const afterDrawing = []; // functions of a drawing and its specification
 
@@ -15,14 +16,20 @@ function shown(place) {
   return place.closest("details:not([open]), [hidden]") === null;
 }
 
-// A drawing that was hidden while it was made, or while the window changed its size, has no width left.
-function flat(place) {
+// A drawing that was hidden while it was made, or while the window changed its size, has no width left. One that was
+// made for paper has another, and Vega leaves one as it is whose place becomes just as wide as its plot was. Each is
+// drawn again once, in case that a chart cannot be as wide as its place.
+function misfit(place) {
   const drawing = "shown" in place.dataset && place.querySelector("svg");
-  return drawing && place.clientWidth > 0 && drawing.getBoundingClientRect().width === 0;
+  if (!drawing || place.clientWidth === 0) return false;
+  const width = drawing.getBoundingClientRect().width;
+  if (width === 0) return true;
+  if (printing || payload.specs[place.dataset.shown].width !== "container") return false;
+  return Math.abs(width - place.clientWidth) > 1 && drawnFor.get(place) !== place.clientWidth;
 }
 
 function stale(place) {
-  return shown(place) && (wanted.get(place) !== `${theme()} ${specName(place)}` || flat(place));
+  return shown(place) && (wanted.get(place) !== `${theme()} ${specName(place)}` || misfit(place));
 }
 
 // The expression interpreter (ast) needs no eval, so the page's policy can forbid it.
@@ -31,6 +38,7 @@ async function draw(place) {
   const scheme = theme();
   const turn = `${scheme} ${name}`;
   wanted.set(place, turn);
+  drawnFor.set(place, place.clientWidth);
   delete place.dataset.shown;
   // The place has the text alternative; the drawing's own parts would only repeat it.
   const canvas = make("div", undefined, { "aria-hidden": "true" });
@@ -121,6 +129,17 @@ function startCharts() {
   document.addEventListener("toggle", (event) => {
     drawStale(all("[data-chart]", event.target));
   }, true);
-  dark.addEventListener("change", drawAgain);
+  dark.addEventListener("change", (event) => {
+    night = event.matches;
+    drawAgain();
+  });
+  let resized;
+  window.addEventListener("resize", () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => {
+      drawnFor.clear();
+      drawAgain();
+    }, 150);
+  });
   drawRest();
 }

@@ -3,6 +3,7 @@ const payload = JSON.parse(document.getElementById("payload").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const paper = window.matchMedia("print");
 let printing = false;
+let night = dark.matches; // kept, since a list that is read between its change and the event for it may tell of none
 const beforePaper = []; // what a part does before the page is printed, and after
 const afterPaper = [];
 
@@ -19,5 +20,5 @@ function make(tag, text, attributes) {
 }
 
 function theme() {
-  return dark.matches && !printing && !paper.matches ? "dark" : "light";
+  return night && !printing ? "dark" : "light";
 }

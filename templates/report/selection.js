@@ -104,7 +104,7 @@ function startSelection() {
 
   // Brings the first highlighted row into the table's own window, without moving the page.
   function revealRow() {
-    const row = rows.find((one) => one.classList.contains("picked") && !one.hidden);
+    const row = all("#component-table tbody tr.picked").find((one) => !one.hidden); // as they are sorted
     const room = row && row.closest(".tall");
     if (room) room.scrollTop += row.getBoundingClientRect().top - room.getBoundingClientRect().top - 60;
   }
@@ -121,10 +121,13 @@ function startSelection() {
     });
   });
 
+  function visibleButtons() {
+    return all("#component-table tbody button.pick").filter((button) => button.offsetParent !== null);
+  }
+
   // The arrow keys move between the rows, so that one stop of the Tab key passes the whole table.
   function move(from, step) {
-    const visible = buttons.filter((button) => button.offsetParent !== null);
-    const order = visible.sort((a, b) => a.compareDocumentPosition(b) & 4 ? -1 : 1);
+    const order = visibleButtons();
     const to = order[Math.max(0, Math.min(order.length - 1, order.indexOf(from) + step))];
     focusOn(to);
     to.focus();
@@ -134,11 +137,18 @@ function startSelection() {
     buttons.forEach((one) => { one.tabIndex = one === button ? 0 : -1; });
   }
 
+  // That stop must not be in a row that a filter hides: no key would lead into the table.
+  function keepStop() {
+    const stop = buttons.find((button) => button.tabIndex === 0);
+    if (!stop || stop.offsetParent === null) focusOn(visibleButtons()[0]);
+  }
+
   const steps = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity };
   const table = document.getElementById("component-table");
   if (table) {
     buttons.forEach((button) => button.setAttribute("aria-pressed", "false"));
     focusOn(buttons[0]);
+    table.addEventListener("filtered", keepStop);
     table.tBodies[0].addEventListener("click", (event) => {
       const button = event.target.closest("button.pick");
       if (!button) return;

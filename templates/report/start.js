@@ -11,12 +11,13 @@ startCharts();
 
 // Paper is light and has everything: drawing ends before the browser lays the pages out.
 function toPaper(on) {
-  if (on === printing) return;
-  printing = on;
-  (on ? beforePaper : afterPaper).forEach((prepare) => prepare());
+  if (on !== printing) {
+    printing = on;
+    (on ? beforePaper : afterPaper).forEach((prepare) => prepare());
+  }
   drawStale(all("[data-chart]"));
 }
 
 window.addEventListener("beforeprint", () => toPaper(true));
 window.addEventListener("afterprint", () => toPaper(false));
-paper.addEventListener("change", () => toPaper(paper.matches));
+paper.addEventListener("change", (event) => toPaper(event.matches));

@@ -48,6 +48,7 @@ function filterable(table) {
       left += !row.hidden;
     });
     status.textContent = words.length || exact.length ? `${left} of ${total} rows` : `${total} rows`;
+    table.dispatchEvent(new Event("filtered"));
   }
 
   input.addEventListener("input", filter);

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browsing import opened
-from controlled_pages import all_drawn, choose_view, drawn_again, open_drawn, table_behind, views_of
+from controlled_pages import (
+    all_drawn,
+    choose_view,
+    drawn_again,
+    open_drawn,
+    parts_shown,
+    table_behind,
+    views_of,
+)
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
 
@@ -132,14 +140,6 @@ def test_moments_are_shown_one_by_one(browser: Browser, reports: dict[str, Path]
     page.close()
 
 
-def parts_shown(page: Page) -> list[str]:
-    """Return the moments and executions that are shown."""
-    return page.evaluate(
-        "[...document.querySelectorAll('.moment')].filter(part => !part.hidden)"
-        ".map(part => `${part.dataset.moment}/${part.dataset.execution}`)"
-    )
-
-
 def test_executions_are_shown_one_by_one(browser: Browser, reports: dict[str, Path]) -> None:
     """GIVEN two moments in two executions, THEN both moments stand open eagerly, and each switch does its part."""
     page, wrong = open_drawn(browser, reports["executions"])
@@ -153,62 +153,6 @@ def test_executions_are_shown_one_by_one(browser: Browser, reports: dict[str, Pa
     page.click("#executions label:has-text('Both')")
     assert parts_shown(page) == [f"{decode}/eager", f"{decode}/cuda-graph"]
     all_drawn(page)
-    assert wrong == []
-    page.close()
-
-
-def fitted(page: Page) -> float:
-    """Wait until every drawing in a moment that is shown is as wide as its place, and return that width."""
-    widths = (
-        "[...document.querySelectorAll('.moment:not([hidden]) [data-chart]')].flatMap(place =>"
-        " [place.clientWidth, (place.querySelector('svg') || place).getBoundingClientRect().width])"
-    )
-    all_drawn(page)
-    for _ in range(1200):
-        found = set(page.evaluate(widths))
-        if len(found) == 1:
-            return found.pop()
-        page.wait_for_timeout(50)
-    pytest.fail(f"drawings and their places are {sorted(found)} pixels wide")
-
-
-def test_a_chart_hidden_while_it_is_drawn_is_drawn_again(browser: Browser, reports: dict[str, Path]) -> None:
-    """GIVEN a moment that a reader leaves while a chart of it is being drawn, THEN it has its width on return."""
-    page, wrong = open_drawn(browser, reports["executions"])
-    width = fitted(page)
-    page.evaluate(
-        """() => {
-          const embed = window.vegaEmbed;
-          window.vegaEmbed = (canvas, ...rest) => {
-            window.vegaEmbed = embed;
-            document.querySelector("#moments input[value^=decode]").click();
-            window.leftMoment = canvas.closest(".moment").dataset.moment;
-            return embed(canvas, ...rest);
-          };
-        }"""
-    )
-    page.click("#executions label:has-text('CUDA graph')")
-    assert fitted(page) == width
-    assert parts_shown(page) == ["decode at 1,024/cuda-graph"]
-    assert page.evaluate("window.leftMoment") == "prefill, 128 tokens"
-    page.click("#moments label:has-text('Prefill')")
-    assert fitted(page) == width
-    assert wrong == []
-    page.close()
-
-
-def test_a_window_may_change_its_size_while_a_moment_is_hidden(browser: Browser, reports: dict[str, Path]) -> None:
-    """GIVEN a phone that is turned while charts are hidden, WHEN they are shown, THEN they have the new width."""
-    page, wrong = open_drawn(browser, reports["executions"])
-    before = fitted(page)
-    page.click("#executions label:has-text('CUDA graph')")
-    assert fitted(page) == before
-    page.set_viewport_size({"width": 600, "height": 800})
-    after = fitted(page)
-    assert 0 < after < before
-    page.click("#executions label:has-text('Both')")
-    assert len(parts_shown(page)) == 4
-    assert fitted(page) == after
     assert wrong == []
     page.close()
 

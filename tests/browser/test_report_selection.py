@@ -324,6 +324,40 @@ def test_on_a_phone_the_component_stays_in_sight(browser: Browser, reports: dict
     page.close()
 
 
+def test_the_tab_key_reaches_a_filtered_table(browser: Browser, reports: dict[str, Path]) -> None:
+    """GIVEN a filter that hides the row at which the Tab key stops, THEN it stops at one that is left."""
+    page, _ = open_drawn(browser, reports["fine"])
+    stops = "[...document.querySelectorAll('button.pick')].filter(one => one.tabIndex === 0)"
+    first = page.evaluate(f"{stops}.map(one => one.textContent)")
+    for word, left in (("lm_head", 1), ("no such row", 0), ("mlp", 1), ("", 1)):
+        page.fill("#filter", word)
+        assert page.evaluate(f"{stops}.filter(one => one.offsetParent !== null).length") == left, word
+        assert page.evaluate(f"{stops}.length") == left, word
+    page.fill("#filter", "norm")
+    page.focus("#filter")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('button.pick')"):
+            break
+    assert "norm" in page.evaluate("document.activeElement.closest('tr').textContent")
+    assert first != page.evaluate(f"{stops}.map(one => one.textContent)")
+    page.close()
+
+
+def test_a_pick_shows_the_first_row_of_a_sorted_table(browser: Browser, reports: dict[str, Path]) -> None:
+    """GIVEN rows sorted the other way round, WHEN a kind is picked, THEN its first row is in sight."""
+    page, _ = open_drawn(browser, reports["fine"])
+    for _ in range(2):
+        page.click("#component-table th:first-child button")
+    page.select_option("#pick-kind", "mlp.up")
+    top, room = page.evaluate(
+        "[document.querySelector('#component-table tr.picked'), document.querySelector('.tall')]"
+        ".map(one => one.getBoundingClientRect().top)"
+    )
+    assert 0 <= top - room < 100
+    page.close()
+
+
 def test_a_large_page_draws_what_is_near_first(browser: Browser, reports: dict[str, Path]) -> None:
     """GIVEN 80 layers of 13 components, THEN the page is below 4 MB, and every chart is drawn in the end."""
     assert reports["large"].stat().st_size < 4_000_000

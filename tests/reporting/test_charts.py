@@ -300,3 +300,30 @@ def test_strokes_across_cells_stay_inside_them_on_a_telephone(columns: int) -> N
     ends = [float(end) for end in re.findall(r"[ML](-?\d+),", strokes["shape"])]
     width = (max(ends) - min(ends)) * strokes["size"] ** 0.5 / 2
     assert width <= max(220 / columns, 8.1)
+
+
+@pytest.mark.parametrize(("layers", "dense"), [(4, False), (80, True)])
+def test_marks_of_many_layers_leave_the_colours_to_be_seen(tmp_path: Path, layers: int, dense: bool) -> None:
+    """GIVEN eighty layers, THEN marks are thin lines along the edges of cells, and the caption says so."""
+    run = build_run(tmp_path / "run", Shape(layers=layers, impact=False))
+    assert run.energy is not None
+    mlps = run.energy["kind"] == "mlp"
+    run.energy.loc[mlps, "quality"] = "invalid"
+    figure = {one.name: one for one in figures(report_data(run))}["energy-heatmap"]
+    marks = [layer["mark"] for layer in theme.spec(figure.chart)["layer"]][1:]
+    assert marks
+    assert all((mark["type"] == "rect") is dense for mark in marks)
+    assert all(mark.get("height", 0) < 4 for mark in marks)
+    assert ("line along the upper edge of a cell marks a value below grade C" in figure.caption) is dense
+    assert ("A cross marks" in figure.caption) is not dense
+
+
+def test_the_energy_of_a_step_is_called_so(tmp_path: Path) -> None:
+    """GIVEN the kinds of a decode step, THEN the axis says per step, and of a pass per forward pass."""
+    data = report_data(build_run(tmp_path / "run", Shape(impact=False)))
+    assert data.energy is not None
+    titles = [
+        theme.spec(profile.by_kind(data.energy.kinds, "said", **said))["layer"][0]["encoding"]["x"]["title"]
+        for said in ({}, {"each": "step"})
+    ]
+    assert [title.partition(" (")[0] for title in titles] == ["Energy per forward pass", "Energy per step"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from energyscope.reporting.comparison.page import ComparisonPage, comparison_pag
 from energyscope.reporting.comparison.pareto import candidates, frontier
 from energyscope.reporting.comparison.shares import shares
 from energyscope.reporting.comparison.source import Source
+from energyscope.reporting.comparison.words import digits_apart
 from energyscope.reporting.differences import by_how_much
 from energyscope.runs.intervals import Interval
 from energyscope.runs.store import Run
@@ -330,3 +332,121 @@ def test_captions_say_what_hollow_and_dashed_are(tmp_path: Path) -> None:
     assert said in page.shares[0].caption
     assert "Hollow: no verdict; dashed as well: below grade C." in page.changes[0].caption
     assert "Pale" not in page.shares[0].caption
+
+
+def _scale(run: Run, factor: float, **where: Any) -> None:
+    """Multiply the energies of the rows that have these values."""
+    assert run.energy is not None
+    rows = (run.energy[list(where)] == list(where.values())).all(axis=1)
+    assert rows.any()
+    run.energy.loc[rows, ["energy_mj", "energy_ci_low_mj", "energy_ci_high_mj"]] *= factor
+
+
+def _moved(*runs: Run) -> list[str]:
+    return [one for one in findings(Source.of(runs)) if "moved most" in one]
+
+
+def test_the_share_that_moved_most_is_that_of_all_moments_and_names_its_own(tmp_path: Path) -> None:
+    """GIVEN shares that move in a decode step alone, which is no run's first moment, THEN the finding names it."""
+    runs = [build_inference(tmp_path / name, Inference(layers=2)) for name in "ab"]
+    assert _moved(*runs) == []
+    _scale(runs[1], 0.5, component="model", phase="decode", context_length=1024)
+    (said,) = _moved(*runs)
+    assert " moved most (decode step at 1,024 tokens): " in said
+
+
+def test_a_finding_of_shares_says_that_parts_below_grade_c_are_not_among_them(tmp_path: Path) -> None:
+    """GIVEN a head that moves more but is graded invalid, THEN the sentence says of which parts it speaks."""
+    runs = [build_run(tmp_path / name) for name in "ab"]
+    _scale(runs[1], 2.0, kind="lm_head")
+    assert _moved(*runs)[0].startswith("The share of ")
+    assert runs[1].energy is not None
+    runs[1].energy.loc[runs[1].energy["kind"] == "lm_head", "quality"] = "invalid"
+    (said,) = _moved(*runs)
+    assert said.startswith("Of the parts with at most a tenth of their components below grade C, the share of ")
+    assert "lm_head" not in said
+
+
+def test_a_share_that_is_not_shown_to_move_has_not_moved_most(tmp_path: Path) -> None:
+    """GIVEN a largest shift whose interval holds zero, THEN no sentence says that a share moved."""
+    runs = [build_run(tmp_path / name) for name in "ab"]
+    _scale(runs[1], 2.0, kind="lm_head")
+    assert _moved(*runs)
+    assert runs[1].energy is not None
+    runs[1].energy.loc[runs[1].energy["kind"] == "lm_head", "energy_ci_low_mj"] = 1.0
+    assert _moved(*runs) == []
+
+
+def test_shares_of_a_family_with_other_parts_and_of_glue_are_not_compared(tmp_path: Path) -> None:
+    """GIVEN attention.core in one run alone, THEN neither attention nor glue has a difference, and it says why."""
+    runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(glue_share=0.3))]
+    assert _moved(*runs)[0].startswith("The share of ")
+    assert "ot comparable" not in _page(*runs).shares[0].caption
+    assert runs[1].energy is not None
+    without = runs[1].energy[runs[1].energy["kind"] != "attention.core"]
+    runs[1] = replace(runs[1], energy=without)
+    figure = _page(*runs).shares[0]
+    changes_by_part = {row[0]: row[-1] for row in figure.table.rows}
+    why = "not comparable: attention.core is a part in a only"
+    assert {part for part, said in changes_by_part.items() if said == why} == {"attention", "glue"}
+    assert changes_by_part["mlp"].partition(" [")[0].endswith("points")
+    assert (
+        "Not comparable: glue and each family of which one run has a part that the other has not" in figure.caption
+    )
+    (said,) = _moved(*runs)
+    assert said.startswith("Of the comparable parts, the share of ")
+    assert not re.search(r"share of (glue|attention) ", said)
+
+
+def test_what_takes_no_part_in_the_frontier_is_not_said_to_be_beaten(tmp_path: Path) -> None:
+    """GIVEN a precision below grade C and another board, THEN these are not compared; the others yes or no."""
+    first = build_run(tmp_path / "a", Shape(profile=False, benchmark=Bench()))
+    second = build_run(tmp_path / "b", Shape(profile=False, benchmark=Bench()), device={"uuid": "GPU-2"})
+    assert first.benchmark is not None
+    first.benchmark["cells"][0]["quality"] = "invalid"
+    rows = _page(first, second).pareto[0].table.rows
+    assert [row[-1] == "not compared" for row in rows] == [True, *[False] * 3, *[True] * 4]
+    assert {row[-1] for row in rows[1:4]} <= {"yes", "no"}
+
+
+@pytest.mark.parametrize(
+    ("values", "digits"),
+    [([2.60404, 2.60404, 2.60423], 5), ([2.6, 2.7], 3), ([2.6, 2.6], 3), ([2.604044549, 2.604044551], 3)],
+)
+def test_different_values_do_not_look_equal(values: list[float], digits: int) -> None:
+    """GIVEN values that three digits do not tell apart, THEN there are more; not for what is rounding."""
+    assert digits_apart(values) == digits
+
+
+def test_perplexities_that_differ_are_written_as_different(tmp_path: Path) -> None:
+    """GIVEN perplexities of 6.4201 and 6.4204, THEN table and finding show both; and accuracies likewise."""
+    evaluation = {"source": "held-out", "examples": 200}
+    for metric, values, said in (
+        ("perplexity", (6.4201, 6.4204), ["6.4201", "6.4204"]),
+        ("accuracy", (0.9123, 0.9124), ["91.23 %", "91.24 %"]),
+    ):
+        runs = [
+            build_run(
+                tmp_path / f"{metric}-{name}", workload={"evaluation": {**evaluation, "baseline": {metric: at}}}
+            )
+            for name, at in zip("ab", values, strict=True)
+        ]
+        page = _page(*runs)
+        assert [row[3] for row in page.pareto[0].table.rows] == said
+    assert "Accuracy: 0.9124 against 0.9123" in findings(Source.of(runs))[-1]
+
+
+def test_titles_go_on_behind_a_comma_where_joules_are_partly_modelled(tmp_path: Path) -> None:
+    """GIVEN one modelled run, THEN no title reads as if it were modelled of one layer or against perplexity."""
+    page = _page(build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(modelled=True)))
+    assert "Energy, partly MODELLED, of one layer" in [figure.title for figure in page.depth]
+    assert page.pareto[0].title == "Energy, partly MODELLED, against perplexity"
+    measured = _page(build_run(tmp_path / "c"), build_run(tmp_path / "d"))
+    assert measured.pareto[0].title == "Energy against perplexity"
+
+
+def test_the_axis_of_depth_has_percentages_as_elsewhere(tmp_path: Path) -> None:
+    """GIVEN layers by depth, THEN the axis writes a number and its percent sign with a space between."""
+    axis = json.dumps(_page(build_run(tmp_path / "a"), build_run(tmp_path / "b")).depth[0].chart.to_dict())
+    assert "'\\u00a0%'" in axis
+    assert '"format": "%"' not in axis

@@ -33,7 +33,7 @@ def test_every_quantity_has_its_interval() -> None:
         (0.99, "closed", "The books close: the components and the glue add up to 99.0 % [98.0, 100.0] of"),
         (0.85, "under-captured", "so 15 % of it belongs to nothing that was measured."),
         (1.08, "over-captured", "Too much is as wrong as too little"),
-        (0.96, None, "this run was made before closures were judged."),
+        (0.96, None, "before closures were judged, and its execution is not known."),
     ],
 )
 def test_the_model_is_read_first(energy: float, state: str | None, said: str) -> None:
@@ -88,10 +88,13 @@ def test_what_closes_by_chance_is_said() -> None:
 
 
 def test_waiting_is_named_where_only_static_energy_is_missing() -> None:
-    """GIVEN dynamic energy that closes and static that does not, THEN the GPU's waiting is named; else nothing."""
+    """GIVEN dynamic energy that closes and static that does not, THEN it is idle time, and the host its cause only
+    where the run shows that the host sets the pace; else nothing.
+    """
     (waiting,) = closures({"closure": {"model": _level(0.85, static=0.7, dynamic=0.99)}})
     (both,) = closures({"closure": {"model": _level(0.85, static=0.8, dynamic=0.85)}})
-    assert "waits for the host" in missing_time(waiting)
+    assert "waits for the host" in missing_time(waiting, host_bound=True)
+    assert missing_time(waiting).endswith("what differs is idle time.")
     assert missing_time(both) == ""
 
 
@@ -99,3 +102,21 @@ def test_a_run_without_closure_has_no_sentence() -> None:
     """GIVEN no closure, or one whose energy is unknown, THEN there is no row and nothing is said."""
     assert closures({"closure": {"model": {"energy": None}}}) == []
     assert closure_sentences(closures({})) == []
+
+
+@pytest.mark.parametrize(
+    ("energy", "execution", "state"),
+    [
+        (0.829, "eager", "under-captured"),
+        (0.96, "eager", "closed"),
+        (0.96, "cuda-graph", "under-captured"),
+        (0.83, "unknown", "under-captured"),
+        (0.96, "unknown", None),
+    ],
+)
+def test_a_run_of_before_closures_were_judged_has_todays_verdict(
+    energy: float, execution: str, state: str | None
+) -> None:
+    """GIVEN a closure without a state, THEN today's rule judges it, unless its execution, unknown, would tell."""
+    (row,) = closures({"settings": {"execution": execution}, "closure": {"model": _level(energy, None)}})
+    assert row.state == state

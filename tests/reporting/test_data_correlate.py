@@ -224,3 +224,36 @@ def test_the_page_holds_every_table(run: Run, tmp_path: Path) -> None:
     section = render(load_run(hostile.path)).split('<section id="correlate"')[1].split("</section>")[0]
     assert "<b>x</b>" not in section
     assert "&lt;b&gt;x&lt;/b&gt;" in section
+
+
+def _older(kinds: list[str]) -> CorrelationData:
+    """Read a document of before p-values were left out of pooled kinds, with a point of each of these kinds."""
+    points = [
+        {"component": f"c{index}", "kind": kind, "energy_mj": 1.0 + index, "impact": 0.1 * index}
+        for index, kind in enumerate(kinds)
+    ]
+    known = {"x": "energy_mj", "y": "zero:kl", "method": "spearman", "n": len(kinds), "value": 0.5}
+    said = [
+        "When the output of one component is set to zero, the KL divergence of the outputs is highest for c3.",
+        "The Spearman correlation is -0.07 (95 % interval -0.51 to +0.40, includes 0; permutation p = 1.2e-05).",
+    ]
+    return correlation_data(
+        {"impact": "zero:kl", "points": points, "correlations": [{**known, "p_value": 0.01}], "findings": said}
+    )
+
+
+def test_pooled_kinds_have_no_p_value_in_an_older_document() -> None:
+    """GIVEN points of two kinds with a p-value, THEN neither table nor findings have it; of one kind, both do."""
+    pooled, alone = _older(["mlp", "mlp", "norm", "norm"]), _older(["mlp"] * 4)
+    assert [item.p_value for item in pooled.correlations] == [None]
+    assert pooled.findings[1].endswith("includes 0; no p-value: points of one kind are not independent).")
+    assert [item.p_value for item in alone.correlations] == [0.01]
+    assert "permutation p = 1.2e-05)" in alone.findings[1]
+
+
+def test_the_highest_impact_says_of_which_components() -> None:
+    """GIVEN an older sentence on the highest impact, THEN it is said to be of the compared components alone."""
+    assert _older(["mlp", "norm"]).findings[0] == (
+        "Of the 2 components whose energy and impact are compared, when the output of one component is set to "
+        "zero, the KL divergence of the outputs is highest for c3."
+    )

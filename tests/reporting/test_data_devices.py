@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from run_builder import Shape, build_run
 
-from energyscope.reporting.data.devices import device_rows
+from energyscope.reporting.data.devices import device_rows, devices_title, together
 from energyscope.reporting.html import render
 from energyscope.runs.tree import energy_tree
 
@@ -60,3 +60,23 @@ def test_what_a_device_takes_while_it_waits_stands_apart(tmp_path: Path) -> None
     page = render(run)
     assert "of which waiting" in page
     assert "cuda:1, GPU-2" in page
+
+
+def test_several_devices_are_named_at_the_top(tmp_path: Path) -> None:
+    """GIVEN a model spread over two boards, THEN the line at the top counts them; boards that differ are named."""
+    run = build_run(tmp_path / "run", Shape(impact=False), sensor=SENSORS)
+    run.document["device"]["spread"] = [{"place": f"cuda:{index}", "name": "NVIDIA H200"} for index in range(2)]
+    assert devices_title(run.document) == "2 \u00d7 NVIDIA H200"
+    assert "2 \u00d7 NVIDIA H200" in render(run).partition("</header>")[0]
+    run.document["device"]["spread"][1]["name"] = "NVIDIA A100"
+    assert devices_title(run.document) == "NVIDIA H200 and NVIDIA A100"
+
+
+def test_boards_without_a_name_are_counted_only() -> None:
+    """GIVEN boards that hold nothing of the model, THEN they are not given the name of the one that does."""
+    measured = ["GPU-1", "GPU-2", "GPU-3"]
+    document = {"device": {"name": "NVIDIA H200", "measured": measured, "spread": None}}
+    assert devices_title(document) == "NVIDIA H200 and 2 more"
+    assert together(document) == "3 boards together"
+    assert devices_title({"device": {"type": "cpu", "measured": ["cpu"]}}) == "cpu"
+    assert together({}) == devices_title({}) == ""

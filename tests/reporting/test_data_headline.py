@@ -29,7 +29,6 @@ from energyscope.runs.tree import energy_tree
         (0.80, "under-captured", "under-captured", "warn"),
         (1.20, "over-captured", "over-captured", "warn"),
         (0.98, None, "not judged", "plain"),
-        (0.83, None, "does not close", "warn"),
     ],
 )
 def test_a_closure_is_judged_by_its_badge(value: float, state: str | None, badge: str, tone: str) -> None:
@@ -152,3 +151,36 @@ def test_a_finding_on_a_kind_says_how_much_of_it_is_weak(tmp_path: Path) -> None
     assert any(
         sentence.endswith("(1 of 1 below grade C).") and "the LM head with" in sentence for sentence in said
     )
+
+
+def test_an_older_closure_has_one_verdict_on_the_page(tmp_path: Path) -> None:
+    """GIVEN 83 % that nobody judged, THEN the tile, the finding and the table agree that it is too little."""
+    open_books = {"model": {"energy": 0.83, "energy_low": 0.82, "energy_high": 0.84, "with_glue": True}}
+    run = build_run(tmp_path / "run", Shape(impact=False), closure=open_books)
+    data = report_data(run)
+    assert _of(data.headline)["Closure"].badge == "under-captured"
+    assert any(one.startswith("The books do not close: ") for one in data.findings)
+    assert [row.state for row in data.trust.closures if row.name == "model"] == ["under-captured"]
+
+
+@pytest.mark.parametrize("paced", [True, False])
+def test_missing_time_is_the_hosts_only_where_the_host_sets_the_pace(tmp_path: Path, paced: bool) -> None:
+    """GIVEN static energy that is missing, THEN the host is its cause where the model's row says host-bound."""
+    level = {"energy": 0.83, "energy_low": 0.82, "energy_high": 0.84, "static": 0.7, "dynamic": 0.99}
+    run = build_run(tmp_path / "run", Shape(impact=False), closure={"model": {**level, "with_glue": True}})
+    assert run.energy is not None
+    run.energy["host_bound"] = run.energy["level"].eq("model") & paced
+    (said,) = [one for one in report_data(run).findings if "do not close" in one]
+    assert ("waits for the host" in said) is paced
+    assert ("what differs is idle time" in said) is not paced
+
+
+def test_the_power_of_several_boards_says_so(tmp_path: Path) -> None:
+    """GIVEN a run on two boards, THEN its mean power is of both together; of one, nothing is said."""
+    sensor = {"devices": [{"device": "GPU-1"}, {"device": "GPU-2"}]}
+    two = build_run(tmp_path / "two", Shape(impact=False), sensor=sensor)
+    one = build_run(tmp_path / "one", Shape(impact=False))
+    notes = [_of(report_data(run).headline)["Mean power"].note for run in (two, one)]
+    assert notes == ["both boards together", ""]
+    moments = report_data(build_inference(tmp_path / "moments", sensor=sensor)).headline
+    assert "W (both boards together)" in moments[0].note

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
+from energyscope.reporting.charts import theme
+from energyscope.reporting.charts.intensity import intensity
 from energyscope.reporting.data import report_data
 from energyscope.reporting.scene_figures import intensity_figure
 
@@ -58,3 +61,13 @@ def test_stated_watts_are_not_drawn(tmp_path: Path) -> None:
 def test_runs_without_counted_work_have_no_points(tmp_path: Path) -> None:
     """GIVEN a run of an older version, THEN there are no points."""
     assert report_data(build_run(tmp_path / "run", Shape(old=True))).intensity == []
+
+
+@pytest.mark.parametrize(("end", "columns"), [("", 2), (", CUDA graph", 1)])
+def test_long_names_of_moments_stand_below_each_other(tmp_path: Path, end: str, columns: int) -> None:
+    """GIVEN names too long for two beside each other on a telephone, THEN the legend has one column."""
+    points = report_data(build_inference(tmp_path / "run")).intensity
+    drawn = [replace(point, moment=point.moment + end) for point in points if point.intensity > 0]
+    spec = theme.spec(intensity(drawn, "said", "Energy"))
+    (marks,) = [layer for layer in spec["layer"] if "shape" in layer["encoding"]]
+    assert marks["encoding"]["shape"]["legend"]["columns"] == columns

@@ -294,3 +294,11 @@ def test_an_interval_that_reaches_zero_is_drawn_on_a_logarithmic_axis() -> None:
     records = theme.spec(draw(Plot(("x", "y"), {"a": "#000000"}, dots), "d"))["datasets"]
     lows = [record["low"] for values in records.values() for record in values if "low" in record]
     assert min(lows) > 0
+
+
+@pytest.mark.parametrize(("lengths", "lines"), [((32, 128, 512), True), ((128,), False)])
+def test_a_caption_speaks_of_lines_only_where_points_are_joined(lengths: tuple[int, ...], lines: bool) -> None:
+    """GIVEN batch sizes of one length, THEN each is a point alone and no caption has a line for each."""
+    document = laws_document((Swept(batch_sizes=(1, 4, 16), lengths=lengths),))
+    figure = next(one for one in law_figures(document["groups"][0], "law-0", "Energy") if "per-flop" in one.name)
+    assert ("One line for each batch size" in figure.caption) == lines

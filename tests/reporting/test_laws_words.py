@@ -9,6 +9,7 @@ import pytest
 from laws_builder import ONE, SIX, SIZES, Swept, laws_document
 
 from energyscope.reporting.laws.contrast_figures import contrast_figures, contrast_groups
+from energyscope.reporting.laws.efficiency_figures import efficiency_blocks
 from energyscope.reporting.laws.findings import (
     MOST,
     contrast_said,
@@ -20,9 +21,16 @@ from energyscope.reporting.laws.findings import (
     widest,
 )
 from energyscope.reporting.laws.head import metrics
-from energyscope.reporting.laws.law_tables import law_table, lawless, overview_table, reach_words, trend_words
+from energyscope.reporting.laws.law_tables import (
+    held_out_table,
+    law_table,
+    lawless,
+    overview_table,
+    reach_words,
+    trend_words,
+)
 from energyscope.reporting.laws.law_words import further_flags, groups_said, held_out_said, law_said, ratio_said
-from energyscope.reporting.laws.names import labels
+from energyscope.reporting.laws.names import labels, written
 from energyscope.reporting.laws.page import bound
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.two_term import TwoTerm, two_term
@@ -265,14 +273,79 @@ def test_nothing_is_said_of_what_is_missing() -> None:
     assert len(findings(document)) == 3
 
 
+def _held(middle: float, worst: float, by: str, cells: int = 4) -> dict[str, Any]:
+    return {"median": middle, "worst": worst, "cells": cells, "by": by}
+
+
 def test_medians_over_groups_are_a_range() -> None:
-    """GIVEN medians of 1 and 5 % in two groups, THEN the sentence has both ends and the number of groups."""
+    """GIVEN medians of 1 and 5 % in two groups, THEN the sentence has both ends, the worst and the amount."""
     document = laws_document(SIX[:2])
     for group, middle in zip(document["groups"], (0.0123, 0.05), strict=True):
-        group["held_out"]["whole"] = {"median": middle, "worst": 0.1, "cells": 4, "by": "length"}
-        group["held_out"]["components"] = None
-    said = "The laws foretell left-out lengths within 1.2 to 5.0 % (median) of the whole model, over 2 groups."
+        whole = _held(middle, 0.1, "length")
+        group["held_out"] = {"whole": whole, "components": None, "reason": None}  # as older documents have it
+    said = (
+        "Left-out lengths are foretold with a median error of 1.2 to 5.0 % (worst 10 %) for the whole model, over "
+        "2 groups."
+    )
     assert foretold_said(document) == said
+    for group in document["groups"]:
+        group["held_out"]["ways"] = [{"by": "length", "whole": group["held_out"]["whole"], "components": None}]
+    assert foretold_said(document) == said
+
+
+def test_what_is_foretold_is_told_of_every_way_of_leaving_out() -> None:
+    """GIVEN lengths foretold within 3 % and batch sizes within 36 %, THEN the sentence has both and the worst."""
+    document = laws_document(ONE)
+    ways = [
+        {"by": "length", "whole": _held(0.029, 0.05, "length"), "components": _held(0.05, 0.2, "length", 20)},
+        {"by": "batch", "whole": _held(0.36, 1.59, "batch"), "components": None},
+    ]
+    document["groups"][0]["held_out"] = {**ways[0], "reason": None, "ways": ways}
+    assert foretold_said(document) == (
+        "Left-out cells are foretold with a median error of 2.9 to 36 % (worst 159 %) for the whole model and "
+        "5.0 % (worst 20 %) for its components."
+    )
+
+
+def test_tiles_say_of_what_a_median_is() -> None:
+    """GIVEN 4 cells of 5 components, THEN the 20 are errors, not cells; of several ways, it says which."""
+    document = laws_document(ONE)
+    held = {"whole": _held(0.03, 0.05, "length"), "components": _held(0.05, 0.2, "length", 20), "reason": None}
+    document["groups"][0]["held_out"] = held
+    details = [one.detail for one in metrics(document) if one.label.startswith("Error")]
+    assert details == [
+        "median of 4 cells left out",
+        "median of 20 errors: of each component in each cell left out",
+    ]
+    assert any("worst 20 %, 20 errors" in one for one in held_out_said(document["groups"][0]))
+    held["ways"] = [{"by": by, "whole": held["whole"], "components": None} for by in ("length", "batch")]
+    details = [one.detail for one in metrics(document) if one.label.startswith("Error")]
+    assert all(one.endswith(" left out by length") for one in details)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("from context 1024 to 4096, less than 10%", "from context 1,024 to 4,096, less than 10 %"),
+        ("without batch 16384: 5 %", "without batch 16,384: 5 %"),
+        ("gpt2-1024 of 2026-11-22, 0.12345 and 512", "gpt2-1024 of 2026-11-22, 0.12345 and 512"),
+    ],
+)
+def test_a_documents_own_words_have_their_numbers_as_the_page_has_them(told: str, said: str) -> None:
+    """GIVEN words that a document holds, THEN thousands are grouped and per cent stand apart; names stay."""
+    assert written(told) == said
+
+
+def test_words_of_knees_and_errors_are_written_as_the_rest_of_the_page() -> None:
+    """GIVEN a knee that cannot be told and an error of 2,473 %, THEN the page groups both."""
+    document = laws_document(ONE)
+    for one in document["efficiency"]:
+        one["knee"], one["reason"] = None, "the knee cannot be told: from length 1024 to 4096, less than 10%"
+    said = " ".join(line for block in efficiency_blocks(document, {}) for line in block.said)
+    assert "from length 1,024 to 4,096, less than 10 %" in said
+    group = document["groups"][0]
+    group["subjects"][0]["held_out"][0] |= {"median": 1.36, "worst": 24.73, "cells": 1}
+    assert any("136 % (2,473 %), 1 cell" in cell for row in held_out_table(group).rows for cell in row)
 
 
 def test_a_group_without_judged_laws_says_why() -> None:

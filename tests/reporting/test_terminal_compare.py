@@ -160,6 +160,19 @@ def test_up_to_stands_only_where_it_cannot_be_read_as_the_most_that_is_saved(
     assert change_text(compared(name, "mJ", _TEN, other, ()))[1] == limits
 
 
+@pytest.mark.parametrize(
+    ("baseline", "other", "said"),
+    [
+        (644.0, 1668.0, "+1.02 J (+159.0 %)"),
+        (1668.0, 644.0, "-1.02 J (-61.4 %)"),
+        (500.0, 501.0, "+1.00 mJ (+0.2 %)"),
+    ],
+)
+def test_a_difference_has_a_unit_of_its_values(baseline: float, other: float, said: str) -> None:
+    """GIVEN 644 mJ and 1.67 J, THEN their difference is in joules, not in 1024 mJ; a small one keeps the unit."""
+    assert change_text(compared("dynamic energy", "mJ", Interval(baseline), Interval(other), ()))[0] == said
+
+
 def test_a_share_has_both_limits() -> None:
     """GIVEN what is unexplained as a share, THEN no limit of the points between two runs is left out."""
     shares = [Interval(0.05, -0.02, 0.12), Interval(0.01, -0.08, 0.10)]

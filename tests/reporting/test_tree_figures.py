@@ -135,3 +135,16 @@ def test_what_is_weak_is_counted_by_kind(tmp_path: Path) -> None:
     for name in ("energy-flow", "energy-icicle"):
         [said] = [note for note in drawn[name].notes if "elow grade C" in note]
         assert said.endswith(": 9 of norm.")
+
+
+def test_every_weak_kind_is_counted(tmp_path: Path) -> None:
+    """GIVEN more than four kinds below grade C, THEN the notes name each with its number, and no "2 more"."""
+
+    def change(frame: pd.DataFrame) -> None:
+        frame["quality"] = "invalid"
+
+    drawn = _drawn(tmp_path, change=change)
+    for name in ("energy-flow", "energy-icicle"):
+        [said] = [note for note in drawn[name].notes if "elow grade C" in note]
+        assert said.count(" of ") > 4
+        assert "more" not in said

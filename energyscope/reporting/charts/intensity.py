@@ -11,6 +11,7 @@ from energyscope.reporting.charts.benchmark import PLAIN
 from energyscope.reporting.data.intensity import IntensityPoint
 
 _SHAPES = ("circle", "diamond", "square", "triangle-up", "cross")
+_SIDE_BY_SIDE = 20  # characters of a name beyond which two of them do not fit on a telephone
 _AREA = (40.0, 900.0)  # of the smallest and of the largest mark
 
 
@@ -60,14 +61,19 @@ def intensity(points: Sequence[IntensityPoint], description: str, word: str) -> 
             "moment:N",
             title=None,
             scale=alt.Scale(domain=moments, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(moments))]),
-            legend=alt.Legend(orient="top", columns=2, symbolOpacity=1, symbolFillColor=theme.colour("model"),
-                              symbolStrokeWidth=0),
+            legend=alt.Legend(orient="top", columns=_columns(moments), symbolOpacity=1,
+                              symbolFillColor=theme.colour("model"), symbolStrokeWidth=0),
         ),
         tooltip=["kind:N", "moment:N", alt.Tooltip("said:N", title=word.lower()),
                  alt.Tooltip("watts:N", title="power"), alt.Tooltip("per:N", title="intensity")],
     )  # fmt: skip
     layers = alt.layer(rules.encode(y=alt.Y("low:Q"), y2="high:Q"), marks)
     return theme.finish(theme.linked(layers, kinds), description, min(320, 130 + 25 * len(points)))
+
+
+def _columns(names: Sequence[str]) -> int:
+    """Return in how many columns a legend shows its names in full, on a telephone as well."""
+    return 2 if max(map(len, names)) <= _SIDE_BY_SIDE else 1
 
 
 def _ticks(low: float, high: float) -> list[float]:

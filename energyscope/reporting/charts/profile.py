@@ -10,13 +10,22 @@ from energyscope.reporting.charts.split import fills, split_bar
 from energyscope.reporting.data.energy import Cell, KindEnergy
 
 _ROW_PX, _ROUNDED = 25, 32  # with more columns than that, round corners leave more gap than cell
+_LINE_PX = 2.5
 _NARROW_PX, _WIDE_PX = 220, 800  # of a heatmap's columns together, on a telephone and on a desk
 
 
-def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, static: bool = False) -> Any:
+def by_kind(
+    kinds: list[KindEnergy],
+    description: str,
+    word: str = "Energy",
+    *,
+    static: bool = False,
+    each: str = "forward pass",
+) -> Any:
     """Draw a bar for each kind, its dynamic part before its static one where known, with its 95 % interval.
 
-    ``static`` says that all of it is static energy, which is pale. Hollow is a kind of which all is below grade C.
+    ``static`` says that all of it is static energy, which is pale; ``each`` what the energy is of. Hollow is a
+    kind of which all is below grade C.
     """
     alt = theme.altair()
     divisor, unit = text.scale_of(max(abs(entry.energy.value) for entry in kinds), "mJ")
@@ -26,7 +35,7 @@ def by_kind(kinds: list[KindEnergy], description: str, word: str = "Energy", *, 
     left = min(0.0, *(entry.energy.low or entry.energy.value for entry in kinds)) / divisor
     x = alt.X(
         "start:Q",
-        title=f"{word} per forward pass ({unit})",
+        title=f"{word} per {each} ({unit})",
         scale=alt.Scale(domain=[left, right * 1.62], nice=False),
         axis=alt.Axis(tickCount=7, labelOverlap=True),
     )
@@ -126,8 +135,8 @@ def _measured(cell: Cell, here: str) -> str:
 def heatmap(cells: list[Cell], description: str, title: str = "Energy", unit: str = "mJ") -> Any:
     """Draw a cell for each component of each layer; a stroke marks one of other layers, a cross an invalid one.
 
-    ``unit``, one of `text.scale_of`, is that of the cells' values; energies have linear colours, other measures
-    logarithmic ones where they span decades.
+    Where the cells are narrow, lines along their edges mark them. ``unit``, one of `text.scale_of`, is that of the
+    cells' values; energies have linear colours, other measures logarithmic ones where they span decades.
     """
     known = [(cell, cell.energy) for cell in cells if cell.energy]
     divisor, shown = text.scale_of(max(value.value for _, value in known), unit)
@@ -168,6 +177,16 @@ def _hatch(columns: int) -> dict[str, Any]:
     return {"shape": " ".join(f"M{x - 1},1L{x + 1},-1" for x in starts), "size": (2 * half) ** 2}
 
 
+def dense(columns: int) -> bool:
+    """Tell whether a heatmap has so many columns that a mark across a cell would hide its colour."""
+    return columns > _ROUNDED
+
+
+def _line(chart: Any, place: int) -> Any:
+    """Mark cells by a thin line as wide as they are: along the lower edge (``place`` 1) or the upper one (-1)."""
+    return chart.mark_rect(height=_LINE_PX, yOffset=place * (_ROW_PX / 2 - _LINE_PX))
+
+
 def grid(records: list[dict[str, Any]], order: list[str], title: str, scale: Any, description: str) -> Any:
     """Draw a layer x row heatmap.
 
@@ -191,17 +210,22 @@ def grid(records: list[dict[str, Any]], order: list[str], title: str, scale: Any
         orient="top", gradientLength=alt.ExprRef("min(180, width)"), gradientThickness=10, titleLimit=360
     )
     columns = len({record["layer"] for record in records})
-    rects = base.mark_rect(cornerRadius=2 if columns <= _ROUNDED else 0).encode(
+    rects = base.mark_rect(cornerRadius=0 if dense(columns) else 2).encode(
         color=alt.Color("value:Q", title=title, scale=scale, legend=legend), opacity=theme.faded()
     )
-    strokes = base.transform_filter("datum.reused").mark_point(strokeWidth=1.1, filled=False, **_hatch(columns))
-    crosses = base.transform_filter("datum.invalid").mark_point(
-        strokeWidth=1.6, filled=False, shape="M-1,-1L1,1M-1,1L1,-1", size=(_ROW_PX * 0.4) ** 2
-    )
-    ink = alt.Stroke("stroke:N", scale=None)
+    reused, invalid = (base.transform_filter(f"datum.{name}") for name in ("reused", "invalid"))
+    if dense(columns):
+        ink = {"fill": alt.Fill("stroke:N", scale=None)}
+        strokes, crosses = (_line(one, place) for one, place in ((reused, 1), (invalid, -1)))
+    else:
+        ink = {"stroke": alt.Stroke("stroke:N", scale=None)}
+        strokes = reused.mark_point(strokeWidth=1.1, filled=False, **_hatch(columns))
+        crosses = invalid.mark_point(
+            strokeWidth=1.6, filled=False, shape="M-1,-1L1,1M-1,1L1,-1", size=(_ROW_PX * 0.4) ** 2
+        )
     marks = [
-        *([strokes.encode(stroke=ink, opacity=theme.faded(0.6))] if any(r.get("reused") for r in marked) else []),
-        *([crosses.encode(stroke=ink, opacity=theme.faded(0.9))] if any(r.get("invalid") for r in marked) else []),
+        *([strokes.encode(**ink, opacity=theme.faded(0.6))] if any(r.get("reused") for r in marked) else []),
+        *([crosses.encode(**ink, opacity=theme.faded(0.9))] if any(r.get("invalid") for r in marked) else []),
     ]
     chart = theme.linked(alt.layer(rects, *marks), (record["kind"] for record in records))
     return theme.finish(chart, description, _ROW_PX * len(order))

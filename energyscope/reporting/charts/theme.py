@@ -36,10 +36,10 @@ __all__ = [
 Theme = Literal["light", "dark", "paper"]
 
 KIND_COLOURS = {
-    "generation": "#7b8794",
-    "prefill": "#d55e00",
-    "decode": "#56b4e9",
-    "loop": "#8b6bb5",
+    "generation": "#66717d",
+    "prefill": "#e4672b",
+    "decode": "#6cc0ee",
+    "loop": "#6f4fa0",
     "model": "#7b8794",
     "layer": "#93a1ad",
     "embedding": "#cc79a7",

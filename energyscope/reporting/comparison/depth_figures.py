@@ -36,7 +36,7 @@ def _figure(source: Source, scene: str | None, kind: str, name: str) -> Figure |
         for one in layers
     ]  # fmt: skip
     at = f", {moment(scene)}" if len(source.scenes) > 1 else ""
-    title = f"{source.word} of {_KINDS[kind]}{at}"
+    title = f"{source.word_before} of {_KINDS[kind]}{at}"
     summary = f"{title}, by relative depth: " + "; ".join(_spoken(run, layers) for run, layers in found.items())
     rows = [[one.series, one.name, text.percent(one.x.value), one.said] for one in places]
     return Figure(

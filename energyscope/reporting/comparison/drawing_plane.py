@@ -18,6 +18,7 @@ from energyscope.reporting.comparison.drawing import (
 from energyscope.runs.intervals import Interval
 
 _NEAR = (0.12, 0.1)  # of the width and the height
+_PER_CENT = "format(datum.value * 100, '.0f') + '\u00a0%'"  # of an axis of shares, as numbers elsewhere
 _NAMED = 12  # points, up to which each has its name beside it
 
 
@@ -45,7 +46,8 @@ def plane(
         theme.magnitude(ends_of(place.y for place in places)),
     ]
     across = alt.Scale(domain=list(span), nice=False) if span else sizes[0].scale()
-    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format="%", grid=False) if span else axis_of(sizes[0])
+    quarters = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], labelExpr=_PER_CENT, grid=False)
+    axis = quarters if span else axis_of(sizes[0])
     x = alt.X("x:Q", title=titles[0], scale=across, axis=axis)
     y = alt.Y("y:Q", title=titles[1], scale=sizes[1].scale(), axis=axis_of(sizes[1]))
     names = list(series)

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from energyscope.reporting import text
 from energyscope.reporting.comparison.findings_benchmark import benchmark_said
-from energyscope.reporting.comparison.shares import shares
-from energyscope.reporting.comparison.source import Source
-from energyscope.reporting.comparison.words import reasons_in_short, value_text
+from energyscope.reporting.comparison.shares import not_comparable, shares
+from energyscope.reporting.comparison.source import Source, moment
+from energyscope.reporting.comparison.words import digits_apart, reasons_in_short, value_text
 from energyscope.reporting.differences import bound, by_how_much, change_text, signed
 from energyscope.runs.compare import PairComparison
 from energyscope.runs.compare_difference import Difference
+from energyscope.runs.intervals import Interval, difference
 
 MOST = 8
 _SHARE_SHIFT = 0.02  # a part whose share of the model moved by less is no finding
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """The share of one part in the baseline and in another run, at one moment."""
+
+    kind: str
+    name: str
+    scene: str | None
+    before: Interval
+    after: Interval
+
+    @property
+    def change(self) -> Interval:
+        return difference(self.after, self.before)
 
 
 def findings(source: Source) -> list[str]:
@@ -135,29 +151,40 @@ def _of_work(source: Source, pair: PairComparison) -> Iterator[str]:
 
 
 def _shares(source: Source) -> Iterator[str]:
-    """Say whose share of the model moved most."""
-    for scene in source.scenes[:1]:
+    """Say which comparable share moved most over all runs and moments, if any is shown to move."""
+    moved: list[_Moved] = []
+    weak = apart = False
+    for scene in source.scenes:
         found = shares(source, scene)
-        if len(found) < 2 or source.names[0] not in found:
-            continue
-        base = found[source.names[0]]
-        for name in [name for name in source.names[1:] if name in found][:1]:
-            moved = [
-                (abs(share.value - base[kind][0].value), kind, share)
-                for kind, (share, weak) in found[name].items()
-                if kind in base and not weak and not base[kind][1]
-            ]
-            shift, kind, held = max(moved, default=(0.0, "", None), key=lambda one: one[0])
-            if held is not None and shift >= _SHARE_SHIFT:
-                yield (
-                    f"The share of {kind} moved most: {text.percent(base[kind][0].value)} of {source.names[0]}, "
-                    f"{text.percent(held.value)} of {name}."
-                )
+        base = found.get(source.names[0], {})
+        for name in (one for one in source.names[1:] if one in found):
+            reasons = not_comparable(source, scene, (source.names[0], name))
+            for kind in (one for one in base if one in found[name]):
+                (before, weak_before), (after, weak_after) = base[kind], found[name][kind]
+                if kind in reasons:
+                    apart = True
+                elif weak_before or weak_after:
+                    weak = True
+                else:
+                    moved.append(_Moved(kind, name, scene, before, after))
+    first = max(moved, key=lambda one: abs(one.change.value), default=None)
+    if first is None or abs(first.change.value) < _SHARE_SHIFT:
+        return
+    if first.change.known and not first.change.excludes(0.0):
+        return
+    at = f" ({moment(first.scene)})" if len(source.scenes) > 1 else ""
+    graded = " with at most a tenth of their components below grade C" if weak else ""
+    of = f"Of the {'comparable ' if apart else ''}parts{graded}, the" if apart or weak else "The"
+    yield (
+        f"{of} share of {first.kind} moved most{at}: {text.percent(first.before.value)} of {source.names[0]}, "
+        f"{text.percent(first.after.value)} of {first.name}."
+    )
 
 
 def _quality(pair: PairComparison) -> Iterator[str]:
     for item in pair.whole:
         if item.name in {"accuracy", "perplexity"} and item.baseline and item.other:
-            values = f"{text.number(item.other.value)} against {text.number(item.baseline.value)}"
+            digits = digits_apart([item.other.value, item.baseline.value])
+            values = f"{text.number(item.other.value, digits)} against {text.number(item.baseline.value, digits)}"
             why = "" if item.verdict in {"less", "more"} else f" ({item.reason})"
             yield f"{item.name.capitalize()}: {values}{why}."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from energyscope.reporting import text
 from energyscope.reporting.comparison.drawing_plane import Place, plane
 from energyscope.reporting.comparison.source import Source
+from energyscope.reporting.comparison.words import digits_apart
 from energyscope.reporting.figure import Figure, Table
 from energyscope.runs.compare_benchmark import cells_of, given, predictions_of, said_of_shape
 from energyscope.runs.compare_normalised import tokens_of
@@ -101,14 +102,16 @@ def _figure(source: Source, metric: str) -> Figure | None:
     best = frontier(found, metric)
     factor = 100.0 if metric == "accuracy" else 1.0
     divisor, unit = text.scale_of(max(one.energy.value for one in found), "mJ")
+    digits = digits_apart([one.score.value * factor for one in found])
+    scores = {id(one): _score(one, metric, digits) for one in found}
     places = [
         Place(one.run, one.energy.scaled(1 / divisor), one.score.scaled(factor), one.name.partition(",")[0],
-              f"{text.amount(one.energy, 'mJ')} per token, {_score(one, metric)}",
+              f"{text.amount(one.energy, 'mJ')} per token, {scores[id(one)]}",
               weak=one.invalid or not one.comparable, label=one.name.partition(",")[0])
         for one in found
     ]  # fmt: skip
     line = [(one.energy.value / divisor, one.score.value * factor) for one in best]
-    summary = f"{source.word} per token against {metric}; not beaten: " + text.listed(
+    summary = f"{source.word_before} per token against {metric}; not beaten: " + text.listed(
         [f"{one.run} {one.name}" for one in best], 8
     )
     shown = {id(one) for one in best}
@@ -117,8 +120,8 @@ def _figure(source: Source, metric: str) -> Figure | None:
             one.run,
             one.name,
             text.amount(one.energy, "mJ"),
-            _score(one, metric),
-            "yes" if id(one) in shown else "no",
+            scores[id(one)],
+            _not_beaten(one, shown=id(one) in shown),
         ]
         for one in found
     ]
@@ -126,11 +129,11 @@ def _figure(source: Source, metric: str) -> Figure | None:
     names = [name for name in source.names if any(one.run == name for one in found)]
     hollow = " Hollow: its joules are not comparable with the baseline's, or below grade C; it takes no part."
     better = "higher" if _LARGER_IS_BETTER[metric] else "lower"
-    titles = (f"{source.word} per token ({unit})", metric.capitalize() + (" (%)" if factor > 1 else ""))
+    titles = (f"{source.word_before} per token ({unit})", metric.capitalize() + (" (%)" if factor > 1 else ""))
     return Figure(
         name=f"pareto-{metric}",
         section="pareto",
-        title=f"{source.word} against {metric}",
+        title=f"{source.word_before} against {metric}",
         caption=f"Dashed: those that no other one beats in both ({better} {metric} is better), by their values; "
         f"intervals may overlap. All on the same evaluation data.{hollow if weak else ''}",
         summary=summary,
@@ -139,5 +142,16 @@ def _figure(source: Source, metric: str) -> Figure | None:
     )
 
 
-def _score(one: Candidate, metric: str) -> str:
-    return text.percent_with_limits(one.score) if metric == "accuracy" else text.with_limits(one.score, "")
+def _not_beaten(one: Candidate, *, shown: bool) -> str:
+    """Say whether no other beats it; one that takes no part is not said to be beaten."""
+    if one.invalid or not one.comparable:
+        return "not compared"
+    return "yes" if shown else "no"
+
+
+def _score(one: Candidate, metric: str, digits: int) -> str:
+    """Write a score with its limits, and with so many digits that other scores do not look equal."""
+    score = one.score.scaled(100.0) if metric == "accuracy" else one.score
+    unit = " %" if metric == "accuracy" else ""
+    limits = f" {text.limits(score, '')}" if score.known else ""
+    return f"{text.number(score.value, digits)}{unit}{limits}"

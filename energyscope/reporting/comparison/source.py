@@ -60,6 +60,11 @@ class Source:
         return "Energy, partly MODELLED" if self.modelled else "Energy"
 
     @property
+    def word_before(self) -> str:
+        """What joules are called where a title goes on after the word."""
+        return f"{self.word}," if "," in self.word else self.word
+
+    @property
     def scenes(self) -> list[str | None]:
         """The moments that were compared, None for runs without a choice of them."""
         return list(dict.fromkeys(pair.scene for pair in self.pairs))

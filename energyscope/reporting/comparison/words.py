@@ -8,6 +8,16 @@ from energyscope.reporting import text
 from energyscope.runs.compare_difference import NO_INTERVAL, Difference
 from energyscope.runs.intervals import Interval
 
+_FEWEST_DIGITS, _MOST_DIGITS = 3, 7  # more would tell apart what only rounding does
+
+
+def digits_apart(values: Iterable[float]) -> int:
+    """Return with how many digits different values do not look equal; no more than the usual where none can."""
+    known = list(values)
+    most = len({text.number(value, _MOST_DIGITS) for value in known})
+    enough = range(_FEWEST_DIGITS, _MOST_DIGITS + 1)
+    return next(digits for digits in enough if len({text.number(value, digits) for value in known}) == most)
+
 
 def value_text(item: Interval | None, unit: str) -> str:
     """Write a value; a share as a percentage."""

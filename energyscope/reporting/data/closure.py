@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from energyscope.books.closure import CLOSED, OVER, UNCERTAIN, UNDER, too_wide
+from energyscope.books.closure import CLOSED, OVER, TOLERANCE, UNCERTAIN, UNDER, too_wide
+from energyscope.books.closure import state as judged
 from energyscope.reporting import text
 from energyscope.runs.intervals import Interval, interval
 
@@ -18,8 +19,8 @@ APART = 0.05  # static and dynamic energy, each at least so far from closing
 class ClosureRow:
     """One level's closure: what the parts take as a share of the measured whole, by quantity.
 
-    ``state`` is ``closed``, ``under-captured``, ``over-captured`` or ``uncertain``, None in runs that were not
-    judged.
+    ``state`` is ``closed``, ``under-captured``, ``over-captured`` or ``uncertain``. Runs of before closures were
+    judged have that of today's rule; None where it depends on an execution that is not known.
     """
 
     name: str
@@ -44,6 +45,7 @@ class ClosureRow:
 def closures(document: Mapping[str, Any]) -> list[ClosureRow]:
     """Return the levels whose closure is known, the model first."""
     found = []
+    execution = str((document.get("settings") or {}).get("execution"))
     for name, entry in (document.get("closure") or {}).items():
         if not isinstance(entry, dict):
             continue
@@ -53,16 +55,25 @@ def closures(document: Mapping[str, Any]) -> list[ClosureRow]:
         )
         if energy is not None:
             glue = bool(entry.get("with_glue"))
-            state = _state(entry.get("state"), energy)
+            state = _state(entry.get("state"), energy, execution)
             found.append(ClosureRow(str(name), energy, time, static, dynamic, glue, state))
     return sorted(found, key=lambda row: row.name != "model")
 
 
-def _state(noted: object, energy: Interval) -> str | None:
-    """Return the state that was noted; older runs called any interval that includes 1 closed, however wide."""
+def _state(noted: object, energy: Interval, execution: str) -> str | None:
+    """Return the state that was noted, or today's; older runs called any interval that includes 1 closed."""
+    if noted is None:
+        return _today(energy, execution)
     if noted == CLOSED and too_wide(energy.low, energy.high):
         return UNCERTAIN
-    return None if noted is None else str(noted)
+    return str(noted)
+
+
+def _today(energy: Interval, execution: str) -> str | None:
+    """Judge a closure by the rule of the books; None where executions that it may be of are judged otherwise."""
+    closure = {"energy": energy.value, "energy_low": energy.low, "energy_high": energy.high}
+    found = {judged(closure, one) for one in ([execution] if execution in TOLERANCE else TOLERANCE)}
+    return found.pop() if len(found) == 1 else None
 
 
 def closure_sentences(rows: Sequence[ClosureRow]) -> list[str]:
@@ -105,7 +116,8 @@ def _whole(row: ClosureRow) -> str:
             f"Over-captured: {added}. Too much is as wrong as too little: some joules were counted twice, or "
             "replay is dearer than the model."
         )
-    return f"{added[0].upper()}{added[1:]}; this run was made before closures were judged."
+    why = "this run was made before closures were judged, and its execution is not known"
+    return f"{added[0].upper()}{added[1:]}; {why}."
 
 
 def _opposite(rows: Sequence[ClosureRow]) -> list[str]:
@@ -123,14 +135,18 @@ def _opposite(rows: Sequence[ClosureRow]) -> list[str]:
     return [f"Static and dynamic energy err in opposite directions in {text.listed(found)}."] if found else []
 
 
-def missing_time(row: ClosureRow) -> str:
-    """Say so where the dynamic energy closes and only static energy, which is time, does not."""
+def missing_time(row: ClosureRow, *, host_bound: bool = False) -> str:
+    """Say so where the dynamic energy closes and only static energy, which is time, does not.
+
+    Its cause is named where the run shows it: ``host_bound``, as launching from the host sets the model's pace.
+    """
     if row.static is None or row.dynamic is None or row.state == UNCERTAIN:
         return ""
     static, dynamic = row.static.value, row.dynamic.value
     if not ADVICE[0] <= dynamic <= ADVICE[1] or ADVICE[0] <= static <= ADVICE[1]:
         return ""
+    idle = "time in which the GPU waits for the host" if host_bound else "idle time"
     return (
         f" Their dynamic energy closes ({text.percent(dynamic)}), their static energy does not "
-        f"({text.percent(static)}): what differs is time in which the GPU waits for the host."
+        f"({text.percent(static)}): what differs is {idle}."
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from energyscope.relating.resampling import clusters_of
+from energyscope.relating.wording import COMPARED
 from energyscope.reporting import text
 from energyscope.reporting.data.impact import method_title, metric_title
 from energyscope.reporting.data.matrix import Matrix, matrix_data
@@ -16,6 +19,9 @@ __all__ = ["UNDECIDED", "coefficient_text", "column_title", "correlation_data", 
 
 UNDECIDED = "undecided"
 TOO_FEW = "too few: a correlation needs"  # in every such sentence of older documents
+_EXTREME = re.compile(r"When .* is (highest|lowest) for ")  # how such a sentence of older documents begins
+_UNTESTED = "; no p-value: points of one kind are not independent"
+_POOLED_P = re.compile(r"; permutation p = \d[\d.]*(?:e[-+]?\d+)?(?=\))")
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,8 @@ def correlation_data(document: Mapping[str, Any], invalid: Collection[str] = ())
     entries = list(document.get("points") or [])
     points = [point for entry in entries if (point := _point(entry, invalid)) is not None]
     limits = document.get("quadrants") or {}
-    correlations = [_correlation(entry) for entry in document.get("correlations") or []]
+    pooled = _pooled(entries)
+    correlations = [_correlation(entry, pooled=pooled) for entry in document.get("correlations") or []]
     impact = str(document.get("impact") or "impact")
     unrelated = str(document.get("unrelated") or "") or _unrelated(correlations, impact, len(invalid))
     quadrants: dict[str, list[Point]] = {}
@@ -110,7 +117,7 @@ def correlation_data(document: Mapping[str, Any], invalid: Collection[str] = ())
         impact_threshold=finite(limits.get("impact_threshold")),
         rule=str(limits.get("rule") or ""),
         quadrants=dict(sorted(quadrants.items(), key=lambda item: (item[0] == UNDECIDED, item[0]))),
-        findings=_findings(document, unrelated),
+        findings=_findings(document, unrelated, len(entries), pooled=pooled),
         left_out=len(entries) - len(points),
         advice=advice_panel(document),
         panels=panels(document, related=not unrelated),
@@ -132,14 +139,31 @@ def _unrelated(correlations: Sequence[Correlation], impact: str, invalid: int) -
     return f"Energy cannot be related to {impact}: {chosen[0].reason or 'no reason was noted'}{below}."
 
 
-def _findings(document: Mapping[str, Any], unrelated: str) -> list[str]:
-    """Return the findings; those of an older document that only repeat that points are too few as one."""
-    said = [str(sentence) for sentence in document.get("findings") or []]
+def _pooled(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether points of several kinds were correlated together, which leaves no p-value."""
+    return clusters_of([str(entry.get("kind")) for entry in entries]) is not None
+
+
+def _findings(document: Mapping[str, Any], unrelated: str, compared: int, *, pooled: bool) -> list[str]:
+    """Return the findings; those of an older document that only repeat that points are too few as one.
+
+    An older document does not say of which components one has the highest impact, and it has p-values where
+    kinds are pooled, which are not shown.
+    """
+    said = [_limited(str(sentence), compared) for sentence in document.get("findings") or []]
+    said = [_POOLED_P.sub(_UNTESTED, sentence) for sentence in said] if pooled else said
     if not unrelated or unrelated in said:
         return said
     again = [index for index, sentence in enumerate(said) if TOO_FEW in sentence]
     return [unrelated if index in again[:1] else sentence
             for index, sentence in enumerate(said) if index not in again[1:]]  # fmt: skip
+
+
+def _limited(sentence: str, compared: int) -> str:
+    """Say of how many components one has the highest impact, where a sentence does not."""
+    if not compared or not _EXTREME.match(sentence):
+        return sentence
+    return f"Of the {text.count(compared, 'component')} {COMPARED}, w{sentence[1:]}"
 
 
 def _point(entry: Mapping[str, Any], invalid: Collection[str]) -> Point | None:
@@ -174,14 +198,14 @@ def rank_text(ranks: tuple[int, int] | None) -> str:
     return f"{ranks[0]}" if ranks[0] == ranks[1] else f"{ranks[0]} to {ranks[1]}"
 
 
-def _correlation(entry: Mapping[str, Any]) -> Correlation:
+def _correlation(entry: Mapping[str, Any], *, pooled: bool) -> Correlation:
     return Correlation(
         x=str(entry.get("x")),
         y=str(entry.get("y")),
         method=str(entry.get("method")),
         n=int(finite(entry.get("n")) or 0),
         value=interval(entry.get("value"), entry.get("ci_low"), entry.get("ci_high")),
-        p_value=finite(entry.get("p_value")),
+        p_value=None if pooled else finite(entry.get("p_value")),
         reason=str(entry["reason"]) if entry.get("reason") else None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,32 @@ class DeviceRow:
     model_mj: float | None
     waiting_mj: float | None
     kinds: dict[str, float | None]
+
+
+def devices_title(document: Mapping[str, Any]) -> str:
+    """Name the devices that were measured, such as ``"2 \u00d7 NVIDIA H200"``; empty where none is known.
+
+    Of devices that hold nothing of the model a run does not note the name: they are counted only.
+    """
+    device = document.get("device") or {}
+    one, amount = str(device.get("name") or device.get("type") or ""), devices_measured(document)
+    names = [str(each.get("name") or each.get("type")) for each in device.get("spread") or []]
+    if amount > 1 and len(names) == amount:
+        held = Counter(names)
+        return " and ".join(f"{held[name]} \u00d7 {name}" if held[name] > 1 else name for name in held)
+    return f"{one} and {amount - 1} more" if one and amount > 1 else one
+
+
+def devices_measured(document: Mapping[str, Any]) -> int:
+    """Return on how many devices energy was measured."""
+    measured = (document.get("device") or {}).get("measured") or []
+    return max(len(measured), len((document.get("sensor") or {}).get("devices") or []), 1)
+
+
+def together(document: Mapping[str, Any]) -> str:
+    """Say of a power that it is of all boards that were measured; empty where it is of one."""
+    amount = devices_measured(document)
+    return "" if amount < 2 else f"{'both' if amount == 2 else amount} boards together"
 
 
 def device_rows(tree: EnergyTree, document: Mapping[str, Any]) -> list[DeviceRow]:

@@ -68,7 +68,7 @@ def energy_findings(tree: EnergyTree, run: Run) -> Findings:
     components = [entry for entry in energy_by_block(tree) if entry.share]
     largest = [_largest(components, modelled=run.modelled)] if components else []
     further = _outside(kinds, modelled=run.modelled) + (_static(tree) if not run.modelled else [])
-    return Findings(largest, [*_open_books(run), *_drifted(run)], further)
+    return Findings(largest, [*_open_books(run, tree), *_drifted(run)], further)
 
 
 def _largest(components: list[KindEnergy], *, modelled: bool) -> str:
@@ -122,7 +122,7 @@ def _static(tree: EnergyTree) -> list[str]:
     return [f"{share} of the energy is static: it is spent on keeping the device awake while the model runs."]
 
 
-def _open_books(run: Run) -> list[str]:
+def _open_books(run: Run, tree: EnergyTree) -> list[str]:
     whole = next((row for row in closures(run.document) if row.name == "model"), None)
     if whole is None or (whole.advisable and whole.state != UNCERTAIN):
         return []
@@ -132,9 +132,14 @@ def _open_books(run: Run) -> list[str]:
     return [
         (
             f"{verdict}: {parts} add up to {text.percent_with_limits(whole.energy)} of the measured "
-            f"model{outside}, so shares are rough.{missing_time(whole)}"
+            f"model{outside}, so shares are rough.{missing_time(whole, host_bound=_waits(tree))}"
         )
     ]
+
+
+def _waits(tree: EnergyTree) -> bool:
+    """Tell whether launching from the host sets the whole model's pace; False where the run does not say."""
+    return tree.root is not None and tree.root.flag("host_bound") is True
 
 
 def _drifted(run: Run) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from energyscope.books.closure import CLOSED, UNCERTAIN
 from energyscope.reporting import text
 from energyscope.reporting.data.closure import ClosureRow, closures
+from energyscope.reporting.data.devices import together
 from energyscope.reporting.data.execution import TRIGGERED, execution_of
 from energyscope.reporting.data.stages import unfinished
 from energyscope.runs.compare_normalised import tokens_of
@@ -105,7 +106,7 @@ def _energy(root: Node, run: Run) -> list[Metric]:
         found.append(metric(f"{word} per 1,000 tokens", per_thousand, "mJ", said))
     found.append(metric(f"Latency {unit}", interval(root.number("time_us")), "us"))
     power = interval(root.number("power_w"))
-    found.append(metric("Stated power" if modelled else "Mean power", power, "W"))
+    found.append(metric("Stated power" if modelled else "Mean power", power, "W", together(document)))
     if not modelled:
         found.append(_split(root))
     return found
@@ -144,11 +145,11 @@ def closure_metric(whole: ClosureRow) -> Metric:
 
 
 def _judged(whole: ClosureRow) -> tuple[str, str]:
-    """Return the badge of a closure and its tone; older runs were not judged, but may lie outside."""
+    """Return the badge of a closure and its tone."""
     if whole.state == UNCERTAIN:
         return "uncertain", "plain"
     if whole.state is None:
-        return ("not judged", "plain") if whole.advisable else ("does not close", "warn")
+        return "not judged", "plain"
     return whole.state, "good" if whole.state == CLOSED and whole.advisable else "warn"
 
 

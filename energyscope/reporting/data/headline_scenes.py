@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from energyscope.reporting import text
+from energyscope.reporting.data.devices import together
 from energyscope.reporting.data.execution import title_of
 from energyscope.reporting.data.generation import GenerationData
 from energyscope.reporting.data.headline import (
@@ -77,7 +78,7 @@ def _energy(scene: SceneData, run: Run) -> list[Metric]:
     of = f"per decode step at {scene.context:,} tokens" if scene.phase == DECODE and scene.context else None
     label = f"{word} {of or f'per {scene.phase} pass'}"
     said = [text.quantity(scene.time_us.value, "us")] if scene.time_us else []
-    said += [text.quantity(scene.power_w, "W")] if scene.power_w is not None else []
+    said += [_power(scene.power_w, together(run.document))] if scene.power_w is not None else []
     each = scene.per_token.scaled(1000) if scene.per_token else None
     if scene.phase == DECODE:
         said += [f"{text.quantity(each.value, 'mJ')} per 1,000 tokens"] if each else []
@@ -87,6 +88,10 @@ def _energy(scene: SceneData, run: Run) -> list[Metric]:
     if each:
         found.append(metric(f"{word} per 1,000 prompt tokens", each, "mJ", f"{scene.tokens:,} tokens a pass"))
     return found
+
+
+def _power(watts: float, boards: str) -> str:
+    return f"{text.quantity(watts, 'W')} ({boards})" if boards else text.quantity(watts, "W")
 
 
 def headline_rates(generation: GenerationData | None) -> list[Metric]:

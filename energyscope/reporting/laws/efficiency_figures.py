@@ -107,7 +107,7 @@ def _said(pairs: Sequence[tuple[Found, str]]) -> list[str]:
     least: dict[int, list[str]] = {}
     for one, line in pairs:
         knee = one.get("knee")
-        told = str((knee or {}).get("words") or one.get("reason") or "").rstrip(".")
+        told = names.written(str((knee or {}).get("words") or one.get("reason") or "").rstrip("."))
         if told:
             knees.setdefault(told if knee or "knee" in told.split(",")[0] else f"no knee: {told}", []).append(line)
         if one.get("least_edp") is not None:

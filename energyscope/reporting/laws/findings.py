@@ -32,30 +32,40 @@ def findings(document: Found) -> list[str]:
 
 
 def foretold_said(document: Found) -> str:
-    """Say within what the laws foretell cells that were left out, over all groups."""
-    held = [one.get("held_out") or {} for one in document.get("groups") or ()]
-    wholes, parts = ([one[name] for one in held if one.get(name)] for name in ("whole", "components"))
+    """Say with what errors left-out cells are foretold, over all groups and ways of leaving out."""
+    groups = [_ways(group.get("held_out") or {}) for group in document.get("groups") or ()]
+    wholes, parts = (
+        [one[name] for ways in groups for one in ways if finite((one.get(name) or {}).get("median")) is not None]
+        for name in ("whole", "components")
+    )
     said = [
-        f"{_range(found)} (median) of {what}"
+        f"{_range(found)}{_worst(found)} for {what}"
         for found, what in ((wholes, "the whole model"), (parts, "its components"))
-        if _medians(found)
+        if found
     ]
     if not said:
         return ""
-    ways = {str(one.get("by")) for one in [*wholes, *parts]}
-    what = names.WAYS.get(ways.pop(), "cells") if len(ways) == 1 else "cells"
-    several = f", over {len(wholes)} groups" if len(wholes) > 1 else ""
-    return f"The laws foretell left-out {what} within {' and '.join(said)}{several}."
+    left_out = {str(one.get("by")) for one in [*wholes, *parts]}
+    what = names.WAYS.get(left_out.pop(), "cells") if len(left_out) == 1 else "cells"
+    told = sum(any(one.get("whole") for one in ways) for ways in groups)
+    several = f", over {told} groups" if told > 1 else ""
+    return f"Left-out {what} are foretold with a median error of {' and '.join(said)}{several}."
 
 
-def _medians(found: Sequence[Found]) -> list[float]:
-    return sorted(value for one in found if (value := finite(one.get("median"))) is not None)
+def _ways(held: Found) -> Sequence[Found]:
+    """Return what became of each way of leaving out; an older document has one alone."""
+    return held.get("ways") or [held]
 
 
 def _range(found: Sequence[Found]) -> str:
-    known = _medians(found)
+    known = sorted(one["median"] for one in found)
     low, high = text.percent(known[0]), text.percent(known[-1])
     return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def _worst(found: Sequence[Found]) -> str:
+    known = [worst for one in found if (worst := finite(one.get("worst"))) is not None]
+    return f" (worst {text.percent(max(known))})" if known else ""
 
 
 def widest(document: Found) -> Sequence[Found]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from energyscope.reporting import text
@@ -50,7 +51,8 @@ def per_flop_figure(
         return None
     axis = "Tokens of context" if along_context else "Tokens of a pass, batch \u00d7 length"
     axis = "Sequences of a step (batch)" if group.get("phase") == DECODE and not along_context else axis
-    several = len({dot.line for dot in dots}) > 1
+    amounts = Counter((dot.series, dot.line) for dot in dots)
+    several = len({dot.line for dot in dots}) > 1 and max(amounts.values()) > 1  # a point alone has no line
     each = "context" if group.get("phase") == DECODE and not along_context else "batch size"
     least = min(dots, key=lambda dot: dot.y.value)
     summary = f"{word} per FLOP by subject; least: {least.series}, {least.said}, at {least.at}"

@@ -115,6 +115,14 @@ def metrics(document: Found) -> list[Metric]:
         for name, what in (("whole", "of the whole model"), ("components", "of the components")):
             known = held.get(name)
             if known and finite(known.get("median")) is not None:
-                detail = f"median of {text.count(int(known.get('cells') or 0), 'cell')} left out"
-                found.append(Metric(f"Error {what}", text.percent(known["median"]), detail))
+                found.append(Metric(f"Error {what}", text.percent(known["median"]), _median_of(held, name)))
     return found
+
+
+def _median_of(held: Found, name: str) -> str:
+    """Say of what the median of left-out cells is: of components, each cell has an error for each of them."""
+    known, amount = held[name], int(held[name].get("cells") or 0)
+    by = f" by {known.get('by')}" if len(held.get("ways") or ()) > 1 else ""
+    if name == "whole":
+        return f"median of {text.count(amount, 'cell')} left out{by}"
+    return f"median of {text.count(amount, 'error')}: of each component in each cell left out{by}"

@@ -94,7 +94,7 @@ def reach_words(reach: Found) -> str:
     """Say over how many cells, from the smallest upwards, the two-term law holds."""
     cells, within = int(reach.get("cells") or 0), int(reach.get("within") or 0)
     if cells < FEWEST:
-        return f"cannot be told ({reach.get('reason') or 'too few cells'})"
+        return f"cannot be told ({names.written(str(reach.get('reason') or 'too few cells'))})"
     if reach.get("holds"):
         return f"all {text.count(cells, 'cell')}"
     if not within:
@@ -153,5 +153,6 @@ def _held(group: Found) -> list[Found]:
 
 def _error(found: Found) -> str:
     if found.get("median") is None:
-        return str(found.get("reason") or _NONE)
-    return f"{text.percent(found['median'])} ({text.percent(found.get('worst'))}), {found['cells']} cells"
+        return names.written(str(found.get("reason") or _NONE))
+    cells = text.count(int(found["cells"]), "cell")
+    return f"{text.percent(found['median'])} ({text.percent(found.get('worst'))}), {cells}"

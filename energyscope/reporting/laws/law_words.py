@@ -195,8 +195,8 @@ def held_out_said(group: Found, name_of: Callable[[object], str] = names.subject
     held = group.get("held_out") or {}
     parts = [
         f"{text.percent(known['median'])} for {what} (worst {text.percent(finite(known.get('worst')))}, "
-        f"{text.count(int(known.get('cells') or 0), 'cell')})"
-        for name, what in (("whole", "the whole model"), ("components", "all components"))
+        f"{text.count(int(known.get('cells') or 0), noun)})"
+        for name, what, noun in (("whole", "the whole model", "cell"), ("components", "all components", "error"))
         if (known := held.get(name)) and finite(known.get("median")) is not None
     ]
     if parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ _MAIN = FIELDS[:-3]  # named even where nothing varies
 _SUFFIXED = {"kv_cache": "KV cache", "weights": "weights", "meter": "meter"}
 _EXECUTIONS = {"cuda-graph": "CUDA graph"}
 _SUBJECTS = {WHOLE: "whole model", "mlp": "MLP", "lm_head": "LM head"}
+_THOUSANDS = re.compile(r"(?<![\w.,-])\d{4,}(?![\w-]|[.,]\d)")  # no part of a name, a date or a fraction
+_PER_CENT = re.compile(r"(?<=\d)%")
 WAYS = {"length": "lengths", "batch": "batch sizes", "cell": "cells", "model": "models"}
 
 
@@ -95,6 +98,11 @@ def shape_name(point: Mapping[str, Any], phase: object) -> str:
     if phase == DECODE:
         return f"batch {batch:,} at {text.count(tokens, 'token')} of context"
     return f"{batch:,} \u00d7 {text.count(tokens, 'token')}"
+
+
+def written(told: str) -> str:
+    """Write the numbers in a document's own words as the page does: ``"1,024"`` and ``"10 %"``."""
+    return _THOUSANDS.sub(lambda found: f"{int(found[0]):,}", _PER_CENT.sub(" %", told))
 
 
 def span(values: Sequence[object]) -> str:
