@@ -269,6 +269,20 @@ def test_prefill_and_decode_are_apart_and_the_knee_is_ringed() -> None:
     assert any("beyond batch 2" in sentence for sentence in decode.said)
 
 
+def test_a_product_with_the_latency_says_whose_error_it_holds() -> None:
+    """GIVEN latencies without an interval, THEN chart, table and sentence say that a product's is the energy's."""
+    document = laws_document(SIX)
+    blocks = efficiency_blocks(document, names.boards(document))
+    products = [figure for block in blocks for figure in block.figures if figure.name.endswith("-edp")]
+    assert products
+    assert all(figure.caption.startswith("Of a whole pass") for figure in products)
+    assert all("the energy alone: the latency has none here" in figure.caption for figure in products)
+    assert all("energy-delay [of the energy]" in block.table.columns for block in blocks)
+    said = [sentence for block in blocks for sentence in block.said if "energy-delay" in sentence]
+    assert said
+    assert all(sentence.startswith("Least energy-delay product per token, by its value: ") for sentence in said)
+
+
 def test_many_lines_are_split_by_group() -> None:
     """GIVEN more lines than a chart can hold, THEN each group has its block, all but the first folded."""
     document = laws_document((SIX[0], SIX[1], SIX[3]))

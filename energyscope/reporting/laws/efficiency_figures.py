@@ -52,7 +52,8 @@ _MEASURES = (
     _Measure("latency", "Latency", "Latency of a pass", "us", _latency, "Less is better.", of_energy=False),
     _Measure("edp", "Energy-delay product", "Energy \u00d7 latency (mJ s)", "",
              lambda row: item(row.get("edp_mj_s")),
-             "Of a whole pass, so it grows with the work in it; compare lines at one place."),
+             "Of a whole pass, so it grows with the work in it; compare lines at one place. Its interval is of "
+             "the energy alone: the latency has none here."),
 )  # fmt: skip
 
 
@@ -119,7 +120,7 @@ def _said(pairs: Sequence[tuple[Found, str]]) -> list[str]:
     word = "batch" if pairs[0][0]["along"] == "batch_size" else "length"
     word = "context" if word == "length" and pairs[0][0].get("phase") == DECODE else word
     each = [f"{word} {at:,}{f' ({_lines(lines, start=False)})' if many else ''}" for at, lines in least.items()]
-    return [*said, f"Least energy-delay product per token: {'; '.join(each)}."] if each else said
+    return [*said, f"Least energy-delay product per token, by its value: {'; '.join(each)}."] if each else said
 
 
 def _lines(lines: Sequence[str], *, start: bool = True) -> str:
@@ -190,7 +191,7 @@ def _marks(
 
 def _table(pairs: Sequence[tuple[Found, str]], along: str) -> Table:
     columns = ["batch" if along == "batch_size" else "tokens", "latency", "energy [95 %]", "tokens/J [95 %]",
-               "tokens/s", "energy per token [95 %]", "power", "energy-delay [95 %]"]  # fmt: skip
+               "tokens/s", "energy per token [95 %]", "power", "energy-delay [of the energy]"]  # fmt: skip
     several = len(pairs) > 1
     rows = []
     for one, line in pairs:
