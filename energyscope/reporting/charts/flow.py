@@ -14,7 +14,8 @@ _POINTS = 15  # on each edge of a band
 _LABEL_PX = 19.0
 _TREE_PX, _LOW_PX, _FEW = 380.0, 240.0, 8  # height of the model itself, and where it has few parts
 _SHORTER = {UNEXPLAINED: "unexpl.", UNATTRIBUTED: "not attr."}
-_NARROW_PX, _LETTER_PX = 560, 5.8  # below this width there is room for short labels only; width of a letter
+_NARROW_PX = 560  # below this width there is room for short labels only
+_ROOMY, _CLOSE = (5.8, 12.0), (5.3, 6.0)  # width of a letter and beside a label, with and without room to spare
 
 
 def sankey(root: FlowNode, description: str) -> Any:
@@ -28,13 +29,15 @@ def sankey(root: FlowNode, description: str) -> Any:
     boxes = _boxes(alt, layout, x, y)
     parents = {id(band.child): band.parent.node for band in layout.bands}
     written = [_label(box, root, parents.get(id(box)), _box_width(layout)) for box in layout.boxes]
-    form = f"width < {_NARROW_PX} ? datum.short : width < {_wide_px(written, layout)} ? datum.middle : datum.label"
+    narrow = max(_NARROW_PX, _fits_px([one["middle"] for one in written], written, layout, _CLOSE))
+    wide = max(narrow, _fits_px([one["label"] for one in written], written, layout, _ROOMY))
+    form = f"width < {narrow} ? datum.short : width < {wide} ? datum.middle : datum.label"
     labels = alt.Chart(theme.rows(written)).transform_calculate(said=form)
     labels = labels.encode(
         x=x,
         y=y,
         text="said:N",
-        size=alt.condition(f"width < {_NARROW_PX}", alt.value(10), alt.value(12)),
+        size=alt.condition(f"width < {narrow}", alt.value(10), alt.value(12)),
         opacity=theme.faded_text(),
     )
     written_over = {"align": "left", "baseline": "middle", "dx": 5}
@@ -54,12 +57,12 @@ def _box_width(layout: FlowLayout) -> float:
     return _BOX_SHARE * _across(layout)
 
 
-def _wide_px(written: list[dict[str, Any]], layout: FlowLayout) -> int:
-    """Return the width from which all labels fit in full."""
-    across = _across(layout)
-    widths = ((len(one["label"]) * _LETTER_PX + 12) * across / (across - one["x"]) for one in written)
-    most: float = max(widths)
-    return round(most)
+def _fits_px(said: list[str], written: list[dict[str, Any]], layout: FlowLayout, px: tuple[float, float]) -> int:
+    """Return the width of the chart from which what is ``said`` fits; ``px`` of a letter, and beside a label."""
+    across, (letter, beside) = _across(layout), px
+    places = [across / (across - float(one["x"])) for one in written]
+    widths = [(len(label) * letter + beside) * place for label, place in zip(said, places, strict=True)]
+    return round(max(widths))
 
 
 def _bands(alt: Any, layout: FlowLayout, x: Any, y: Any) -> list[Any]:
