@@ -11,7 +11,7 @@ from generation_builder import Inference, build_inference
 from energyscope.reporting.data import ReportData, report_data
 from energyscope.reporting.data.flow import FlowNode
 from energyscope.reporting.data.generation import GenerationData
-from energyscope.reporting.data.generation_flow import DEEPEST, LOOP, MODEL, generation_flow
+from energyscope.reporting.data.generation_flow import DEEPEST, LOOP, MODEL, generation_flow, scaled
 from energyscope.reporting.data.generation_words import flow_caption
 from energyscope.reporting.data.phases import LOAD
 from energyscope.reporting.generation_figures import generation_figures
@@ -143,4 +143,11 @@ def test_the_numbers_behind_it_are_indented(middle: ReportData) -> None:
     assert figure.table.columns[-1] == "share of the generation"
     assert [row[0].strip() for row in figure.table.rows] == [node.kind for node in flow.walk()]
     assert figure.table.rows[0][2].endswith("]")
-    assert isinstance(flow.energy, Interval)
+
+
+def test_what_is_cut_off_has_nothing_missing() -> None:
+    """GIVEN parts without a value inside of a block, THEN only a flow that goes down to them speaks of them."""
+    block = FlowNode("attention", "component", 1, Interval(2.0), 3, missing=["core"])
+    assert scaled(block, 3.0, DEEPEST - 1).missing == ["core"]
+    assert scaled(block, 3.0, DEEPEST).missing == []
+    assert scaled(block, 3.0, DEEPEST).energy == Interval(6.0)

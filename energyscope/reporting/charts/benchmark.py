@@ -29,8 +29,8 @@ class Bar:
 
     ``inner`` are the limits of the difference from the baseline, around this value, where they are sharper.
     ``work`` is the part from zero that stays solid where the rest is drawn pale, ``behind`` the length of a pale
-    bar behind a slim solid one;
-    ``weak`` marks a value below grade C; ``label`` is written beside the bar, ``said`` in the tooltip.
+    bar behind a slim solid one; ``weak`` marks a value below grade C; ``label`` is written beside the bar and
+    ``said`` in the tooltip.
     """
 
     precision: str

@@ -151,7 +151,7 @@ def _of_work(source: Source, pair: PairComparison) -> Iterator[str]:
 
 
 def _shares(source: Source) -> Iterator[str]:
-    """Say which comparable share moved most over all runs and moments, if any is shown to move."""
+    """Say which comparable share moved most over all runs and moments, if that one is shown to move."""
     moved: list[_Moved] = []
     weak = apart = False
     for scene in source.scenes:

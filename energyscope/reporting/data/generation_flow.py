@@ -81,9 +81,9 @@ def blocks_of(found: Agreement, scenes: Sequence[SceneData]) -> FlowNode | None:
 
 def scaled(node: FlowNode, factor: float, depth: int) -> FlowNode:
     """Return a flow that takes ``factor`` times as much and stands at ``depth``, cut off below `DEEPEST`."""
-    energy = node.energy.scaled(factor)
-    copy = FlowNode(node.kind, node.role, node.count, energy, depth, missing=node.missing, invalid=node.invalid)
+    copy = FlowNode(node.kind, node.role, node.count, node.energy.scaled(factor), depth, invalid=node.invalid)
     if depth < DEEPEST:
         copy.children = [scaled(child, factor, depth + 1) for child in node.children]
         copy.excess_mj = node.excess_mj * factor
+        copy.missing = node.missing
     return copy
