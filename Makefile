@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format docs wheel clean
+.PHONY: help install demo test lint format golden docs wheel clean
 
 help:  ## Show what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ lint: $(READY)  ## Check style and types
 format: $(READY)  ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+golden: $(READY)  ## Renew the golden texts of pages and terminal; read the difference before committing
+	ENERGYSCOPE_RENEW=1 $(BIN)/python -m pytest -q tests/reporting/test_golden.py
 
 docs: $(READY)  ## Build the reference of all modules into build/docs
 	$(BIN)/python docs/build.py build/docs

@@ -1,6 +1,13 @@
-"""What other people's exceptions say: which kind of failure it was, and in one readable line."""
+"""Which kind of failure an exception of another library is, and its message in one readable line.
+
+CUDA and allocators raise a plain `RuntimeError` for every failure: only its message says which. Such messages are
+matched here and nowhere else.
+"""
 
 from __future__ import annotations
+
+from energyscope.errors import EnergyscopeError
+from energyscope.reasons import Reason, reason
 
 
 def first_line(error: object) -> str:
@@ -8,6 +15,14 @@ def first_line(error: object) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     line = lines[0] if lines else type(error).__name__
     return line if len(line) <= 200 else line[:197] + "..."
+
+
+def failure(error: Exception) -> Reason:
+    """Return an exception as the reason why something was not measured."""
+    if no_memory_left(error):
+        return reason("no-memory-left")
+    own = isinstance(error, EnergyscopeError)
+    return reason("measurement-failed", error=error if own else f"{type(error).__name__}: {first_line(error)}")
 
 
 def out_of_memory(error: Exception) -> bool:
@@ -20,3 +35,8 @@ def out_of_memory(error: Exception) -> bool:
 def no_memory_left(error: Exception) -> bool:
     """Whether the device, or the host (whose allocator raises a plain RuntimeError), had no memory left."""
     return isinstance(error, MemoryError) or out_of_memory(error) or "can't allocate memory" in str(error)
+
+
+def device_failed(error: Exception) -> bool:
+    """Whether CUDA itself failed: nothing can be computed on that device any more by this process."""
+    return "CUDA error" in str(error)

@@ -12,9 +12,7 @@ from generation_builder import Inference, build_inference
 from laws_builder import ONE, SIX, build_laws, laws_document
 from run_builder import Shape, build_run
 
-from energyscope.reporting.compare_page import write_comparison
-from energyscope.reporting.html import write_report
-from energyscope.reporting.laws_page import write_laws_page
+from energyscope.reporting.run.page import write_report
 from energyscope.runs.laws import write_laws
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.stages.laws import laws
@@ -52,6 +50,18 @@ REPORTS = (
     "deep",
 )
 OTHERS = ("comparison", "several", "deep-comparison", "laws", "six-laws")
+
+
+def write_comparison(runs: list[Run], path: Path) -> Path:
+    from energyscope.reporting.comparison.page import write_comparison as write
+
+    return write(runs, path)
+
+
+def write_laws_page(path: Path) -> Path:
+    from energyscope.reporting.scaling.page import write_laws_page as write
+
+    return write(path)
 
 
 class Gallery:

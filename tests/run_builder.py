@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from benchmark_builder import Bench, benchmark
 
+from energyscope.reasons import reason
+from energyscope.relating.leaves import SETTING
 from energyscope.runs import schema
 from energyscope.runs.schema import EnergyRow, ImpactRow
 from energyscope.runs.store import Run, RunStore, load_run
@@ -277,10 +279,13 @@ def correlation(rows: list[EnergyRow], impacts: list[ImpactRow]) -> dict[str, An
         for how, value in (("pearson", 0.41), ("spearman", -0.12))
     ]  # fmt: skip
     return {
-        "impact": "zero:kl", "points": points, "correlations": pairs,
+        "impact": "zero:kl", "points": points, "correlations": pairs, "unrelated": None,
+        "compared": {
+            **{name: getattr(rows[0], name) for name in SETTING}, "modelled": rows[0].meter == "modelled",
+            "model_energy_mj": rows[0].energy_mj, "components": len(rows) - 1, "left_out": [], "other_rows": 0,
+        },
         "quadrants": {"energy_threshold_mj": middle[0], "impact_threshold": middle[1],
-                      "rule": "median of the leaf components"},
-        "findings": ["Energy and impact are not shown to be related (Spearman -0.12 [-0.42, 0.19], p = 0.08)."],
+                      "rule": reason("median-split", side="above")},
     }  # fmt: skip
 
 

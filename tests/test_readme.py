@@ -29,17 +29,3 @@ def test_python_examples_run(code, tmp_path):
 def test_there_are_examples():
     """The README shows the stages and the building blocks."""
     assert len(EXAMPLES) == 2
-
-
-def test_the_commands_named_exist():
-    """Every `energyscope COMMAND` in the README is a command."""
-    from energyscope.cli.app import app
-
-    known = {one.name for one in app.registered_commands}
-    assert set(re.findall(r"energyscope (\w+) ", README)) & {"run", "compare", "report", "models"} <= known
-
-
-def test_links_lead_somewhere():
-    """Every relative link in the README points at a file of the project."""
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", README)
-    assert [link for link in links if not (ROOT / link).exists()] == []

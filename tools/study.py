@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from energyscope.reporting import text
+from energyscope.reporting import format as fmt
 from energyscope.runs.intervals import Interval, ratio
 from energyscope.runs.store import load_run
 from energyscope.runs.tree import EnergyTree, energy_tree, sum_column, sum_energy
@@ -38,7 +38,7 @@ def main(paths: list[str]) -> None:
         tree = energy_tree(run.energy)
         workload = run.document["workload"]
         print(f"**{run.name}**: batch {workload['batch_size']}, {workload['sequence_length']} tokens, ", end="")
-        print(f"{text.with_limits(tree.model_energy, 'mJ')} a pass\n")
+        print(f"{fmt.measured(tree.model_energy, 'mJ')} a pass\n")
         print("| group | study, by time | of the six | of the model [95 %] | by time, of the six |")
         print("|---|---|---|---|---|")
         for line in lines(tree):
@@ -58,7 +58,7 @@ def lines(tree: EnergyTree) -> list[list[str]]:
             name,
             f"{PUBLISHED[name]:.1f} %",
             f"{energies[name].value / of_six:.1%}".replace("%", " %"),
-            "-" if model is None else text.percent_with_limits(ratio(energies[name], model)),
+            "-" if model is None else fmt.measured(ratio(energies[name], model), "share"),
             f"{times[name] / time_of_six:.1%}".replace("%", " %"),
         ]
         for name in KINDS

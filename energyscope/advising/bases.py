@@ -10,16 +10,11 @@ from energyscope.advising.attention import other_attentions, own_attention
 from energyscope.advising.choice import BASE, Alternative, Execution, Limits
 from energyscope.kv_cache import CacheKind
 from energyscope.loading import LoadedModel
+from energyscope.reasons import reason
 from energyscope.workloads import Workload, position_limit
 from energyscope.workloads.decoding import can_generate, checked_context, default_context
 
-NOTES = (
-    (
-        "A step in a CUDA graph or compiled runs on a static KV cache that is just as long as its context; a "
-        "longer one costs more, since attention reads all of it."
-    ),
-    "Compiled steps are those of torch.compile in its default mode, without CUDA graphs of its own.",
-)
+NOTES = (reason("static-cache-of-context"), reason("compile-default-mode"))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from energyscope.reasons import Reason, reason
+
 OVERRUN = 1.3  # of the budget, after which no further pass begins
 
 
@@ -16,15 +18,13 @@ class Budget:
     begin_s: float
     planned_s: float = 0.0
 
-    def refused(self, now_s: float, setup_s: float, window_s: float) -> str | None:
+    def refused(self, now_s: float, setup_s: float, window_s: float) -> Reason | None:
         """Return why something that takes so long to set up, and for a window, no longer fits; None if it does."""
         needed = setup_s + self.passes * window_s
         left = max(self.seconds - (now_s - self.begin_s) - self.planned_s, 0.0)
         if needed <= left:
             return None
-        return (
-            f"it takes about {needed:.0f} s, and {left:.0f} s are left of the {self.seconds:g} s for alternatives"
-        )
+        return reason("beyond-time-budget", needed_s=needed, left_s=left, budget_s=self.seconds)
 
     def plan(self, window_s: float) -> None:
         """Reserve a window of each pass."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from energyscope.reasons import Reason, reason
+
 Phase = Literal["prefill", "decode"]
 Execution = Literal["eager", "cuda-graph", "torch-compile"]
 
@@ -17,9 +19,6 @@ BASE = "base"
 BATCH_SIZES = {"cuda": (1, 4, 16, 64), "cpu": (1, 4, 16)}
 CONTEXT_LENGTHS = (128, 1024, 8192)
 FEWEST_CONTEXTS = 2  # beside the run's own; a line through fewer says little
-LIBRARY = "transformers compiles decode steps only, since every prompt has another length"
-SPREAD = "the model lies on several devices or waits on the host, so a step cannot be held in one piece"
-ON_CPU = "CUDA graphs need an NVIDIA GPU"
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Skipped:
     what: str
     value: str
     phase: str
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,9 @@ class Limits:
     attentions: tuple[str, ...]
 
 
-def skipped(one: Alternative, reason: str) -> Skipped:
+def skipped(one: Alternative, why: Reason) -> Skipped:
     """Return that an alternative is not measured."""
-    return Skipped(one.what, one.value, one.phase, reason)
+    return Skipped(one.what, one.value, one.phase, why)
 
 
 def choose(
@@ -92,11 +91,11 @@ def choose(
     for base in bases:
         lengths = _lengths(base, limits, context_lengths)
         for one in _of_phase(base, limits, sizes, lengths):
-            reason = _impossible(one, limits)
-            if reason is None:
+            why = _impossible(one, limits)
+            if why is None:
                 found.append(one)
             else:
-                left_out.append(skipped(one, reason))
+                left_out.append(skipped(one, why))
     return sorted(found, key=lambda one: one.execution == "torch-compile"), left_out
 
 
@@ -136,16 +135,16 @@ def _lengths(base: Alternative, limits: Limits, asked: Sequence[int]) -> list[in
     return [length for length in (base.context_length // 4, base.context_length // 2) if length]
 
 
-def _impossible(one: Alternative, limits: Limits) -> str | None:
+def _impossible(one: Alternative, limits: Limits) -> Reason | None:
     """Return why an alternative cannot be, in the setting itself; None if it can."""
     if one.what == "context_length" and one.context_length >= limits.positions:
-        return f"the model has {limits.positions:,} positions: {limits.positions - 1:,} tokens of context at most"
+        return reason("context-beyond-positions", positions=limits.positions)
     if one.what != "execution" or one.execution == "eager":
         return None
     if not limits.whole:
-        return SPREAD
+        return reason("model-in-pieces")
     if one.execution == "cuda-graph" and limits.device != "cuda":
-        return ON_CPU
+        return reason("cuda-graph-needs-gpu")
     if one.execution == "torch-compile" and one.phase == "prefill" and one.kv_cache is not None:
-        return LIBRARY
+        return reason("compiles-decode-only")
     return None

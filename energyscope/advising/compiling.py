@@ -19,6 +19,7 @@ import torch
 
 from energyscope.kv_cache import new_cache
 from energyscope.loading import LoadedModel
+from energyscope.reasons import reason
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.graph_inputs import without_full_mask
@@ -27,7 +28,6 @@ from energyscope.workloads.timed import Workload
 FIRST_CALLS = 3  # the first compiles; a second compilation, for what the first call changed, would come by then
 BASE_S = {"cuda": 8.0, "cpu": 15.0}
 LAYER_S = {"cuda": 0.8, "cpu": 2.0}  # layers are compiled one by one: five took 16 s on a CPU
-BROKEN = "torch.compile broke the step into {} parts"
 
 
 class Compiled:
@@ -45,7 +45,7 @@ class Compiled:
         self.call: Call = partial(torch.compile(loaded.model.forward), **inputs)
         self.setup_s = _first_calls(self.call, loaded.device)
         parts = int(counters["stats"]["unique_graphs"])
-        self.notes = [BROKEN.format(parts)] if parts > 1 else []
+        self.notes = [reason("compiled-in-parts", parts=parts)] if parts > 1 else []
 
 
 def forget() -> None:

@@ -15,6 +15,7 @@ from energyscope.advising.choice import BASE, Alternative
 from energyscope.benchmarking.summary import ratio_by_trial
 from energyscope.books import records
 from energyscope.metering.interval import Estimate, combine, grade
+from energyscope.reasons import join
 from energyscope.unknown import mean, times
 
 Entry = Mapping[str, Any]
@@ -110,7 +111,7 @@ def _row(kept: _Kept, base: _Kept | None, idle_w: float | None, guards: Iterable
         "windows": energy.windows,
         "quality": quality,
         "guards": sorted(spoilt),
-        "reasons": "; ".join([*reasons, *kept.notes]),
+        "reasons": join([*reasons, *kept.notes]),
     }
 
 

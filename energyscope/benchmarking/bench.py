@@ -35,6 +35,11 @@ class Cell:
     sequence_length: int
     memory: Memory | None = None
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """What reasons name a cell by."""
+        return {"precision": self.precision, "batch_size": self.batch_size, "tokens": self.sequence_length}
+
     def __str__(self) -> str:
         return f"{self.precision} {self.batch_size} x {self.sequence_length}"
 

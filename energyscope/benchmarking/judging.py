@@ -93,7 +93,7 @@ class Judge:
 
     def _value(self, found: Outcomes) -> Estimate:
         if not found.labelled():
-            return Estimate(None, reason="the data have no labels")
+            return Estimate(None)
         if self.metric == "perplexity":
             return perplexity_estimate(found.nll, found.predictions, self.seed)
         return proportion(float(found.correct.sum()), len(found))

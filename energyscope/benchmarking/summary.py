@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from energyscope.metering.interval import FLOOR_QUANTILE, NORMAL_QUANTILE, combine, grade, spread
+from energyscope.reasons import join, reason, split
 
 Row = Mapping[str, Any]
 Limited = dict[str, float | None]
@@ -67,11 +68,11 @@ def _cell(group: Sequence[Row], base: Sequence[Row], guard: Sequence[str]) -> di
         name: limited([row[column] for row in group], floor if name in MADE_OF_ENERGY else 0.0)
         for name, column in AVERAGED.items()
     }
-    guards = [*guard, *sorted({row["reasons"] for row in group if row["reasons"]})]
-    quality, reasons = grade(_relative(energy), sum(value is not None for value in energies), guards, "trials")
+    guards = [*guard, *sorted({one for row in group for one in split(row["reasons"])})]
+    quality, reasons = grade(_relative(energy), sum(value is not None for value in energies), guards)
     unstable = sum(row["stable"] is False for row in group)
     if unstable:
-        reasons.append(f"the latency was not stable after the warm-up of {unstable} of {len(group)} trials")
+        reasons.append(reason("unstable-latency", unstable=unstable, trials=len(group)))
     is_base = bool(base) and base[0]["precision"] == first["precision"]
     return {
         "precision": first["precision"],
@@ -83,7 +84,7 @@ def _cell(group: Sequence[Row], base: Sequence[Row], guard: Sequence[str]) -> di
         "peak_allocated_gb": first["peak_allocated_gb"],
         "energy_spread": spread(energies),
         "quality": quality,
-        "reasons": "; ".join(reasons),
+        "reasons": join(reasons),
         "speedup": _one() if is_base else ratio_by_trial(base, group, "mean_latency"),
         "energy_ratio": _one()
         if is_base

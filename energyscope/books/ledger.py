@@ -15,6 +15,7 @@ from energyscope.books.closure import Sources, closures, differentials, outermos
 from energyscope.books.measured import Measured, measure
 from energyscope.books.records import CLOCKS_APART, MODEL, POWER_CAP, beside_bystanders, windows
 from energyscope.metering.interval import grade
+from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import EnergyRow
 from energyscope.unknown import minus, quotient, times, total
 
@@ -112,14 +113,14 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
     row.quality, reasons = _quality(found, sources.measured.get(MODEL))
     if component.get("varied"):
         row.quality = "invalid"
-        reasons.append("its calls have inputs of different shapes, and only the first is replayed")
+        reasons.append(reason("varying-inputs"))
     if component.get("work_reason"):
-        reasons.append(f"FLOPs or bytes unknown: {component['work_reason']}")
+        reasons.append(reason("work-unknown", why=component["work_reason"]))
     if row.reused and subject and subject["what"] == "node":
         row.measured_on = subject["members"][0]
     if row.reused and subject:
         reasons.append(_whose(subject))
-    row.reasons = "; ".join(reasons)
+    row.reasons = join(reasons)
     _add_glue(row, sources.glue_of(name))
     _add_differential(row, differential.get(row.kind), header["tree"])
     return row
@@ -131,10 +132,10 @@ def _reused(subject: Entry, name: str) -> bool:
     return len(members) > 1 if subject["what"] == "group" else name != members[0]
 
 
-def _whose(subject: Entry) -> str:
+def _whose(subject: Entry) -> Reason:
     if subject["what"] == "group":
-        return f"mean of its kind over {len(subject['members'])} layers"
-    return f"measured on {subject['members'][0]}"
+        return reason("kind-mean", layers=len(subject["members"]))
+    return reason("measured-on", component=subject["members"][0])
 
 
 def _figures(found: Measured | None, calls: float) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def _figures(found: Measured | None, calls: float) -> dict[str, Any]:
 
 def _quality(found: Measured | None, model: Measured | None) -> tuple[str, list[str]]:
     if found is None:
-        return "invalid", ["not measured: the run ended before"]
+        return "invalid", [reason("ended-before-measured")]
     if found.empty:
         return "A", list(found.reasons)
     guard = list(found.guard)
@@ -177,13 +178,13 @@ def _quality(found: Measured | None, model: Measured | None) -> tuple[str, list[
     ):
         apart = found.clock_mhz / model.clock_mhz - 1
         if abs(apart) > CLOCKS_APART:
-            guard.append(f"power cap: ran at clocks {apart:+.1%} from the model's")
+            guard.append(reason("other-clocks", change=apart))
     if found.energy.windows == 0 and found.reasons:
         return "invalid", list(found.reasons)
     name, reasons = grade(found.energy.relative_half_width, found.energy.windows, guard)
     if found.clock_mhz is not None and found.throttle is None:
-        reasons.append("the board does not say whether it throttled")
-    return name, [*reasons, *(reason for reason in found.reasons if reason not in reasons)]
+        reasons.append(reason("throttling-unknown"))
+    return name, [*reasons, *found.reasons]
 
 
 def _add_glue(row: EnergyRow, found: Measured | None) -> None:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from energyscope.metering.interval import Estimate, combine, spread
+from energyscope.reasons import reason
 from energyscope.unknown import mean
 
 Entry = Mapping[str, Any]
 
 HOST_BOUND = 0.02  # of a window that the host waits for the device; below it, the host is the bottleneck
 NOTHING = Estimate(0.0, 0.0, 0.0, 0)
-PAUSES = "replayed with pauses, which are subtracted: back to back it would run into the power cap"
 UNKNOWN = Estimate(None, None, None, 0)
 
 
@@ -63,8 +63,7 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
 
     """
     if any(entry.get("empty") for entry in entries):
-        reasons = ["launches no work on the device"]
-        return Measured(NOTHING, NOTHING, NOTHING, NOTHING, empty=True, reasons=reasons)
+        return Measured(NOTHING, NOTHING, NOTHING, NOTHING, empty=True, reasons=[reason("launches-nothing")])
     refused = [entry["unavailable"] for entry in entries if "unavailable" in entry][:1]
     entries = [entry for entry in entries if "window" in entry]
     if not entries:
@@ -96,8 +95,8 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
         guard=_sorted_union(entry.get("guard") or () for entry in kept),
         reasons=[
             *_sorted_union([entry["window"]["reason"]] for entry in kept),
-            *_again(len(entries) - len(kept)),
-            *([PAUSES] if rested else []),
+            *([reason("retaken-windows", windows=again)] if (again := len(entries) - len(kept)) else []),
+            *([reason("replayed-with-pauses")] if rested else []),
             *refused,
         ],
     )
@@ -117,10 +116,6 @@ def _by_device(entries: Sequence[Entry]) -> list[float | None]:
     """Return the mean energy per call (mJ) on each device, where there are several."""
     per_window = [entry["devices"] for entry in entries if "devices" in entry]
     return [mean(column) for column in zip(*per_window, strict=True)]
-
-
-def _again(number: int) -> list[str]:
-    return [f"{number} windows taken again" if number > 1 else "1 window taken again"] if number else []
 
 
 def _sorted_union(groups: Iterable[Iterable[str | None]]) -> list[str]:

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from energyscope.reasons import Reason, read, reason
+
 Entry = Mapping[str, Any]
 
 MODEL = "node:model"
@@ -16,7 +18,6 @@ THERMAL = 0x08 | 0x20 | 0x40 | 0x80  # NVML's hardware slow-down, thermal and po
 POWER_CAP = 0x04
 CLOCKS_APART = 0.01
 SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
-LIMIT_CHANGED = "the power limit was changed"
 
 
 def board(states: Sequence[Entry]) -> dict[str, Any]:
@@ -35,16 +36,16 @@ def _known(states: Sequence[Entry], key: str) -> list[Any]:
     return [state[key] for state in states if state.get(key) is not None]
 
 
-def contamination(entry: Entry, before: Sequence[Entry]) -> list[str]:
-    """Return what spoilt a window, a sentence each: heat, a changed power limit, a counter at fault."""
+def contamination(entry: Entry, before: Sequence[Entry]) -> list[Reason]:
+    """Return what spoilt a window: heat, a changed power limit, a counter at fault."""
     found = []
     if (entry.get("throttle") or 0) & THERMAL:
-        found.append("the GPU slowed down for heat or by a hardware limit")
+        found.append(reason("slowed-by-heat"))
     limits = _known([*before, entry], "power_limit_w")
     if entry.get("power_limit_w") is not None and entry["power_limit_w"] != limits[0]:
-        found.append(f"{LIMIT_CHANGED} from {limits[0]:g} W to {entry['power_limit_w']:g} W")
+        found.append(reason("power-limit-changed", before_w=limits[0], now_w=entry["power_limit_w"]))
     if entry["window"]["energy_mj"] is None and entry["window"].get("reason"):
-        found.append(entry["window"]["reason"])
+        found.append(read(entry["window"]["reason"]))
     return found
 
 
@@ -55,7 +56,8 @@ def worth_again(entry: Entry, before: Sequence[Entry]) -> bool:
     """
     last = next((one for one in reversed(before) if "window" in one), None)
     stays = last is not None and last.get("power_limit_w") == entry.get("power_limit_w")
-    return any(not (stays and found.startswith(LIMIT_CHANGED)) for found in entry.get("guard") or ())
+    guards = [read(one).code for one in entry.get("guard") or ()]
+    return any(not (stays and code == "power-limit-changed") for code in guards)
 
 
 def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:

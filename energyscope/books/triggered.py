@@ -16,15 +16,15 @@ from energyscope.books.ledger import Books, relate
 from energyscope.books.measured import UNKNOWN
 from energyscope.metering.interval import Estimate, combine, grade, spread
 from energyscope.metering.ticks import MAXIMUM_W
+from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import EnergyRow
 from energyscope.unknown import mean, total
 
 Entry = Mapping[str, Any]
 
 SAMPLING = "triggered"
-SIMPLE = "triggered sampling: no amplification"
-POWER_ONLY = "power_w is the mean of the readings before and after: the energy is unknown"
-CANNOT_TELL = "triggered sampling cannot tell"
+SIMPLE = reason("triggered-sampling")
+TOO_SHORT = {"shorter-than-tick", "no-tick-between-reads"}  # whether a tick falls in between is chance
 LONGEST_TICK_S = 1.0  # a rise may hold as much as was drawn since the tick before
 
 
@@ -79,7 +79,7 @@ def take(reads: Sequence[Entry], ticks_s: Sequence[float | None]) -> Taken:
         [judge(rise, one["time_us"], tick) for rise, tick in zip(one["rises_mj"], ticks_s, strict=True)]
         for one in reads
     ]
-    reasons = sorted({reason for call in judged for _, reason in call if reason})
+    reasons = sorted({why for call in judged for _, why in call if why})
     devices = [total([energy for energy, _ in calls]) for calls in zip(*judged, strict=True)]
     rises = [rise for one in reads for rise in one["rises_mj"]]
     return Taken(
@@ -88,27 +88,27 @@ def take(reads: Sequence[Entry], ticks_s: Sequence[float | None]) -> Taken:
         naive_mj=None if any(rise is not None and rise < 0 for rise in rises) else total(rises),
         time_us=sum(one["time_us"] for one in reads),
         power_w=mean([total(one["power_w"]) for one in reads]),
-        short=any(reason.endswith(CANNOT_TELL) for reason in reasons),
-        reason="; ".join(reasons) or None,
+        short=any(why.code in TOO_SHORT for why in reasons),
+        reason=join(reasons) or None,
     )
 
 
-def judge(rise_mj: float | None, time_us: float, tick_s: float | None) -> tuple[float | None, str | None]:
+def judge(rise_mj: float | None, time_us: float, tick_s: float | None) -> tuple[float | None, Reason | None]:
     """Return the energy (mJ) that a counter's rise between two reads stands for, or None and why it is none.
 
     ``time_us`` is the time between the reads, ``tick_s`` the counter's tick (s; None: none, or unknown).
     """
     seconds = time_us / 1e6
     if rise_mj is None:
-        return None, "the energy counter did not answer"
+        return None, reason("counter-silent")
     if rise_mj < 0:
-        return None, "the energy counter was reset"
+        return None, reason("counter-reset")
     if rise_mj > MAXIMUM_W * 1e3 * (seconds + (tick_s or LONGEST_TICK_S)):
-        return None, f"the energy counter jumped by {rise_mj / 1e6:,.3g} kJ"
+        return None, reason("counter-jumped", kj=rise_mj / 1e6, seconds=seconds)
     if tick_s is not None and seconds < tick_s:
-        return None, f"shorter than the counter's tick ({tick_s:.2g} s): {CANNOT_TELL}"
+        return None, reason("shorter-than-tick", tick_s=tick_s)
     if rise_mj == 0:
-        return None, f"no tick of the counter fell in between: {CANNOT_TELL}"
+        return None, reason("no-tick-between-reads")
     return rise_mj, None
 
 
@@ -119,7 +119,7 @@ def _row(
     settings = ("phase", "precision", "execution", "batch_size", "context_length", "device", "meter")
     quality, reasons = _quality(passes, guard)
     if component.get("work_reason"):
-        reasons.append(f"FLOPs or bytes unknown: {component['work_reason']}")
+        reasons.append(reason("work-unknown", why=component["work_reason"]))
     return EnergyRow(
         component=component["name"],
         **{name: component[name] for name in names},
@@ -128,7 +128,7 @@ def _row(
         windows=_energy(passes).windows,
         passes=len(passes),
         quality=quality,
-        reasons="; ".join(reasons),
+        reasons=join(reasons),
     )
 
 
@@ -162,11 +162,11 @@ def _figures(passes: Sequence[Taken], idle_w: float | None) -> dict[str, Any]:
 
 def _quality(passes: Sequence[Taken], guard: Sequence[str]) -> tuple[str, list[str]]:
     if not passes:
-        return "invalid", ["not measured: the run ended before"]
+        return "invalid", [reason("ended-before-measured")]
     energy = _energy(passes)
     why = sorted({one.reason for one in passes if one.reason})
     if energy.mean is None:
-        power = [POWER_ONLY] if any(one.power_w is not None for one in passes) else []
+        power = [reason("power-without-energy")] if any(one.power_w is not None for one in passes) else []
         return "invalid", [*why, *power, SIMPLE]
     name, reasons = grade(energy.relative_half_width, energy.windows, guard)
     return name, [*reasons, *why, SIMPLE]

@@ -32,7 +32,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         Option(
             metavar="P[,P...]",
             help="fp32, fp16, bf16, fp16-autocast, int8, int8-static, nf4, fp4; auto: the usual ones that this "
-            "device can do. Compared with fp32; without it, with bf16, fp16 or the first.",
+            "device supports. The baseline is fp32, else bf16, fp16 or the first.",
         ),
     ] = "auto",
     batch_size: Annotated[str, Option(metavar="N[,N...]", help="Sequences in a forward pass.")] = "1",
@@ -41,18 +41,16 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         Option(metavar="N[,N...]", help="Tokens of a sequence [default: 128, or the model's maximum]."),
     ] = "",
     num_iters: Annotated[
-        int, Option(help="Timed forward passes of a trial; more where the meter needs a longer one.")
+        int, Option(help="Timed forward passes per trial; more if the meter needs a longer one.")
     ] = 1000,
-    warmup_steps: Annotated[
-        int, Option(help="Passes before them at least; more until the latency is stable.")
-    ] = 100,
-    no_warmup: Annotated[bool, Option("--no-warmup", help="Time from the first pass on.")] = False,
-    trials: Annotated[int, Option("--trials", "--trial", help="Trials of each, in shuffled blocks.")] = 5,
+    warmup_steps: Annotated[int, Option(help="Warm-up passes at least; more until the latency is stable.")] = 100,
+    no_warmup: Annotated[bool, Option("--no-warmup", help="Skip the warm-up.")] = False,
+    trials: Annotated[int, Option("--trials", "--trial", help="Trials of each setting, in shuffled blocks.")] = 5,
     trial_seconds: Annotated[
-        float | None, Option(help="Seconds of a trial at most, with fewer passes then [default: no limit].")
+        float | None, Option(help="Most seconds per trial, with fewer passes if needed [default: no limit].")
     ] = None,
     power_sample_interval: Annotated[
-        float, Option(metavar="MS", help="Milliseconds between samples of power; no less than the board's own.")
+        float, Option(metavar="MS", help="Milliseconds between power samples; the board's own interval at least.")
     ] = 100.0,
     weights: shared.Weights = "pretrained",
     execution: shared.Execution = "eager",
@@ -66,18 +64,19 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     label_column: shared.LabelColumn = "label",
     max_examples: shared.MaxExamples = None,
     stride: shared.Stride = None,
-    seed: Annotated[int, Option(help="Of random weights, tokens and the order of trials.")] = 0,
+    seed: Annotated[int, Option(help="Seed of random weights, tokens and the order of trials.")] = 0,
     trust_remote_code: shared.TrustRemoteCode = False,
     name: shared.Name = None,
     root: shared.Root = Path("runs"),
     output: Annotated[
-        Path | None, Option(help="Also write the table to this CSV file, and everything to a JSON file beside it.")
+        Path | None,
+        Option(help="Also write the table to this CSV file, and all results to a JSON file beside it."),
     ] = None,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Also print every trial.")] = False,
     quiet: shared.Quiet = False,
     as_json: Annotated[bool, Option("--json", help="Print the benchmark as JSON.")] = False,
 ) -> None:
-    """Compare precisions of the whole model: latency, power, energy, accuracy and memory."""
+    """Compare a model's precisions: latency, energy and accuracy."""
     settings = BenchmarkSettings(
         precisions=words(precision.lower()),
         batch_sizes=numbers("--batch-size", batch_size),
@@ -135,7 +134,7 @@ def _benchmark(
     from rich.console import Console
 
     from energyscope.cli.progress import progress
-    from energyscope.reporting.terminal import run_summary
+    from energyscope.reporting.run import terminal
     from energyscope.reporting.terminal_text import Harmless
     from energyscope.stages.run import run
 
@@ -160,10 +159,9 @@ def _benchmark(
         typer.echo(json.dumps(done.benchmark, indent=1))
     elif not quiet:
         if verbose:
-            from energyscope.reporting.terminal_trials import trials_table
-
-            console.print(Harmless(trials_table(done)))
-        console.print(Harmless(run_summary(done)))
+            console.print(Harmless(terminal.trials(done).rich(console.width)))
+        console.print(Harmless(terminal.table_of(done, "benchmark").rich(console.width)))
+        console.print(Harmless(terminal.answer_of(done, console.width)))
 
 
 def _copy(path: Path, output: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from energyscope.cli.guard import guarded
 from energyscope.cli.words import path_said
 
 if TYPE_CHECKING:
+    from energyscope.runs.compare_gate import Excess
     from energyscope.runs.store import Run
 
 NAME = "compare"
@@ -46,41 +46,50 @@ def command(
     from rich.console import Console
 
     from energyscope.errors import UsageError
-    from energyscope.reporting.terminal_compare import comparison_table
+    from energyscope.reporting.comparison.source import Source
+    from energyscope.reporting.comparison.terminal import answer_of, record
     from energyscope.reporting.terminal_text import Harmless, printable
-    from energyscope.runs.compare import compare
     from energyscope.runs.compare_gate import allowed, exceeding
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other: give one of them")
     limit = None if fail_if_more_than is None else allowed(fail_if_more_than)
-    loaded = _load(runs, baseline, root)
-    comparison = compare(loaded)
-    if as_json:
-        typer.echo(json.dumps(asdict(comparison), indent=1, default=str))
-    else:
-        Console().print(Harmless(comparison_table(comparison)))
+    source = Source.of(_load(runs, baseline, root))
+    page = None
     if report or not (no_report or as_json):
-        from energyscope.reporting.compare_page import default_path, write_comparison
+        from energyscope.reporting.comparison.page import default_path, write_comparison
 
-        written = write_comparison(loaded, report or default_path([run.name for run in loaded], root), comparison)
-        said = path_said(written, sys.stderr if as_json else sys.stdout)
-        typer.echo(f"report: {said}", err=as_json)
-    if limit is not None and (found := exceeding(comparison, limit)):
-        for sentence in found:
-            typer.echo(printable(sentence), err=True)
+        path = write_comparison(source, report or default_path([run.name for run in source.runs], root))
+        page = path_said(path, sys.stderr if as_json else sys.stdout)
+    if as_json:
+        typer.echo(json.dumps(record(source), indent=1, default=str))
+        if page:
+            typer.echo(f"report: {page}", err=True)
+    else:
+        console = Console()
+        console.print(Harmless(answer_of(source, console.width, page)))
+    if limit is not None and (found := exceeding(source.comparison, limit)):
+        for one in found:
+            typer.echo(printable(_said(one, source.comparison.baseline)), err=True)
         raise typer.Exit(TOO_MUCH)
 
 
+def _said(excess: Excess, baseline: str) -> str:
+    """Write what takes more than is allowed, and by how much."""
+    from energyscope.reporting import format as fmt
+
+    at = f" ({excess.at})" if excess.at else ""
+    return f"{excess.run}: {excess.item.name}{at} is {fmt.quantity(excess.share, 'share')} more than {baseline}'s"
+
+
 def _load(references: list[str], baseline: str | None, root: Path) -> list[Run]:
-    """Read the runs, the baseline first; names that tell them apart.
+    """Read the runs, the baseline first.
 
     Raises:
         UsageError: fewer than two runs, or one of them twice.
 
     """
     from energyscope.errors import UsageError
-    from energyscope.runs.compare_names import told_apart
     from energyscope.runs.store import load_run
 
     few = UsageError("compare needs two runs or more: `energyscope runs` lists them")
@@ -95,4 +104,4 @@ def _load(references: list[str], baseline: str | None, root: Path) -> list[Run]:
     paths = [run.path.resolve() for run in loaded]
     if len(paths) > 2 and len(set(paths)) < len(paths):  # one with itself shows that nothing differs
         raise UsageError("a run is given twice among several: name each once")
-    return told_apart(loaded)
+    return loaded

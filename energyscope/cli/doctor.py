@@ -1,4 +1,4 @@
-"""`energyscope doctor`: the GPU, the sensor, and what stands in the way of a trustworthy number."""
+"""`energyscope doctor`: the GPU, the sensor, and what to change before measuring."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.reasons import words
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,7 +20,7 @@ NAME = "doctor"
 def command(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     seconds: Annotated[
-        float, typer.Option(min=1.0, max=120.0, help="How long a load runs in each way of polling the sensor.")
+        float, typer.Option(min=1.0, max=120.0, help="Seconds of load for each way of polling the sensor.")
     ] = 10.0,
     quick: Annotated[
         bool, typer.Option("--quick", help="No load: watch the idle sensor for two seconds.")
@@ -44,13 +45,13 @@ def _draw(findings: dict[str, Any]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(_table("Device", [(_words(key), _shown(value)) for key, value in findings["device"].items()]))
+    console.print(_table("Device", [(_label(key), _shown(value)) for key, value in findings["device"].items()]))
     console.print(_table("Sensor", sensor_lines(findings["sensor"])))
     if findings["advice"]:
         console.print("What to change:")
-        for sentence in findings["advice"]:
-            console.print(f"- {sentence}", markup=False)
-    console.print(findings["verdict"], style="bold", markup=False)
+        for change in findings["advice"]:
+            console.print(f"- {words(change)}", markup=False)
+    console.print(words(findings["verdict"]), style="bold", markup=False)
 
 
 def _table(title: str, lines: list[tuple[str, str]]) -> Table:
@@ -65,8 +66,10 @@ def _table(title: str, lines: list[tuple[str, str]]) -> Table:
 
 def sensor_lines(sensor: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the sensor's facts as lines of words and values; what was measured with a load comes last."""
-    measured = ("power_fields", "counter_power", "polling", "bystanders", "notes")
-    lines = [(_words(key), _shown(value)) for key, value in sensor.items() if key not in measured]
+    apart = ("choice", "power_fields", "counter_power", "polling", "bystanders", "notes")
+    lines = [(_label(key), _shown(value)) for key, value in sensor.items() if key not in apart]
+    if sensor.get("choice"):
+        lines.append(("choice", words(sensor["choice"])))
     for field, response in (sensor.get("power_fields") or {}).items():
         lines.append((f"power field {field}", _response(response)))
     compared = sensor.get("counter_power")
@@ -74,13 +77,13 @@ def sensor_lines(sensor: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("counter against power", _agreement(compared)))
     for way, change in (sensor.get("polling") or {}).items():
         lines.append((f"polled: {way}", _polling(change)))
-    lines += [("note", note) for note in sensor.get("notes") or ()]
+    lines += [("note", words(note)) for note in sensor.get("notes") or ()]
     return lines
 
 
 def _response(response: dict[str, Any]) -> str:
     if response.get("reason"):
-        return f"unknown: {response['reason']}"
+        return f"unknown: {words(response['reason'])}"
     renewed = "" if response["refresh_s"] is None else f", renewed every {response['refresh_s'] * 1e3:.0f} ms"
     lag = f"lag {response['lag_s'] * 1e3:.0f} ms{renewed}"
     if response["shape"] == "jump":
@@ -91,12 +94,12 @@ def _response(response: dict[str, Any]) -> str:
 
 def _agreement(compared: dict[str, Any]) -> str:
     if compared["ratio"] is None:
-        return f"unknown: {compared['reason']}"
+        return f"unknown: {words(compared['reason'])}"
     return f"{compared['ratio']:.1%} of the {compared['field']} power, over {compared['seconds']:.1f} s of load"
 
 
 def _polling(found: dict[str, Any]) -> str:
-    energy = _change(found["energy"]) if found.get("energy") else f"unknown ({found.get('reason')})"
+    energy = _change(found["energy"]) if found.get("energy") else f"unknown ({words(found.get('reason'))})"
     return f"time of calls {_change(found['time'])}; counted energy {energy}"
 
 
@@ -108,7 +111,7 @@ def _change(change: dict[str, Any] | None) -> str:
     return f"{change['change']:+.2%} ({change['low']:+.2%} to {change['high']:+.2%})"
 
 
-def _words(key: str) -> str:
+def _label(key: str) -> str:
     """Return a key as words with its unit: ``tick_period_s`` is ``tick period, s``."""
     name, _, unit = key.rpartition("_")
     units = {"s": "s", "mj": "mJ", "w": "W", "bytes": "bytes"}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from energyscope.cli.guard import guarded
-from energyscope.cli.words import path_said
+from energyscope.cli.words import path_said, words
+from energyscope.reasons import words as reason_words
 
 if TYPE_CHECKING:
-    from energyscope.reporting.publication.files import Made
+    from energyscope.reporting.print.files import Made
 
 NAME = "figures"
 
@@ -21,7 +22,7 @@ NAME = "figures"
 def command(
     run: Annotated[str, typer.Argument(help="A run: its path, its name, or the beginning of its name.")],
     other: Annotated[
-        str | None, typer.Argument(metavar="[RUN2]", help="A second run, with which the first is compared.")
+        str | None, typer.Argument(metavar="[RUN2]", help="A second run to compare with the first.")
     ] = None,
     *,
     formats: Annotated[
@@ -36,13 +37,12 @@ def command(
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write the figures of a run for a paper, and one that compares it with a second."""
+    """Write a run's figures for a paper; with RUN2, a comparison too."""
     from energyscope.errors import RunError, UsageError
-    from energyscope.reporting.publication import files
-    from energyscope.reporting.publication.absent import absent
+    from energyscope.reporting.print import files
     from energyscope.runs.store import load_run
 
-    names = tuple(dict.fromkeys(name.strip().lower() for name in formats.split(",") if name.strip()))
+    names = tuple(dict.fromkeys(words(formats.lower())))
     options = files.Options(names, dpi, cast("Any", theme), replace=force or output is None)
     runs = [load_run(one, root) for one in (run, other) if one is not None]
     if len({one.path.resolve() for one in runs}) < len(runs):
@@ -52,10 +52,6 @@ def command(
         made.append(one)
         if not as_json:
             _say(one, first=one.format in {None, names[0]})
-    for missing in absent(runs[0], {one.figure for one in made}):
-        made.append(files.Made(missing.stem, None, None, missing.reason))
-        if not as_json:
-            _say(made[-1], first=True)
     if as_json:
         typer.echo(json.dumps([_record(one) for one in made], indent=1))
     if not any(one.path for one in made):
@@ -69,9 +65,11 @@ def _say(one: Made, *, first: bool) -> None:
     if one.path is not None:
         typer.echo(path_said(one.path))
     if one.reason is not None and first:
-        typer.echo(f"{one.figure}{': left out' if one.path is None else ''}: {printable(one.reason)}", err=True)
+        left_out = "" if one.path else ": left out"
+        typer.echo(f"{one.figure}{left_out}: {printable(reason_words(one.reason))}", err=True)
 
 
 def _record(one: Made) -> dict[str, str | None]:
     path = None if one.path is None else str(one.path)
-    return {"figure": one.figure, "path": path, "format": one.format, "reason": one.reason}
+    reason = None if one.reason is None else reason_words(one.reason)
+    return {"figure": one.figure, "path": path, "format": one.format, "reason": reason}

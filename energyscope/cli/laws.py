@@ -24,13 +24,16 @@ def command(
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Fit how energy grows with length, batch and model, and say how far off such laws are.
+    """Fit how energy grows with length, batch and model size.
+
+    Laws are tested on held-out cells, and their errors are shown.
 
     For example: energyscope laws SWEEP SWEEP2
     """
     from rich.console import Console
 
-    from energyscope.reporting.terminal_laws import laws_tables
+    from energyscope.reporting.scaling.laws import Laws
+    from energyscope.reporting.scaling.terminal import laws_text
     from energyscope.reporting.terminal_text import Harmless
     from energyscope.stages.laws import laws
 
@@ -38,4 +41,5 @@ def command(
     if as_json:
         typer.echo(json.dumps(document, indent=1))
     else:
-        Console().print(Harmless(laws_tables(document, path)))
+        console = Console()
+        console.print(Harmless(laws_text(Laws.load(path), console.width)))

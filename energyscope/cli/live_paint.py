@@ -29,12 +29,12 @@ from rich.text import Text
 
 from energyscope.cli.live_left import Foreseen, Pace, foreseen_of, is_skipped, left_of_run, moment_of
 from energyscope.cli.live_records import Records, one_name
+from energyscope.reasons import words
 from energyscope.reporting.terminal_live import Picture, Stage, Step, last_line, live_view
 from energyscope.reporting.terminal_text import printable
 
 EVERY_S = 0.5
 SENSOR = "sensor"  # a step within whichever stage is about to measure, or, of `doctor`, all there is
-WITHIN = f"{SENSOR}: "
 STARTING = "starting"  # libraries are imported, which no stage counts as its time
 
 
@@ -50,7 +50,7 @@ class State:
         self.foreseen: Foreseen | None = None
         self._named = bool(stages)
         self._stage = next(iter(stages), "")
-        self._label = STARTING
+        self._label, self._of_sensor = STARTING, False
         self._pace = Pace(now_s)
         self._took: dict[str, float] = {}
 
@@ -59,12 +59,12 @@ class State:
         if not self.told:
             self.told, self.stage_s, self._label = True, now_s, ""
         if stage == SENSOR and self._stage not in {"", SENSOR}:
-            self._label = f"{WITHIN}{label}"
+            self._label, self._of_sensor = label, True
             return
         if stage != self._stage:
             self._begin(stage, now_s)
         self._pace.step(done, total, now_s)
-        self._label = label
+        self._label, self._of_sensor = label, False
 
     def update(self, now_s: float) -> None:
         """Read the run's files; a stage that they say has begun is shown before it tells of its first step."""
@@ -78,14 +78,15 @@ class State:
         self._took[self._stage] = now_s - self.stage_s
         self.names += [] if stage in self.names else [stage]
         self._stage, self.stage_s, self._pace = stage, now_s, Pace(now_s)
-        self._label = self._label if self._label.startswith(WITHIN) else ""
+        self._label = self._label if self._of_sensor else ""
 
     def picture(self, now_s: float) -> Picture:
         """Return the run as it is now."""
         pace, stages = self._pace, self.stages(now_s)
         after = self.names.index(self._stage) + 1 if self._stage in self.names else 0
         waiting = [one.name for one in stages[after:] if one.state == "waiting"]
-        label, seconds = one_name(self._label), now_s - self.stage_s
+        seconds = now_s - self.stage_s
+        label = f"{SENSOR}: {self._label}" if self._of_sensor else one_name(self._label)
         moment = moment_of(self._stage, pace, self.foreseen)
         return Picture(
             title=self.title,
@@ -94,7 +95,7 @@ class State:
             step=Step(label, pace.done, pace.total, seconds, pace.left(now_s), *moment),
             power=self.records.power(self._stage),
             modelled=self.records.modelled,
-            dear=self.records.dear(),
+            costliest=self.records.costliest(),
             moment=self.records.moment,
             left=left_of_run(self._stage, pace, waiting, self.foreseen, now_s),
         )
@@ -116,7 +117,7 @@ class State:
         told = "running" if running else "done" if name in self._took else ahead
         state = str(recorded.get("state") or told)
         seconds, foreseen = recorded.get("seconds") or took, foreseen_of(name, self.foreseen)
-        return Stage(name, state, seconds, recorded.get("reason"), foreseen)
+        return Stage(name, state, seconds, words(recorded.get("reason")) or None, foreseen)
 
 
 def paint(state: State, console: Console, messages: Iterator[Mapping[str, Any] | None]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from energyscope.books.measured import measure
 from energyscope.books.records import MODEL
-from energyscope.reporting.terminal_live import MOST, Dear, Power
+from energyscope.reporting.terminal_live import MOST, Costly, Power
 from energyscope.runs import schema
 from energyscope.runs.intervals import Interval
 
@@ -105,8 +105,8 @@ class Records:
             return None
         return Power(float(watts), self._latest.get("clock_mhz"), self._latest.get("temperature_c"))
 
-    def dear(self, most: int = MOST) -> list[Dear]:
-        """Return the components without parts that take most energy in a pass of the model, dearest first.
+    def costliest(self, most: int = MOST) -> list[Costly]:
+        """Return the components without parts that take most energy in a pass of the model, costliest first.
 
         Each as the report's books would have it of the windows so far; what stands for several components is
         one line.
@@ -121,7 +121,7 @@ class Records:
             if subject["what"] in {"node", "group"} and name not in parents and energy is not None:
                 share = energy.value / whole.value if whole is not None and whole.value else None
                 windows, shown = len(self._entries[subject["key"]]), one_name(subject["key"].partition(":")[2])
-                found.append(Dear(shown, energy, share, windows, 1 + len(others)))
+                found.append(Costly(shown, energy, share, windows, 1 + len(others)))
         return sorted(found, key=lambda one: -one.energy.value)[:most]
 
     def _energy(self, key: str, calls: float) -> Interval | None:

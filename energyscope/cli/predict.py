@@ -18,35 +18,35 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A short name, a Hugging Face id or a folder.")],
     from_runs: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="RUN", help="A run, or a sweep, to predict from; for several, repeat it."),
+        typer.Option("--from", metavar="RUN", help="A run or sweep to predict from; repeat it for several."),
     ] = None,
-    sequence_length: Annotated[int | None, typer.Option(help="Tokens of a prefill (default: 128).")] = None,
-    batch_size: Annotated[int, typer.Option(help="Sequences.")] = 1,
+    sequence_length: Annotated[int | None, typer.Option(help="Tokens of a prefill [default: 128].")] = None,
+    batch_size: Annotated[int, typer.Option(help="Sequences in a forward pass.")] = 1,
     context_length: Annotated[
-        int | None, typer.Option(help="Tokens in the KV cache of a decode step (default: 1024).")
+        int | None, typer.Option(help="Tokens in the KV cache of a decode step [default: 1024].")
     ] = None,
     phase: Annotated[
-        str | None, typer.Option(help="prefill or decode (default: what the lengths or the runs are of).")
+        str | None, typer.Option(help="prefill or decode [default: that of the lengths or the runs].")
     ] = None,
     precision: Annotated[str | None, typer.Option(help="Use the runs of this precision.")] = None,
     execution: Annotated[
-        str | None, typer.Option(help="Use what was measured in this execution: eager, cuda-graph.")
+        str | None, typer.Option(help="Use the runs of this execution: eager, cuda-graph.")
     ] = None,
     weights: Annotated[str | None, typer.Option(help="Use the runs of these weights: pretrained, random.")] = None,
     mixed: Annotated[
-        str, typer.Option(help="Let the runs differ in: board, execution, precision (with commas).")
+        str, typer.Option(help="What the runs may differ in: board, execution, precision (with commas).")
     ] = "",
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Predict energy and time of a length, batch or model that was not measured, with intervals.
+    """Predict energy and time of a shape or model not measured.
 
     For example: energyscope predict gpt2 --from SWEEP --sequence-length 96 --batch-size 2
     """
     from rich.console import Console
 
     from energyscope.errors import UsageError
-    from energyscope.reporting.terminal_predict import prediction_table
+    from energyscope.reporting.scaling.prediction import prediction_text
     from energyscope.reporting.terminal_text import Harmless
     from energyscope.runs.sweeps import runs_of
     from energyscope.stages.predict import PredictSettings, predict
@@ -68,4 +68,5 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     else:
-        Console().print(Harmless(prediction_table(found)))
+        console = Console()
+        console.print(Harmless(prediction_text(found, console.width)))

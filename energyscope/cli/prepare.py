@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.reasons import words
 
 if TYPE_CHECKING:
     from energyscope.workloads.preparing import PreparedSet
@@ -23,7 +24,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     model: Annotated[str, typer.Argument(help="Short name, bundled model, local folder or Hugging Face id.")],
     output: Annotated[Path, Option(help="Folder of the prepared set; it must not exist.")],
     size: Annotated[
-        str, Option(help="small: 50 examples, evenly spaced over the data; standard: 500; large: all.")
+        str, Option(help="small: 50 examples, evenly spaced; standard: 500; large: all.")
     ] = "standard",
     data: Annotated[
         str | None,
@@ -33,16 +34,16 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         int | None, Option(help="Tokens at which examples are cut [default: 512, or the model's maximum].")
     ] = None,
     stride: Annotated[
-        int | None, Option(help="Tokens from one window of running text to the next [default: half a window].")
+        int | None, Option(help="Tokens between windows of running text [default: half a window].")
     ] = None,
-    text_column: Annotated[str, Option(help="The data's column of texts.")] = "text",
-    label_column: Annotated[str, Option(help="The data's column of labels.")] = "label",
+    text_column: Annotated[str, Option(help="Column of texts in the data.")] = "text",
+    label_column: Annotated[str, Option(help="Column of labels in the data.")] = "label",
     trust_remote_code: Annotated[
         bool, Option("--trust-remote-code", help="Run the model's own Python code.")
     ] = False,
     as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tokenize evaluation data once, and save them for `--data`."""
+    """Tokenize evaluation data once, for `--data`."""
     from dataclasses import asdict
 
     from energyscope.workloads.preparing import prepare
@@ -66,7 +67,7 @@ def _described(done: PreparedSet, model: str) -> str:
     held = f"{done.examples:,} examples of {done.source}, {done.tokens:,} tokens{length}"
     lines = [
         f"{done.path}: {held}, {_bytes(done.bytes_on_disk)} on disk",
-        *(f"note: {note}" for note in done.notes),
+        *(f"note: {words(note)}" for note in done.notes),
         f"use it with: energyscope run {shlex.quote(model)} --data {shlex.quote(done.path)}",
     ]
     return "\n".join(lines)

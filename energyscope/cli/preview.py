@@ -34,17 +34,17 @@ def _described(plan: Preview) -> str:
         *([] if "profile" in plan.skipped else _profile_lines(plan)),
         *([_alternatives_line(plan)] if plan.alternatives_seconds_most else []),
         *([] if "ablate" in plan.skipped else [_ablate_line(plan)]),
-        *(f"{stage}: skipped ({reason})" for stage, reason in plan.skipped.items()),
+        *(f"{stage}: skipped ({why.words})" for stage, why in plan.skipped.items()),
         "nothing was loaded or measured (--dry-run)",
     ]
     return "\n".join(lines)
 
 
 WHAT = {
-    "node": "{} by themselves",
-    "group": "{} kinds as their mean over layers",
-    "glue": "{} times what a parent does besides its children",
-    "without": "{} times the model without a kind (differential)",
+    "node": "{} single components",
+    "group": "{} kinds as means over layers",
+    "glue": "overhead between the parts of {} components",
+    "without": "{} times the model without one kind (differential)",
 }
 
 
@@ -54,8 +54,8 @@ def _profile_lines(plan: Preview) -> list[str]:
         return [f"profile: reads around {plan.windows} calls of components, about {seconds} besides the passes"]
     counted = [text.format(plan.subjects[what]) for what, text in WHAT.items() if what in plan.subjects]
     more = plan.profile_seconds_most > plan.profile_seconds
-    most = f"up to {_duration(plan.profile_seconds_most)} where all need more windows; " if more else ""
-    longest = f"{most}long calls, pauses and windows that must be taken again come on top"
+    most = f"up to {_duration(plan.profile_seconds_most)} if all need more windows; " if more else ""
+    longest = f"{most}long calls, pauses and repeated windows not included"
     return [
         *([f"profile: {', '.join(plan.scenes)}"] if len(plan.scenes) > 1 else []),
         f"profile: {', '.join(counted)}",
@@ -74,7 +74,7 @@ def _generate_line(plan: Preview) -> str:
 
 def _alternatives_line(plan: Preview) -> str:
     most = _duration(plan.alternatives_seconds_most)
-    return f"alternatives: the step with one thing changed at a time, at most {most}"
+    return f"alternatives: one setting changed at a time, at most {most}"
 
 
 def _ablate_line(plan: Preview) -> str:

@@ -16,6 +16,7 @@ from energyscope.cli.guard import guarded
 from energyscope.cli.options import QuietPath
 from energyscope.cli.words import path_said
 from energyscope.errors import RunError
+from energyscope.reasons import Reason, reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,20 +25,19 @@ if TYPE_CHECKING:
 
 NAME = "report"
 RUNNING, BROKEN_OFF, EITHER = "running", "broken off", "running or broken off"
-_SAID = {
-    RUNNING: "the run is still going: the page shows what it has so far",
-    BROKEN_OFF: "the run was broken off: the page shows what it has",
-    EITHER: "whether the run is still going cannot be told (the file system keeps no locks that all see): the "
-    "page shows what it has so far",
+STATE_WORDS = {
+    RUNNING: "the run is in progress: the page shows what was measured so far",
+    BROKEN_OFF: "the run was interrupted: the page shows what was measured",
+    EITHER: "the run may be in progress (its file system has no locks): the page shows what was measured so far",
 }
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """A page: its size, the state of what it shows, the figures in it, and why others are missing.
+    """A page: its size, the state of what it shows, its figures, and the options that measure missing sections.
 
     Of a run with a stage that began and did not end, ``state`` is ``running`` while a process writes to it,
-    ``broken off`` where none does, and ``running or broken off`` where that cannot be told.
+    ``broken off`` where none does, and ``running or broken off`` where that is unknown.
     """
 
     path: str
@@ -57,9 +57,9 @@ def command(
     quiet: QuietPath = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the path, and what was drawn.")] = False,
 ) -> None:
-    """Render the report of a run, of a sweep or of laws again, without measuring.
+    """Render the page of a run, a sweep or laws again.
 
-    Of a run that is still going, the page shows what it has so far, and says so; nothing of the run is changed.
+    Nothing is measured. The page of a run in progress shows what was measured so far, and leaves the run as it is.
     """
     from energyscope.runs.laws import find_laws
 
@@ -70,13 +70,13 @@ def command(
         return
     for name in [] if quiet else found.recovered:
         typer.echo(f"recovered {name} from the journal")
-    if found.state in _SAID and not quiet:
-        typer.echo(_SAID[found.state], err=True)
+    if found.state in STATE_WORDS and not quiet:
+        typer.echo(STATE_WORDS[found.state], err=True)
     typer.echo(path_said(found.path))
 
 
 def _laws_page(path: Path) -> Rendered:
-    from energyscope.reporting.laws_page import write_laws_page
+    from energyscope.reporting.scaling.page import write_laws_page
 
     written = write_laws_page(path)
     return Rendered(str(written), written.stat().st_size)
@@ -137,7 +137,7 @@ def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
         for name, stage in list(store.document.get("stages", {}).items()):
             if stage.get("state") == RUNNING:
                 store.stage(name, RUNNING, reason=_why_unfinished(state))
-        found = _rendered(store, recovered, drawn=drawn, so_far=going)
+        found = _rendered(store, recovered, drawn=drawn)
         if not _may_be_written(path) or _version(path / REPORT_FILE) != before:
             return None
         page = path / f".{REPORT_FILE}.so-far"
@@ -158,10 +158,9 @@ def _copied(path: Path, place: Path) -> Path:
         raise RunError(f"{path} cannot be read: {error.args[0][0][2]}") from error
 
 
-def _why_unfinished(state: str) -> str:
-    now = f"when this page was made, at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    still = f"the run was still going {now}"
-    return still if state == RUNNING else f"whether {still}, cannot be told"
+def _why_unfinished(state: str) -> Reason:
+    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    return reason("still-running" if state == RUNNING else "maybe-running", at=now)
 
 
 def _is_going(store: RunStore) -> bool:
@@ -179,21 +178,22 @@ def _version(file: Path) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def _rendered(store: RunStore, recovered: list[str], *, drawn: bool, so_far: bool = False) -> Rendered:
-    from energyscope.reporting.data import report_data
-    from energyscope.reporting.figures import figures
-    from energyscope.reporting.html import write_report
-    from energyscope.reporting.terminal import shown
+def _rendered(store: RunStore, recovered: list[str], *, drawn: bool) -> Rendered:
+    from energyscope.reporting.run.answer import Answer
+    from energyscope.reporting.run.page import write_report
+    from energyscope.reporting.run.report import RUN, Report
+    from energyscope.reporting.section import figures
     from energyscope.runs.store import load_run
     from energyscope.runs.summary import state
 
-    written = write_report(store.path, so_far=so_far)
-    data = report_data(load_run(store.path)) if drawn else None
+    written = write_report(store.path)
+    report = Report(load_run(store.path))
+    shown = RUN.shown(report) if drawn else []
     return Rendered(
         str(written),
         written.stat().st_size,
         state(store.document),
-        [figure.name for figure in figures(data)] if data else [],
-        {name: said for name, said in data.missing.items() if not shown(data).get(name, True)} if data else {},
+        [figure.name for figure in (*Answer(report).figures, *figures(shown))] if drawn else [],
+        RUN.missing(report, shown) if drawn else {},
         recovered,
     )

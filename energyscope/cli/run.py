@@ -34,9 +34,9 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     layers: Annotated[
         str,
         Option(
-            help="Each layer by itself and sub-components as the mean over layers (mean), or each layer's (all); "
-            "or only the first, middle and last layer (sample); or everything as the mean of its kind (kinds); "
-            "auto: sample with --phase both, else mean."
+            help="mean: each layer as a whole, its sub-components as means over layers; all: everything in each "
+            "layer; sample: the first, middle and last layer; kinds: the mean of each kind of "
+            "component; auto: sample with --phase both, else mean."
         ),
     ] = "auto",
     precision: Annotated[
@@ -50,28 +50,28 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     phase: Annotated[
         str,
         Option(
-            help="prefill: one forward pass without a KV cache; decode: a step on a filled one; both: a "
-            "generation's prompt and its steps; auto: both for chat models, else prefill."
+            help="prefill: a forward pass without a KV cache; decode: a step with a filled one; both: the prompt "
+            "and the decode steps of a generation; auto: both for chat models, else prefill."
         ),
     ] = "auto",
     context_length: Annotated[
         str,
         Option(
             metavar="N[,N...]",
-            help="Tokens in the KV cache of a decode step; a step for each [default: 1024, or the model's "
-            "maximum].",
+            help="Tokens in the KV cache of a decode step; several are measured in turn [default: 1024, or the "
+            "model's maximum].",
         ),
     ] = "",
     kv_cache: Annotated[
-        str, Option(help="dynamic: grows, and is copied at every step; static: of its full size from the start.")
+        str, Option(help="dynamic: grows, and is copied at every step; static: allocated at full size.")
     ] = "dynamic",
-    new_tokens: Annotated[int, Option(help="Tokens of the generation that is traced.")] = 128,
+    new_tokens: Annotated[int, Option(help="Tokens to generate.")] = 128,
     execution: shared.Executions = "eager",
     sampling: Annotated[
         str,
         Option(
-            help="replay: each component again and again; triggered: read the meter once around each component of "
-            "ordinary passes (no energy for what is shorter than its tick)."
+            help="replay: repeat each component in windows; triggered: read the meter around each component of "
+            "ordinary passes (no energy for those shorter than the meter's tick)."
         ),
     ] = "replay",
     device: shared.Device = "auto",
@@ -81,47 +81,43 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     whole_gpu: shared.WholeGpu = False,
     meter: shared.Meter = "auto",
     watts: shared.Watts = 65.0,
-    sample_interval: Annotated[float, Option(help="Seconds between the nvidia-smi meter's samples.")] = 0.1,
-    passes: Annotated[
-        int, Option(help="Windows taken of each component before it may stop (triggered: readings of each).")
-    ] = 5,
+    sample_interval: Annotated[float, Option(help="Seconds between samples of the nvidia-smi meter.")] = 0.1,
+    passes: Annotated[int, Option(help="Windows of each component at least (triggered: readings).")] = 5,
     target_interval: Annotated[
-        float, Option(help="Relative 95 % half-width at which a component is measured no more.")
+        float, Option(help="Stop measuring a component at this relative 95 % half-width.")
     ] = 0.01,
     component_budget: Annotated[
-        float | None, Option(help="Seconds of windows of one component at most [default: the meter's].")
+        float | None, Option(help="Most seconds of windows for a component [default: set by the meter].")
     ] = None,
-    window: Annotated[float | None, Option(help="Seconds of a replay window [default: the meter's].")] = None,
+    window: Annotated[float | None, Option(help="Seconds of a replay window [default: set by the meter].")] = None,
     methods: Annotated[
         str,
         Option(
-            help="What is done to each component. Removal: zero, mean, resample (another example's), skip (layers "
-            "only). Quantization, simulated: int8, int8-tensor, int4, fp8, nf4, with activations int8-wa, fp8-wa; "
-            "by bitsandbytes: bnb-int8, bnb-nf4."
+            help="Changes made to each component. Removal: zero, mean, resample (from another example), skip "
+            "(layers only). Simulated quantization: int8, int8-tensor, int4, fp8, nf4; with activations: int8-wa, "
+            "fp8-wa. Quantization by bitsandbytes: bnb-int8, bnb-nf4."
         ),
     ] = ",".join(DEFAULT_METHODS),
     joint: Annotated[
-        str, Option(help="Removed together as well: kinds (in all layers), pairs (of layers), all, or off.")
+        str, Option(help="Also remove together: kinds (in all layers), pairs (of layers), all, or off.")
     ] = "kinds",
     heads: Annotated[
-        str, Option(help="Attention heads removed as well: each, kv (those that share keys and values), or off.")
+        str, Option(help="Also remove attention heads: each, kv (heads that share keys and values), or off.")
     ] = "off",
-    adaptive: Annotated[
-        bool, Option("--adaptive", help="No more examples for a component whose rank is clear.")
-    ] = False,
+    adaptive: Annotated[bool, Option("--adaptive", help="Stop early for components whose rank is clear.")] = False,
     predict: Annotated[
-        bool, Option("--predict/--no-predict", help="Predict impact from gradients and weights as well.")
+        bool, Option("--predict/--no-predict", help="Also predict impact from gradients and weights.")
     ] = True,
-    stages: Annotated[str, Option(help="Stages to do.")] = ",".join(STAGES),
+    stages: Annotated[str, Option(help="Stages to run.")] = ",".join(STAGES),
     benchmark_precision: Annotated[
         str,
         Option(
             metavar="P[,P...]",
-            help="Precisions of the whole model to compare; auto: the usual ones that this device can do.",
+            help="Precisions to benchmark; auto: the usual ones that this device supports.",
         ),
     ] = "auto",
     trials: Annotated[
-        int, Option(help="Trials of each, about a second long; `energyscope benchmark` has more options.")
+        int, Option(help="Benchmark trials of about a second; `energyscope benchmark` has more options.")
     ] = 3,
     batch_size: Annotated[int, Option(help="Sequences in a forward pass.")] = 1,
     sequence_length: Annotated[
@@ -133,11 +129,13 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     label_column: shared.LabelColumn = "label",
     max_examples: shared.MaxExamples = None,
     stride: shared.Stride = None,
-    seed: Annotated[int, Option(help="Of random weights, tokens, order and resampling.")] = 0,
+    seed: Annotated[int, Option(help="Seed of random weights, tokens, order and resampling.")] = 0,
     trust_remote_code: shared.TrustRemoteCode = False,
     name: shared.Name = None,
     root: shared.Root = Path("runs"),
-    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be measured, and about how long.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show what would be measured, and about how long it takes.")
+    ] = False,
     quiet: shared.QuietPath = False,
     as_json: Annotated[bool, Option("--json", help="Print the summary (or the plan) as JSON.")] = False,
 ) -> None:
@@ -188,14 +186,14 @@ def _run(model: str, options: dict[str, Any], *, quiet: bool, as_json: bool) -> 
         except KeyboardInterrupt as error:
             if made:
                 other = " under another --name" if options["name"] else ""
-                error.add_note(f"a run is not taken up again: the same command{other} measures it anew")
+                error.add_note(f"runs cannot be resumed: the same command{other} starts over")
             raise
     _say(done, console, quiet=quiet, as_json=as_json)
 
 
 def _say(done: Run, console: Console, *, quiet: bool, as_json: bool) -> None:
     """Print what a run found: its summary, as JSON, or, where little is to be said, its path."""
-    from energyscope.reporting.terminal_brief import brief_summary
+    from energyscope.reporting.run.terminal import answer_of
     from energyscope.reporting.terminal_text import Harmless
     from energyscope.runs.summary import summary
 
@@ -205,7 +203,7 @@ def _say(done: Run, console: Console, *, quiet: bool, as_json: bool) -> None:
     elif quiet:
         typer.echo(path_said(found["report"] or found["path"]))
     else:
-        console.print(Harmless(brief_summary(done, console.width)))
+        console.print(Harmless(answer_of(done, console.width)))
 
 
 def _command() -> str:

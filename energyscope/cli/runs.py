@@ -18,12 +18,12 @@ def command(
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the runs, and then the sweeps and laws, oldest first."""
+    """List runs, then sweeps and laws, oldest first."""
     from rich.console import Console
 
     from energyscope.errors import RunError
-    from energyscope.reporting.terminal_collections import collections_said
-    from energyscope.reporting.terminal_runs import runs_table
+    from energyscope.reporting.run.terminal import runs_table
+    from energyscope.reporting.scaling.sweep import collections_table
     from energyscope.reporting.terminal_text import Harmless, printable
     from energyscope.runs.store import list_runs, load_run
     from energyscope.runs.summary import summary
@@ -37,10 +37,10 @@ def command(
     if as_json:
         typer.echo(json.dumps([summary(run) for run in found], indent=1))
         return
-    others = collections_said(root)
+    others = collections_table(root)
     if not found and not others:
         typer.echo(f"no runs in {printable(root)}/: `energyscope run tiny-gpt2` makes one")
-    if found:
-        Console().print(Harmless(runs_table(found)))
-    for line in others:
-        typer.echo(printable(line))
+    console = Console()
+    for table in (runs_table(found), others):
+        if table:
+            console.print(Harmless(table.filled().rich(console.width)))

@@ -15,33 +15,32 @@ NAME = "show"
 
 @guarded
 def command(
-    run: Annotated[str, typer.Argument(help="A run: its path, its name, or the beginning of it; or a sweep.")],
+    run: Annotated[str, typer.Argument(help="A run (its path, its name, or the beginning of it), or a sweep.")],
     table: Annotated[
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="One table with all of its rows: summary, energy, kinds, impact, advice, benchmark, generation "
-            "[default: the usual ones, the longest shortened].",
+            help="One table in full: summary, blocks, energy, changes, impact, trust and others (an unknown name "
+            "lists all) [default: the answer and the main tables].",
         ),
     ] = None,
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with raw numbers.")] = False,
 ) -> None:
-    """Print a run's tables; in a pipe, plain lines with tabs between the cells."""
+    """Print a run's tables; in a pipe, as tab-separated lines."""
     from rich.console import Console
 
-    from energyscope.reporting.terminal_show import check_table, run_record, show
+    from energyscope.reporting.run.terminal import record, show
     from energyscope.runs.store import load_run
     from energyscope.runs.sweeps import is_sweep
 
-    check_table(table)
     sweep = next((path for path in (Path(run), root / run) if is_sweep(path)), None)
     if sweep is not None:
         _show_sweep(sweep, table, as_json=as_json)
         return
     found = load_run(run, root)
     if as_json:
-        typer.echo(json.dumps(run_record(found, table), indent=1, default=str))
+        typer.echo(json.dumps(record(found, table), indent=1, default=str))
     else:
         show(found, Console(), table)
 
@@ -51,11 +50,8 @@ def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:
     from rich.console import Console
 
     from energyscope.errors import UsageError
-    from energyscope.reporting.terminal_laws import laws_brief
-    from energyscope.reporting.terminal_sweep import sweep_summary
+    from energyscope.reporting.scaling.sweep import sweep_text
     from energyscope.reporting.terminal_text import Harmless
-    from energyscope.runs.laws import load_laws
-    from energyscope.runs.schema import LAWS_JSON
     from energyscope.runs.sweep_rows import sweep_rows
     from energyscope.runs.sweeps import load_sweep
 
@@ -66,6 +62,4 @@ def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:
         typer.echo(json.dumps(sweep_rows(sweep), indent=1))
         return
     console = Console()
-    console.print(Harmless(sweep_summary(sweep)))
-    if (path / LAWS_JSON).is_file():
-        console.print(Harmless(laws_brief(load_laws(path), path)))
+    console.print(Harmless(sweep_text(sweep, console.width)))

@@ -37,7 +37,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         ),
     ] = None,
     sequence_length: Annotated[
-        str, Option(metavar="N[,N...]", help="Tokens of a sequence, one cell for each and each batch size.")
+        str, Option(metavar="N[,N...]", help="Tokens of a sequence; one cell for each length and batch size.")
     ] = "32,64,128,256",
     context_length: Annotated[
         str, Option(metavar="N[,N...]", help="With --phase decode: tokens in the KV cache, instead of a sequence.")
@@ -49,7 +49,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     phase: Annotated[str, Option(help="prefill: a forward pass; decode: a step on a filled cache.")] = "prefill",
     granularity: Annotated[str, Option(help="coarse, medium or fine.")] = "medium",
     layers: Annotated[
-        str, Option(help="kinds: everything as the mean of its kind; or mean, sample or all, as in `run`.")
+        str, Option(help="kinds: the mean of each kind of component; or mean, sample or all, as in `run`.")
     ] = "kinds",
     weights: shared.Weights = "pretrained",
     execution: shared.Execution = "eager",
@@ -60,26 +60,30 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     whole_gpu: shared.WholeGpu = False,
     meter: shared.Meter = "auto",
     watts: shared.Watts = 65.0,
-    passes: Annotated[int, Option(help="Windows taken of each component before it may stop.")] = 3,
+    passes: Annotated[int, Option(help="Windows of each component at least.")] = 3,
     target_interval: Annotated[
-        float, Option(help="Relative 95 % half-width at which a component is measured no more.")
+        float, Option(help="Relative 95 % half-width at which measuring a component stops.")
     ] = 0.01,
-    component_budget: Annotated[float, Option(help="Seconds of windows of one component at most.")] = 1.0,
-    seed: Annotated[int, Option(help="Of random weights, tokens and order.")] = 0,
+    component_budget: Annotated[float, Option(help="Most seconds of windows for a component.")] = 1.0,
+    seed: Annotated[int, Option(help="Seed of random weights, tokens and order.")] = 0,
     trust_remote_code: shared.TrustRemoteCode = False,
     resume: Annotated[
-        str | None, Option(metavar="SWEEP", help="Measure what an interrupted sweep lacks, with its settings.")
+        str | None, Option(metavar="SWEEP", help="Continue an interrupted sweep, with its settings.")
     ] = None,
-    retry: Annotated[bool, Option("--retry", help="With --resume: try what failed or did not fit again.")] = False,
+    retry: Annotated[
+        bool, Option("--retry", help="With --resume: retry cells that failed or did not fit.")
+    ] = False,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Say which cells would be measured, and about how long.")
+        bool, Option("--dry-run", help="Show the cells that would be measured, and about how long they take.")
     ] = False,
     name: Annotated[str | None, Option(help="Name of the sweep [default: model and time].")] = None,
     root: shared.Root = Path("runs"),
     quiet: shared.Quiet = False,
     as_json: Annotated[bool, Option("--json", help="Print the cells as JSON.")] = False,
 ) -> None:
-    """Measure a model over lengths, batch sizes and precisions: each cell a run, the model loaded once.
+    """Measure a model over lengths, batch sizes and precisions.
+
+    Each combination is a cell of the sweep and a run of its own; the model is loaded once for each precision.
 
     For example: energyscope sweep gpt2 --sequence-length 32,64,128 --batch-size 1,4
     """
@@ -95,7 +99,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     if resume is not None:
         _refuse_beside_resume(given)
     elif retry:
-        raise UsageError("--retry is for --resume: give the sweep that is to be gone on with")
+        raise UsageError("--retry requires --resume SWEEP")
     settings = None if resume is not None else _settings(options, given)
     if dry_run:
         _plan(settings, resume, root, retry=retry, as_json=as_json)
@@ -122,10 +126,8 @@ def _refuse_beside_resume(given: list[str]) -> None:
     """Refuse to change what the cells of a sweep have in common."""
     for name in given:
         if name not in BESIDE_RESUME:
-            said = "a model" if name == "model" else f"--{name.replace('_', '-')}"
-            raise UsageError(
-                f"--resume goes on with the settings of the sweep, and takes no other: leave {said} out"
-            )
+            option = "the model" if name == "model" else f"--{name.replace('_', '-')}"
+            raise UsageError(f"--resume uses the settings of the sweep: leave {option} out")
 
 
 def _settings(options: dict[str, Any], given: list[str]) -> SweepSettings:
@@ -134,11 +136,11 @@ def _settings(options: dict[str, Any], given: list[str]) -> SweepSettings:
     from energyscope.stages.sweep import SweepSettings
 
     model = options["model"]
-    if model is not None and model.endswith(SUFFIX):
-        said = read_settings(Path(model), options)
+    if model is not None and Path(model).suffix == SUFFIX:
+        stated = read_settings(Path(model), options)
         kept = {key: one for key, one in options.items() if key in given and key != "model"}
-        options = {**options, "model": None, **said, **kept}
-        given = [*given, *said]
+        options = {**options, "model": None, **stated, **kept}
+        given = [*given, *stated]
         if options["model"] is None:
             raise UsageError(f'{model} names no model: add a line such as model = "gpt2"')
     if options["model"] is None:
@@ -163,11 +165,8 @@ def _sweep(
     from rich.console import Console
 
     from energyscope.cli.progress import progress
-    from energyscope.reporting.terminal_laws import laws_brief
-    from energyscope.reporting.terminal_sweep import sweep_summary
+    from energyscope.reporting.scaling.sweep import sweep_text
     from energyscope.reporting.terminal_text import Harmless
-    from energyscope.runs.laws import load_laws
-    from energyscope.runs.schema import LAWS_JSON
     from energyscope.runs.sweep_rows import sweep_rows
     from energyscope.runs.sweeps import find_sweep, is_held
     from energyscope.stages.resume_sweep import resume
@@ -186,6 +185,4 @@ def _sweep(
     if as_json:
         typer.echo(json.dumps(sweep_rows(done), indent=1))
     elif not quiet:
-        console.print(Harmless(sweep_summary(done)))
-        if (done.path / LAWS_JSON).is_file():
-            console.print(Harmless(laws_brief(load_laws(done.path), done.path)))
+        console.print(Harmless(sweep_text(done, console.width)))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from energyscope.stages.sweep_preview import CellPlan, SweepPlan
 
 HELD_UNKNOWN = (
-    "whether another process is measuring the sweep cannot be told: its lock cannot be read, or the file system "
-    "keeps no locks that all see; resume it only if none does"
+    "unclear whether another process is measuring this sweep: its lock cannot be read, or the file system has no "
+    "shared locks; resume it only if none is"
 )
 
 
@@ -84,7 +84,7 @@ def _time(plan: SweepPlan) -> list[str]:
     least, most = (_duration(plan.measured * one) for one in (plan.seconds, plan.seconds_most))
     time = least if least == most else f"{least} to {most}"
     windows = f"time: {plan.windows} replay windows a cell, {time} for {_cells(plan.measured)}"
-    return [f"{windows} where no call is longer than a window; loading, pauses and long calls come on top"]
+    return [f"{windows} if no call is longer than a window; loading, pauses and long calls not included"]
 
 
 def _cells(amount: int) -> str:

@@ -13,6 +13,7 @@ from energyscope.generating.marks import Mark
 from energyscope.generating.settings import GenerateSettings
 from energyscope.kv_cache import CacheKind
 from energyscope.loading import LoadedModel
+from energyscope.reasons import words
 from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, generation_options, too_long
 
 if TYPE_CHECKING:
@@ -100,5 +101,5 @@ def check_generation(loaded: LoadedModel, workload: Workload, settings: Generate
     """
     if not can_generate(loaded):
         raise UsageError(f"{loaded.name} {CANNOT_GENERATE}: a generation needs a next-token model")
-    if reason := too_long(loaded, workload.sequence_length, settings.new_tokens):
-        raise UsageError(f"{loaded.name} cannot generate so much: {reason}")
+    if why := too_long(loaded, workload.sequence_length, settings.new_tokens):
+        raise UsageError(f"{loaded.name} cannot generate so much: {words(why)}")

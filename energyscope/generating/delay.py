@@ -22,7 +22,7 @@ ROUNDS = 6
 LONGEST_S = 0.03  # a shift from where it began beyond it is no answer
 TRIED_S = np.arange(-0.02, 0.25, 0.004)
 CONVINCING = 15.0  # times the variance of a residual, by which a delay must make their squares less
-DELAY = "the counter's delay"
+DELAY = "counter delay"
 
 
 def rough_delay_s(found: Intervals, marks: Sequence[Mark], nodes: Array) -> float:
@@ -55,7 +55,7 @@ def fit_delayed(found: Intervals, marks: Sequence[Mark], nodes: Array, rough_s: 
     energy = found.energy_j[used]
     middle = (found.times_s[:-1] + found.times_s[1:])[used] / 2
     groups = np.searchsorted([mark.begin_s for mark in marks], middle)
-    names = ["the pauses between generations", "the prefill", *_node_names(nodes)]
+    names = ["pauses", "prefill", *_node_names(nodes)]
     plain = fit = fit_powers(overlaps(found.times_s - rough_s, marks, nodes)[used], energy, groups, names)
     delay_s = rough_s
     for _ in range(ROUNDS):
@@ -82,5 +82,5 @@ def _used(found: Intervals, marks: Sequence[Mark]) -> npt.NDArray[np.intp]:
 
 def _node_names(nodes: Array) -> list[str]:
     if nodes.shape[1] == 1:
-        return ["the decode"]
-    return [f"the decode near step {1 + int(np.argmax(one))}" for one in nodes.T]
+        return ["decode"]
+    return [f"decode near step {1 + int(np.argmax(one))}" for one in nodes.T]

@@ -13,13 +13,13 @@ from energyscope.generating.marks import Mark
 from energyscope.generating.phases import Setting, load_phase, repeated_phase, traced_phases, untraced_phases
 from energyscope.generating.step import aside, step_figures
 from energyscope.generating.trace import Traced, Value, trace
+from energyscope.reasons import reason
 from energyscope.unknown import mean
 
 Entry = Mapping[str, Any]
 
 STAGE = "generate"
-ENDED = "the run ended before this was measured"
-NO_GENERATION = "the run ended before a generation was finished"
+ENDED = reason("ended-before-measured")
 KEPT = ("prompt_tokens", "new_tokens", "batch_size", "kv_cache")
 
 
@@ -36,8 +36,8 @@ def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
     marks = [Mark.from_entry(entry["generation"]) for entry in since if "generation" in entry]
     idle_w = None if header["modelled"] else mean([one["idle_w"] for one in since if "idle_w" in one])
     setting = Setting(header["prompt_tokens"], header["new_tokens"], header["batch_size"], idle_w)
-    traced, reason = _traced(header, since, marks)
-    middle = untraced_phases(marks, setting, reason) if traced is None else traced_phases(traced, setting)
+    traced, why_untraced = _traced(header, since, marks)
+    middle = untraced_phases(marks, setting, why_untraced) if traced is None else traced_phases(traced, setting)
     why_not = header["tokenizer_reason"] or ENDED
     return {
         "settings": {**{name: header[name] for name in KEPT}, "generations": len(marks), "seed": header["seed"]},
@@ -66,12 +66,9 @@ def _late_notes(entries: Sequence[Entry]) -> list[str]:
 def _traced(header: Entry, entries: Sequence[Entry], marks: Sequence[Mark]) -> tuple[Traced | None, str]:
     """Return the fit of the trace, or why there is none."""
     if not marks:
-        return None, NO_GENERATION
+        return None, reason("ended-before-generation")
     if header["settle_s"] > 0:
-        return None, (
-            f"this meter's power lags or is averaged over up to {header['settle_s']:.2g} s, longer than a phase: "
-            "use --meter nvml"
-        )
+        return None, reason("meter-slower-than-phase", settle_s=header["settle_s"])
     pieces = [entry["ticks"] for entry in entries if "ticks" in entry]
     ticks = [from_lists([row for piece in pieces for row in piece[number]]) for number in range(header["meters"])]
     return trace(ticks, marks, aside(entries)), ""

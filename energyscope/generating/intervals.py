@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from energyscope.metering.ticks import Array, Ticks, fault, fit_grid, unwrap
+from energyscope.reasons import reason
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,10 @@ def spent_between(ticks: Ticks, begin_s: float, end_s: float) -> dict[str, Any]:
     found = intervals(ticks)
     times = found.times_s
     if len(times) < 2 or times[0] > begin_s or times[-1] < end_s:
-        return _unknown("the meter's ticks do not reach over the whole phase")
+        return _unknown("phase-beyond-ticks")
     first, after = int(np.searchsorted(times, begin_s, side="right")), int(np.searchsorted(times, end_s))
     if not found.good[first - 1 : after].all():
-        return _unknown("the energy counter was reset or jumped meanwhile")
+        return _unknown("counter-disturbed")
     energy = np.concatenate([[0.0], np.cumsum(found.energy_j)])
     begun, ended = np.interp([begin_s, end_s], times, energy)
     last = int(np.searchsorted(times, end_s, side="right")) - 1
@@ -86,5 +87,5 @@ def spent_between(ticks: Ticks, begin_s: float, end_s: float) -> dict[str, Any]:
     }
 
 
-def _unknown(reason: str) -> dict[str, Any]:
-    return {"energy_j": None, "low": None, "high": None, "reason": reason}
+def _unknown(code: str) -> dict[str, Any]:
+    return {"energy_j": None, "low": None, "high": None, "reason": reason(code)}

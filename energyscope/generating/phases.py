@@ -12,11 +12,13 @@ from energyscope.generating.marks import Mark
 from energyscope.generating.trace import Traced, Value
 from energyscope.metering.estimate import Window
 from energyscope.metering.group import together
+from energyscope.reasons import reason
 from energyscope.unknown import mean, minus, times, total
 
 Entry = Mapping[str, Any]
 
-NO_DECODE = "one new token: nothing is decoded after it"
+NO_DECODE = reason("one-new-token")
+NO_ENERGY = reason("no-window-with-energy")
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,14 @@ def load_phase(entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the load, from its journal entry: the counter's rise over it, between bounds."""
     entry = next((one for one in reversed(entries) if one.get("phase") == "load"), None)
     if entry is None:
-        return phase("load", reason="loading was not watched by the meter")
+        return phase("load", reason=reason("loading-not-metered"))
     seconds = float(entry["end_s"]) - float(entry["begin_s"])
     devices = entry["devices"]
     known: dict[str, Any] = {"seconds": figures.figure(seconds, None)}
     energy = total([one["energy_j"] for one in devices])
     if energy is None:
-        reason = next(one["reason"] for one in devices if one["energy_j"] is None)
-        return phase("load", **known, reason=reason)
+        why = next(one["reason"] for one in devices if one["energy_j"] is None)
+        return phase("load", **known, reason=why)
     joules: Figure = {"value": energy, **{end: total([one[end] for one in devices]) for end in ("low", "high")}}
     known |= {"energy_j": joules, "power_w": scaled(joules, 1 / seconds) if seconds > 0 else None}
     return phase("load", method="traced", **known, devices_j=[one["energy_j"] for one in devices])
@@ -57,14 +59,14 @@ def traced_phases(traced: Traced, setting: Setting) -> list[dict[str, Any]]:
     return [prefill, _regressed("decode", traced.decode_j(), decode_s, setting.batch_size * steps, setting)]
 
 
-def untraced_phases(marks: Sequence[Mark], setting: Setting, reason: str) -> list[dict[str, Any]]:
-    """Return prefill and decode with their seconds alone, and the reason why nothing else is known."""
+def untraced_phases(marks: Sequence[Mark], setting: Setting, why: str) -> list[dict[str, Any]]:
+    """Return prefill and decode with their seconds alone, and why nothing else is known."""
     prefill_s, decode_s = phase_seconds(marks)
     tokens = setting.batch_size * setting.prompt_tokens, setting.batch_size * (setting.new_tokens - 1)
-    prefill = phase("prefill", seconds=prefill_s, tokens=tokens[0], reason=reason)
+    prefill = phase("prefill", seconds=prefill_s, tokens=tokens[0], reason=why)
     if setting.new_tokens == 1:
         return [prefill, phase("decode", reason=NO_DECODE)]
-    return [prefill, phase("decode", seconds=decode_s, tokens=tokens[1], reason=reason)]
+    return [prefill, phase("decode", seconds=decode_s, tokens=tokens[1], reason=why)]
 
 
 def phase_seconds(marks: Sequence[Mark]) -> tuple[Figure | None, Figure | None]:
@@ -118,7 +120,7 @@ def repeated_phase(name: str, entries: Sequence[Entry], setting: Setting, why_no
         tokens=tokens,
         joules_per_token=scaled(energy, 1 / tokens) if tokens else None,
         devices_j=_devices(taken) if energy else None,
-        reason=None if energy else next((one.reason for one in windows if one.reason), "no window gave an energy"),
+        reason=None if energy else next((one.reason for one in windows if one.reason), NO_ENERGY),
     )
 
 

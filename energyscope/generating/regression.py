@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from energyscope.metering.interval import student_t
 from energyscope.metering.ticks import Array
+from energyscope.reasons import Reason, reason
 
 LAGS = 4  # neighbouring intervals whose noise may be related
 LEAST_TOLERANCE = 0.01  # share of a column that the others do not explain: below it, errors grow tenfold
@@ -47,7 +48,7 @@ class Fit:
     group_cov: Array
     time_t: float
     group_t: float
-    faults: tuple[str | None, ...]
+    faults: tuple[Reason | None, ...]
 
     def energy_j(self, seconds: Array) -> tuple[float, float]:
         """Return the energy of some seconds of the first columns, and its 95 % half-width (J).
@@ -76,8 +77,8 @@ def fit_powers(seconds: Array, energy_j: Array, groups: Groups, names: Sequence[
     power, time_cov, group_cov = np.zeros(columns), *np.zeros((2, columns, columns))  # 0 where it has a fault
     freedom, clusters = count - int(seen.sum()), len(np.unique(groups))
     if freedom < FREEDOM or clusters < 2:
-        reason = f"only {count} usable intervals between ticks in {clusters} generations: generate for longer"
-        return Fit(power, time_cov, group_cov, np.nan, np.nan, (reason,) * columns)
+        few = reason("few-tick-intervals", intervals=count, generations=clusters)
+        return Fit(power, time_cov, group_cov, np.nan, np.nan, (few,) * columns)
     used = seconds[:, seen]
     inverse: Array = np.linalg.pinv(used).astype(float)  # shape (columns, intervals)
     power[seen] = inverse @ energy_j
@@ -108,14 +109,14 @@ def _between_groups(inverse: Array, residual: Array, groups: Groups, inflation: 
     return result
 
 
-def _faults(seconds: Array, seen: npt.NDArray[np.bool_], names: Sequence[str]) -> tuple[str | None, ...]:
+def _faults(seconds: Array, seen: npt.NDArray[np.bool_], names: Sequence[str]) -> tuple[Reason | None, ...]:
     """Return for each column what stands in the way of its power: it was not seen, or another is like it."""
-    unseen = [f"no interval between ticks holds {name}" for name in names]
+    unseen = [reason("phase-not-in-ticks", phase=name) for name in names]
     columns = range(seconds.shape[1])
     return tuple(_likeness(seconds, one, seen, names) if seen[one] else unseen[one] for one in columns)
 
 
-def _likeness(seconds: Array, column: int, seen: npt.NDArray[np.bool_], names: Sequence[str]) -> str | None:
+def _likeness(seconds: Array, column: int, seen: npt.NDArray[np.bool_], names: Sequence[str]) -> Reason | None:
     own = seconds[:, column]
     others = [int(other) for other in np.flatnonzero(seen) if other != column]
     if not others:
@@ -125,4 +126,4 @@ def _likeness(seconds: Array, column: int, seen: npt.NDArray[np.bool_], names: S
     if left @ left >= LEAST_TOLERANCE * (own @ own):
         return None
     parts = np.abs(shares) * np.linalg.norm(seconds[:, others], axis=0)
-    return f"cannot be told apart from {names[others[int(np.argmax(parts))]]}: both fill the ticks alike each time"
+    return reason("phases-not-separable", other=names[others[int(np.argmax(parts))]])

@@ -20,6 +20,7 @@ from energyscope.generating.step import LATE_S
 from energyscope.generating.text import WAYS, Ids
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.settled import windows_of
+from energyscope.reasons import reason
 from energyscope.replay.calls import Call
 from energyscope.replay.replayer import Replayer
 
@@ -47,11 +48,11 @@ def loop_entries(
                 call = partial(_streamed, generator, new_tokens)
                 yield {"loop_tokens": new_tokens, "pass": number, "windows": window(replayer, call, meter)}
     except ModelError as error:
-        yield {"loop_reason": str(error)}
+        yield {"loop_reason": reason("loop-failed", error=error)}
     except Exception as error:
         if not no_memory_left(error):
             raise
-        yield {"loop_reason": f"no memory was left for {max(lengths)} new tokens"}
+        yield {"loop_reason": reason("no-memory-for-tokens", tokens=max(lengths))}
 
 
 def step_entry(step: Workload, model: Any, device: torch.device, number: int, meter: MeterGroup) -> dict[str, Any]:

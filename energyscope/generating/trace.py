@@ -17,6 +17,7 @@ from energyscope.generating.intervals import intervals, without
 from energyscope.generating.marks import FIRST_NODE, PREFILL, Bin, Mark, decode_bins, node_weights
 from energyscope.generating.regression import Fit
 from energyscope.metering.ticks import Array, Ticks
+from energyscope.reasons import Reason, reason
 
 MOST_BINS = 16
 NODES = ((0.0, 0.125, 0.25, 0.5, 0.75, 1.0), (0.0, 0.5, 1.0), (0.0, 1.0), (0.5,))  # denser near the prefill
@@ -31,7 +32,7 @@ class Value:
     value: float | None
     half: float | None
     devices: tuple[float, ...] | None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,13 @@ class Traced:
 
 def summed(fits: Sequence[Fit], seconds: Array) -> Value:
     """Return the energy of some seconds of each column over all devices; None where it cannot be told."""
-    reasons = [fit.faults[column] for fit in fits for column in np.flatnonzero(seconds) if fit.faults[column]]
-    if reasons:
-        return Value(None, None, None, reasons[0])
+    faults = [fit.faults[column] for fit in fits for column in np.flatnonzero(seconds) if fit.faults[column]]
+    if faults:
+        return Value(None, None, None, faults[0])
     parts = [fit.energy_j(seconds) for fit in fits]
     total, half = sum(value for value, _ in parts), math.hypot(*(width for _, width in parts))
     if not total > 0 or half > WIDEST * total:
-        return Value(None, None, None, f"{total:.3g} J +- {half:.2g} J is no answer: generate for longer")
+        return Value(None, None, None, reason("phase-too-uncertain", energy_j=total, half_j=half))
     return Value(total, half, tuple(value for value, _ in parts))
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from energyscope.failures import first_line, out_of_memory
+from energyscope.failures import device_failed, first_line, out_of_memory
 from energyscope.impact.means import Mean
 from energyscope.impact.methods import QUANTIZATIONS
 from energyscope.impact.metrics import Outcomes
@@ -21,8 +21,7 @@ from energyscope.impact.quantizing.matrices import shared_weights
 from energyscope.impact.quantizing.quantized import Quantization, quantization
 from energyscope.impact.removal import removal
 from energyscope.impact.reuse import LayerStarts
-
-LONELY = "resampling takes another example's output, and a batch holds only one"
+from energyscope.reasons import Reason, reason
 
 
 class Alteration(Protocol):
@@ -40,8 +39,8 @@ class Measurement:
     intervention: Intervention
     alterations: Sequence[Alteration] = ()
     effects: Sequence[Effect] = ()
-    refused: str | None = None
-    notes: tuple[str, ...] = ()
+    refused: Reason | None = None
+    notes: tuple[Reason, ...] = ()
     altered_before: list[str] = field(default_factory=list)
     by_batch: dict[int, Outcomes] = field(default_factory=dict)
 
@@ -55,20 +54,20 @@ class Measurement:
         batches = [self.by_batch.get(index) or Outcomes.unseen(size) for index, size in enumerate(sizes)]
         return Outcomes.concatenate(batches)
 
-    def problem(self) -> str | None:
+    def problem(self) -> Reason | None:
         """Return why the change proves nothing, None where it does."""
         if self.refused is not None:
             return self.refused
         if self.altered_before:
-            return f"the change also altered {self.altered_before[0]}, which comes before it"
+            return reason("earlier-output-changed", component=self.altered_before[0])
         for target, effect in zip(self.intervention.targets, self.effects, strict=True):
-            reason = effect.why_invalid()
-            if reason is not None:
-                return reason if len(self.effects) == 1 else f"{target.part.name}: {reason}"
+            why = effect.why_invalid()
+            if why is not None:
+                alone = len(self.effects) == 1
+                return why if alone else reason("of-component", component=target.part.name, why=why)
         bad = sum(outcomes.non_finite() for outcomes in self.by_batch.values())
         if bad:
-            of = sum(map(len, self.by_batch.values()))
-            return f"the changed model's outputs were not finite for {bad} of {of} examples"
+            return reason("changed-model-not-finite", bad=bad, of=sum(map(len, self.by_batch.values())))
         return None
 
 
@@ -95,13 +94,13 @@ class Changer:
     def begin(self, intervention: Intervention) -> Measurement:
         """Return the measurement of a change before its first batch, or one that says why it cannot be made."""
         alterations: list[Alteration] = []
-        notes: list[str] = []
+        notes: list[Reason] = []
         for target in intervention.targets:
-            found = self._alteration(target, intervention.method)
-            if isinstance(found, str):
-                return Measurement(intervention, refused=found)
-            alterations.append(found)
-            notes += getattr(found, "notes", ())
+            alteration = self._alteration(target, intervention.method)
+            if isinstance(alteration, Reason):
+                return Measurement(intervention, refused=alteration)
+            alterations.append(alteration)
+            notes += getattr(alteration, "notes", ())
         effects = [Effect() for _ in alterations]
         return Measurement(intervention, alterations, effects, notes=tuple(notes))
 
@@ -113,9 +112,9 @@ class Changer:
             for index in batches:
                 self._compare(measurement, index)
         except (RuntimeError, ValueError, IndexError) as error:
-            if out_of_memory(error) or "CUDA error" in str(error):
+            if out_of_memory(error) or device_failed(error):
                 raise
-            measurement.refused = f"the model fails with this change ({type(error).__name__}: {first_line(error)})"
+            measurement.refused = reason("change-fails", error=f"{type(error).__name__}: {first_line(error)}")
             measurement.by_batch.clear()
         finally:
             for alteration in measurement.alterations:
@@ -135,13 +134,13 @@ class Changer:
             changed = self.reference.run(index)
         measurement.by_batch[index] = self.reference.compare(index, original, changed)
 
-    def _alteration(self, target: Target, method: str) -> Alteration | str:
+    def _alteration(self, target: Target, method: str) -> Alteration | Reason:
         if method in QUANTIZATIONS:
             return quantization(target.part.module, method, shared=self._shared)
         if method == "resample" and any(
             len(batch["input_ids"]) < 2 for batch in self.reference.evaluation.batches
         ):
-            return LONELY
+            return reason("one-example-batch")
         return removal(target.part.module, method, self.means[target.part.name], target.features)
 
     @contextmanager

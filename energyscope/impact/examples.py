@@ -18,6 +18,7 @@ import numpy.typing as npt
 from energyscope.errors import RunError, UsageError
 from energyscope.impact import metrics
 from energyscope.impact.metrics import Estimate, Floats, Outcomes
+from energyscope.reasons import reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,10 +131,10 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: str = "kl", see
     if not all(_alike(getattr(first, name), getattr(second, name)) for name in _OF_THE_DATA):
         raise UsageError(NOT_PAIRED)
     if not len(first):
-        return Estimate(None, reason="the two have no example in common")
+        return Estimate(None, reason=reason("no-common-examples"))
     ours, theirs = metrics.statistic(metric, first), metrics.statistic(metric, second)
     if ours is None or theirs is None:
-        return Estimate(None, reason=metrics.NO_LABELS)
+        return Estimate(None, reason=reason("no-labels"))
     return metrics.bootstrap(lambda weights: ours(weights) - theirs(weights), len(first), seed)
 
 

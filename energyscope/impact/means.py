@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from energyscope.functions import routed
 from energyscope.impact.outputs import (
-    NOT_CALLED,
     as_rows,
     first_tensor,
     pieces,
@@ -25,6 +24,7 @@ from energyscope.impact.outputs import (
     unsuitable,
     weighted,
 )
+from energyscope.reasons import Reason, reason
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Mean:
     """The mean output of one component over the data; ``problem`` says why there is none."""
 
     calls: int = 0
-    problem: str | None = None
+    problem: Reason | None = None
     _sum: Tensor | None = field(default=None, repr=False)
     _count: float | Tensor = 0.0  # stays on the device: reading it at every call would wait for the GPU
 
@@ -43,7 +43,7 @@ class Mean:
         for piece in pieces(rows):
             total += weighted(rows[piece].float(), counts[piece]).sum(0, dtype=torch.float64)
         if self._sum is not None and self._sum.shape != total.shape:
-            self.problem = "its output has no fixed number of features, so that a mean is not defined"
+            self.problem = reason("output-size-varies")
             return
         self._sum = total if self._sum is None else self._sum + total
         self._count = self._count + counts.sum(dtype=torch.float64)
@@ -51,12 +51,12 @@ class Mean:
     def vector(self) -> Tensor | None:
         """Return the mean, float64 (features,), or None with ``problem`` saying why."""
         if self.problem is None and not self.calls:
-            self.problem = NOT_CALLED
+            self.problem = reason("not-called")
         if self.problem is not None or self._sum is None:
             return None
         mean = self._sum / self._count
         if not bool(torch.isfinite(mean).all()):
-            self.problem = "the component's output is not finite on these data"
+            self.problem = reason("output-not-finite")
             return None
         return mean
 

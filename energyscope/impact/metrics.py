@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from energyscope.errors import UsageError
+from energyscope.reasons import reason
 
 Floats = npt.NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
@@ -26,7 +27,6 @@ COUNTS = frozenset({"accuracy_difference", "top1_agreement"})
 # ones (Efron and Tibshirani 1993) 70 to 98 %, at up to ten times the width. With 10 to 15 it was 87 to 96 %, but
 # 70 % where a sample only seems to have so many, since it misses the few that carry the whole.
 FEWEST_CARRIERS = 15
-NO_LABELS = "the data have no labels"
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,14 @@ def bootstrap(statistic: Statistic, count: int, seed: int = 0, resamples: int = 
     """
     value = float(statistic(np.ones((1, count)))[0])
     if not np.isfinite(value):
-        return Estimate(None, reason="not finite")
+        return Estimate(None, reason=reason("value-not-finite"))
     if count < 2:
-        return Estimate(value, reason="no interval: one example")
+        return Estimate(value, reason=reason("one-example"))
     draws = statistic(bootstrap_weights(count, resamples, seed))
     draws = draws[np.isfinite(draws)]
     if len(draws) < resamples:
-        return Estimate(value, reason=f"no interval: {resamples - len(draws)} of {resamples} resamples not finite")
+        lost = resamples - len(draws)
+        return Estimate(value, reason=reason("resamples-not-finite", bad=lost, of=resamples))
     return Estimate(value, *percentile_interval(draws))
 
 
@@ -175,7 +176,7 @@ def estimate(metric: str, outcomes: Outcomes, seed: int = 0) -> Estimate:
     outcomes = outcomes.subset(outcomes.seen())
     found = statistic(metric, outcomes)
     if found is None:
-        return Estimate(None, reason=NO_LABELS)
+        return Estimate(None, reason=reason("no-labels"))
     result = bootstrap(found, len(outcomes), seed)
     if metric in COUNTS:
         return _never_seen(metric, result, len(outcomes))
@@ -191,8 +192,7 @@ def _never_seen(metric: str, found: Estimate, count: int) -> Estimate:
         return found
     rare = min(1.0, 3 / count)
     low, high = (-rare, rare) if metric == "accuracy_difference" else (max(0.0, found.value - rare), found.value)
-    reason = f"no answer of {count} examples changed: the interval is what so many can exclude"
-    return Estimate(found.value, low, high, reason)
+    return Estimate(found.value, low, high, reason("no-answer-changed", examples=count))
 
 
 def _carried_by_few(found: Estimate, values: Floats) -> Estimate:
@@ -202,7 +202,7 @@ def _carried_by_few(found: Estimate, values: Floats) -> Estimate:
     effective = carriers(values)
     if effective >= FEWEST_CARRIERS:
         return found
-    return Estimate(found.value, reason=f"no interval: about {effective:.0f} of {len(values)} examples carry it")
+    return Estimate(found.value, reason=reason("few-carriers", effective=effective, of=len(values)))
 
 
 def carriers(values: Floats) -> float:
@@ -312,7 +312,7 @@ def proportion(successes: float, count: int) -> Estimate:
     It has a width where all answers were right, which resampling would not give it.
     """
     if count < 1:
-        return Estimate(None, reason="no answers")
+        return Estimate(None, reason=reason("no-answers"))
     share, z = successes / count, 1.959964
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * float(np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)))

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from energyscope.functions import FunctionCall
+from energyscope.reasons import Reason, reason
 
 PIECE = 2**24  # elements that are widened to int64 at once
 WIDENED = 2**23  # elements that an accelerator widens to float32 or float64 at once: 64 MiB for a temporary
 HOST_WIDENED = 2**18  # on a CPU a piece and its temporaries fit in the cache
-NOT_CALLED = "it was not called in the forward pass"
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Effect:
     """
 
     calls: int = 0
-    problem: str | None = None
+    problem: Reason | None = None
     _difference: Tensor | None = field(default=None, repr=False)
     _original: Tensor | None = field(default=None, repr=False)
     _resolution: float = 0.0
@@ -59,19 +59,19 @@ class Effect:
         ratio = (difference / original) ** 0.5 if original > 0 else float("inf")
         return ratio if ratio < float("inf") else None
 
-    def why_invalid(self) -> str | None:
+    def why_invalid(self) -> Reason | None:
         """Return why this ablation proves nothing, or None where it did change the output."""
         if self.problem:
             return self.problem
         if not self.calls:
-            return NOT_CALLED
+            return reason("not-called")
         change = self.relative_change
         if change is None:
-            return "the component's output was not finite, or was zero where its replacement is not"
+            return reason("change-undefined")
         if change == 0:
-            return "the ablation did not change the component's output"
+            return reason("output-unchanged")
         if change <= self._resolution:
-            return f"the ablation changed the component's output by rounding only (relative change {change:.1e})"
+            return reason("output-changed-by-rounding", change=change)
         return None
 
 
@@ -162,10 +162,10 @@ def _items(output: Any) -> Iterable[Any]:
     return output if isinstance(output, tuple | list) else (output,)
 
 
-def unsuitable(tensor: Tensor | None) -> str:
+def unsuitable(tensor: Tensor | None) -> Reason:
     if tensor is None:
-        return "its output holds no tensor"
-    return f"its output, {tensor.dtype} of {tensor.dim()} dimensions, has no features to change"
+        return reason("output-without-tensor")
+    return reason("output-without-features", dtype=tensor.dtype, dimensions=tensor.dim())
 
 
 def weighted(values: Tensor, weights: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ from energyscope.impact.outputs import (
     unsuitable,
     with_first_tensor,
 )
+from energyscope.reasons import Reason, reason
 
 REMOVALS = ("zero", "mean", "resample", "skip")
 
@@ -76,7 +77,7 @@ class Removal:
         features = positions_first(self.module, original)
         changed = self._by_input(given, features) if self.change is None else self._by_change(features, mask)
         if changed is None:
-            effect.problem = "none of its inputs has the shape of its output, so that it cannot be skipped"
+            effect.problem = reason("input-and-output-differ")
             return output
         weights = position_weights(features, mask)
         own = slice(*(self.features or (None,)))
@@ -136,15 +137,17 @@ def replace_by(mean: Tensor) -> Change:
     return change
 
 
-def removal(module: nn.Module, method: str, mean: Mean, features: tuple[int, int] | None = None) -> Removal | str:
+def removal(
+    module: nn.Module, method: str, mean: Mean, features: tuple[int, int] | None = None
+) -> Removal | Reason:
     """Return how a method removes a component, or why it cannot.
 
     ``mean`` was gathered over the data, so that it also knows whether the component was called at all.
     """
     vector = mean.vector()
-    if not mean.calls:
-        return str(mean.problem)
-    if method == "mean":
-        return str(mean.problem) if vector is None else Removal(module, replace_by(vector), features)
+    if mean.problem is not None and (method == "mean" or not mean.calls):
+        return mean.problem
+    if method == "mean" and vector is not None:
+        return Removal(module, replace_by(vector), features)
     changes: dict[str, Change | None] = {"zero": zero, "resample": resample, "skip": None}
     return Removal(module, changes[method], features)

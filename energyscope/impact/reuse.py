@@ -26,8 +26,7 @@ from torch import Tensor, nn
 from energyscope.components import ComponentTree
 from energyscope.functions import FunctionCall, exchanged_forward
 from energyscope.impact.outputs import first_tensor, tensors_of, with_first_tensor
-
-NO_LAYERS = "the model has no layers in a row"
+from energyscope.reasons import Reason, reason
 
 
 @dataclass
@@ -46,7 +45,7 @@ class LayerStarts:
     def __init__(self, tree: ComponentTree, tokens: Sequence[int], budget_bytes: int) -> None:
         """Make room for batches of so many ``tokens`` each, padding included."""
         self.layers = [part for part in tree if part.kind == "layer"]
-        self.reason: str | None = None if len(self.layers) > 1 else NO_LAYERS
+        self.reason = None if len(self.layers) > 1 else reason("no-chain-of-layers")
         self._modules: Sequence[nn.Module] = [part.module for part in self.layers]
         self._numbers = {part.layer: number for number, part in enumerate(self.layers)}
         self._outside = {part.name: part.module for part in tree if part.layer is None and part is not tree.root}
@@ -102,9 +101,9 @@ class LayerStarts:
                 stack.enter_context(exchanged_forward(self._modules[number], stub))
             yield
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, why: Reason) -> None:
         """Compute whole passes from now on."""
-        self.reason = reason
+        self.reason = why
         self._kept.clear()
 
     def kept_starts(self, index: int) -> list[int]:
@@ -162,13 +161,13 @@ def _given(template: Any, hidden: Tensor, *_args: Any, **_kwargs: Any) -> Any:
     return with_first_tensor(template, hidden.clone())
 
 
-def _why_not(seen: _Pass, layers: int) -> str | None:
+def _why_not(seen: _Pass, layers: int) -> Reason | None:
     """Return why a pass cannot begin at a layer, None where it can."""
     if seen.numbers != list(range(layers)):
-        return "its layers are not called once each, in their order"
+        return reason("layers-not-in-order")
     if any(len(tensors_of(output)) != 1 for output in seen.outputs):
-        return "its layers return more than one tensor"
+        return reason("layers-return-several")
     handed_on = zip(seen.outputs, seen.inputs[1:], strict=False)
     if any(first_tensor(output) is not given for output, given in handed_on):
-        return "something is done between its layers"
+        return reason("layers-not-chained")
     return None

@@ -6,10 +6,9 @@ from energyscope.adapters import Task
 from energyscope.impact.changing import Measurement
 from energyscope.impact.metrics import Estimate, Outcomes, estimate
 from energyscope.impact.predictions import Reference
+from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import ImpactRow
 
-NO_INTERVAL = "no interval: one ratio over all data"
-TOGETHER = "several components were changed at once: each one's own change stands in its own rows"
 METRICS: dict[Task, tuple[str, ...]] = {
     "classification": (
         "kl", "js", "loss_difference", "accuracy_difference", "top1_agreement", "logit_difference",
@@ -20,10 +19,10 @@ METRICS: dict[Task, tuple[str, ...]] = {
 
 def impact_rows(measured: Measurement, reference: Reference, seed: int) -> list[ImpactRow]:
     """Return a row for each metric; without values where the change is invalid, lest they be ranked."""
-    reason = measured.problem()
+    problem = measured.problem()
     outcomes = measured.outcomes(reference.sizes())
-    estimates = _estimates(outcomes, reference.evaluation.task, reason, seed)
-    estimates["output_change"] = _own_change(measured, reason)
+    estimates = _estimates(outcomes, reference.evaluation.task, problem, seed)
+    estimates["output_change"] = _own_change(measured, problem)
     one = measured.intervention
     return [
         ImpactRow(
@@ -36,23 +35,23 @@ def impact_rows(measured: Measurement, reference: Reference, seed: int) -> list[
             ci_low=estimate.ci_low,
             ci_high=estimate.ci_high,
             examples=len(reference.outcomes) if outcomes is None else int(outcomes.seen().sum()),
-            valid=reason is None and estimate.value is not None,
-            reasons="; ".join(filter(None, (estimate.reason, *measured.notes))),
+            valid=problem is None and estimate.value is not None,
+            reasons=join(filter(None, (estimate.reason, *measured.notes))),
         )
         for metric, estimate in estimates.items()
     ]
 
 
-def _estimates(outcomes: Outcomes | None, task: Task, reason: str | None, seed: int) -> dict[str, Estimate]:
-    if reason is not None or outcomes is None:
-        return {metric: Estimate(None, reason=reason or "") for metric in METRICS[task]}
+def _estimates(outcomes: Outcomes | None, task: Task, problem: Reason | None, seed: int) -> dict[str, Estimate]:
+    if problem is not None or outcomes is None:
+        return {metric: Estimate(None, reason=problem or "") for metric in METRICS[task]}
     return {metric: estimate(metric, outcomes, seed) for metric in METRICS[task]}
 
 
-def _own_change(measured: Measurement, reason: str | None) -> Estimate:
+def _own_change(measured: Measurement, problem: Reason | None) -> Estimate:
     """Return how far the component's own output changed, relative to itself."""
     if len(measured.effects) > 1:
-        return Estimate(None, reason=reason or TOGETHER)
+        return Estimate(None, reason=problem or reason("changed-together"))
     ran = bool(measured.effects) and measured.refused is None
     change = measured.effects[0].relative_change if ran else None
-    return Estimate(change, reason=reason or (NO_INTERVAL if change is not None else ""))
+    return Estimate(change, reason=problem or ("" if change is None else reason("one-ratio")))

@@ -10,6 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from energyscope.failures import first_line
+from energyscope.reasons import Reason, reason
+
 
 def put_in_autocast(model: nn.Module, device: torch.device) -> None:
     """Make a model compute inside `torch.autocast` to float16 whenever it is called, in place.
@@ -31,7 +34,7 @@ def put_in_autocast(model: nn.Module, device: torch.device) -> None:
         model.forward = bound
 
 
-def reason_against(device: torch.device) -> str | None:
+def reason_against(device: torch.device) -> Reason | None:
     """Return why autocast to float16 does nothing on a device; None if it works: it is tried on one product."""
     matrix = torch.ones(8, 8, device=device)
     with warnings.catch_warnings():
@@ -40,7 +43,7 @@ def reason_against(device: torch.device) -> str | None:
             with torch.autocast(device.type, torch.float16):
                 found = (matrix @ matrix).dtype
         except RuntimeError as error:
-            return f"torch.autocast fails on {device.type} ({str(error).partition(chr(10))[0]})"
+            return reason("autocast-fails", device=device.type, error=first_line(error))
     if found is torch.float16:
         return None
-    return f"torch {torch.__version__} does not cast to float16 on {device.type}"
+    return reason("autocast-without-fp16", version=torch.__version__, device=device.type)

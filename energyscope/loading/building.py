@@ -13,13 +13,14 @@ from typing import Any
 from energyscope import bundled
 from energyscope.adapters import Adapter, adapter_for
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
-from energyscope.failures import first_line
+from energyscope.failures import first_line, no_memory_left
 from energyscope.loading import hub, random_weights, tensor_parallel
 from energyscope.loading.options import NATIVE, LoadOptions
 from energyscope.loading.planning import Plan, auto_class, meta_model
 from energyscope.loading.quiet import quieten
 from energyscope.loading.sharding.dispatching import as_accelerate_has_it, undispatch
 from energyscope.loading.sources import ModelSource
+from energyscope.reasons import Reason, reason
 
 
 def files_of(found: ModelSource, options: LoadOptions) -> Path | None:
@@ -182,20 +183,20 @@ def _quantization(plan: Plan) -> Any:
     )
 
 
-def tokenizer_of(folder: Path | None, options: LoadOptions) -> tuple[Any, str | None]:
+def tokenizer_of(folder: Path | None, options: LoadOptions) -> tuple[Any, Reason | None]:
     """Return the tokenizer, or None and why there is none."""
     if folder is None:
-        return None, "random weights were built from a configuration alone, without files"
+        return None, reason("no-model-files")
     from transformers import AutoTokenizer
 
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt")):
-        return None, f"{folder} holds no tokenizer"
+        return None, reason("no-tokenizer", folder=folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=options.trust_remote_code
         )
     except Exception as error:  # noqa: BLE001  (tokenizers raise bare Exception on a broken file)
-        return None, f"the tokenizer in {folder} cannot be read: {first_line(error)}"
+        return None, reason("tokenizer-unreadable", folder=folder, error=first_line(error))
     if tokenizer.pad_token_id is None:  # decoder tokenizers often have none; masked positions may hold anything
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer, None
@@ -210,19 +211,15 @@ def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
         ModelError: anything else went wrong.
 
     """
-    import torch
-
     try:
         yield
     except EnergyscopeError:
         raise
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise _out_of_memory(name, options) from error
     except Exception as error:
-        line = first_line(error)
-        if "out of memory" in line or "can't allocate memory" in line:
+        if no_memory_left(error):
             raise _out_of_memory(name, options) from error
-        if tensor_parallel.world_size() > 1 and "tensor parallel" in line:
+        line = first_line(error)
+        if tensor_parallel.world_size() > 1 and "tensor parallel" in line:  # transformers has no class for it
             raise ModelError(f"{name} cannot be split so ({line}): start another number of processes") from error
         raise ModelError(f"{name} cannot be loaded ({line}): check its files, or fetch them again") from error
 

@@ -12,22 +12,23 @@ import torch
 from torch import Tensor, nn
 
 from energyscope.loading.linears import exchange, quantizable, require_right
+from energyscope.reasons import Reason, reason
 
 NAME = "PyTorch dynamic INT8"
 
 
-def reason_against() -> str | None:
+def reason_against() -> Reason | None:
     """Return why PyTorch's own dynamic INT8 cannot be had; None if it can."""
     try:
         from torch.ao.quantization import quantize_dynamic  # noqa: F401
     except ImportError:
-        return f"torch {torch.__version__} no longer has torch.ao.quantization.quantize_dynamic"
+        return reason("no-dynamic-int8", version=torch.__version__)
     if torch.backends.quantized.engine in {"none", ""}:
-        return "this torch was built without INT8 kernels for this processor"
+        return reason("no-int8-kernels")
     return None
 
 
-def quantize(model: nn.Module, keep: list[str]) -> tuple[str, ...]:
+def quantize(model: nn.Module, keep: list[str]) -> tuple[Reason, ...]:
     """Exchange the linears of a float32 model on a CPU, in place; return what its readers must know.
 
     ``keep`` names the modules that stay unquantized. Each weight has one scale a row, and each call one range for
@@ -42,11 +43,7 @@ def quantize(model: nn.Module, keep: list[str]) -> tuple[str, ...]:
     exchange(model, linears, _quantized)
     engine = torch.backends.quantized.engine
     bits = 8 if engine == "qnnpack" else 7  # elsewhere PyTorch spares a bit, against overflow of 16-bit sums
-    note = (
-        f"{count} linear layers compute in INT8 ({engine}): weights by row, activations in {bits} bits with one "
-        "range for each call; the rest is in FP32"
-    )
-    return (note,)
+    return (reason("int8-dynamic", layers=count, engine=engine, bits=bits, per="call"),)
 
 
 def _quantized(path: str, linear: nn.Linear) -> nn.Module:

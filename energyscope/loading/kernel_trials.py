@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from energyscope.errors import ModelError
 from energyscope.loading.options import LoadOptions
-from energyscope.notes import NOT_ITS_KERNELS
+from energyscope.reasons import Reason, reason
 
 TOLERANCE = 0.03  # of `products_error`: right kernels came within 0.01 on the CPUs that were tried
 _CHECKED_ROWS = 256
@@ -27,7 +27,7 @@ _WHOLE_BLOCKS = 128  # so many rows are a whole number of blocks, of 64 or (on s
 _PROBES = 8
 
 
-def mend_layers(model: nn.Module, options: LoadOptions) -> tuple[str, ...]:
+def mend_layers(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
     """Try the quantized layers of a model, mend the 4-bit ones that compute wrongly, and return what was done.
 
     On a CPU every layer is tried, elsewhere one of each shape. A mended layer is a `RestoringLinear4bit`. A layer
@@ -182,11 +182,13 @@ def _refusal(name: str, layer: Any, options: LoadOptions, error: float) -> Model
     )
 
 
-def _note(mended: list[Any], total: int, worst: float, options: LoadOptions) -> str:
-    widths = ", ".join(str(width) for width in sorted({layer.in_features for layer in mended}))
-    where = "the CPU" if options.device.type == "cpu" else "this GPU"
-    return (
-        f"bitsandbytes computes {options.precision} layers of {widths} inputs wrongly on {where} (relative error "
-        f"up to {worst:.2g} on random inputs): {len(mended)} of {total} quantized layers restore their weights "
-        f"without its kernels and multiply with PyTorch's, so their results are right, but {NOT_ITS_KERNELS}"
+def _note(mended: list[Any], total: int, worst: float, options: LoadOptions) -> Reason:
+    return reason(
+        "not-its-kernels",
+        precision=options.precision,
+        inputs=sorted({layer.in_features for layer in mended}),
+        device="CPU" if options.device.type == "cpu" else "GPU",
+        error=worst,
+        layers=len(mended),
+        total=total,
     )

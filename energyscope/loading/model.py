@@ -23,6 +23,7 @@ from energyscope.loading.sharding.device_maps import map_devices
 from energyscope.loading.sharding.dispatching import dispatch, offload_notes
 from energyscope.loading.sizes import distinct_parameters, tensor_bytes
 from energyscope.loading.sources import ModelSource, find_model, model_names
+from energyscope.reasons import Reason, reason
 
 if TYPE_CHECKING:
     import torch
@@ -54,13 +55,13 @@ class LoadedModel:
     model: nn.Module
     adapter: Adapter
     tokenizer: Any
-    tokenizer_reason: str | None
+    tokenizer_reason: Reason | None
     precision: str
     device: torch.device
     weights: Literal["pretrained", "random", "bundled"]
     source: str
     seconds: float
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
     devices: tuple[torch.device, ...] = ()
     device_map: Mapping[str, str] | None = None
     offloaded: tuple[str, ...] = ()
@@ -154,7 +155,7 @@ def load_model(  # noqa: PLR0913  each is an option of the command line
         config = building.configuration_of(found, folder, options)
         plan = plan_model(found, adapter, config, options)
         model = building.build_model(found, folder, adapter, config, plan)
-        tokenizer, reason = building.tokenizer_of(folder, options)
+        tokenizer, why_none = building.tokenizer_of(folder, options)
         model.eval().requires_grad_(False)
         spare_small_layers(model)
         notes = _mended(model, plan.options) + _unnested(model, double_quant) if precision in QUANTIZED else ()
@@ -162,13 +163,13 @@ def load_model(  # noqa: PLR0913  each is an option of the command line
             dispatch(model, plan.placement)
             notes += offload_notes(plan.placement)
         ranks = shares.world_size() if tensor_parallel else 1
-        notes += tuple(shares.notes(ranks)) if tensor_parallel else ()
+        notes += shares.notes(ranks) if tensor_parallel else ()
     return LoadedModel(
         name=found.name,
         model=model,
         adapter=adapter,
         tokenizer=tokenizer,
-        tokenizer_reason=reason,
+        tokenizer_reason=why_none,
         precision=precision,
         device=plan.options.device,
         weights="bundled" if found.kind == "bundled" and weights == "pretrained" else weights,
@@ -185,23 +186,17 @@ def _spread(placement: Placement) -> dict[str, Any]:
     return {"devices": placement.devices, "device_map": named, "offloaded": placement.offloaded}
 
 
-def _mended(model: nn.Module, options: LoadOptions) -> tuple[str, ...]:
+def _mended(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
     from energyscope.loading.kernel_trials import mend_layers
 
     return mend_layers(model, options)
 
 
-def _unnested(model: nn.Module, double_quant: bool) -> tuple[str, ...]:
+def _unnested(model: nn.Module, double_quant: bool) -> tuple[Reason, ...]:
     """Say so where the processor's kernels have undone double quantization when the layers were tried."""
     states = [getattr(one, "quant_state", None) for one in model.parameters()]
     undone = sum(not state.nested for state in states if state is not None)
-    if not (double_quant and undone):
-        return ()
-    note = (
-        f"double quantization saves nothing in {undone} layers: bitsandbytes packs their weights for this "
-        "processor, with scales of its own"
-    )
-    return (note,)
+    return (reason("double-quant-undone", layers=undone),) if double_quant and undone else ()
 
 
 def check_precision(precision: str) -> None:

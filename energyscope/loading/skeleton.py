@@ -10,6 +10,7 @@ from energyscope.loading.model import LoadedModel
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.planning import meta_model, settle
 from energyscope.loading.sources import find_model
+from energyscope.reasons import reason
 
 if TYPE_CHECKING:
     import torch
@@ -63,13 +64,14 @@ def load_skeleton(
         folder = building.files_of(replace(found, kind="hub") if by_files else found, options)
         adapter = building.adapter_of(found, folder)
         model = meta_model(adapter, building.configuration_of(found, folder, options), options)
-        words, reason = building.tokenizer_of(folder, options) if tokenizer else (None, "a plan needs none")
+        asked = (None, reason("not-asked-for"))
+        words, why_none = building.tokenizer_of(folder, options) if tokenizer else asked
     return LoadedModel(
         name=found.name,
         model=model,
         adapter=adapter,
         tokenizer=words,
-        tokenizer_reason=reason,
+        tokenizer_reason=why_none,
         precision="fp32",
         device=device,
         weights="bundled" if found.kind == "bundled" else "pretrained",

@@ -8,6 +8,7 @@ from energyscope.adapters import did_you_mean
 from energyscope.errors import UsageError
 from energyscope.failures import first_line
 from energyscope.loading.quiet import quieten
+from energyscope.reasons import Reason, join, reason
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +36,7 @@ def _hint(precision: str) -> str:
 
 
 def unsupported(precision: str, device: torch.device) -> str | None:
-    """Return why a precision cannot be computed on a device, in one line; None if it can.
+    """Return why a precision cannot be computed on a device, as the reasons of a cell; None if it can.
 
     Raises:
         UsageError: there is no such precision.
@@ -74,10 +75,10 @@ def _reason_against_int8(device: torch.device) -> str | None:
         return _bitsandbytes_missing() or _too_old(device, _INT8_CAPABILITY, "INT8 products")
     own = dynamic_int8.reason_against()
     other = None if own is None else torchao_int8.reason_against(device)
-    return None if other is None else f"{own}, and {other}"
+    return join([own, other]) if own and other else None
 
 
-def _too_old(device: torch.device, needed: tuple[int, int], what: str) -> str | None:
+def _too_old(device: torch.device, needed: tuple[int, int], what: str) -> Reason | None:
     import torch
 
     if device.type != "cuda":
@@ -85,18 +86,16 @@ def _too_old(device: torch.device, needed: tuple[int, int], what: str) -> str | 
     found = torch.cuda.get_device_capability(device)
     if found >= needed:
         return None
-    return (
-        f"{torch.cuda.get_device_name(device)} is too old for {what} "
-        f"(compute capability {found[0]}.{found[1]}, needed {needed[0]}.{needed[1]})"
-    )
+    has, asked = (f"{major}.{minor}" for major, minor in (found, needed))
+    return reason("gpu-too-old", gpu=torch.cuda.get_device_name(device), what=what, has=has, needed=asked)
 
 
-def _bitsandbytes_missing() -> str | None:
+def _bitsandbytes_missing() -> Reason | None:
     quieten()
     try:
         import bitsandbytes  # noqa: F401
     except ModuleNotFoundError:
-        return "bitsandbytes is not installed: pip install bitsandbytes"
+        return reason("package-missing", package="bitsandbytes", install="bitsandbytes")
     except Exception as error:  # noqa: BLE001  its libraries fail to load in many ways
-        return f"bitsandbytes cannot be imported ({first_line(error)}): pip install -U bitsandbytes"
+        return reason("package-broken", package="bitsandbytes", error=first_line(error))
     return None

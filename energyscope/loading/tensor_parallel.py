@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.loading.split_forwards import SPLIT_STYLES, forward_of
+from energyscope.reasons import Reason, reason
 
 if TYPE_CHECKING:
     import torch
@@ -223,13 +223,6 @@ def _replace_shares(module: nn.Module, plain: dict[int, nn.Parameter]) -> None:
             setattr(module, name, plain.setdefault(id(weight), nn.Parameter(local, requires_grad=False)))
 
 
-def notes(ranks: int) -> Iterator[str]:
-    """Yield what readers of a split model's results must know."""
-    yield (
-        f"the model is split over {ranks} processes (tensor parallel): energy is summed over their devices; work, "
-        "bytes and parameters are those of one process's share"
-    )
-    yield (
-        "each process's share is held as plain tensors: transformers' wrapping of them at every call, host time "
-        "alone, is not measured"
-    )
+def notes(ranks: int) -> tuple[Reason, ...]:
+    """Return what readers of a split model's results must know."""
+    return reason("split-over-processes", processes=ranks), reason("plain-shares")

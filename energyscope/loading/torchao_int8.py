@@ -15,33 +15,33 @@ import torch
 from torch import Tensor, nn
 
 from energyscope.errors import DataError, ModelError, UsageError
-from energyscope.failures import first_line, out_of_memory
+from energyscope.failures import first_line, no_memory_left
 from energyscope.loading.linears import exchange, quantizable, require_right
 from energyscope.loading.quiet import quieten
+from energyscope.reasons import Reason, reason
 
 STATIC = "torchao static INT8"
 DYNAMIC = "torchao dynamic INT8"
 
 
-def reason_against(device: torch.device) -> str | None:
+def reason_against(device: torch.device) -> Reason | None:
     """Return why torchao's INT8 cannot be had on a device; None if it can."""
     if device.type != "cpu":
-        return (
-            f"torchao's INT8 products on {device.type} are for torch.compile: run one by one they copy each input "
-            "to the host, and that would be measured"
-        )
+        return reason("torchao-for-compile", device=device.type)
     try:
         library = _library()
     except ModuleNotFoundError:
-        return "torchao is not installed: pip install 'energyscope-llm[torchao]'"
+        return reason("package-missing", package="torchao", install="'energyscope-llm[torchao]'")
     except Exception as error:  # noqa: BLE001  its libraries may fail to load in many ways
-        return f"torchao cannot be imported ({first_line(error)}): pip install -U torchao"
+        return reason("package-broken", package="torchao", error=first_line(error))
     if not hasattr(library, "Int8StaticActivationInt8WeightConfig"):
-        return "this torchao has no static INT8: pip install -U torchao"
+        return reason("torchao-too-old")
     return None
 
 
-def quantize_static(model: nn.Module, keep: list[str], batches: Sequence[Mapping[str, Tensor]]) -> tuple[str, ...]:
+def quantize_static(
+    model: nn.Module, keep: list[str], batches: Sequence[Mapping[str, Tensor]]
+) -> tuple[Reason, ...]:
     """Exchange the linears of a float32 model on a CPU, in place; return what its readers must know.
 
     ``keep`` names the modules that stay unquantized; ``batches`` are the model's inputs, as keyword arguments, by
@@ -75,15 +75,10 @@ def quantize_static(model: nn.Module, keep: list[str], batches: Sequence[Mapping
         return layer
 
     exchange(model, linears, quantized)
-    note = (
-        f"{count} linear layers compute in {_bits(spared)}: weights by row, activations with one scale a layer, "
-        f"calibrated on {len(batches)} batch{'es' * (len(batches) > 1)} of the evaluation data itself; "
-        "the rest is in FP32"
-    )
-    return (note,)
+    return (reason("int8-static", layers=count, bits=_bits(spared), batches=len(batches)),)
 
 
-def quantize_dynamic(model: nn.Module, keep: list[str]) -> tuple[str, ...]:
+def quantize_dynamic(model: nn.Module, keep: list[str]) -> tuple[Reason, ...]:
     """Exchange the linears of a float32 model on a CPU, in place; return what its readers must know.
 
     Each row of a weight has its scale, and each token's activations have theirs in every call.
@@ -104,8 +99,7 @@ def quantize_dynamic(model: nn.Module, keep: list[str]) -> tuple[str, ...]:
         return layer
 
     exchange(model, linears, quantized)
-    text = f"{count} linear layers compute in {_bits(spared)}: weights by row, activations by token"
-    return (f"{text}; the rest is in FP32",)
+    return (reason("int8-dynamic", layers=count, engine="torchao", bits=_bits(spared), per="token"),)
 
 
 class _FlatLinear(nn.Linear):
@@ -134,8 +128,8 @@ def _rows(layer: Any) -> Tensor:
     return rows
 
 
-def _bits(spared: bool) -> str:
-    return "INT8, in 7 bits since products of 8 overflow on this processor" if spared else "INT8"
+def _bits(spared: bool) -> int:
+    return 7 if spared else 8
 
 
 def _largest_inputs(
@@ -174,7 +168,7 @@ def _run(model: nn.Module, batch: Mapping[str, Tensor]) -> None:
     try:
         model(**batch)
     except Exception as error:
-        if out_of_memory(error) or "allocate memory" in str(error):  # of the host
+        if no_memory_left(error):
             raise
         raise DataError(
             f"the model cannot compute a batch to calibrate on ({first_line(error)}): give batches made for it"

@@ -27,6 +27,7 @@ from energyscope.loading.sizes import planned_bytes, stored_bytes
 from energyscope.loading.skipping import skipped_linears
 from energyscope.loading.sources import find_model
 from energyscope.loading.support import VARIANTS, has_own_int8, unsupported
+from energyscope.reasons import Reason, reason, words
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +54,7 @@ class Variant:
     dtype: str
     parameters: int
     size_bytes: int
-    notes: tuple[str, ...]
+    notes: tuple[Reason, ...]
 
 
 def load_variant(  # noqa: PLR0913  what `load_model` takes
@@ -88,9 +89,9 @@ def load_variant(  # noqa: PLR0913  what `load_model` takes
     """
     started = time.perf_counter()
     target = map_devices(device_map, device, devices)[0] if device_map else pick_device(device)
-    if reason := unsupported(precision, target):
+    if why := unsupported(precision, target):
         raise DeviceError(
-            f"{precision} cannot be computed on {target}: {reason}; otherwise leave this precision out"
+            f"{precision} cannot be computed on {target}: {words(why)}; otherwise leave this precision out"
         )
     base = base_precision(precision, target)
     loaded = load_model(
@@ -140,12 +141,12 @@ def as_variant(loaded: LoadedModel) -> Variant | None:
     )
 
 
-def _rest_of(precision: str, device: torch.device) -> tuple[str, ...]:
+def _rest_of(precision: str, device: torch.device) -> tuple[Reason, ...]:
     """Say what is computed around quantized layers: a comparison with FP32 is one of that, too."""
     if precision not in _BITSANDBYTES:
         return ()
     dtype = str(LoadOptions(precision, device).dtype).removeprefix("torch.")
-    return (f"what is not quantized is kept and computed in {dtype}",)
+    return (reason("unquantized-dtype", dtype=dtype),)
 
 
 def base_precision(precision: str, device: torch.device) -> str:
@@ -163,14 +164,14 @@ def _converted(
     precision: str,
     calibration: Sequence[Mapping[str, Tensor]],
     skip_modules: Sequence[str],
-) -> tuple[str, tuple[str, ...]]:
+) -> tuple[str, tuple[Reason, ...]]:
     """Convert a float32 model in place; return whose layers it has now, and what its readers must know."""
     from energyscope.loading import autocast, dynamic_int8, torchao_int8
 
     model = loaded.model
     if precision == "fp16-autocast":
         autocast.put_in_autocast(model, loaded.device)
-        return "torch autocast", ("weights are kept in FP32 and cast to FP16 anew in every pass",)
+        return "torch autocast", (reason("autocast-weights"),)
     keep = [*heads(loaded.adapter), *skipped_linears(model, skip_modules)]
     if precision == "int8-static":
         return torchao_int8.STATIC, torchao_int8.quantize_static(model, keep, calibration)

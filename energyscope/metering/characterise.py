@@ -20,6 +20,7 @@ import numpy as np
 
 from energyscope.metering.interval import student_t
 from energyscope.metering.ticks import Array, Ticks
+from energyscope.reasons import reason
 
 NINE = float(np.log(9.0))  # a low-pass of time constant T takes T ln 9 from 10 % to 90 %
 BETWEEN_SHAPES = 0.38  # of that rise is over at 50 %: a half of a moving average's, 0.27 of a low-pass's
@@ -56,16 +57,16 @@ def step_response(
     are what the field shows well before and well after the step.
     """
     if abs(after_w - before_w) < VISIBLE_STEP * abs(before_w):
-        return StepResponse(None, None, None, None, f"power only went from {before_w:.0f} to {after_w:.0f} W")
+        return StepResponse(None, None, None, None, reason("small-power-step", before_w=before_w, after_w=after_w))
     times, power, refresh = renewals(np.asarray(times_s, dtype=float), np.asarray(power_w, dtype=float))
     level = (power - before_w) / (after_w - before_w)
     late = np.flatnonzero((times >= step_s) & (level >= LEVELS[-1]))
     if len(late) == 0:
-        return StepResponse(None, None, None, refresh, "the field did not reach the power of the load")
+        return StepResponse(None, None, None, refresh, reason("load-power-not-reached"))
     end = int(late[0])
     begin = _last_low(level, end)
     if begin is None:
-        return StepResponse(None, None, None, refresh, "the field was not watched from before the step")
+        return StepResponse(None, None, None, refresh, reason("step-not-watched"))
     rise_s, rise = np.maximum(times[begin : end + 1], step_s), level[begin : end + 1]  # not before the step
     if len(rise) == 2:
         return StepResponse(float(rise_s.mean()) - step_s, None, "jump", refresh)
@@ -133,18 +134,18 @@ def counter_against_power(
     """
     inside = ticks.between(begin_s, end_s)
     if len(inside) < 2 or (len(inside.reset) and inside.reset[1:].any()):
-        return Agreement(None, None, None, end_s - begin_s, "the counter has no two ticks in a row to compare")
+        return Agreement(None, None, None, end_s - begin_s, reason("no-two-ticks"))
     first, last = float(inside.time_s[0]), float(inside.time_s[-1])
     times, power = np.asarray(times_s, dtype=float), np.asarray(power_w, dtype=float)
     seconds = last - first
     if len(times) < 2 or times[0] > first or times[-1] < last:
-        return Agreement(None, None, None, seconds, "power was not sampled over the whole interval")
+        return Agreement(None, None, None, seconds, reason("power-not-sampled"))
     grid = np.concatenate([[first], times[(times > first) & (times < last)], [last]])
     values = np.interp(grid, times, power)
     joules = float(np.sum(np.diff(grid) * (values[1:] + values[:-1]) / 2))
     counted = float(inside.energy_mj[-1] - inside.energy_mj[0]) / 1e3
     if joules <= 0:
-        return Agreement(None, counted / seconds, joules / seconds, seconds, "the field shows no power")
+        return Agreement(None, counted / seconds, joules / seconds, seconds, reason("field-shows-no-power"))
     return Agreement(counted / joules, counted / seconds, joules / seconds, seconds)
 
 

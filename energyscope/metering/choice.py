@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from energyscope.errors import MeterError, UsageError
 from energyscope.metering.meter import Meter
+from energyscope.reasons import Reason, join, reason
 
 if TYPE_CHECKING:
     from energyscope.metering.watched import WatchedMeter
@@ -47,7 +48,7 @@ def open_meter(
     if name == "modelled" or (name == "auto" and gpu_uuid is None):
         from energyscope.metering.modelled import ModelledMeter
 
-        return ModelledMeter(watts, choice=f"modelled: {_because(name)}")
+        return ModelledMeter(watts, choice=reason("cpu-not-metered" if name == "auto" else "asked-for"))
     if gpu_uuid is None:
         raise UsageError(f"the {name} meter measures GPUs, and the model runs on the CPU: use --meter modelled")
     uuid, note = _target(gpu_uuid, name, whole_gpu)
@@ -57,11 +58,7 @@ def open_meter(
     return opener(name)
 
 
-def _because(name: str) -> str:
-    return "the model runs on the CPU, whose power is not measured" if name == "auto" else "asked for"
-
-
-def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, str | None]:
+def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, Reason | None]:
     """Return the UUID of the GPU to read and what to say of it.
 
     Where NVML cannot be asked from Python, nvidia-smi may still work; it looks for MIG by itself.
@@ -78,7 +75,7 @@ def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, str | None]
     return measured_gpu(find_gpu(gpu_uuid), whole_gpu=whole_gpu)
 
 
-def _open(name: str, uuid: str, note: str | None, interval_s: float, whole_gpu: bool) -> WatchedMeter:
+def _open(name: str, uuid: str, note: Reason | None, interval_s: float, whole_gpu: bool) -> WatchedMeter:
     if name == "nvml":
         from energyscope.metering.nvml.counter import NvmlMeter
 
@@ -95,13 +92,13 @@ def _open(name: str, uuid: str, note: str | None, interval_s: float, whole_gpu: 
 def _best(openers: Mapping[str, Callable[[], WatchedMeter]]) -> WatchedMeter:
     """Return the first meter that opens and proves that it works; its ``choice`` says why not an earlier one."""
     failures: list[str] = []
-    for name, opened in openers.items():
+    for opened in openers.values():
         try:
             meter = opened()
             proof = meter.prove()
         except MeterError as error:
             failures.append(str(error))
         else:
-            meter.choice = f"{name}: {'; '.join([proof, *failures])}"
+            meter.choice = join([proof, *(reason("meter-unusable", error=error) for error in failures)])
             return meter
     raise MeterError(f"no meter can read this GPU ({'; '.join(failures)}): --meter modelled goes on without one")

@@ -31,6 +31,7 @@ from energyscope.metering.ticks import (
     quantum_mj,
     unwrap,
 )
+from energyscope.reasons import Reason, reason
 
 Positions = npt.NDArray[np.intp]
 
@@ -73,16 +74,16 @@ def estimate_window(ticks: Ticks, calls: Calls, *, settle_s: float = 0.0, maximu
     used = _usable(grid, calls, settle_s)
     naive = _naive(ticks, calls, maximum_w)
 
-    def unknown(reason: str) -> Window:
-        return Window(None, None, None, naive, len(used), int(calls.count[-1]), calls.seconds, reason)
+    def unknown(why: Reason) -> Window:
+        return Window(None, None, None, naive, len(used), int(calls.count[-1]), calls.seconds, why)
 
     if len(used) < MINIMUM_TICKS:
-        settling = f" after {settle_s:g} s of settling" if settle_s else ""
-        return unknown(f"only {len(used)} usable ticks in {calls.seconds:.2f} s{settling}: needs a longer window")
+        settled_s = max(calls.seconds - settle_s, 0.0)
+        return unknown(reason("few-ticks", ticks=len(used), seconds=settled_s))
     wrong = fault(ticks, used[0], used[-1], maximum_w)
     if wrong:
         return unknown(wrong)
-    return _between_ticks(ticks, grid, used, calls, naive) or unknown("no call completed between ticks")
+    return _between_ticks(ticks, grid, used, calls, naive) or unknown(reason("no-call-between-ticks"))
 
 
 def _usable(grid: Grid, calls: Calls, settle_s: float) -> Positions:

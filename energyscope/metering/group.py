@@ -11,6 +11,7 @@ from typing import Any, Self
 from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.meter import Meter, Reading
 from energyscope.metering.ticks import Calls, mean_power
+from energyscope.reasons import Reason, join, reason
 from energyscope.unknown import mean, minus, total
 
 LOOK_BACK_S = 3.0  # ticks before a window that sharpen its grid
@@ -64,18 +65,19 @@ class MeterGroup:
             {**state, "device": meter.device} for meter in self.meters for state in meter.states(begin_s, end_s)
         ]
 
-    def bystanders(self, own_bytes: Sequence[int | None] = (None,)) -> list[str]:
-        """Return what else uses the devices, a sentence each.
+    def bystanders(self, own_bytes: Sequence[int | None] = (None,)) -> list[Reason]:
+        """Return what else uses the devices.
 
         ``own_bytes`` is what this process holds on the first of them; on the others it holds nothing.
         """
         held = [*own_bytes, *[0] * (len(self.meters) - len(own_bytes))]
         found = [meter.bystanders(own) for meter, own in zip(self.meters, held, strict=False)]
-        several = len(self.meters) > 1
+        if len(self.meters) == 1:
+            return found[0]
         return [
-            f"{meter.device}: {one}" if several else one
-            for meter, sentences in zip(self.meters, found, strict=True)
-            for one in sentences
+            reason("on-device", device=meter.device, what=one)
+            for meter, others in zip(self.meters, found, strict=True)
+            for one in others
         ]
 
     def describe(self) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def together(windows: Sequence[Window]) -> Window:
         ticks=sum(window.ticks for window in windows),
         calls=windows[0].calls,
         seconds=windows[0].seconds,
-        reason="; ".join(sorted({window.reason for window in windows if window.reason})) or None,
+        reason=join(sorted({window.reason for window in windows if window.reason})) or None,
         timing_share=_joint_share(windows, energy),
     )
 
@@ -119,7 +121,7 @@ def less(both: Window, rest: Window) -> Window:
         ticks=min(both.ticks, rest.ticks),
         calls=both.calls,
         seconds=both.seconds + rest.seconds,
-        reason="nothing is left beside the pauses or restored inputs" if spoilt else both.reason or rest.reason,
+        reason=reason("nothing-left") if spoilt else both.reason or rest.reason,
         timing_share=_difference_share(both, rest, energy),
     )
 

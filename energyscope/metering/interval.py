@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from energyscope.metering.ticks import Array
+from energyscope.reasons import reason
 
 FIRST = 5  # windows from which the number of all is decided
 NORMAL_QUANTILE = 1.959964  # 97.5 % of the normal distribution
@@ -155,26 +156,23 @@ def spread(values: Sequence[float | None]) -> float | None:
     return float(known.std(ddof=1) / abs(known.mean()))
 
 
-def grade(
-    relative_half_width: float | None, windows: int, guard: Sequence[str] = (), unit: str = "windows"
-) -> tuple[str, list[str]]:
+def grade(relative_half_width: float | None, windows: int, guard: Sequence[str] = ()) -> tuple[str, list[str]]:
     """Grade a number: A (half-width <= 1 %, five windows), B (<= 3 %), C (<= 10 %), else invalid.
 
     A raised guard, or several, lowers A and B to C: it names a disturbance and not how much it did, which the
-    half-width shows. ``unit`` is what the windows are called in the reasons, in the plural.
+    half-width shows.
 
     Returns:
         The grade and the reasons that kept it from being better.
 
     """
     reasons = list(guard)
-    counted = unit.removesuffix("s") if windows == 1 else unit
     if relative_half_width is None:
-        return "invalid", [*reasons, f"{windows} usable {counted}: no interval"]
+        return "invalid", [*reasons, reason("no-interval", windows=windows)]
     if windows < 5:
-        reasons.append(f"{windows} {counted} (A needs 5)")
+        reasons.append(reason("few-windows", windows=windows))
     if relative_half_width > 0.01:
-        reasons.append(f"95 % half-width {relative_half_width:.1%}")
+        reasons.append(reason("wide-interval", half_width=relative_half_width))
     for name, limit in (("A", 0.01), ("B", 0.03), ("C", 0.10)):
         clean = not guard or name == "C"
         if relative_half_width <= limit and clean and (name != "A" or windows >= 5) and windows >= 3:

@@ -17,6 +17,7 @@ from typing import Any, Protocol, Self
 
 from energyscope.errors import MeterError, UsageError
 from energyscope.metering.ticks import Ticks
+from energyscope.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class Meter(Protocol):
         """Return the board's state at each tick of an interval: clocks, temperature, throttle; [] if unknown."""
         ...
 
-    def bystanders(self, own_bytes: int | None = None) -> list[str]:
-        """Return what else uses the device, a sentence each; ask while nothing of ours runs.
+    def bystanders(self, own_bytes: int | None = None) -> list[Reason]:
+        """Return what else uses the device, a reason each; ask while nothing of ours runs.
 
         ``own_bytes`` is the device memory that this process holds, None where it is not known.
         """
@@ -95,7 +96,7 @@ class WithoutProcess:
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:  # noqa: ARG002 - the contract's
         return []
 
-    def bystanders(self, own_bytes: int | None = None) -> list[str]:  # noqa: ARG002 - the contract's
+    def bystanders(self, own_bytes: int | None = None) -> list[Reason]:  # noqa: ARG002 - the contract's
         return []
 
     def __enter__(self) -> Self:

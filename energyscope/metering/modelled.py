@@ -10,6 +10,7 @@ import numpy as np
 from energyscope.errors import UsageError
 from energyscope.metering.meter import Reading, WithoutProcess
 from energyscope.metering.ticks import Ticks
+from energyscope.reasons import Reason, reason
 
 PERIOD_S = 0.005
 
@@ -25,11 +26,11 @@ class ModelledMeter(WithoutProcess):
     modelled = True
     window_s = 0.15  # of a shared host's noise, this much averages out
 
-    def __init__(self, watts: float, *, choice: str = "modelled: asked for") -> None:
+    def __init__(self, watts: float, *, choice: Reason | None = None) -> None:
         if not watts > 0:
             raise UsageError(f"--watts must be above 0, not {watts:g}")
         self.watts = watts
-        self.choice = choice
+        self.choice = choice or reason("asked-for")
 
     def ticks(self, begin_s: float, end_s: float) -> Ticks:
         grid = np.arange(np.ceil(begin_s / PERIOD_S), np.floor(end_s / PERIOD_S) + 1) * PERIOD_S
@@ -40,11 +41,10 @@ class ModelledMeter(WithoutProcess):
         return Reading(now * self.watts * 1e3, self.watts, now)
 
     def describe(self) -> dict[str, Any]:
-        note = f"MODELLED: every joule is time x {self.watts:g} W, as stated; no power was measured"
         return {
             "meter": self.name,
             "modelled": True,
             "watts": self.watts,
             "choice": self.choice,
-            "notes": [note],
+            "notes": [reason("modelled-joules", watts=self.watts)],
         }

@@ -10,14 +10,11 @@ from energyscope.metering.nvml.neighbours import Neighbours
 from energyscope.metering.nvml.sampler import REFRESH_S
 from energyscope.metering.power import PowerIntegral
 from energyscope.metering.watched import FIRST_TICKS_TIMEOUT_S, Record, WatchedMeter
+from energyscope.reasons import Reason, reason
 
 INSTANT_S = 0.1  # a reading of the instant power stands for at most one refresh
 AVERAGE_S = 1.0  # measured: the averaged fields are moving averages over one second
 GAP_S = 1.0
-AVERAGED_NOTE = (
-    "this GPU has no instant power field: its averaged power (a moving average over about 1 s) is used, "
-    "with the averaging taken back"
-)
 
 
 class PowerMeter(WatchedMeter):
@@ -39,7 +36,8 @@ class PowerMeter(WatchedMeter):
         averaged: bool,
         interval_s: float = REFRESH_S,
     ) -> None:
-        super().__init__(device, command, neighbours, [*notes, *([AVERAGED_NOTE] if averaged else [])])
+        averaging = [reason("averaged-power", seconds=AVERAGE_S)] if averaged else []
+        super().__init__(device, command, neighbours, [*notes, *averaging])
         self.field = field
         self.averaging_s = AVERAGE_S if averaged else INSTANT_S
         step = max(interval_s, REFRESH_S)
@@ -48,8 +46,8 @@ class PowerMeter(WatchedMeter):
         self.gap_s = max(GAP_S, 5 * interval_s)
         self._integral = PowerIntegral(self.averaging_s)
 
-    def prove(self) -> str:
-        return f"{self.field} answers"  # it was asked for when this meter was made
+    def prove(self) -> Reason:
+        return reason("power-answers", field=self.field)  # it was asked for when this meter was made
 
     def _check_first_ticks(self) -> None:
         if not self.records:

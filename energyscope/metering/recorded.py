@@ -11,6 +11,7 @@ import numpy as np
 from energyscope.errors import MeterError, UsageError
 from energyscope.metering.meter import Reading, WithoutProcess, no_counter
 from energyscope.metering.ticks import Ticks
+from energyscope.reasons import reason
 
 COLUMNS = ("time_s", "device", "energy_mj")
 
@@ -62,8 +63,8 @@ class RecordedMeter(WithoutProcess):
         raise no_counter(self.name)
 
     def describe(self) -> dict[str, Any]:
-        notes = [f"played back from {self.note}"]
-        choice = f"{self.name}: asked for"
+        notes = [reason("played-back", trace=self.note)]
+        choice = reason("asked-for")
         return {"meter": self.name, "modelled": False, "watts": None, "choice": choice, "notes": notes}
 
 

@@ -44,7 +44,7 @@ def idle(
     The devices must have done all that was queued. ``own_bytes`` returns what this process holds on each.
 
     Returns:
-        ``idle_w`` and ``bystanders``, a sentence each; None on a modelled meter, which knows neither.
+        ``idle_w`` and ``bystanders``, a reason each; None on a modelled meter, which knows neither.
 
     """
     if meter.modelled:

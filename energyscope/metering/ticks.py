@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from energyscope.reasons import Reason, reason
+
 Array = npt.NDArray[np.float64]
 
 MINIMUM_TICKS = 2  # an interval needs two ends
@@ -217,7 +219,7 @@ def unwrap(ticks: Ticks, maximum_w: float = MAXIMUM_W) -> Ticks:
     return Ticks(ticks.before_s, ticks.after_s, energy + offset, reset)
 
 
-def fault(ticks: Ticks, first: int, last: int, maximum_w: float = MAXIMUM_W) -> str | None:
+def fault(ticks: Ticks, first: int, last: int, maximum_w: float = MAXIMUM_W) -> Reason | None:
     """Return why the rise of an unwrapped counter between two ticks (positions) is no energy, None if it is."""
     rises = np.diff(ticks.energy_mj)
     longest = ticks.after_s[1:] - ticks.before_s[:-1]
@@ -230,9 +232,9 @@ def fault(ticks: Ticks, first: int, last: int, maximum_w: float = MAXIMUM_W) -> 
     if resets[one] and one > 0 and jumps[one - 1]:
         one -= 1  # it fell back from a jump
     if resets[one]:
-        return "the energy counter was reset"
+        return reason("counter-reset")
     seconds = ticks.time_s[one + 1] - ticks.time_s[one]
-    return f"the energy counter jumped by {rises[one] / 1e6:,.3g} kJ in {seconds:.2g} s"
+    return reason("counter-jumped", kj=rises[one] / 1e6, seconds=seconds)
 
 
 def quantum_mj(ticks: Ticks, *, proven: bool = False) -> float | None:

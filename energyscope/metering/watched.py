@@ -18,6 +18,7 @@ from energyscope.metering.nvml.board import Board
 from energyscope.metering.nvml.neighbours import Neighbours, Usage
 from energyscope.metering.ticks import Array, Ticks, sensor_facts
 from energyscope.metering.watcher import Watcher
+from energyscope.reasons import Reason, reason
 
 FIRST_TICKS_S = 1.0
 FIRST_TICKS_TIMEOUT_S = 15.0
@@ -38,7 +39,7 @@ class WatchedMeter(ABC):
 
     def __init__(self, device: str, command: Sequence[str], neighbours: Neighbours, notes: Sequence[str]) -> None:
         self.device = device
-        self.choice = f"{self.name}: asked for"
+        self.choice: str = reason("asked-for")
         self.notes = list(notes)
         self.records: list[Record] = []
         self._neighbours = neighbours
@@ -67,8 +68,8 @@ class WatchedMeter(ABC):
         """Look at the first second of ticks: refuse, or learn from them."""
 
     @abstractmethod
-    def prove(self) -> str:
-        """Return a sentence on why this meter can be used here, before it is started.
+    def prove(self) -> Reason:
+        """Return why this meter can be used here, before it is started.
 
         Raises:
             MeterError: it cannot.
@@ -95,7 +96,7 @@ class WatchedMeter(ABC):
     def read(self) -> Reading:
         raise no_counter(self.name)
 
-    def bystanders(self, own_bytes: int | None = None) -> list[str]:
+    def bystanders(self, own_bytes: int | None = None) -> list[Reason]:
         return self._neighbours.found(own_bytes)
 
     def describe(self) -> dict[str, Any]:
@@ -142,7 +143,7 @@ def board_neighbours(board: Board) -> Neighbours:
     return Neighbours(lambda: Usage(processes=board.processes(), **board.usage()))
 
 
-def binding_notes() -> list[str]:
+def binding_notes() -> list[Reason]:
     """Return what is wrong with the installed binding, if anything, as notes."""
     problem = binding_problem()
     return [problem] if problem else []

@@ -1,4 +1,4 @@
-"""What to do about each component, from its quadrant; withheld where the numbers do not carry it. Pure.
+"""What to do about each component, from its quadrant; withheld where the measurements do not support it. Pure.
 
 "Quantize first" needs a *sensitivity*: what quantizing the component does to the predictions. Removing it says
 how critical it is, which is another thing.
@@ -9,46 +9,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from energyscope.books.closure import ADVISABLE
+from energyscope.reasons import Reason, reason
 from energyscope.relating.quadrants import UNDECIDED, Point
 
-CLOSED = (0.93, 1.07)
 GOOD = ("A", "B")
 # the order in which a sensitivity is looked for: kernels as deployed before simulated ones, 8 bits before 4
 SENSITIVITIES = (
     "bnb-int8", "int8", "int8-wa", "int8-tensor", "fp8", "fp8-wa", "bnb-nf4", "nf4", "int4",
 )  # fmt: skip
-QUANTIZE, KEEP, LOOK, LEAVE = "quantize first", "keep", "look closer", "leave"
+QUANTIZE, KEEP, LOOK, LEAVE = "quantize-first", "keep", "look-closer", "leave"
 BY_SENSITIVITY = {
-    "high energy, low impact": (QUANTIZE, "it takes much energy and bears fewer bits well"),
-    "high energy, high impact": (
-        LOOK,
-        "it takes much energy and bears fewer bits badly: try its parts, or more bits",
-    ),
-    "low energy, high impact": (KEEP, "it bears fewer bits badly, and there is little energy to save"),
-    "low energy, low impact": (LEAVE, "it bears fewer bits well, but there is little energy to save"),
+    "high energy, low impact": (QUANTIZE, "costly-tolerant"),
+    "high energy, high impact": (LOOK, "costly-sensitive"),
+    "low energy, high impact": (KEEP, "cheap-sensitive"),
+    "low energy, low impact": (LEAVE, "cheap-tolerant"),
 }
 BY_CRITICALITY = {
-    "high energy, low impact": (LOOK, "it takes much energy and the predictions need it little"),
-    "high energy, high impact": (LOOK, "it takes much energy and the predictions need it"),
-    "low energy, high impact": (KEEP, "the predictions need it, and there is little energy to save"),
-    "low energy, low impact": (LEAVE, "the predictions need it little, but there is little energy to save"),
+    "high energy, low impact": (LOOK, "costly-dispensable"),
+    "high energy, high impact": (LOOK, "costly-critical"),
+    "low energy, high impact": (KEEP, "cheap-critical"),
+    "low energy, low impact": (LEAVE, "cheap-dispensable"),
 }
-WARNING = (
-    "Only criticality (removal) was measured, not sensitivity (quantization): whether a component bears fewer "
-    "bits is not known, so nothing is said to be quantized first. Measure a quantization too, such as int8."
-)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What to do about a component, or why nothing is said (``withheld_because``; ``advice`` is then None)."""
+    """What to do about a component and ``why``, or why nothing is advised (``withheld_because``).
+
+    ``advice`` is `QUANTIZE`, `KEEP`, `LOOK` or `LEAVE`. The numbers are those of its point (`quadrants.Point`).
+    """
 
     component: str
     quadrant: str
-    advice: str | None
-    why: str
-    withheld_because: str | None
-    warning: str | None = None
+    advice: str | None = None
+    why: Reason | None = None
+    withheld_because: Reason | None = None
+    warning: Reason | None = None
+    energy_mj: float | None = None
+    impact: float | None = None
+    stability: float | None = None
 
 
 def sensitivity_column(columns: Sequence[str], metric: str = "kl") -> str | None:
@@ -70,38 +70,34 @@ def advise(points: Sequence[Point], *, sensitivity: bool, closure: float | None,
     ]
 
 
-def _of_point(point: Point, withheld: str | None, *, sensitivity: bool) -> Advice:
-    warning = None if sensitivity else WARNING
+def _of_point(point: Point, withheld: Reason | None, *, sensitivity: bool) -> Advice:
     table = BY_SENSITIVITY if sensitivity else BY_CRITICALITY
-    if point.quadrant == UNDECIDED:
-        withheld = withheld or "undecided: an interval holds a threshold, or is not known"
-    if withheld is not None:
-        return Advice(point.component, point.quadrant, None, _numbers(point), withheld, warning)
-    advice, why = table[point.quadrant]
-    return Advice(point.component, point.quadrant, advice, f"{why} ({_numbers(point)})", None, warning)
+    advice, why = (None, None) if withheld else table[point.quadrant]
+    return Advice(
+        component=point.component,
+        quadrant=point.quadrant,
+        advice=advice,
+        why=reason(why) if why else None,
+        withheld_because=withheld,
+        warning=None if sensitivity else reason("only-removal"),
+        energy_mj=point.energy_mj,
+        impact=point.impact,
+        stability=point.stability,
+    )
 
 
-def _numbers(point: Point) -> str:
-    text = f"{point.energy_mj:.3g} mJ, impact {point.impact:.3g}"
-    if point.stability is not None and point.quadrant != UNDECIDED:
-        text += f"; in this quadrant in {100 * point.stability:.0f} % of resamples"
-    return text
-
-
-def _withheld_for_all(closure: float | None, *, modelled: bool) -> str | None:
+def _withheld_for_all(closure: float | None, *, modelled: bool) -> Reason | None:
     if modelled:
-        return "the energy is MODELLED (time x stated watts)"
+        return reason("energy-modelled")
     if closure is None:
-        return "the closure of the model's energy is not known"
-    if not CLOSED[0] <= closure <= CLOSED[1]:
-        low, high = (f"{100 * limit:.0f}" for limit in CLOSED)
-        return f"the closure of the model's energy is {100 * closure:.4g} %, outside {low}-{high} %"
-    return None
+        return reason("closure-unknown")
+    low, high = ADVISABLE
+    return None if low <= closure <= high else reason("closure-outside", closure=closure, low=low, high=high)
 
 
-def _withheld(point: Point) -> str | None:
+def _withheld(point: Point) -> Reason | None:
     if point.quality not in GOOD:
-        return f"its energy has quality {point.quality or 'unknown'}; advice needs A or B"
+        return reason("energy-quality", quality=point.quality)
     if point.stands_for_parts:
-        return "it stands for parts that could not be measured, a level above the others"
-    return None
+        return reason("stands-for-parts")
+    return reason("undecided") if point.quadrant == UNDECIDED else None

@@ -22,8 +22,8 @@ def predictor_agreement(impact: pd.DataFrame, energy: pd.DataFrame, seed: int = 
 
     Each entry holds ``predictor, impact, n, value, ci_low, ci_high, reason`` (Spearman, no p-value; resamples draw
     kinds before points), ``expected`` (the sign that a useful predictor has) and ``within_kinds`` (the coefficient
-    of the ranks centred within each kind: what the predictor knows beyond telling kinds apart). Compared are the
-    deepest components of the energy table's tree that have both values.
+    of the ranks centred within each kind: what the predictor knows beyond telling kinds apart), or None with
+    ``within_kinds_reason``. Compared are the deepest components of the energy table's tree that have both values.
     """
     columns = impact_columns(impact)
     predictors = [name for name in columns if name.startswith(f"{PREDICT}:")]
@@ -37,24 +37,25 @@ def predictor_agreement(impact: pd.DataFrame, energy: pd.DataFrame, seed: int = 
 
 
 def _agreement(
-    predictor: str, column: str, predicted: pd.DataFrame, found: pd.DataFrame, energy: pd.DataFrame, seed: int
+    predictor: str, column: str, predicted: pd.DataFrame, measured: pd.DataFrame, energy: pd.DataFrame, seed: int
 ) -> dict[str, Any]:
-    both = predicted.index.intersection(found.index)
+    both = predicted.index.intersection(measured.index)
     rows = deepest(energy[energy["component"].isin(both)].drop_duplicates("component"), energy)
     names = rows["component"].tolist()
-    x, y = impact_axis(predicted.loc[names]), impact_axis(found.loc[names])
-    reason = why_not(x.values, y.values, names=(predictor, column))
+    x, y = impact_axis(predicted.loc[names]), impact_axis(measured.loc[names])
+    kinds = [str(kind) for kind in rows["kind"]]
+    inside, inside_reason = adjusted_ranks(kinds, x, y, (predictor, column))
     entry: dict[str, Any] = {
         "predictor": predictor,
         "impact": column,
         "n": len(names),
         "expected": "negative" if predictor in FALLING else "positive",
-        **dict.fromkeys(("value", "ci_low", "ci_high", "within_kinds")),
-        "reason": reason,
+        **dict.fromkeys(("value", "ci_low", "ci_high")),
+        "reason": why_not(x.values, y.values, names=(predictor, column)),
+        "within_kinds": inside,
+        "within_kinds_reason": inside_reason,
     }
-    if reason is None:
-        kinds = [str(kind) for kind in rows["kind"]]
+    if entry["reason"] is None:
         agreement = asdict(rank_agreement(x, y, seed, kinds))
         entry |= {name: agreement[name] for name in ("value", "ci_low", "ci_high", "reason")}
-        entry["within_kinds"] = adjusted_ranks(kinds, x, y)
     return entry

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from energyscope.impact.metrics import Floats
+from energyscope.reasons import Reason, join, reason
 from energyscope.relating.coefficients import (
     METHODS,
     Ints,
@@ -25,8 +26,7 @@ __all__ = ["FEWEST_POINTS", "METHODS", "Association", "Method", "associate", "pe
 
 PERMUTATIONS = 4999
 ALONE = 500  # resamples of the errors only: no more than their median is used
-FEWEST_POINTS = 4
-CLUSTERED = "no p-value: points of one kind are not independent: see the kind-adjusted coefficient"
+FEWEST_POINTS = 8  # over fewer there is no coefficient, and no share of resamples
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ def associate(
     0). ``permutations=0`` leaves it out.
 
     ``kinds`` names the kind of each point, (n,), where points of several kinds are pooled: those of one kind are
-    not independent, so that kinds are drawn before their points (`resampling.CLUSTER_RULE`), and there is no
+    not independent, so that kinds are drawn before their points (see `resampling`), and there is no
     p-value, since no exchange of points holds. It changes nothing where all points are of one kind, or each is of
     its own. It does not go with ``strata``.
     """
     x, y = _axis(x), _axis(y)
-    if (reason := why_not(x.values, y.values, strata)) is not None:
-        return Association(method, len(x), reason=reason)
+    if (why := why_not(x.values, y.values, strata)) is not None:
+        return Association(method, len(x), reason=why)
     if strata is not None:
         order = np.argsort(strata, kind="stable")
         x, y, strata = x[order], y[order], np.unique(strata[order], return_inverse=True)[1].astype(np.int64)
@@ -74,12 +74,12 @@ def associate(
     clusters = clusters_of(kinds)
     tested = permutations > 0 and clusters is None
     p_value = permutation_p(x.values, y.values, method, seed, permutations, strata) if tested else None
-    reasons = [CLUSTERED] if permutations and not tested else []
+    reasons = [reason("kinds-not-independent")] if permutations and not tested else []
     ends = interval_of(value, *draws(x, y, method, Resamples(len(x), seed, strata, clusters=clusters), strata))
     if ends is None:
-        reasons.insert(0, "no interval: most resamples have only one value on an axis")
+        reasons.insert(0, reason("resamples-constant"))
     low, high = ends or (None, None)
-    return Association(method, len(x), value, low, high, p_value, "; ".join(reasons) or None)
+    return Association(method, len(x), value, low, high, p_value, join(reasons) or None)
 
 
 def rank_agreement(x: Axis, y: Axis, seed: int = 0, kinds: Sequence[str] | None = None) -> Association:
@@ -87,18 +87,23 @@ def rank_agreement(x: Axis, y: Axis, seed: int = 0, kinds: Sequence[str] | None 
     return associate(x, y, "spearman", seed, permutations=0, kinds=kinds)
 
 
+def too_few(points: int) -> Reason | None:
+    """Return why so few points have no correlation; None where they have one."""
+    return reason("too-few-points", points=points, needed=FEWEST_POINTS) if points < FEWEST_POINTS else None
+
+
 def why_not(
     x: Floats, y: Floats, strata: Ints | None = None, names: tuple[str, str] = ("energy", "impact")
-) -> str | None:
-    """Say why two axes have no correlation; None where they have one."""
+) -> Reason | None:
+    """Return why two axes have no correlation; None where they have one."""
     n = len(x)
-    if n < FEWEST_POINTS:
-        number = "1 point is" if n == 1 else f"{n} points are"
-        return f"{number} too few: a correlation needs {FEWEST_POINTS} or more"
+    if (few := too_few(n)) is not None:
+        return few
     numbers = np.zeros(n, np.int64) if strata is None else strata
     for name, values in zip(names, (x, y), strict=True):
         if all(np.ptp(values[numbers == one]) == 0 for one in np.unique(numbers)):
-            return f"all {n} points {'' if strata is None else 'of a kind '}have the same {name}"
+            code = "axis-constant" if strata is None else "axis-constant-within-kinds"
+            return reason(code, axis=name, points=n)
     return None
 
 

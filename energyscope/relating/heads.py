@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from energyscope.reasons import reason
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -19,7 +21,6 @@ SHARED = (
 )  # fmt: skip
 CORE = "attention.core"
 COPIED = ("phase", "precision", "execution", "batch_size", "context_length", "device", "meter", "calls")
-NO_CORE = "the attention core was not measured: use --granularity fine"
 GRADES = ("A", "B", "C", "invalid")
 
 
@@ -45,7 +46,8 @@ def _share(attention: Mapping[Any, Any], energy: pd.DataFrame, heads: int) -> di
     """Return one of ``heads`` equal shares of what belongs to the heads of an attention, as a row."""
     row = {name: attention[name] for name in COPIED} | {
         "level": "head", "parent": attention["component"], "quality": "invalid", "reused": False,
-        "energy_mj": None, "energy_ci_low_mj": None, "energy_ci_high_mj": None, "reasons": NO_CORE,
+        "energy_mj": None, "energy_ci_low_mj": None, "energy_ci_high_mj": None,
+        "reasons": reason("no-attention-core"),
     }  # fmt: skip
     same = (energy["parent"] == attention["component"]) & energy["kind"].isin(SHARED)
     for name in COPIED[:5]:
@@ -55,7 +57,7 @@ def _share(attention: Mapping[Any, Any], energy: pd.DataFrame, heads: int) -> di
     if CORE not in set(parts["kind"]) or CORE in set(unknown["kind"]):
         return row
     if len(unknown):  # the sum of the others would count it as nothing
-        return row | {"reasons": f"not measured: {', '.join(unknown['component'].astype(str))}"}
+        return row | {"reasons": reason("parts-without-energy", parts=unknown["component"].tolist())}
     total = float(parts["energy_mj"].sum()) / heads
     half = (
         math.sqrt((((parts["energy_ci_high_mj"] - parts["energy_ci_low_mj"]) / 2) ** 2).sum(skipna=False)) / heads
@@ -67,5 +69,5 @@ def _share(attention: Mapping[Any, Any], energy: pd.DataFrame, heads: int) -> di
         "energy_ci_high_mj": total + half if known else None,
         "quality": max(parts["quality"], key=GRADES.index),
         "reused": bool(parts["reused"].any()),
-        "reasons": f"apportioned, not measured: 1/{heads} of the attention's core and projections",
+        "reasons": reason("apportioned", heads=heads),
     }

@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from energyscope.reasons import Reason, reason
 from energyscope.relating.leaves import number, valid_impact
 
 if TYPE_CHECKING:
     import pandas as pd
 
 METRIC = "kl"
-MORE, LESS, ALIKE = "more than their sum", "less than their sum", "not told from their sum"
+MORE, LESS, ALIKE = "more-than-sum", "less-than-sum", "unclear"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Joint:
     sum_ci_low: float | None
     sum_ci_high: float | None
     verdict: str | None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def joint_effects(impact: pd.DataFrame) -> list[Joint]:
@@ -48,18 +49,18 @@ def joint_effects(impact: pd.DataFrame) -> list[Joint]:
     A joint removal is named with ``{layer}`` left open, or with the names of its parts joined by ``+``. Its parts
     are those that were tried singly; where one of them has no valid effect the sum is None, with the reason.
     """
-    found = []
+    effects = []
     for method in dict.fromkeys(impact["method"].astype(str)):
         values = valid_impact(impact, f"{method}:{METRIC}")
         # of all rows, also invalid ones: a part without a valid effect must not be left out of the sum
         tried = dict.fromkeys(impact.loc[impact["method"].astype(str) == method, "component"].astype(str))
         singles = [name for name in tried if not is_joint(name)]
-        found += [
+        effects += [
             _effect(str(name), method, parts_of(str(name), singles), values)
             for name in values.index
             if is_joint(str(name))
         ]
-    return found
+    return effects
 
 
 def is_joint(component: str) -> bool:
@@ -80,12 +81,12 @@ def _effect(component: str, method: str, parts: list[str], values: pd.DataFrame)
     joint = float(value), number(low), number(high)
     missing = [name for name in parts if name not in values.index]
     if missing or len(parts) < 2:
-        reason = f"no valid single effect of {', '.join(missing)}" if missing else "fewer than two single effects"
-        return Joint(component, method, parts, *joint, None, None, None, None, reason)
+        why = reason("no-single-effect", components=missing) if missing else reason("fewer-than-two-parts")
+        return Joint(component, method, parts, *joint, None, None, None, None, why)
     single = values.loc[parts]
     total = float(single["value"].sum())
     least, most = (number(single[name].sum(skipna=False)) for name in ("ci_low", "ci_high"))
     if joint[1] is None or joint[2] is None or least is None or most is None:
-        return Joint(component, method, parts, *joint, total, least, most, None, "not all intervals are known")
+        return Joint(component, method, parts, *joint, total, least, most, None, reason("intervals-incomplete"))
     verdict = MORE if joint[1] > most else LESS if joint[2] < least else ALIKE
     return Joint(component, method, parts, *joint, total, least, most, verdict)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from energyscope.impact.methods import PREDICT
+from energyscope.reasons import reason
 from energyscope.relating.resampling import Axis, axis
 
 if TYPE_CHECKING:
@@ -67,19 +68,19 @@ def measured_for(column: str, energy: pd.DataFrame) -> pd.DataFrame:
     return deepest_measured(energy)
 
 
-def left_out(column: str, energy: pd.DataFrame, impact: pd.DataFrame) -> dict[str, int]:
-    """Count the components beside the model that an impact column is not compared with, by the reason."""
+def left_out(column: str, energy: pd.DataFrame, impact: pd.DataFrame) -> list[dict[str, Any]]:
+    """Count the components beside the model that an impact column is not compared with: reason, components."""
     rows = energy[energy["kind"] != "model"]
     unknown, reused = rows["energy_mj"].isna(), rows["reused"].eq(True)
     without = ~measured_for(column, energy)["component"].isin(valid_impact(impact, column).index)
     weak = rows["quality"].eq("invalid") & ~reused & ~unknown
-    found = {
-        "below grade C": weak,
-        "measured on other layers": reused & ~unknown,
-        "without an energy": unknown,
-        f"without a valid {column}": without,
+    causes = {
+        reason("below-grade-c"): weak,
+        reason("measured-on-other-layers"): reused & ~unknown,
+        reason("no-energy"): unknown,
+        reason("no-valid-impact", impact=column): without,
     }
-    return {reason: int(held.sum()) for reason, held in found.items() if held.any()}
+    return [{"reason": why, "components": int(held.sum())} for why, held in causes.items() if held.any()]
 
 
 def stand_ins(measured: pd.DataFrame, energy: pd.DataFrame) -> set[str]:

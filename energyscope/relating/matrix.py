@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from energyscope.impact.metrics import Floats
+from energyscope.reasons import Reason, reason
 from energyscope.relating.association import why_not
 from energyscope.relating.coefficients import coefficient
 
@@ -33,11 +34,11 @@ def correlation_matrix(columns: Mapping[str, Floats], layers: Mapping[str, Float
     for i, one in enumerate(kept):
         for j, other in enumerate(kept[: i + 1]):
             table = layers if used[one] is layers or used[other] is layers else columns
-            found, n, reason = _pair(table, one, other)
-            value[i][j] = value[j][i] = found
+            spearman, n, why = _pair(table, one, other)
+            value[i][j] = value[j][i] = spearman
             count[i][j] = count[j][i] = n
-            if reason is not None:
-                reasons[f"{one}|{other}"] = reason
+            if why is not None:
+                reasons[f"{one}|{other}"] = why
     return {
         "method": "spearman",
         "columns": kept,
@@ -45,14 +46,13 @@ def correlation_matrix(columns: Mapping[str, Floats], layers: Mapping[str, Float
         "value": value,
         "n": count,
         "reasons": reasons,
-        "left_out": {name: "no component compared has a value" for name in names if name not in kept},
+        "left_out": {name: reason("no-value") for name in names if name not in kept},
     }
 
 
-def _pair(table: Mapping[str, Floats], one: str, other: str) -> tuple[float | None, int, str | None]:
+def _pair(table: Mapping[str, Floats], one: str, other: str) -> tuple[float | None, int, Reason | None]:
     known = np.isfinite(table[one]) & np.isfinite(table[other])
     x, y = table[one][known], table[other][known]
-    reason = why_not(x, y, names=(one, other))
-    if reason is not None:
-        return None, len(x), reason
+    if (why := why_not(x, y, names=(one, other))) is not None:
+        return None, len(x), why
     return round(float(coefficient(x[None], y[None], "spearman")[0]), 4), len(x), None

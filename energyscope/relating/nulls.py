@@ -59,7 +59,7 @@ def null_models(
     """Compare each predictor (n,), NaN where unknown, with energy as a predictor of impact, and the reverse.
 
     ``kinds`` names the kind of each point, (n,), which are then drawn before their points
-    (`resampling.CLUSTER_RULE`).
+    (see `resampling`).
     """
     found = []
     for name, values in predictors.items():
@@ -81,11 +81,10 @@ def _compare(
     kinds: Sequence[str] | None,
 ) -> Comparison:
     n = len(null)
-    reason = why_not(null.values, target.values, names=(name, words[0]))
-    if reason is None:
-        reason = why_not(other.values, target.values, names=(words[1], words[0]))
-    if reason is not None:
-        return Comparison(name, words[0], n, reason=reason)
+    why = why_not(null.values, target.values, names=(name, words[0]))
+    why = why or why_not(other.values, target.values, names=(words[1], words[0]))
+    if why is not None:
+        return Comparison(name, words[0], n, reason=why)
     own, measured = (rank_agreement(one, target, seed, kinds) for one in (null, other))
     difference, low, high = _difference(null, other, target, Resamples(n, seed, clusters=clusters_of(kinds)))
     better = None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
+
+from energyscope.reasons import Reason, reason
 
 Side = Literal["high", "low"]
 
@@ -52,11 +54,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where high begins on each axis, None without points; ``rule`` says it in words."""
+    """Where high begins on each axis, None without points, and the rule behind it."""
 
     energy_mj: float | None
     impact: float | None
-    rule: str = field(default="")
+    rule: Reason
 
 
 def high_is_more(metric: str) -> bool:
@@ -66,7 +68,7 @@ def high_is_more(metric: str) -> bool:
 
 def assign_quadrants(points: Sequence[Point], metric: str) -> Thresholds:
     """Set the quadrant of every point, by the medians of the points; return the thresholds."""
-    rule = _rule(metric)
+    rule = reason("median-split", side="above" if high_is_more(metric) else "below")
     if not points:
         return Thresholds(None, None, rule)
     energy = statistics.median(point.energy_mj for point in points)
@@ -87,12 +89,3 @@ def side(ci_low: float | None, ci_high: float | None, threshold: float) -> Side 
     if ci_low > threshold:
         return "high"
     return "low" if ci_high < threshold else None
-
-
-def _rule(metric: str) -> str:
-    direction = "above" if high_is_more(metric) else "below"
-    return (
-        "thresholds are the medians of the points; high energy lies above its median, high impact "
-        f"{direction} its median; a component whose 95 % interval holds a threshold, or that has no interval, "
-        f"is {UNDECIDED}"
-    )

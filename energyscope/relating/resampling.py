@@ -8,8 +8,9 @@ impacts measured on the same examples mostly are not: they rise and fall togethe
 than independent errors do, so that what is said here of ranks errs on the careful side.
 
 Points come in kinds, and those of one kind are alike: 12 MLPs are not 12 independent witnesses. Where several
-kinds are pooled a resample therefore draws kinds first and then points within them (two-stage cluster bootstrap,
-Davison and Hinkley 1997, section 3.8).
+kinds are pooled a resample therefore draws as many kinds as there are, with replacement, and then from each kind
+drawn as many of its points as it has, with replacement (two-stage cluster bootstrap, Davison and Hinkley 1997,
+section 3.8).
 """
 
 from __future__ import annotations
@@ -24,10 +25,6 @@ from energyscope.impact.metrics import RESAMPLES, Floats, percentile_interval
 from energyscope.relating.coefficients import Ints, Method, coefficient
 
 NORMAL_95 = 1.959963984540054  # half-width of a 95 % interval in standard deviations
-CLUSTER_RULE = (
-    "where points of several kinds are pooled, each resample draws as many kinds as there are, with replacement, "
-    "and then from each kind drawn as many of its points as it has, with replacement"
-)
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class Resamples:
     """Draws of ``count`` points, within strata or by clusters where given; the same seed gives the same draws.
 
     ``strata`` numbers the stratum of each point, (n,), in ascending order. ``clusters`` numbers its cluster,
-    (n,), in any order: clusters are drawn first (`CLUSTER_RULE`), so that rows differ in length and only
+    (n,), in any order: clusters are drawn first, so that rows differ in length and only
     `coefficients` can be had of them. ``take`` redraws an axis and takes the points drawn; ``keep`` redraws the
     same values and takes every point once.
     """

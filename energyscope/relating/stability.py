@@ -23,7 +23,7 @@ def add_stability(points: Sequence[Point], metric: str, seed: int = 0) -> None:
     ``likely_quadrant`` is the one in which a component lies most often, ``stability`` the share of
     resamples in which it lies in its quadrant (in the likely one where it is undecided). Ranks count
     from 1 for most energy and most impact among the same points, with redrawn values; their intervals hold 95 %.
-    Of fewer than four points nothing is said.
+    Fewer points than a correlation needs have none of them.
     """
     if len(points) < FEWEST_POINTS:
         return

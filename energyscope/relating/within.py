@@ -15,16 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from energyscope.relating.association import FEWEST_POINTS, METHODS, Association, Method, associate, why_not
+from energyscope.reasons import Reason, reason
+from energyscope.relating.association import (
+    FEWEST_POINTS,
+    METHODS,
+    Association,
+    Method,
+    associate,
+    too_few,
+    why_not,
+)
 from energyscope.relating.coefficients import Ints, coefficient
 from energyscope.relating.resampling import Axis
 
 LEVEL = 0.05
-RULE = (
-    "a kind is tested where its layers differ by more than the measurement does, in energy and in impact: "
-    f"Cochran's Q (1954) of the layers with their own standard errors has p < {LEVEL} on both axes, and there "
-    f"are {FEWEST_POINTS} or more of them; the p-values of the kinds tested are corrected by Holm's method (1979)"
-)
+RULE = reason("kinds-that-differ", needed=FEWEST_POINTS, level=LEVEL)
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Differences:
     p_value: float | None
     variance_ratio: float | None
     differ: bool
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def differences(values: Axis) -> Differences:
@@ -52,10 +57,10 @@ def differences(values: Axis) -> Differences:
     error = (values.below + values.above) / 2
     df = max(len(values) - 1, 0)
     if df < 1:
-        return Differences(None, df, None, None, differ=False, reason="one component alone")
+        return Differences(None, df, None, None, differ=False, reason=reason("one-component"))
     if not error.all():
         differ = bool(values.exact and np.ptp(values.values) > 0)
-        return Differences(None, df, None, None, differ, "not all intervals are known and have a width")
+        return Differences(None, df, None, None, differ, reason("intervals-incomplete"))
     weights = (error.min() / error) ** 2
     centre = float((weights * values.values).sum() / weights.sum())
     q = float((((values.values - centre) / error) ** 2).sum())
@@ -111,27 +116,27 @@ def within_kinds(kinds: Sequence[str], energy: Axis, impact: Axis, seed: int = 0
 
 
 def _of_kind(kind: str, energy: Axis, impact: Axis, seed: int) -> dict[str, Any]:
-    found = {"energy": differences(energy), "impact": differences(impact)}
-    reason = _why_untested(len(energy), found)
-    tested = [] if reason else [asdict(associate(energy, impact, method, seed)) for method in METHODS]
+    axes = {"energy": differences(energy), "impact": differences(impact)}
+    why = _why_untested(len(energy), axes)
+    tested = [] if why else [asdict(associate(energy, impact, method, seed)) for method in METHODS]
     return {
         "kind": kind,
         "n": len(energy),
-        "tested": reason is None,
-        "reason": reason,
-        "lowest_p": None if reason else min(1.0, 2 / math.factorial(len(energy))),
-        **{name: asdict(one) for name, one in found.items()},
+        "tested": why is None,
+        "reason": why,
+        **{name: asdict(one) for name, one in axes.items()},
         "correlations": [{**one, "p_holm": None} for one in tested],
     }
 
 
-def _why_untested(n: int, found: dict[str, Differences]) -> str | None:
-    if n < FEWEST_POINTS:
-        return f"{n} components are too few: a correlation needs {FEWEST_POINTS} or more"
-    for name, one in found.items():
+def _why_untested(n: int, axes: dict[str, Differences]) -> Reason | None:
+    if (few := too_few(n)) is not None:
+        return few
+    for name, one in axes.items():
+        if not one.differ and one.reason:
+            return reason("differences-unknown", axis=name, why=one.reason)
         if not one.differ:
-            said = one.reason or f"Q = {one.q:.3g} on {one.df} degrees of freedom, p = {one.p_value:.2g}"
-            return f"{name} differs between these components by no more than its measurement does ({said})"
+            return reason("differences-within-error", axis=name, q=one.q, df=one.df, p_value=one.p_value)
     return None
 
 
@@ -145,13 +150,15 @@ def adjusted(kinds: Sequence[str], energy: Axis, impact: Axis, method: Method, s
     return associate(energy[several], impact[several], method, seed, strata=numbers)
 
 
-def adjusted_ranks(kinds: Sequence[str], x: Axis, y: Axis) -> float | None:
-    """Return Spearman's coefficient with ranks centred within kinds; None where there is none."""
+def adjusted_ranks(
+    kinds: Sequence[str], x: Axis, y: Axis, names: tuple[str, str]
+) -> tuple[float | None, Reason | None]:
+    """Return Spearman's coefficient with ranks centred within kinds, or None and why there is none."""
     several, numbers = _strata(kinds)
     one, other = x.values[several], y.values[several]
-    if why_not(one, other, numbers) is not None:
-        return None
-    return float(coefficient(one[None], other[None], "spearman", numbers)[0])
+    if (why := why_not(one, other, numbers, names)) is not None:
+        return None, why
+    return float(coefficient(one[None], other[None], "spearman", numbers)[0]), None
 
 
 def _strata(kinds: Sequence[str]) -> tuple[npt.NDArray[np.bool_], Ints]:
@@ -161,18 +168,3 @@ def _strata(kinds: Sequence[str]) -> tuple[npt.NDArray[np.bool_], Ints]:
     numbers = np.unique(np.asarray(kinds, str), return_inverse=True)[1].astype(np.int64)
     several = np.bincount(numbers)[numbers] > 1
     return several, numbers[several]
-
-
-def against(pooled: float | None, other: float | None) -> bool:
-    """Say whether two coefficients disagree in sign."""
-    return pooled is not None and other is not None and pooled * other < 0
-
-
-def kinds_against(pooled: float | None, entries: Sequence[dict[str, Any]], method: Method) -> list[str]:
-    """Return the kinds tested whose coefficient has the other sign than the pooled one."""
-    return [
-        entry["kind"]
-        for entry in entries
-        for one in entry["correlations"]
-        if one["method"] == method and against(pooled, one["value"])
-    ]

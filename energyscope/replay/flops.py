@@ -29,10 +29,10 @@ from energyscope.components import Component, ComponentTree
 from energyscope.functions import FunctionCall, routed
 from energyscope.kv_cache import caches_in, is_kept, kept_storages
 from energyscope.loading.sizes import tensor_bytes
+from energyscope.reasons import Reason, reason
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.tensors import tensors_in
 
-NO_MATRIX_WORK = "no matrix work"
 Shape = tuple[int, ...]
 
 _STANDARD = frozenset({"aten", "prim", "prims", "c10d"})  # whose matrix products are all in the counter's table
@@ -49,13 +49,12 @@ _ATTENTION = (
 class Work:
     """What one component does in a forward pass of the model, all of its calls together, children included.
 
-    ``flops`` of matrix work and ``bytes`` that must move; None where unknown. ``reason`` says why a number is
-    None, or that ``flops`` is 0 since there is no matrix product in the component.
+    ``flops`` of matrix work and ``bytes`` that must move; None where unknown, with the ``reason``.
     """
 
     flops: float | None
     bytes: float | None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 @torch.no_grad()
@@ -87,7 +86,7 @@ class _Counter:
         self.tree = tree
         self.flops: dict[str, float] = {}
         self.bytes: dict[str, float] = {}
-        self.unknown: dict[str, str] = {}
+        self.unknown: dict[str, Reason] = {}
         self._counted = FlopCounterMode(display=False, custom_mapping=formulas())
         self._seen = _Seen(set(self._counted.flop_registry))
         self._extra = 0.0
@@ -108,10 +107,10 @@ class _Counter:
     def work(self, component: Component) -> Work:
         name = component.name
         if name not in self.bytes:
-            return Work(None, None, "it was not called in the forward pass")
+            return Work(None, None, reason("not-called"))
         if name in self.unknown:
             return Work(None, self.bytes[name], self.unknown[name])
-        return Work(self.flops[name], self.bytes[name], None if self.flops[name] else NO_MATRIX_WORK)
+        return Work(self.flops[name], self.bytes[name])
 
     def _watch(self, stack: ExitStack, module: nn.Module, after: Callable[[_Mark, Any, Any], None]) -> None:
         marks: list[_Mark] = []  # a module may be running inside itself
@@ -150,7 +149,7 @@ class _Counter:
         self.flops[name] = self.flops.get(name, 0.0) + self._total() - mark.flops
         self.bytes[name] = self.bytes.get(name, 0.0) + self._moved(component.module, given, output)
         if strange := self._seen.strange[mark.strange :]:
-            self.unknown[name] = f"the matrix work of the operation {strange[0]} is not known"
+            self.unknown[name] = reason("operation-unknown", operation=strange[0])
 
     def _total(self) -> float:
         return self._counted.get_total_flops() + self._extra

@@ -101,6 +101,7 @@ class GraphRound:
                 raise NotCapturableError(f"cannot be captured in a CUDA graph: {first_line(error)}") from error
             _end(graph)
         torch.cuda.current_stream(self.device).wait_stream(self._stream)
+        # Only the text of PyTorch's warning tells an empty graph.
         return graph, any("graph is empty" in str(one.message).lower() for one in said)
 
 

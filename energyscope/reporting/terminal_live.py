@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from energyscope.reporting import text
+from energyscope.reporting import format as fmt
 from energyscope.reporting.terminal_text import printable
 from energyscope.runs.intervals import Interval
 
@@ -29,7 +29,7 @@ _MARKS = {"done": "\u2713", "running": "\u25b8", "skipped": "\u2013", "failed": 
 
 @dataclass(frozen=True)
 class Span:
-    """How long something is foreseen to take (s), at least and at most."""
+    """How long something is expected to take (s), at least and at most."""
 
     least_s: float
     most_s: float
@@ -37,7 +37,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Left:
-    """What is left of a run: the time that can be foreseen, and the stages ``without`` which it is counted.
+    """What is left of a run: the time that can be estimated, and the stages ``without`` which it is counted.
 
     Of those nothing is known; the running one may be among them. ``span`` is None while nothing is known of any.
     """
@@ -86,7 +86,7 @@ class Power:
 
 
 @dataclass(frozen=True)
-class Dear:
+class Costly:
     """A component that takes much energy: in a pass of the model (mJ), and as a share of the model's."""
 
     name: str
@@ -98,7 +98,7 @@ class Dear:
 
 @dataclass(frozen=True)
 class Picture:
-    """A run at one moment; ``moment`` names the scene that ``dear`` was measured in."""
+    """A run at one moment; ``moment`` names the scene that ``costliest`` was measured in."""
 
     title: str
     seconds: float
@@ -106,7 +106,7 @@ class Picture:
     step: Step | None = None
     power: Power | None = None
     modelled: bool = False
-    dear: Sequence[Dear] = ()
+    costliest: Sequence[Costly] = ()
     moment: str = ""
     left: Left | None = None
 
@@ -117,8 +117,8 @@ def live_view(picture: Picture, width: int, height: int) -> RenderableType:
     stages = [line for stage in picture.stages for line in _stage(stage, picture, width)]
     stages += [] if picture.left is None else _left(picture.left, width)
     room = height - 1 - len(stages) - 2  # a blank line and a heading above the components
-    dear = _dear(picture, width, min(room, MOST)) if room > 0 and picture.dear else []
-    return Group(*[head, *stages, *dear][: max(height, 1)])
+    costliest = _costliest(picture, width, min(room, MOST)) if room > 0 and picture.costliest else []
+    return Group(*[head, *stages, *costliest][: max(height, 1)])
 
 
 def last_line(stages: Sequence[Stage]) -> str:
@@ -136,7 +136,7 @@ def _ended(stage: Stage) -> str:
 def left_said(left: Left) -> str:
     """Say how long a run has still to go, and in words what nobody can foresee of it."""
     if left.span is None:
-        return "how long is left is known once the model is loaded"
+        return "time left: known once the model is loaded"
     without = f"{_WITHOUT}{', '.join(left.without)}" if left.without else ""
     return printable(f"{span_said(left.span)} left{without}")
 
@@ -211,34 +211,34 @@ def _power(picture: Picture) -> str:
     if power is None:
         return ""
     if picture.modelled:
-        return f"MODELLED {text.quantity(power.watts, 'W')}, as stated"
-    said = [text.quantity(power.watts, "W")]
+        return f"MODELLED {fmt.quantity(power.watts, 'W')}, as stated"
+    said = [fmt.quantity(power.watts, "W")]
     said += [] if power.clock_mhz is None else [f"{power.clock_mhz:.0f} MHz"]
     said += [] if power.temperature_c is None else [f"{power.temperature_c:.0f} \u00b0C"]
     return ", ".join(said)
 
 
-def _dear(picture: Picture, width: int, most: int) -> list[Text]:
-    """Return a blank line, a heading, and a line for each of the dearest components."""
+def _costliest(picture: Picture, width: int, most: int) -> list[Text]:
+    """Return a blank line, a heading, and a line for each of the costliest components."""
     word = "MODELLED energy" if picture.modelled else "energy"
     at = f", {printable(picture.moment)}" if picture.moment else ""
     heading = Text(f" Most {word} so far{at}", style="italic")
-    rows = [_numbers(one) for one in picture.dear[:most]]
-    value, limits, share = (max((cell_len(row[column]) for row in rows), default=0) for column in range(3))
+    rows = [_numbers(one) for one in picture.costliest[:most]]
+    value, share = (max((cell_len(row[column]) for row in rows), default=0) for column in range(2))
     found = [Text(""), _cut(heading, width)]
-    for one, row in zip(picture.dear, rows, strict=False):
-        numbers = f"{row[0].rjust(value)} {row[1].ljust(limits)}  {row[2].rjust(share)}"
+    for one, row in zip(picture.costliest, rows, strict=False):
+        numbers = f"{row[0].rjust(value)}  {row[1].rjust(share)}"
         found.append(_ends(Text(_name(one, width - cell_len(numbers) - 4)), numbers, width))
     return found
 
 
-def _numbers(one: Dear) -> tuple[str, str, str]:
-    """Return energy, limits and share; two windows have limits in name only, and get none."""
-    limits = text.limits(one.energy, "mJ") if one.energy.known and one.windows >= FEWEST else ""
-    return text.quantity(one.energy.value, "mJ"), limits, "" if one.share is None else text.percent(one.share)
+def _numbers(one: Costly) -> tuple[str, str]:
+    """Return energy and share; two windows have limits in name only, and get none."""
+    energy = one.energy if one.windows >= FEWEST else Interval(one.energy.value)
+    return fmt.measured(energy, "mJ"), "" if one.share is None else fmt.quantity(one.share, "share")
 
 
-def _name(one: Dear, room: int) -> str:
+def _name(one: Costly, room: int) -> str:
     return " " + _fitted(one.name, f" (each of {one.alike})" if one.alike > 1 else "", room)
 
 

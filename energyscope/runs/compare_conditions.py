@@ -3,174 +3,209 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
 
-from energyscope.runs.compare_surroundings import surroundings
-from energyscope.runs.method import changes_between, execution_of, lacking, method_of, passes_of
+from energyscope.books.records import CLOCKS_APART
+from energyscope.reasons import Reason, reason
+from energyscope.runs.intervals import finite
+from energyscope.runs.method import changes_between, execution_of, lacking, method_of, passes_of, revision_of
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
 Document = Mapping[str, Any]
+Subject = Literal["pass", "step", "generation", "benchmark"]  # what is compared of two runs
 
-# (what is said, section of run.json, key): joules measured under different ones differ for that reason alone
-_CONDITIONS = (
-    ("GPU board", "device", "uuid"),
-    ("device", "device", "name"),
-    ("power limit", "device", "power_limit_w"),
-    ("sampling", "settings", "sampling"),
-    ("phase", "settings", "phase"),
-    ("meter", "sensor", "meter"),
-    ("stated watts", "sensor", "watts"),
-    ("batch size", "workload", "batch_size"),
-    ("sequence length", "workload", "sequence_length"),
+DEVICE, BOARD, GPUS = "device.name", "device.uuid", "device.gpus"
+BATCH, LENGTH = "workload.batch_size", "workload.sequence_length"
+EXECUTION, MODEL, PRECISION = "settings.execution", "model.name", "settings.precision"
+_EVERY = frozenset({"pass", "step", "generation", "benchmark"})
+_PASSES = frozenset({"pass", "step"})
+# Field, name, and of what it says something: joules measured under different ones differ for that reason alone.
+_OBSTACLES = (
+    (DEVICE, "device", _EVERY),
+    (BOARD, "GPU board", _EVERY),
+    ("device.power_limit_w", "power limit", _EVERY),
+    ("driver", "driver", _EVERY),
+    ("settings.sampling", "sampling", _PASSES),
+    ("phase", "phase", _PASSES),
+    ("sensor.meter", "meter", _EVERY),
+    ("sensor.watts", "stated watts", _EVERY),
+    (BATCH, "batch size", _PASSES),
+    (LENGTH, "sequence length", frozenset({"pass"})),  # a decode step's name says its context
 )
 # Joules may be compared across these: what they change is the question.
 _VARIED = (
-    ("execution", "settings", "execution"),
-    ("model", "model", "name"),
-    ("weights", "model", "weights"),
-    ("precision", "settings", "precision"),
-    ("KV cache", "scene", "kv_cache"),
+    (EXECUTION, "execution", _EVERY - {"generation"}),  # `generate` is always launched eagerly
+    (MODEL, "model", _EVERY),
+    ("model.weights", "weights", _EVERY),
+    (PRECISION, "precision", _EVERY - {"benchmark"}),  # whose cells have their own
+    (GPUS, "number of GPUs", _EVERY),
+    ("scene.kv_cache", "KV cache", _PASSES),
+    ("settings.double_quant", "double quantization", _EVERY),
+    ("model.quantization.compute_dtype", "compute dtype", _EVERY),
+    ("settings.skip_modules", "skipped modules", _EVERY),
+    ("settings.device_map", "device map", _EVERY),
+    ("settings.tensor_parallel", "tensor parallel", _EVERY),
 )
-OF_DECODE = frozenset({"phase", "sequence length"})  # conditions that say nothing of a decode step: its name does
-OF_GENERATION = OF_DECODE | {"sampling", "execution"}  # `generate` is always launched eagerly
-_MEANINGS = {"execution": ", so a difference holds what launching from the host costs"}
-_ASSUMED = {"sampling": "replay"}  # of runs made before there was a choice
-_UNFINISHED = {"interrupted", "failed", "running"}
+_UNASKED = frozenset({"settings.double_quant", "settings.skip_modules", "settings.device_map",
+                      "settings.tensor_parallel"})  # fmt: skip
+_UNFINISHED = {"interrupted", "failed", "running", "not begun"}
 
 
-def conditions(
-    first: Document, second: Document, ignored: frozenset[str] = frozenset(), phase: str | None = None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what makes the joules of two runs not comparable, and the settings that may differ.
+@dataclass(frozen=True)
+class Condition:
+    """What differs between two runs: its ``field`` in run.json, by which code knows it, its name, both values."""
 
-    ``phase`` is that of the passes that are compared; None: of the moment that the documents are of.
+    field: str
+    name: str
+    baseline: Any
+    other: Any
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The baseline and another run, and what stands between them.
+
+    ``obstacles`` make joules not comparable, ``notes`` do not: what they change is the question. ``remarks`` are
+    reasons of `energyscope.reasons` that a reader should know.
     """
-    asked = [one for one in _CONDITIONS if one[0] not in ignored]
-    obstacles = [f"{label}: {one} against {two}" for label, one, two in _unlike(first, second, asked)]
-    notes = []
-    if both_modelled(first, second):
-        notes.append(
-            "both are MODELLED: a difference of joules is a difference of time, and mean power is as stated"
-        )
-    varied = [one for one in _VARIED if one[0] not in ignored]
-    for label, one, two in _unlike(first, second, varied):
-        notes.append(f"{label}: {one} against {two}{_MEANINGS.get(label, '')}")
-    for label, said in _OPTIONS:
-        ours, theirs = said(first), said(second)
-        if ours is not None and theirs is not None and ours != theirs:
-            notes.append(f"{label}: {ours} against {theirs}")
-    apart, older = _methods(first, second, phase, eager="execution" in ignored)
-    obstacles += apart
-    notes += older
-    same_work = not any(_unlike(first, second, _VARIED)) and not obstacles
-    standing, noted = surroundings(first, second, ignored, same_work=same_work)
-    return (*obstacles, *standing), (*notes, *noted)
+
+    baseline: str
+    other: str
+    obstacles: tuple[Condition, ...] = ()
+    notes: tuple[Condition, ...] = ()
+    remarks: tuple[Reason, ...] = ()
+
+    def names(self, without: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the names of the obstacles, without those of some fields."""
+        return tuple(one.name for one in self.obstacles if one.field not in without)
 
 
-def _methods(first: Document, second: Document, phase: str | None, *, eager: bool) -> tuple[list[str], list[str]]:
-    """Return what to say of passes by different methods, as obstacle and as note; ``eager``: that is how they ran.
+def clock_of(document: Document) -> float | None:
+    """Return the median clock (MHz) of the passes over the components; None where none was read."""
+    read = [finite(one.get("clock_mhz")) for one in document.get("passes") or () if isinstance(one, Mapping)]
+    known = [one for one in read if one is not None]
+    return median(known) if known else None
+
+
+def launching_of(document: Document) -> str:
+    """Say in which mode passes were launched: the first runs used inference mode, in which a host is faster.
+
+    No key says so; runs know how many tokens to generate since about when that was changed.
+    """
+    newer = "new_tokens" in (document.get("settings") or {}) or bool(document.get("scenes"))
+    return "no-grad" if newer else "inference-mode"
+
+
+def boards_of(document: Document) -> str | None:
+    """Return the boards that a model lay on, by their ids; the place of one among them says nothing."""
+    spread = _at(document, "device.spread") or ()
+    return ", ".join(sorted(str(one.get("uuid")) for one in spread)) or _at(document, BOARD)
+
+
+def gpus_of(document: Document) -> int | None:
+    """Return on how many GPUs a model lay; None where it lay on none."""
+    return len(_at(document, "device.spread") or (BOARD,)) if _at(document, "device.type") == "cuda" else None
+
+
+_READ: dict[str, Callable[[Document], Any]] = {
+    "driver": lambda document: _at(document, "device.driver") or _at(document, "environment.driver"),
+    "phase": lambda document: passes_of(document)[0],
+    "launching": launching_of,
+    "clocks": clock_of,
+    BOARD: boards_of,
+    GPUS: gpus_of,
+    "method": revision_of,
+    EXECUTION: execution_of,
+    "settings.sampling": lambda document: _at(document, "settings.sampling") or "replay",
+}
+
+
+# What is said of every field, for tables of conditions.
+NAMES = {field: name for field, name, _ in (*_VARIED, *_OBSTACLES)} | {
+    "model.parameters": "parameters", "settings.granularity": "granularity", "clocks": "clock (MHz)",
+    "launching": "launching", "method": "method", "environment.torch": "PyTorch",
+    "environment.transformers": "Transformers", "workload.evaluation.source": "evaluation data", "created": "made",
+}  # fmt: skip
+
+
+def value_of(document: Document, field: str) -> Any:
+    """Return what a run says of a field; what was not asked for is False."""
+    value = _READ[field](document) if field in _READ else _at(document, field)
+    return value or False if field in _UNASKED else value
+
+
+def conditions(baseline: Run, other: Run, subject: Subject) -> Standing:
+    """Return what stands between two runs of which a ``subject`` is compared."""
+    documents = baseline.document, other.document
+    obstacles = list(_unlike(documents, _OBSTACLES, subject))
+    varied = list(_unlike(documents, _VARIED, subject))
+    notes = [one for one in varied if one.baseline is not None and one.other is not None]
+    clocks = [clock_of(document) or 0.0 for document in documents] if subject in _PASSES else [0.0]
+    if all(clocks) and abs(clocks[1] / clocks[0] - 1) > CLOCKS_APART:
+        # Another precision or execution changes the clock by itself, under a power cap.
+        (notes if varied or obstacles else obstacles).append(Condition("clocks", "clock (MHz)", *clocks))
+    if subject != "generation" and "eager" in map(execution_of, documents):  # the host may set the pace
+        obstacles += _unlike(documents, [("launching", "launching", _EVERY)], subject)
+    method, remarks = _methods(documents, subject)
+    if all(run.modelled for run in (baseline, other)):
+        remarks.insert(0, reason("both-modelled"))
+    return Standing(baseline.name, other.name, (*obstacles, *method), tuple(notes), tuple(remarks))
+
+
+def _at(document: Document, field: str) -> Any:
+    found: Any = document
+    for key in field.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _unlike(
+    documents: tuple[Document, Document], fields: Iterable[tuple[str, str, frozenset[str]]], subject: Subject
+) -> Iterator[Condition]:
+    for field, name, subjects in fields:
+        one, two = (value_of(document, field) for document in documents)
+        if subject in subjects and one != two:
+            yield Condition(field, name, one, two)
+
+
+def _methods(documents: tuple[Document, Document], subject: Subject) -> tuple[list[Condition], list[Reason]]:
+    """Return what to say of passes by different methods, as obstacle and as remark.
 
     One execution by two methods is not comparable. Between executions, what is older is part of the difference.
     Two that are equally old may be compared, but their joules are not those of today.
     """
-    ours, theirs = (passes_of(one, phase, eager=eager) for one in (first, second))
-    methods = method_of(first, *ours), method_of(second, *theirs)
-    older = [lacking(methods[0], *ours), lacking(methods[1], *theirs)]
-    if methods[0] == methods[1]:
-        return [], [f"older method of both: {words}" for words in dict.fromkeys(older) if words]
-    if ours == theirs:
-        return [f"method: {changes_between(methods[0], methods[1], *ours)}"], []
-    return [], [f"older method: {words}" for words in older if words]
+    phase, eager = ("decode" if subject in {"step", "generation"} else "prefill"), subject == "generation"
+    passes = [passes_of(document, phase, eager=eager) for document in documents]
+    methods = [method_of(document, *one) for document, one in zip(documents, passes, strict=True)]
+    if methods[0] != methods[1] and passes[0] == passes[1]:
+        return [Condition("method", "method", *methods)], [changes_between(methods[0], methods[1], *passes[0])]
+    older: dict[str, list[str]] = {}
+    for whose, method, one in zip(("the baseline", "the other run"), methods, passes, strict=True):
+        if changes := lacking(method, *one):
+            older.setdefault(changes, []).append(whose)
+    return [], [reason("older-method-in", whose=whose, changes=changes) for changes, whose in older.items()]
 
 
-def both_modelled(first: Document, second: Document) -> bool:
-    """Tell whether no power was measured in either run."""
-    return all((document.get("sensor") or {}).get("modelled") for document in (first, second))
-
-
-def unfinished(runs: Iterable[Run]) -> tuple[str, ...]:
-    """Return a sentence for each run with stages that were asked for and are not done: which ones, and how."""
-    found = []
+def unfinished(runs: Iterable[Run]) -> Iterator[dict[str, str]]:
+    """Yield the stages that were asked for and are not done: ``run``, ``stage`` and ``state`` of each."""
     for run in runs:
-        states = run.document.get("stages") or {}
-        asked = (run.document.get("settings") or {}).get("stages") or ()
-        said = [
-            f"{name} {(entry or {}).get('state')}"
-            for name, entry in states.items()
-            if name != "report" and (entry or {}).get("state") in _UNFINISHED
-        ]
-        said += [f"{name} not begun" for name in asked if name != "report" and name not in states]
-        if said:
-            found.append(f"{run.name} is not complete: {', '.join(said)}")
-    return tuple(found)
+        states = dict.fromkeys(_at(run.document, "settings.stages") or (), "not begun")
+        states |= {
+            name: str(_at(entry or {}, "state")) for name, entry in (run.document.get("stages") or {}).items()
+        }
+        for stage, state in states.items():
+            if stage != "report" and state in _UNFINISHED:
+                yield {"run": run.name, "stage": stage, "state": state}
 
 
-def warnings(runs: Iterable[Run]) -> tuple[str, ...]:
-    """Return the runs' warnings, each once with the names of the runs that have it."""
-    found: dict[str, list[str]] = {}
+def warnings(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+    """Yield the runs' warnings, each once with the names of the ``runs`` that have it."""
+    found: dict[str, dict[str, None]] = {}
     for run in runs:
-        for warning in run.document.get("warnings") or []:
-            names = found.setdefault(str(warning), [])
-            if run.name not in names:
-                names.append(run.name)
-    return tuple(f"{', '.join(names)}: {warning}" for warning, names in found.items())
-
-
-def _unlike(
-    first: Document, second: Document, asked: Iterable[tuple[str, str, str]]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the conditions that differ, with what each run says."""
-    for label, section, key in asked:
-        one, two = (_condition(document, section, key) for document in (first, second))
-        if one != two:
-            yield label, said_of(one), said_of(two)
-
-
-def _condition(document: Document, section: str, key: str) -> Any:
-    if key == "execution":
-        return execution_of(document)
-    value = (document.get(section) or {}).get(key)
-    return _ASSUMED.get(key) if value is None else value
-
-
-def said_of(value: object) -> str:
-    """Write a condition, also one that is not known."""
-    return "not stated" if value is None else str(value)
-
-
-def _double_quantization(document: Document) -> str:
-    return "on" if (document.get("settings") or {}).get("double_quant") else "off"
-
-
-def _compute_dtype(document: Document) -> str | None:
-    """Return what 4-bit layers multiplied in; None where there are none, or an older run does not say."""
-    used = (document.get("model") or {}).get("quantization") or {}
-    asked = (document.get("settings") or {}).get("compute_dtype")
-    return used.get("compute_dtype") or {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}.get(str(asked))
-
-
-def _skipped_modules(document: Document) -> str:
-    return ", ".join((document.get("settings") or {}).get("skip_modules") or ()) or "none"
-
-
-def _device_map(document: Document) -> str:
-    """Return what was asked for, and the devices that modules lie on."""
-    asked = (document.get("settings") or {}).get("device_map")
-    modules = (document.get("model") or {}).get("device_map") or {}
-    places = ", ".join(sorted({str(place) for place in modules.values()}))
-    return str(asked or "none") + (f" ({places})" if places else "")
-
-
-def _tensor_parallel(document: Document) -> str:
-    return "on" if (document.get("settings") or {}).get("tensor_parallel") else "off"
-
-
-_OPTIONS: tuple[tuple[str, Callable[[Document], str | None]], ...] = (
-    ("double quantization", _double_quantization),
-    ("compute dtype", _compute_dtype),
-    ("skipped modules", _skipped_modules),
-    ("device map", _device_map),
-    ("tensor parallel", _tensor_parallel),
-)
+        for warning in run.document.get("warnings") or ():
+            found.setdefault(str(warning), {})[run.name] = None
+    yield from ({"warning": warning, "runs": list(names)} for warning, names in found.items())

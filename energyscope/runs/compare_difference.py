@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from energyscope.reasons import join, reason
 from energyscope.runs.intervals import Interval, difference, ratio
 
-Verdict = Literal["less", "more", "no difference shown", "not comparable"]
-NO_INTERVAL = "no interval is known for it"
+Verdict = Literal["less", "more", "no-difference-shown", "not-comparable"]
+LESS: Verdict = "less"
+MORE: Verdict = "more"
+NOT_SHOWN: Verdict = "no-difference-shown"
+NOT_COMPARABLE: Verdict = "not-comparable"
+SHOWN = frozenset({LESS, MORE})
+
+# What a whole model takes: by these names other code finds it.
+PER_PASS, PER_STEP = "energy per forward pass", "energy per decode step"
+PER_TOKEN, PER_INFERENCE = "energy per generated token", "energy per inference"
+ENERGIES = frozenset({PER_PASS, PER_STEP, PER_TOKEN, PER_INFERENCE})
+WORK, IDLE, LATENCY, POWER, TOKENS_PER_JOULE = "work", "idle energy", "latency", "mean power", "tokens per joule"
+
+Values = tuple[Interval | None, Interval | None]  # of the baseline and of the other run
+# Name, unit, how it is read from what a run has, and whether a grade of invalid takes its verdict away.
+Quantity = tuple[str, str, Callable[[Any], Interval | None], bool]
 
 
 @dataclass(frozen=True)
@@ -16,9 +32,9 @@ class Difference:
     """One quantity of the baseline and of another run.
 
     ``change`` is other - baseline in the quantity's unit, ``relative`` the ratio other / baseline; both
-    None where a value is missing. ``reason`` says why there is no verdict of less or more. One difference stands
-    for ``count`` components where both runs measured them together; ``origin`` says how a value that was not
-    measured on this very component came about. ``invalid``: a value did not reach grade C, so there is no verdict.
+    None where a value is missing. ``reason`` (of `energyscope.reasons`) says why there is no verdict of less or
+    more. One difference stands for ``count`` components where both runs measured them together; ``origin`` says
+    how a value that was not measured on this component came about. ``invalid``: a value did not reach grade C.
     """
 
     name: str
@@ -48,37 +64,46 @@ class Difference:
 def compared(
     name: str,
     unit: str,
-    baseline: Interval | None,
-    other: Interval | None,
-    obstacles: tuple[str, ...],
-    invalid: str | None = None,
+    values: Values,
+    obstacles: Sequence[str] = (),
+    invalid: tuple[bool, bool] = (False, False),
+    kind: str | None = None,
 ) -> Difference:
     """Return the difference of a quantity.
 
-    ``obstacles`` are why its values are not comparable; ``invalid`` says which of them did not reach grade C.
+    ``obstacles`` name the conditions that make its values not comparable; ``invalid`` says which of them did not
+    reach grade C.
     """
-    if baseline is None or other is None:
-        missing = "neither run has it" if baseline is other else "only one of the runs has it"
-        return Difference(
-            name, unit, baseline, other, None, None, "not comparable", missing, invalid=bool(invalid)
-        )
-    change, relative = difference(other, baseline), ratio(other, baseline)
-    verdict, reason = _verdict(change, (*obstacles, invalid) if invalid else obstacles)
-    return Difference(name, unit, baseline, other, change, relative, verdict, reason, invalid=bool(invalid))
+    first, second = values
+    change = relative = None
+    if first is None or second is None:
+        verdict, why = NOT_COMPARABLE, str(reason("in-neither-run" if first is second else "in-one-run"))
+    else:
+        change, relative = difference(second, first), ratio(second, first)
+        verdict, why = _verdict(change, obstacles, invalid)
+    return Difference(
+        name, unit, first, second, change, relative, verdict, why or None, kind, invalid=any(invalid)
+    )
 
 
-def _verdict(change: Interval, obstacles: tuple[str, ...]) -> tuple[Verdict, str | None]:
-    if obstacles:
-        return "not comparable", "; ".join(obstacles)
-    if not change.known:
-        return "not comparable", NO_INTERVAL
+def quantities(
+    table: Iterable[Quantity], subjects: tuple[Any, Any], obstacles: Sequence[str], invalid: tuple[bool, bool]
+) -> list[Difference]:
+    """Return the difference of each quantity of a table between two subjects, None of a run that has none."""
+    found = []
+    for name, unit, read, graded in table:
+        one, two = (None if subject is None else read(subject) for subject in subjects)
+        found.append(compared(name, unit, (one, two), obstacles, invalid if graded else (False, False)))
+    return found
+
+
+def _verdict(change: Interval, obstacles: Sequence[str], invalid: tuple[bool, bool]) -> tuple[Verdict, str]:
+    why = [reason("other-conditions", names=list(obstacles))] if obstacles else []
+    if any(invalid):
+        runs = zip(("the baseline", "the other run"), invalid, strict=True)
+        why.append(reason("too-noisy", whose=[name for name, weak in runs if weak]))
+    if why or not change.known:
+        return NOT_COMPARABLE, join(why) or str(reason("interval-unknown"))
     if not change.excludes(0.0):
-        return "no difference shown", "the interval of the difference includes zero"
-    return ("more" if change.value > 0 else "less"), None
-
-
-def said_invalid(baseline: bool, other: bool) -> str | None:
-    """Say which of two values was graded invalid; None where neither was."""
-    whose = {(True, True): "both runs", (True, False): "the baseline", (False, True): "the other run"}
-    found = whose.get((baseline, other))
-    return f"graded invalid in {found}" if found else None
+        return NOT_SHOWN, str(reason("difference-includes-zero"))
+    return (MORE if change.value > 0 else LESS), ""

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from energyscope.errors import RunError, UsageError
-from energyscope.runs.compare_benchmark import ENERGY, said_of_shape
-from energyscope.runs.compare_difference import Difference
+from energyscope.reasons import words
+from energyscope.runs.compare_difference import ENERGIES, MORE, NOT_COMPARABLE, Difference
 
 if TYPE_CHECKING:
     from energyscope.runs.compare import Comparison
 
-_ENERGIES = {"energy per forward pass", "energy per decode step", "energy per generated token", ENERGY}
+
+@dataclass(frozen=True)
+class Excess:
+    """An energy of a whole model that is more than allowed: of which run, ``at`` which moment or shape."""
+
+    run: str
+    at: str
+    item: Difference
+    share: float
 
 
 def allowed(written: str) -> float:
@@ -29,8 +38,8 @@ def allowed(written: str) -> float:
     return float(found[1]) / 100
 
 
-def exceeding(comparison: Comparison, limit: float) -> list[str]:
-    """Return a sentence for every energy of a whole model that is more than the baseline's by over ``limit``.
+def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
+    """Return every energy of a whole model that is more than the baseline's by over a share, ``limit``, of it.
 
     Only a verdict of more counts, so a difference that is not shown never does.
 
@@ -38,37 +47,30 @@ def exceeding(comparison: Comparison, limit: float) -> list[str]:
         RunError: a run has no energy with a verdict, so that nothing can be said of it.
 
     """
-    found = []
-    others = [pair.other for pair in comparison.pairs]
-    for name in dict.fromkeys(others):
+    found: list[Excess] = []
+    for name in dict.fromkeys(pair.other for pair in comparison.pairs):
         ours = [(at, item) for other, at, item in _energies(comparison) if other == name]
-        judged = [(at, item) for at, item in ours if item.verdict != "not comparable"]
+        judged = [(at, item) for at, item in ours if item.verdict != NOT_COMPARABLE]
         if not judged:
-            why = next((item.reason for _, item in ours if item.reason), "no energy was measured in both runs")
+            why = next((words(item.reason) for _, item in ours if item.reason), "no energy is in both runs")
             raise RunError(f"{name} cannot be judged against {comparison.baseline}: {why}")
         found += [
-            f"{name}: {item.name}{f' ({at})' if at else ''} is {(item.relative.value - 1) * 100:.1f} % more "
-            f"than {comparison.baseline}'s"
+            Excess(name, at, item, item.relative.value - 1)
             for at, item in judged
-            if item.verdict == "more" and item.relative and item.relative.value - 1 > limit
+            if item.verdict == MORE and item.relative and item.relative.value - 1 > limit
         ]
     return found
 
 
 def _energies(comparison: Comparison) -> Iterator[tuple[str, str, Difference]]:
     """Yield the energies of whole models: whose, at which moment or shape, and the difference."""
-    for whose, at, rows in _tables(comparison):
-        for item in rows:
-            if item.name in _ENERGIES:
-                yield whose, at, item
-
-
-def _tables(comparison: Comparison) -> Iterator[tuple[str, str, Sequence[Difference]]]:
-    for pair in comparison.pairs:
-        yield pair.other, pair.scene or "", pair.whole
-    for generation in comparison.generations:
-        yield generation.other, "", generation.rows
+    tables = [(pair.other, pair.scene or pair.other_scene or "", pair.whole) for pair in comparison.pairs]
+    tables += [(one.other, "", one.rows) for one in comparison.generations]
     for benchmark in comparison.benchmarks:
         for cell in benchmark.cells:
-            at = said_of_shape((cell.precision, cell.batch_size, cell.sequence_length))
-            yield benchmark.other, at, cell.rows
+            at = f"{cell.precision}, batch {cell.batch_size} x {cell.sequence_length} tokens"
+            tables.append((benchmark.other, at, cell.rows))
+    for whose, at, rows in tables:
+        for item in rows:
+            if item.name in ENERGIES:
+                yield whose, at, item

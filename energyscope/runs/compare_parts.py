@@ -1,4 +1,4 @@
-"""How the components of two runs differ: one by one where both have the same ones, else by kind."""
+"""How the components of two runs differ: one by one where both have the same ones, else by kind and by depth."""
 
 from __future__ import annotations
 
@@ -6,25 +6,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from energyscope.runs.compare_difference import Difference, compared, said_invalid
+from energyscope.runs.compare_difference import Difference, compared
+from energyscope.runs.intervals import Interval
 from energyscope.runs.tree import EnergyTree, Node, sum_energy
 
 Alignment = Literal["component", "kind"]
-_INVALID_SHARE = 0.1
+Trees = tuple[EnergyTree, EnergyTree]
+_INVALID_SHARE = 0.1  # of a sum: more of it below grade C makes the sum so
+_KINDS = ("layer", "attention", "mlp")
+_ORDINALS = {
+    2: ("first half", "last half"),
+    3: ("first third", "middle third", "last third"),
+    4: ("first quarter", "second quarter", "third quarter", "last quarter"),
+}
 
 
-def compare_parts(
-    first: EnergyTree | None, second: EnergyTree | None, obstacles: tuple[str, ...]
-) -> tuple[Alignment, tuple[Difference, ...]]:
-    """Return how components are aligned, and their differences; none where a run has no tree.
+def compare_parts(trees: Trees, obstacles: Sequence[str]) -> tuple[Alignment, tuple[Difference, ...]]:
+    """Return how components are aligned, and their differences.
 
     Components that share one measurement in both runs (a mean over the layers) are one difference.
     """
-    if first is None or second is None:
-        return "component", ()
-    one, two = ({node.name: node for node in tree.nodes if node is not tree.root} for tree in (first, second))
+    one, two = ({node.name: node for node in tree.nodes if node is not tree.root} for tree in trees)
     if one.keys() != two.keys():
-        return "kind", tuple(_by_kind(first, second, obstacles))
+        return "kind", by_kind(trees, obstacles)
     groups: dict[tuple[str, str], list[str]] = {}
     for name, node in one.items():
         groups.setdefault((node.source, two[name].source), []).append(name)
@@ -34,25 +38,32 @@ def compare_parts(
     )
 
 
-def _of_group(ours: list[Node], theirs: list[Node], obstacles: tuple[str, ...]) -> Difference:
+def _of_group(ours: list[Node], theirs: list[Node], obstacles: Sequence[str]) -> Difference:
     """Compare components that have one value in each run: the first stands for all of them."""
     first, second = ours[0], theirs[0]
     name = first.name if len(ours) == 1 else first.source if first.source == second.source else first.group
-    invalid = said_invalid(first.invalid, second.invalid)
-    found = compared(name, "mJ", first.energy, second.energy, obstacles, invalid)
-    origin = _origin(ours, theirs)
+    values, invalid = (first.energy, second.energy), (first.invalid, second.invalid)
+    origins = [
+        next((node.origin for node in nodes if node.origin and node.row.get("measured_on") != name), None)
+        for nodes in (ours, theirs)
+    ]
+    said = [f"{whose}: {origin}" for whose, origin in zip(("baseline", "other"), origins, strict=True) if origin]
     return replace(
-        found, kind=first.kind, count=len(ours), origin=None if origin == f"measured on {name}" else origin
+        compared(name, "mJ", values, obstacles, invalid, first.kind),
+        count=len(ours),
+        origin=origins[0] if origins[0] == origins[1] else "; ".join(said),
     )
 
 
-def _origin(ours: list[Node], theirs: list[Node]) -> str | None:
-    """Say which values were not measured on the component itself."""
-    one, two = (next((node.origin for node in nodes if node.origin), None) for nodes in (ours, theirs))
-    if one == two:
-        return one
-    said = [f"{whose}: {origin}" for whose, origin in (("baseline", one), ("other", two)) if origin]
-    return "; ".join(said)
+def by_kind(trees: Trees, obstacles: Sequence[str]) -> tuple[Difference, ...]:
+    """Return the differences of kinds, each added up over its components."""
+    kinds = dict.fromkeys(node.kind for tree in trees for node in tree.nodes if node is not tree.root)
+    found = []
+    for kind in kinds:
+        ours, theirs = (topmost(tree, kind) for tree in trees)
+        invalid = mostly_invalid(ours), mostly_invalid(theirs)
+        found.append(compared(kind, "mJ", (sum_energy(ours), sum_energy(theirs)), obstacles, invalid, kind))
+    return tuple(found)
 
 
 def topmost(tree: EnergyTree, kind: str) -> list[Node]:
@@ -70,19 +81,47 @@ def topmost(tree: EnergyTree, kind: str) -> list[Node]:
     return [node for node in tree.nodes if node.kind == kind and not inside(node.parent)]
 
 
-def _by_kind(first: EnergyTree, second: EnergyTree, obstacles: tuple[str, ...]) -> list[Difference]:
-    kinds = dict.fromkeys(node.kind for tree in (first, second) for node in tree.nodes if node is not tree.root)
+def by_depth(trees: Trees, obstacles: Sequence[str]) -> tuple[Difference, ...]:
+    """Return differences of the mean energy of one layer, for equal parts of the depth.
+
+    Nothing for kinds whose layers were not measured by themselves in both runs: a mean over the layers has no
+    depth.
+    """
     found = []
-    for kind in kinds:
-        ours, theirs = (topmost(tree, kind) for tree in (first, second))
-        invalid = said_invalid(mostly_invalid(ours), mostly_invalid(theirs))
-        item = compared(kind, "mJ", sum_energy(ours), sum_energy(theirs), obstacles, invalid)
-        found.append(replace(item, kind=kind))
-    return found
+    for kind in _KINDS:
+        layers = [layers_of(tree, kind) for tree in trees]
+        parts = min(*map(len, layers), max(_ORDINALS))
+        for index, ordinal in enumerate(_ORDINALS.get(parts, ())):
+            (one, weak), (two, noisy) = (_mean(held, index, parts) for held in layers)
+            name = f"{kind}, {ordinal} of the depth"
+            found.append(compared(name, "mJ", (one, two), obstacles, (weak, noisy), kind))
+    return tuple(found)
+
+
+def layers_of(tree: EnergyTree, kind: str) -> list[list[Node]]:
+    """Return the nodes of a kind in every layer, in order; nothing where they share one measurement."""
+    found: dict[int, list[Node]] = {}
+    for node in topmost(tree, kind):
+        if node.layer is not None:
+            found.setdefault(node.layer, []).append(node)
+    own = any(not node.reused for nodes in found.values() for node in nodes)
+    sources = {node.source for nodes in found.values() for node in nodes}
+    return [found[layer] for layer in sorted(found)] if own and len(sources) > 1 else []
 
 
 def mostly_invalid(nodes: Sequence[Node]) -> bool:
-    """Whether more than a tenth of a sum, the widest that grade C allows, is of components graded invalid."""
-    known = [(node, node.energy.value) for node in nodes if node.energy]
-    whole = sum(abs(value) for _, value in known)
-    return sum(abs(value) for node, value in known if node.invalid) > _INVALID_SHARE * whole
+    """Whether more than a tenth of a sum is of components graded invalid."""
+    known = [(node, abs(node.energy.value)) for node in nodes if node.energy]
+    whole = sum(value for _, value in known)
+    return sum(value for node, value in known if node.invalid) > _INVALID_SHARE * whole
+
+
+def _mean(layers: Sequence[list[Node]], index: int, parts: int) -> tuple[Interval | None, bool]:
+    """Return the mean energy of one layer in a part of the depth, and whether it is mostly invalid.
+
+    None where some component was not measured.
+    """
+    chosen = [held for place, held in enumerate(layers) if int((place + 0.5) / len(layers) * parts) == index]
+    nodes = [node for held in chosen for node in held]
+    whole = None if any(node.energy is None for node in nodes) else sum_energy(nodes)
+    return whole.scaled(1 / len(chosen)) if whole else None, mostly_invalid(nodes)

@@ -14,11 +14,19 @@ from energyscope.errors import RunError
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, RunStore
 
-LAWS_VERSION = 1
+LAWS_VERSION = 2  # since 2, reasons are codes
 PARENTS = (
     2  # of a run, or of the sweep that it is a cell of, up to which laws are looked for: SET beside cells/RUN
 )
-HOLDS_ZERO = "is negative: its interval includes 0"  # ends the flag of an E0, or a k, below 0 that may be 0
+RENAMED = {  # laws and verdicts of schema 1
+    "two-term in bytes": "two-term-in-bytes",
+    "per call": "per-call",
+    "roofline (floor)": "roofline-floor",
+    "roofline (sum)": "roofline-sum",
+    "roofline (board's rates)": "roofline-board-rates",
+    "sum over parts": "sum-over-parts",
+    "cannot be told": "unclear",
+}
 LISTS = (
     "weights", "sources", "notes", "not_measured", "groups", "contrasts", "efficiency", "sizes", "sizes_held_out",
 )  # fmt: skip
@@ -128,7 +136,17 @@ def load_laws(path: Path) -> dict[str, Any]:
     ]
     if lacking:
         raise RunError(f"{file} lacks {', '.join(dict.fromkeys(lacking))}: make it again with `energyscope laws`")
-    return document
+    return _renamed(document) if document["schema"] < 2 else document
+
+
+def _renamed(found: Any) -> Any:
+    """Return a part of a document with the present names of its laws and verdicts; reasons stay as they are."""
+    if isinstance(found, list):
+        return [_renamed(one) for one in found]
+    if not isinstance(found, dict):
+        return found
+    named = {key: RENAMED.get(found[key], found[key]) for key in ("law", "best", "verdict") if key in found}
+    return {key: _renamed(value) for key, value in found.items()} | named
 
 
 def write_laws(path: Path, document: Mapping[str, Any]) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from energyscope.reasons import Reason, join, reason
+
 FIELD = "method"  # of run.json
 
 
@@ -19,7 +21,7 @@ class Change:
     """What a ``revision`` changed, said of the passes before it; None of phases and executions: of all."""
 
     revision: int
-    before: str
+    before: Reason
     phases: frozenset[str] | None = None
     executions: frozenset[str] | None = None
 
@@ -33,7 +35,7 @@ class Change:
 CHANGES = (
     Change(
         1,
-        "prefills in CUDA graphs were replayed with attention masks that the model does not use outside of them",
+        reason("graph-masks"),
         frozenset({"prefill"}),
         frozenset({"cuda-graph"}),
     ),
@@ -76,18 +78,14 @@ def execution_of(document: Mapping[str, Any]) -> str:
     return "eager" if asked == "both" else str(asked)
 
 
-def changes_between(first: int, second: int, phase: str, execution: str) -> str:
-    """Say what two methods of such passes differ in, such as ``"0 against 1 (before 1, ...)"``."""
+def changes_between(first: int, second: int, phase: str, execution: str) -> Reason:
+    """Say what two methods of such passes differ in; a revision of a newer energyscope is not known here."""
     low, high = sorted((first, second))
-    said = [
-        f"before {one.revision}, {one.before}"
-        for one in CHANGES
-        if low < one.revision <= high and one.concerns(phase, execution)
-    ]
-    return f"{first} against {second}" + (f" ({'; '.join(said)})" if said else "")
+    changes = [one.before for one in CHANGES if low < one.revision <= high and one.concerns(phase, execution)]
+    return reason("methods-differ", first=first, second=second, changes=join(changes) or None)
 
 
 def lacking(method: int, phase: str, execution: str) -> str | None:
     """Say what was mended since such passes were measured; None where nothing was."""
-    said = [one.before for one in CHANGES if one.revision > method and one.concerns(phase, execution)]
-    return "; ".join(said) or None
+    changes = [one.before for one in CHANGES if one.revision > method and one.concerns(phase, execution)]
+    return join(changes) or None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from energyscope.runs.method import execution_of
+from energyscope.runs.intervals import finite
+from energyscope.runs.method import execution_of, passes_of
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -32,19 +33,27 @@ class Moment:
         return cls(phase, int(context) if context.isdigit() else None, execution or None)
 
 
-def same_moments(first: Run, second: Run) -> list[tuple[str, str]]:
-    """Return the names that both runs give to one moment in one execution.
+def same_moments(first: Run, second: Run) -> list[tuple[str | None, str | None]]:
+    """Return the names that both runs give to one moment in one execution; None in a run that names none.
 
-    Where no execution is common to both, what is left is one execution against the other: the moments of one name.
+    Where no execution is common to both, what is left is one execution against the other.
     """
-    theirs = {_identity(second, scene): str(scene["name"]) for scene in second.scenes}
-    ours = [(_identity(first, scene), str(scene["name"])) for scene in first.scenes]
-    alike = [(name, theirs[identity]) for identity, name in ours if identity in theirs]
-    named = set(theirs.values())
-    return alike or [(name, name) for _, name in ours if name in named]
+    ours, theirs = _moments(first), _moments(second)
+    alike = [(name, theirs[identity]) for identity, name in ours.items() if identity in theirs]
+    if alike:
+        return alike
+    firsts = [_firsts(found) for found in (ours, theirs)]
+    return [(name, firsts[1][key]) for key, name in firsts[0].items() if key in firsts[1]]
 
 
-def unpaired(run: Run, names: Collection[str]) -> list[str]:
+def _firsts(moments: Mapping[tuple[str, int | None, str], str | None]) -> dict[tuple[str, int | None], str | None]:
+    found: dict[tuple[str, int | None], str | None] = {}
+    for (phase, context, _), name in moments.items():
+        found.setdefault((phase, context), name)
+    return found
+
+
+def unpaired(run: Run, names: Collection[str | None]) -> list[str]:
     """Return the moments of a run that are not among the ``names`` of those that were compared."""
     return [str(scene["name"]) for scene in run.scenes if scene["name"] not in names]
 
@@ -54,7 +63,24 @@ def in_both(run: Run) -> bool:
     return any(Moment.of(str(scene["name"])).execution for scene in run.scenes)
 
 
-def _identity(run: Run, scene: Mapping[str, Any]) -> tuple[str, int | None, str]:
-    """Return the phase, context and execution of a moment; the length of a prompt is a matter of the workload."""
-    moment = Moment.of(str(scene["name"]))
-    return moment.phase, moment.context, str(scene.get("execution") or execution_of(run.document))
+def _moments(run: Run) -> dict[tuple[str, int | None, str], str | None]:
+    """Return names by phase, context and execution; the length of a prompt is a matter of the workload.
+
+    A run from before moments had names is one: a pass of its phase.
+    """
+    execution = execution_of(run.document)
+    if not run.scenes:
+        return {(passes_of(run.document)[0], _context(run), execution): None}
+    found: dict[tuple[str, int | None, str], str | None] = {}
+    for scene in run.scenes:
+        moment = Moment.of(str(scene["name"]))
+        found[moment.phase, moment.context, str(scene.get("execution") or execution)] = str(scene["name"])
+    return found
+
+
+def _context(run: Run) -> int | None:
+    """Return the tokens in the cache of the decode steps of a run that names no moments."""
+    if run.energy is None or run.energy.empty or passes_of(run.document)[0] != "decode":
+        return None
+    context = finite(run.energy.iloc[0]["context_length"])
+    return None if context is None else int(context)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # since 2, reasons, notes and warnings are codes (`energyscope.reasons`); in 1, texts
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
@@ -34,8 +34,8 @@ class EnergyRow:
     ``share_of_total`` is of the measured model node, ``share_of_parent`` of the measured parent.
     ``glue_mj`` was measured by bypassing the children; ``unexplained_mj`` is node - children - glue;
     ``self_mj`` node - children. ``reused`` marks a value that was not measured on that very layer.
-    ``reasons`` are separated by ``"; "``. ``time_us``, ``energy_ci_*`` and ``static_mj`` are per forward
-    pass too; ``power_w`` is the mean over the replay windows.
+    ``reasons`` are those of `energyscope.reasons`, separated by ``"; "``. ``time_us``, ``energy_ci_*`` and
+    ``static_mj`` are per forward pass too; ``power_w`` is the mean over the replay windows.
 
     ``flops`` is matrix work, ``bytes`` the least traffic to memory. ``proportional_mj`` is what attribution by
     time, and ``naive_mj`` what the counter's plain difference, would have said. ``differential_mj`` is what the

@@ -39,7 +39,6 @@ def summary(run: Run) -> dict[str, Any]:
         "closure_state": closure.get("state"),
         "drift": (document.get("drift") or {}).get("change"),
         "stages": {name: stage.get("state") for name, stage in document.get("stages", {}).items()},
-        "findings": (run.correlation or {}).get("findings", []),
         "report": str(run.path / "report.html") if (run.path / "report.html").exists() else None,
     }
 

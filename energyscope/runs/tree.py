@@ -181,6 +181,17 @@ def sum_column(nodes: Iterable[Node], column: str) -> float | None:
     return sum(known) if values and len(known) == len(values) else None
 
 
+def tokens_of(document: Mapping[str, Any], root: Node | None) -> float | None:
+    """Return the tokens of a pass: those read in prefill, one for each sequence in a decode step."""
+    if root is None:
+        return None
+    batch, length = root.number("batch_size"), root.number("context_length")
+    if root.row.get("phase") == "decode":
+        return batch
+    stated = finite((document.get("workload") or {}).get("tokens_per_forward"))
+    return stated if stated or not batch or not length else batch * length
+
+
 def _node(row: Mapping[Hashable, Any]) -> Node:
     cells = {str(key): value for key, value in row.items()}
     layer = finite(cells["layer"])

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from energyscope.reasons import Reason, join, reason, split
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import FLOOR, Cell, Work, check_alike, column, deviations
 from energyscope.scaling.least_squares import Fit, held, non_negative
-from energyscope.scaling.prediction import NoLaw, Prediction, Span, span_of
+from energyscope.scaling.prediction import LawName, NoLaw, Prediction, Span, span_of
 from energyscope.scaling.two_term import PJ_PER_MJ
 
 NAMES = ("energy per call", "J/FLOP", "J/byte")
@@ -38,12 +39,12 @@ class PerCall:
     pj_per_byte: Interval | None
     residuals: tuple[float, ...]
     by_model: dict[str, float]
-    flags: tuple[str, ...]
+    flags: tuple[Reason, ...]
     span: Span
     noise: float
     fit: Fit
 
-    name = "per call"
+    name: LawName = "per-call"
 
     def predict(self, work: Work) -> Prediction:
         """Return the energy of this work, summed over its calls, with its 95 % prediction interval."""
@@ -74,12 +75,12 @@ def per_call(cells: Sequence[Cell], *, mixed: Collection[str] = SHARED, floor: f
     subject = cells[0].subject if cells else ""
     models = tuple(sorted({cell.model for cell in cells}))
     if len(cells) <= len(NAMES):
-        return NoLaw(subject, f"{len(cells)} cells: a law of {len(NAMES)} terms needs {len(NAMES) + 1} at least")
+        return NoLaw(subject, reason("few-cells", cells=len(cells), needed=len(NAMES) + 1))
     design = np.array([_row(cell) for cell in cells])
     energy, spread = column(cells, "energy_mj"), deviations(cells, floor)
     fit = non_negative(design, energy, spread)
     if fit is None:
-        return NoLaw(subject, f"{len(cells)} cells are too few, or too alike, for a law of FLOPs and bytes")
+        return NoLaw(subject, reason("too-few-or-alike", cells=len(cells)))
     residuals = np.array(fit.residuals) / energy
     names = np.array([cell.model for cell in cells])
     return PerCall(
@@ -91,7 +92,7 @@ def per_call(cells: Sequence[Cell], *, mixed: Collection[str] = SHARED, floor: f
         pj_per_byte=fit.coefficient(2).scaled(PJ_PER_MJ) if design[:, 2].any() else None,
         residuals=tuple(residuals.tolist()),
         by_model={model: float(np.median(residuals[names == model])) for model in models},
-        flags=(*held(fit, NAMES, design), *(remark for remark in remarks if "several models" not in remark)),
+        flags=(*held(fit, NAMES, design), *(one for one in remarks if one.values["field"] != "model")),
         span=span_of(cells, per_call=True),
         noise=float(np.median(spread / np.abs(energy))),
         fit=fit,
@@ -107,12 +108,12 @@ def terms_of(law: PerCall, works: Sequence[Work]) -> Terms | NoLaw:
     flops = column(works, "flops")
     design = np.array([_row(work) for work in works])
     if len(set(flops.tolist())) < 2:
-        return NoLaw(law.subject, "E0 and k need the work of two lengths with different FLOPs")
+        return NoLaw(law.subject, reason("same-amount", cells=len(works), measure="FLOPs"))
     energy = design @ np.array(law.fit.coefficients)
     line = np.column_stack([np.ones(len(works)), flops]) / energy[:, None]
     norms = np.linalg.norm(line, axis=0)
     rows = (np.linalg.pinv(line / norms) / norms[:, None]) @ (design / energy[:, None])  # shape (2, 3)
-    why = "; ".join(sorted({reason for work in works if (reason := law.span.outside(work))}))
+    why = join(sorted({one for work in works for one in split(law.span.outside(work))}))
     fixed, marginal = law.fit.interval(tuple(rows[0])), law.fit.interval(tuple(rows[1])).scaled(PJ_PER_MJ)
     return Terms(fixed, marginal, bool(why), why or None)
 

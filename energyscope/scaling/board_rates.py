@@ -16,11 +16,12 @@ import numpy as np
 
 from energyscope.metering.interval import student_t
 from energyscope.metering.ticks import Array
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.ceilings import Ceilings, Rates, ceilings_of
 from energyscope.scaling.cell import FLOOR, Cell, Work, check_alike, column, deviations
 from energyscope.scaling.least_squares import Fit, held, non_negative
-from energyscope.scaling.prediction import NoLaw, Prediction, Span, span_of
+from energyscope.scaling.prediction import LawName, NoLaw, Prediction, Span, span_of
 from energyscope.scaling.roofline import MJ_PER_US
 from energyscope.scaling.two_term import PJ_PER_MJ
 
@@ -42,10 +43,10 @@ class BoardRates:
     scale: float | None
     time_scale: float | None
     freedom: int
-    flags: tuple[str, ...]
+    flags: tuple[Reason, ...]
     span: Span
 
-    name = "roofline (board's rates)"
+    name: LawName = "roofline-board-rates"
 
     @property
     def call_mj(self) -> Interval:
@@ -101,13 +102,13 @@ def board_rates(
     subject = cells[0].subject if cells else ""
     static = [cell.static_mj for cell in cells if cell.static_mj is not None]
     if len(cells) < 2:
-        return NoLaw(subject, f"{len(cells)} of the two cells that a law needs at least")
+        return NoLaw(subject, reason("few-cells", cells=len(cells), needed=2))
     if len(static) < len(cells):
-        return NoLaw(subject, "static power was not measured: the two-term law needs none")
+        return NoLaw(subject, reason("no-static-power"))
     times, work = column(cells, "time_us"), np.array([_row(cell) for cell in cells])
     fit = non_negative(work, column(cells, "energy_mj") - np.array(static), deviations(cells, FLOOR))
     if fit is None:
-        return NoLaw(subject, f"{len(cells)} cells are too few, or too alike, for the energy of this law")
+        return NoLaw(subject, reason("too-few-or-alike", cells=len(cells)))
     ceilings = ceilings_of(cells, rates)
     least = np.array([ceilings.least_us(cell) for cell in cells])
     launch = _launch(column(cells, "calls"), least, times)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from energyscope.metering.ticks import Array
+from energyscope.reasons import Reason, reason
 from energyscope.scaling.cell import FLOOR, Cell, check_alike, column, deviations
 from energyscope.scaling.least_squares import weighted
 
@@ -30,7 +31,7 @@ class Reach:
     to_flops: float | None
     first_beyond: Cell | None
     errors: tuple[float, ...]
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def reach(cells: Sequence[Cell], *, tolerance: float = TOLERANCE, floor: float = FLOOR) -> Reach:
@@ -42,7 +43,7 @@ def reach(cells: Sequence[Cell], *, tolerance: float = TOLERANCE, floor: float =
     check_alike(cells)
     ordered = sorted(cells, key=lambda cell: cell.flops)
     if len(ordered) < FEWEST:
-        return Reach(tolerance, False, 0, None, None, (), f"fewer than {FEWEST} cells")
+        return Reach(tolerance, False, 0, None, None, (), reason("few-cells", cells=len(ordered), needed=FEWEST))
     for count in range(len(ordered), FEWEST - 1, -1):
         errors = left_out_errors(ordered[:count], floor)
         if errors is not None and np.all(np.abs(errors) <= tolerance):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from energyscope.reasons import Reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell, Shape, Work
-from energyscope.scaling.prediction import NoLaw, Prediction, Span, span_of
+from energyscope.scaling.prediction import LawName, NoLaw, Prediction, Span, span_of
 from energyscope.scaling.two_term import TwoTerm, two_term
 
 
@@ -19,7 +20,7 @@ class ByBytes:
     line: TwoTerm
     span: Span
 
-    name = "two-term in bytes"
+    name: LawName = "two-term-in-bytes"
 
     @property
     def fixed_mj(self) -> Interval:
@@ -32,7 +33,7 @@ class ByBytes:
         return self.line.marginal_pj_per_flop
 
     @property
-    def flags(self) -> tuple[str, ...]:
+    def flags(self) -> tuple[Reason, ...]:
         """What a reader must know, as in `TwoTerm`."""
         return self.line.flags
 
@@ -50,7 +51,5 @@ def by_bytes(cells: Sequence[Cell], *, mixed: Collection[str] = ()) -> ByBytes |
         UsageError: the cells differ in a field that is not in ``mixed``.
 
     """
-    line = two_term([replace(cell, flops=cell.bytes) for cell in cells], mixed=mixed)
-    if isinstance(line, NoLaw):
-        return replace(line, reason=line.reason.replace("FLOPs", "bytes"))
-    return ByBytes(line.subject, line, span_of(cells))
+    line = two_term([replace(cell, flops=cell.bytes) for cell in cells], mixed=mixed, measure="bytes")
+    return line if isinstance(line, NoLaw) else ByBytes(line.subject, line, span_of(cells))

@@ -12,10 +12,11 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from energyscope.reasons import Reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell, Work
 from energyscope.scaling.heldout import scene
-from energyscope.scaling.prediction import NoLaw, Prediction
+from energyscope.scaling.prediction import LawName, NoLaw, Prediction
 from energyscope.scaling.roofline import MJ_PER_US, Roofline, roofline
 
 
@@ -48,12 +49,12 @@ class Bounded:
         return self.law.subject
 
     @property
-    def name(self) -> str:
+    def name(self) -> LawName:
         """The law's name: its form is the same."""
         return self.law.name
 
     @property
-    def flags(self) -> tuple[str, ...]:
+    def flags(self) -> tuple[Reason, ...]:
         """What a reader must know, as in `Roofline`."""
         return self.law.flags
 

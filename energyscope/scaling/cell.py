@@ -15,11 +15,11 @@ import numpy as np
 from energyscope.errors import UsageError
 from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval
 from energyscope.runs.method import REVISION
 
 FLOOR = 0.02  # relative deviation between cells that their own intervals do not see
-NAMED = 4  # names that a remark lists
 FIELDS = {
     "subject": "subjects",
     "model": "models",
@@ -107,7 +107,7 @@ class Cell:
         return Shape(self.batch_size, self.tokens, self.flops, self.bytes, self.calls)
 
 
-def check_alike(cells: Sequence[Cell], mixed: Collection[str] = ()) -> tuple[str, ...]:
+def check_alike(cells: Sequence[Cell], mixed: Collection[str] = ()) -> tuple[Reason, ...]:
     """Return a remark for each field of ``mixed`` in which the cells differ.
 
     Raises:
@@ -123,8 +123,7 @@ def check_alike(cells: Sequence[Cell], mixed: Collection[str] = ()) -> tuple[str
             raise UsageError(
                 f"cells of several {plural} ({', '.join(found)}): fit them apart or ask for the mixture"
             )
-        named = ", ".join(found) if len(found) <= NAMED else f"{len(found)} of them"
-        remarks.append(f"cells of several {plural}: {named}")
+        remarks.append(reason("cells-mixed", field=field, names=found))
     return tuple(remarks)
 
 

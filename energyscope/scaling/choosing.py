@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from energyscope.reasons import reason
 from energyscope.scaling.architecture import per_call
 from energyscope.scaling.board_rates import board_rates
 from energyscope.scaling.by_bytes import by_bytes
@@ -14,12 +15,11 @@ from energyscope.scaling.cell import Cell, Work
 from energyscope.scaling.constant import constant, same_work
 from energyscope.scaling.from_runs import RESIDUAL, WHOLE
 from energyscope.scaling.heldout import KEYS, By, Errors, Fitter, HeldOut, best_held, errors_of, leave_out, widened
-from energyscope.scaling.prediction import Law, NoLaw, Prediction
+from energyscope.scaling.prediction import Law, LawName, NoLaw, Prediction
 from energyscope.scaling.roofline import roofline
 from energyscope.scaling.two_term import two_term
 
-PER_CALL, ROOFLINE, BOARD = "per call", "roofline", "board's rates"
-OF_ONE_MODEL = ("two-term", "two-term in bytes")  # with an E0 that another number of layers would change
+OF_ONE_MODEL = ("two-term", "two-term-in-bytes")  # with an E0 that another number of layers would change
 
 
 @dataclass(frozen=True)
@@ -67,22 +67,22 @@ def choose(
 
     """
     if not cells:
-        return NoLaw("", "no cell")
+        return NoLaw("", reason("few-cells", cells=0, needed=1))
     if len(cells) > 1 and work is not None and same_work(cells) and not same_work([*cells, work]):
-        return NoLaw(
-            cells[0].subject, f"all {len(cells)} cells have the same FLOPs and bytes, and this shape others"
-        )
+        return NoLaw(cells[0].subject, reason("other-work-than-cells", cells=len(cells)))
     known = {name: remembering(fit) for name, fit in fits(cells, mixed=mixed, pooled=pooled, rates=rates).items()}
     laws = {name: fit(cells) for name, fit in known.items()}
     told = {name: law for name, law in laws.items() if not isinstance(law, NoLaw)}
     if pooled:
         told = {name: law for name, law in told.items() if name not in OF_ONE_MODEL} or told
     if not told:
-        return next(one for name, one in laws.items() if isinstance(one, NoLaw) and name != PER_CALL)
+        return next(one for name, one in laws.items() if isinstance(one, NoLaw) and name != "per-call")
     held = {one: leave_out(cells, known[one], by) for one in told}
     judged = {one: found for one, found in held.items() if found.cells}
-    name = best_held(judged) or next(iter(judged or told))
-    time = None if cells[0].subject in RESIDUAL or name in (ROOFLINE, BOARD) else _time(cells, known[name], by)
+    best = best_held(judged)
+    name = next(iter(judged or told)) if best is None else best
+    timed = cells[0].subject in RESIDUAL or name in {"roofline-floor", "roofline-board-rates"}
+    time = None if timed else _time(cells, known[name], by)
     return Chosen(told[name], known[name], len(cells), held[name], time)
 
 
@@ -95,7 +95,7 @@ def _time(cells: Sequence[Cell], fit: Fitter, by: By) -> tuple[Law, HeldOut] | N
 
 def fits(
     cells: Sequence[Cell], *, mixed: Collection[str] = (), pooled: bool = False, rates: Rates | None = None
-) -> dict[str, Fitter]:
+) -> dict[LawName, Fitter]:
     """Return the laws that a subject's cells may follow, by name, the one to take without errors first.
 
     What does the same work in all cells is a constant. What has no FLOPs follows bytes. Glue and what is
@@ -106,18 +106,18 @@ def fits(
     fields = {*mixed, "model"} if pooled else set(mixed)
     if len(cells) > 1 and same_work(cells):
         return {"constant": partial(constant, mixed=fields)}
-    found: dict[str, Fitter] = {PER_CALL: partial(per_call, mixed=fields)} if pooled else {}
+    found: dict[LawName, Fitter] = {"per-call": partial(per_call, mixed=fields)} if pooled else {}
     static = subject not in RESIDUAL and all(cell.static_mj is not None for cell in cells)
     if static and pooled:
-        found[ROOFLINE] = partial(bounded, rates=rates, mixed=fields)
+        found["roofline-floor"] = partial(bounded, rates=rates, mixed=fields)
     if static and pooled and rates and subject != WHOLE:
-        found[BOARD] = partial(board_rates, rates=rates, mixed=fields)
+        found["roofline-board-rates"] = partial(board_rates, rates=rates, mixed=fields)
     if any(cell.flops for cell in cells):
         found["two-term"] = partial(two_term, mixed=fields)
     else:
-        found["two-term in bytes"] = partial(by_bytes, mixed=fields)
+        found["two-term-in-bytes"] = partial(by_bytes, mixed=fields)
     if static and not pooled:
-        found[ROOFLINE] = partial(roofline, mixed=fields)
+        found["roofline-floor"] = partial(roofline, mixed=fields)
     return found
 
 

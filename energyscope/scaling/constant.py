@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from energyscope.reasons import Reason, reason
 from energyscope.scaling.cell import Cell, Work, check_alike, column, deviations
 from energyscope.scaling.least_squares import Fit, weighted
-from energyscope.scaling.prediction import NoLaw, Prediction, Span, span_of
+from energyscope.scaling.prediction import LawName, NoLaw, Prediction, Span, span_of
 
 SAME = 1e-3  # relative range of FLOPs and bytes that is no range: a slope over it would follow noise
 
@@ -22,9 +23,9 @@ class Constant:
     span: Span
     noise: float
     fit: Fit
-    flags: tuple[str, ...]
+    flags: tuple[Reason, ...]
 
-    name = "constant"
+    name: LawName = "constant"
 
     def predict(self, work: Work) -> Prediction:
         """Return the energy of a further measurement of this work, with its 95 % prediction interval."""
@@ -51,11 +52,11 @@ def constant(cells: Sequence[Cell], *, mixed: Collection[str] = ()) -> Constant 
     flags = check_alike(cells, mixed)
     subject = cells[0].subject if cells else ""
     if not cells or not same_work(cells):
-        return NoLaw(subject, "its cells do not do the same work")
+        return NoLaw(subject, reason("different-work"))
     energy, spread = column(cells, "energy_mj"), deviations(cells)
     fit = weighted(np.ones((len(cells), 1)), energy, spread)
     if fit is None:
-        return NoLaw(subject, "its cells give no mean")
+        return NoLaw(subject, reason("too-few-or-alike", cells=len(cells)))
     range_ = span_of(cells)
     span = Span(_wider(range_.flops), _wider(range_.bytes))
     return Constant(subject, span, float(np.median(spread / np.abs(energy))), fit, flags)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.architecture import PerCall, terms_of
 from energyscope.scaling.cell import Cell, Shape
@@ -22,16 +23,13 @@ from energyscope.scaling.prediction import NoLaw, Prediction
 from energyscope.scaling.whole import summed
 
 COEFFICIENTS = ("fixed_mj", "marginal_pj_per_flop", "call_mj", "pj_per_flop", "pj_per_byte")
-NO_ENERGY = "the law says an energy below 0 here; measure cells nearer to this shape"
-NO_LOWER = "no lower limit of the {} can be told: by the law it would be below 0"
-NO_TIME = "the time cannot be told: by the law it would be below 0"
 
 
-def untold(prediction: Prediction) -> str | None:
+def untold(prediction: Prediction) -> Reason | None:
     """Return why a prediction tells nothing, None where it tells an energy."""
     if prediction.subject == UNEXPLAINED or prediction.energy_mj.value > 0:
         return None
-    return NO_ENERGY
+    return reason("negative-energy")
 
 
 def row_of(chosen: Chosen, work: Shape, shorter: Shape | None) -> Plain:
@@ -67,11 +65,11 @@ def sum_of(
     of_parts = {part: cells[part] for part in parts}
     held_out = leave_out_of_sum(of_parts, cells.get(WHOLE, ()), fitter_by_subject(chosen), by)
     beyond = sum(one.extrapolated for one in predictions)
-    why = f"{beyond} of {len(predictions)} parts" if total.extrapolated else None
+    why = reason("parts-beyond-cells", beyond=beyond, parts=len(parts)) if total.extrapolated else None
     return _told(replace(total, why=why), held_out, ()) | {"terms": {}}
 
 
-def _told(prediction: Prediction, held_out: HeldOut, flags: Sequence[str]) -> Plain:
+def _told(prediction: Prediction, held_out: HeldOut, flags: Sequence[Reason]) -> Plain:
     errors, where = errors_beside(held_out, prediction)
     signed = prediction.subject == UNEXPLAINED
     energy, time = prediction.energy_mj, prediction.time_us
@@ -79,7 +77,7 @@ def _told(prediction: Prediction, held_out: HeldOut, flags: Sequence[str]) -> Pl
     if not signed:
         energy = _positive(energy, "energy", said)
     if time is not None and time.value <= 0:
-        said.append(NO_TIME)
+        said.append(reason("negative-time"))
         time = None
     elif time is not None:
         time = _positive(time, "time", said)
@@ -100,9 +98,9 @@ def _told(prediction: Prediction, held_out: HeldOut, flags: Sequence[str]) -> Pl
     }
 
 
-def _positive(item: Interval, name: str, flags: list[str]) -> Interval:
+def _positive(item: Interval, name: str, flags: list[Reason]) -> Interval:
     """Return a positive value's interval without a lower limit that is none, and add what to say to ``flags``."""
     if item.low is None or item.low > 0:
         return item
-    flags.append(NO_LOWER.format(name))
+    flags.append(reason("no-lower-limit", quantity=name))
     return Interval(item.value, None, item.high)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval, difference, finite, total
 from energyscope.runs.method import method_of
 from energyscope.runs.tree import EnergyTree, Node, energy_tree, slice_keys, sum_column, sum_energy, sum_intervals
@@ -51,7 +52,7 @@ class SceneCells:
     weights: str | None
     cells: Mapping[str, Cell]
     parts: tuple[str, ...]
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, Reason]
     quality: str | None = None
     granularity: str | None = None
 
@@ -100,7 +101,7 @@ def _scene(run: Run, tree: EnergyTree) -> SceneCells:
         weights=(run.document.get("model") or {}).get("weights"),
         cells={subject: one for subject, one in made.items() if isinstance(one, Cell)},
         parts=parts if all(isinstance(made.get(one), Cell) for one in (*parts, WHOLE)) else (),
-        left_out={subject: one for subject, one in made.items() if isinstance(one, str)},
+        left_out={subject: one for subject, one in made.items() if isinstance(one, Reason)},
         quality=str(tree.root.row.get("quality")) if tree.root else None,
         granularity=(run.document.get("settings") or {}).get("granularity"),
     )
@@ -113,39 +114,43 @@ def _by_kind(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     return found
 
 
-def _whole(tree: EnergyTree, run: Run) -> Cell | str:
+def _whole(tree: EnergyTree, run: Run) -> Cell | Reason:
     if tree.root is None:
-        return "the whole model was not measured"
+        return reason("whole-not-measured")
     cell = _cell(WHOLE, [tree.root], run)
     layers = (run.document.get("model") or {}).get("layers") or len({node.layer for node in tree.nodes}) - 1
-    return cell if isinstance(cell, str) else replace(cell, calls=max(1, int(layers)))
+    return cell if isinstance(cell, Reason) else replace(cell, calls=max(1, int(layers)))
 
 
-def _cell(kind: str, nodes: Sequence[Node], run: Run) -> Cell | str:
+def _cell(kind: str, nodes: Sequence[Node], run: Run) -> Cell | Reason:
     """Return the sum over components of one kind, or why there is none."""
     missing = [node.name for node in nodes if node.energy is None]
     if missing:
-        return f"{missing[0]} has no energy ({len(missing)} of {len(nodes)} components)"
+        return _lacking(missing, nodes)
     energy, time = sum_energy(nodes), sum_column(nodes, "time_us")
     flops, moved, calls = (sum_column(nodes, name) for name in ("flops", "bytes", "calls"))
     if energy is None or time is None or calls is None:
-        return "its time or the number of its calls is not known"
+        return reason("no-time-or-calls")
     if flops is None or moved is None:
-        return "its FLOPs or bytes are not known"
+        return reason("no-flops-or-bytes")
     static = None if run.modelled else sum_column(nodes, "static_mj")
     return _made(kind, nodes[0].row, energy, run, (time, static, flops, moved, calls))
 
 
-def _residual(tree: EnergyTree, whole: Cell | str, run: Run) -> dict[str, Cell | str]:
+def _lacking(missing: Sequence[str], nodes: Sequence[Node]) -> Reason:
+    return reason("components-without-energy", missing=len(missing), components=len(nodes), component=missing[0])
+
+
+def _residual(tree: EnergyTree, whole: Cell | Reason, run: Run) -> dict[str, Cell | Reason]:
     """Return the cells of what no component is: glue, and what neither components nor glue explain."""
-    if isinstance(whole, str) or tree.root is None or not tree.leaves:
+    if isinstance(whole, Reason) or tree.root is None or not tree.leaves:
         return {}
     inner = [node for node in tree.nodes if node.children]
     unknown = next((node.name for node in inner if node.glue is None), None)
     if unknown is not None:
-        return dict.fromkeys(RESIDUAL, f"glue of {unknown} was not measured")
-    if any(node.energy is None for node in tree.leaves):
-        return dict.fromkeys(RESIDUAL, "not all components have an energy")
+        return dict.fromkeys(RESIDUAL, reason("overhead-not-measured", component=unknown))
+    if missing := [node.name for node in tree.leaves if node.energy is None]:
+        return dict.fromkeys(RESIDUAL, _lacking(missing, tree.leaves))
     glue = sum_intervals((node, node.glue) for node in inner) or Interval(0.0)
     leaves = sum_energy(tree.leaves) or Interval(0.0)
     work = (whole.time_us, None, whole.flops, whole.bytes, float(whole.calls))
@@ -159,7 +164,7 @@ def _made(
     energy: Interval,
     run: Run,
     work: tuple[float, float | None, float, float, float],
-) -> Cell | str:
+) -> Cell | Reason:
     """Make a cell of its energy and its time, static energy, FLOPs, bytes and calls; or say why it is none."""
     time, static, flops, moved, calls = work
     try:
@@ -184,7 +189,7 @@ def _made(
             method=method_of(run.document, str(row["phase"]), str(row["execution"])),
         )
     except ValueError as error:
-        return str(error)
+        return reason("not-a-cell", error=error)
 
 
 def _model(run: Run) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.from_runs import GLUE, RESIDUAL, UNEXPLAINED, WHOLE, SceneCells
@@ -15,7 +16,7 @@ from energyscope.scaling.prediction import NoLaw
 from energyscope.scaling.subject_laws import by_work, subject_laws
 from energyscope.scaling.two_term import TwoTerm
 
-ONE_CELL = "one cell: no law; measure another length or batch (energyscope sweep)"
+ONE_CELL = reason("one-cell")
 PAIRS = (("attention", "mlp"), ("attention", "lm_head"), ("lm_head", "mlp"))
 ROLES = ("whole", "part", "residual", "group")
 
@@ -88,7 +89,7 @@ def _held_out(judged: Mapping[str, Judged], parts: Sequence[str], *, single: boo
     ways = list(dict.fromkeys(by for one in judged.values() for by in one.nested))
     main = next((one.by for one in judged.values() if one.by), None)
     components, whole = (_errors(judged, subjects, main) for subjects in (parts, [WHOLE]))
-    lacking = None if components or whole else "no cell could be left out of a law"
+    lacking = None if components or whole else reason("no-cell-left-out")
     return {
         "components": components,
         "whole": whole,
@@ -120,7 +121,7 @@ def _ratios(scenes: Sequence[SceneCells], judged: Mapping[str, Judged]) -> list[
 def _ratio(first: str, second: str, scenes: Sequence[SceneCells], judged: Mapping[str, Judged]) -> Plain:
     laws = [judged[name].laws.get(TwoTerm.name) for name in (first, second)]
     lines = [
-        law if isinstance(law, TwoTerm) else NoLaw(name, "")
+        law if isinstance(law, TwoTerm) else NoLaw(name, reason("no-two-term-law", subjects=[name]))
         for law, name in zip(laws, (first, second), strict=True)
     ]
     vague = [line.subject for line in lines if isinstance(line, TwoTerm) and _vague(line.marginal_pj_per_flop)]
@@ -144,13 +145,13 @@ def _vague(marginal: Interval) -> bool:
     return marginal.known and marginal.value > 0 and not marginal.excludes(0.0)
 
 
-def _no_ratio(lines: Sequence[TwoTerm | NoLaw], vague: Sequence[str]) -> str:
+def _no_ratio(lines: Sequence[TwoTerm | NoLaw], vague: Sequence[str]) -> Reason:
     without = [line.subject for line in lines if isinstance(line, NoLaw)]
     if without:
-        return f"no two-term law of {' and '.join(without)}"
+        return reason("no-two-term-law", subjects=without)
     negative = [
         line.subject for line in lines if isinstance(line, TwoTerm) and line.marginal_pj_per_flop.value <= 0
     ]
     if negative:
-        return f"k of {' and '.join(negative)} is not positive"
-    return f"k of {' and '.join(vague)} cannot be told from 0"
+        return reason("k-not-positive", subjects=negative)
+    return reason("k-holds-zero", subjects=vague)

@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Literal
+from typing import Literal, TypeVar
 
+from energyscope.reasons import Reason, join, reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.prediction import Law, NoLaw, Prediction
-from energyscope.scaling.whole import summed
+from energyscope.scaling.whole import of_part, summed
 
+Name = TypeVar("Name", bound=str)
 By = Literal["length", "batch", "cell", "model"]
 Fitter = Callable[[Sequence[Cell]], Law | NoLaw]
 
@@ -67,7 +69,7 @@ class HeldOut:
     by: By
     folds: int
     cells: tuple[Foretold, ...]
-    failed: tuple[str, ...] = ()
+    failed: tuple[Reason, ...] = ()
     reason: str | None = None
 
     @property
@@ -88,13 +90,13 @@ def leave_out(cells: Sequence[Cell], fit: Fitter, by: By) -> HeldOut:
     """
     groups = _groups(cells, by)
     if len(groups) < 2:
-        return HeldOut(by, len(groups), (), reason=f"a single {by}: nothing is left to fit")
+        return HeldOut(by, len(groups), (), reason=reason("single-group", by=by))
     found: list[Foretold] = []
     failed = []
     for key in groups:
         law = fit([cell for cell in cells if KEYS[by](cell) != key])
         if isinstance(law, NoLaw):
-            failed.append(f"without {by} {_said(key)}: {law.reason}")
+            failed.append(reason("no-law-without", by=by, left_out=_said(key), why=law.reason))
         else:
             found += [Foretold(cell, law.predict(cell.shape)) for cell in groups[key]]
     return HeldOut(by, len(groups), tuple(found), tuple(failed))
@@ -114,18 +116,18 @@ def leave_out_of_sum(parts: Mapping[str, Sequence[Cell]], whole: Sequence[Cell],
         known = [prediction for prediction in predictions if prediction is not None]
         if known and len(known) == len(predictions):
             found.append(Foretold(cell, summed(known, cell.subject)))
-    failed = tuple(f"{name}: {reason}" for name, part in held.items() for reason in part.failed)
-    reasons = [f"{name}: {part.reason}" for name, part in held.items() if part.reason]
+    failed = tuple(of_part(name, why) for name, part in held.items() for why in part.failed)
+    reasons = [of_part(name, part.reason) for name, part in held.items() if part.reason]
     folds = max((part.folds for part in held.values()), default=0)
-    return HeldOut(by, folds, tuple(found), failed, "; ".join(reasons) or None)
+    return HeldOut(by, folds, tuple(found), failed, join(reasons) or None)
 
 
-def best_of(cells: Sequence[Cell], fits: Mapping[str, Fitter], by: By) -> str | None:
+def best_of(cells: Sequence[Cell], fits: Mapping[Name, Fitter], by: By) -> Name | None:
     """Return the name of the fit with the least median error (`best_held`), None where none could be judged."""
     return best_held({name: leave_out(cells, fit, by) for name, fit in fits.items()})
 
 
-def best_held(held: Mapping[str, HeldOut]) -> str | None:
+def best_held(held: Mapping[Name, HeldOut]) -> Name | None:
     """Return the name of the fit that foretold the same left-out cells with the least median error, None of none.
 
     Each fit is judged on the cells that all of them foretold, whether extrapolated or not. By model, the median

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from energyscope.scaling.cell import Cell
-from energyscope.scaling.choosing import ROOFLINE, fits, remembering, way_of
+from energyscope.scaling.choosing import fits, remembering, way_of
 from energyscope.scaling.heldout import KEYS, By, Fitter, HeldOut, best_of, leave_out
-from energyscope.scaling.prediction import Law, NoLaw
-
-NAMES = {ROOFLINE: "roofline (floor)"}  # of laws that could not be fitted: the others have a name of their own
+from energyscope.scaling.prediction import Law, LawName, NoLaw
 
 
 @dataclass(frozen=True)
@@ -22,15 +20,11 @@ class Judged:
     became of cells that took no part in choosing the law either.
     """
 
-    laws: Mapping[str, Law | NoLaw]
-    held_out: Mapping[tuple[str, By], HeldOut] = field(default_factory=dict)
+    laws: Mapping[LawName, Law | NoLaw]
+    held_out: Mapping[tuple[LawName, By], HeldOut] = field(default_factory=dict)
     by: By | None = None
-    best: str | None = None
+    best: LawName | None = None
     nested: Mapping[By, HeldOut] = field(default_factory=dict)
-
-    def law(self, name: str) -> Law | NoLaw:
-        """Return a law, or the reason why there is none."""
-        return self.laws.get(name) or NoLaw("", "not a law of this subject")
 
 
 def judge(cells: Sequence[Cell]) -> Judged:
@@ -41,13 +35,11 @@ def judge(cells: Sequence[Cell]) -> Judged:
 
     """
     known = {name: remembering(fit) for name, fit in fits(cells).items()}
-    fitted = {name: fit(cells) for name, fit in known.items()}
-    names = {name: getattr(law, "name", NAMES.get(name, name)) for name, law in fitted.items()}
-    laws = {names[name]: law for name, law in fitted.items()}
+    laws = {name: fit(cells) for name, fit in known.items()}
     ways = ways_of(cells)
     if not ways:
         return Judged(laws)
-    told = {names[name]: known[name] for name, law in fitted.items() if not isinstance(law, NoLaw)}
+    told = {name: known[name] for name, law in laws.items() if not isinstance(law, NoLaw)}
     held_out = {(name, by): leave_out(cells, fit, by) for name, fit in told.items() for by in ways}
     main = _main(cells, ways)
     judged = {name: fit for name, fit in told.items() if held_out[name, main].cells}
@@ -57,7 +49,7 @@ def judge(cells: Sequence[Cell]) -> Judged:
     return Judged(laws, held_out, main, best_of(cells, judged, main), nested)
 
 
-def chosen_among(known: Mapping[str, Fitter]) -> Fitter:
+def chosen_among(known: Mapping[LawName, Fitter]) -> Fitter:
     """Return a fit that takes the best law of the cells that it is given, judged by leaving some of these out.
 
     So the error of a cell that it has not seen is not made smaller by the choice (M. Stone, Journal of the Royal
@@ -70,7 +62,7 @@ def chosen_among(known: Mapping[str, Fitter]) -> Fitter:
         if not told:
             return next(iter(laws.values()))
         best = best_of(cells, told, way_of(cells, new_model=False))
-        return laws[best or next(iter(told))]
+        return laws[next(iter(told)) if best is None else best]
 
     return fit
 

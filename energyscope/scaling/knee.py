@@ -13,9 +13,11 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval, ratio
 from energyscope.scaling.cell import FLOOR
 from energyscope.scaling.least_squares import weighted
@@ -26,14 +28,14 @@ LEAST = 3  # points of which a knee can be told
 
 @dataclass(frozen=True)
 class Knee:
-    """The size at the knee, None with a ``reason`` in a sentence without a full stop; ``words`` say what it means.
+    """The size at the knee, None with a ``reason``; ``words`` say what it means.
 
     ``half_at`` is the size at which fixed energy is half of the whole; None where no law tells it.
     """
 
     at: int | None
-    words: str | None
-    reason: str | None
+    words: Reason | None
+    reason: Reason | None
     half_at: float | None
 
 
@@ -42,10 +44,6 @@ class _Step:
     start: int
     end: int
     gain: Interval  # of tokens/J per doubling
-
-    def said(self, noun: str) -> str:
-        limits = "" if not self.gain.known else f" [{_percent(self.gain.low)}, {_percent(self.gain.high)}]"
-        return f"from {noun} {self.start} to {self.end} tokens/J change by {_percent(self.gain.value)} %{limits}"
 
     @property
     def pays(self) -> bool:
@@ -64,13 +62,21 @@ def knee_of(sizes: Sequence[int], tokens_per_j: Sequence[Interval], noun: str) -
     """
     half = _half_at(sizes, tokens_per_j)
     if len(sizes) < LEAST:
-        return Knee(None, None, f"{len(sizes)} of the {LEAST} points that a knee needs at least", half)
+        return Knee(None, None, reason("few-sizes", sizes=len(sizes), needed=LEAST), half)
     steps = [_step(*pair) for pair in itertools.pairwise(zip(sizes, tokens_per_j, strict=True))]
     last = max((index for index, step in enumerate(steps) if step.pays), default=-1)
-    reason = _untold(steps, last, noun)
-    if reason is not None:
-        return Knee(None, None, reason, half)
-    return Knee(steps[last].end, _words(steps, last, tokens_per_j, noun, half), None, half)
+    why = _untold(steps, last, noun)
+    if why is not None:
+        return Knee(None, None, why, half)
+    knee = reason(
+        "knee",
+        noun=noun,
+        least=sizes[0],
+        at=steps[last].end,
+        factor=tokens_per_j[last + 1].value / tokens_per_j[0].value,
+        gain=steps[last + 1].gain.value,
+    )
+    return Knee(steps[last].end, knee, None, half)
 
 
 def _step(first: tuple[int, Interval], second: tuple[int, Interval]) -> _Step:
@@ -81,29 +87,19 @@ def _step(first: tuple[int, Interval], second: tuple[int, Interval]) -> _Step:
     return _Step(start, end, Interval(change.value**power - 1, *limits))
 
 
-def _untold(steps: Sequence[_Step], last: int, noun: str) -> str | None:
+def _untold(steps: Sequence[_Step], last: int, noun: str) -> Reason | None:
     """Return why there is no knee after the ``last`` step that pays (-1: none does), None where there is one."""
-    least = f"less than {WORTH:.0%} per doubling"
     deciding = steps[last : last + 2] if 0 <= last < len(steps) - 1 else steps if last == -1 else steps[last:]
     unsure = next((step for step in deciding if not step.told), None)
     if unsure is not None:
-        return f"the knee cannot be told: {unsure.said(noun)} per doubling, an interval that includes {WORTH:.0%}"
+        return reason("knee-unclear", **_named(unsure, noun), low=unsure.gain.low, high=unsure.gain.high)
     if last == -1:
-        return f"no knee: {steps[0].said(noun)} per doubling, {least} from the least measured on"
-    if last == len(steps) - 1:
-        return f"no knee up to {noun} {steps[last].end}: {steps[last].said(noun)} per doubling, still rising"
-    return None
+        return reason("no-gain-from-start", **_named(steps[0], noun))
+    return reason("no-knee-yet", **_named(steps[last], noun)) if last == len(steps) - 1 else None
 
 
-def _words(steps: Sequence[_Step], last: int, values: Sequence[Interval], noun: str, half: float | None) -> str:
-    after = steps[last + 1].gain
-    limits = f" [{_percent(after.low)}, {_percent(after.high)}]" if after.known else ""
-    said = (
-        f"up to {noun} {steps[last].end} tokens/J rise to {values[last + 1].value:.3g}"
-        f" ({values[last + 1].value / values[0].value:.2g} times those at {noun} {steps[0].start});"
-        f" the next doubling changes them by {_percent(after.value)} %{limits}, less than {WORTH:.0%}"
-    )
-    return said if half is None else f"{said}; fixed energy is half of the whole at {noun} {half:.2g}"
+def _named(step: _Step, noun: str) -> dict[str, Any]:
+    return {"noun": noun, "start": step.start, "end": step.end, "gain": step.gain.value}
 
 
 def _half_at(sizes: Sequence[int], tokens_per_j: Sequence[Interval]) -> float | None:
@@ -116,9 +112,3 @@ def _half_at(sizes: Sequence[int], tokens_per_j: Sequence[Interval]) -> float | 
     if fit is None or min(fit.coefficients) <= 0:
         return None
     return fit.coefficients[0] / fit.coefficients[1]
-
-
-def _percent(value: float | None) -> str:
-    if value is None:
-        return "unknown"
-    return f"{100 * value:+,.0f}" if abs(value) >= 0.1 else f"{100 * value:+.2g}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from energyscope.reasons import Reason, reason
 from energyscope.runs.method import changes_between, lacking
 from energyscope.scaling.contrasts import contrasts
 from energyscope.scaling.efficiency import efficiencies
@@ -17,9 +18,7 @@ from energyscope.scaling.grouping import GROUPED, grouped, key_of, value_of
 from energyscope.scaling.plain import Plain
 from energyscope.scaling.sizes import sizes
 from energyscope.scaling.sizes_held_out import sizes_held_out
-from energyscope.scaling.usable import one_granularity
-
-STATIC_CACHE = "a static KV cache works on all that it has room for: laws see the tokens in it only"
+from energyscope.scaling.usable import invalid_notes, one_granularity
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def law_document(sources: Sequence[Source]) -> Plain:
     }
 
 
-def _one_granularity(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
+def _one_granularity(sources: Sequence[Source]) -> tuple[list[Source], list[Reason]]:
     """Return the sources with components of one granularity for each model and phase, and what to know of it.
 
     Laws never join phases, so that one does not take the components of the other.
@@ -74,7 +73,7 @@ def _one_granularity(sources: Sequence[Source]) -> tuple[list[Source], list[str]
     for (model, phase), mine in found.items():
         scenes, said = one_granularity(list(mine.values()))
         kept |= dict(zip(mine, scenes, strict=True))
-        notes += [f"{model}, {phase}: {words}" for words in said]
+        notes += [reason("of-group", model=model, phase=phase, why=why) for why in said]
     return [replace(one, scene=kept[place]) for place, one in enumerate(sources)], notes
 
 
@@ -119,58 +118,45 @@ def _models(sources: Sequence[Source]) -> dict[str, dict[str, int]]:
     }
 
 
-def _notes(sources: Sequence[Source]) -> list[str]:
+def _notes(sources: Sequence[Source]) -> list[Reason]:
     """Say what is missing in which runs and why, each reason once, and what laws do not see."""
-    missing: dict[tuple[str, str], list[str]] = {}
+    missing: dict[tuple[str | None, Reason], dict[str, None]] = {}
     for one in sources:
-        if not one.scene.cells:
-            missing.setdefault(("anything", next(iter(one.scene.left_out.values()), "it has no rows")), []).append(
-                one.scene.run
-            )
-        for subject, reason in one.scene.left_out.items() if one.scene.cells else ():
-            missing.setdefault((subject, reason), []).append(one.scene.run)
-    notes = [f"not used of {_named(runs)}: {subject} ({reason})" for (subject, reason), runs in missing.items()]
+        left_out = one.scene.left_out
+        none = {None: next(iter(left_out.values()), reason("no-rows"))}
+        for key in (left_out if one.scene.cells else none).items():
+            missing.setdefault(key, {})[one.scene.run] = None
+    notes = [
+        reason("run-not-used", runs=list(runs), why=why)
+        if subject is None
+        else reason("subject-not-used", subject=subject, runs=list(runs), why=why)
+        for (subject, why), runs in missing.items()
+    ]
     if any(one.scene.kv_cache == "static" for one in sources):
-        notes.append(STATIC_CACHE)
-    return [*notes, *_methods([one.scene for one in sources]), *_invalid(sources), *_mixed_software(sources)]
+        notes.append(reason("static-cache-seen-in-part"))
+    used = [one.scene for one in sources if one.scene.cells]
+    return [*notes, *_methods([one.scene for one in sources]), *invalid_notes(used), *_mixed_software(sources)]
 
 
-def _methods(scenes: Sequence[SceneCells]) -> list[str]:
+def _methods(scenes: Sequence[SceneCells]) -> list[Reason]:
     """Say which groups are of an older method, and which are kept apart for that alone."""
     methods: dict[tuple[str | None, ...], list[int]] = {}
     for group in grouped(scenes):
         methods.setdefault(key_of(group[0], "method"), []).append(int(str(value_of(group[0], "method"))))
-    apart: dict[str, list[str]] = {}
-    older: dict[str, list[str]] = {}
+    groups: dict[tuple[str, str], dict[str, None]] = {}
     for key, found in methods.items():
         one = dict(zip((name for name in GROUPED if name != "method"), key, strict=True))
-        said = ", ".join(str(one[name]) for name in ("model", "phase", "precision", "execution"))
+        named = " ".join(str(one[name]) for name in ("model", "phase", "precision", "execution"))
         phase, execution = str(one["phase"]), str(one["execution"])
         if len(found) > 1:
-            apart.setdefault(changes_between(min(found), max(found), phase, execution), []).append(said)
-        elif why := lacking(found[0], phase, execution):
-            older.setdefault(f"method ({why})", []).append(said)
-    return [
-        *(f"laws do not join different methods, {why}: {_all(said)}" for why, said in apart.items()),
-        *(f"measured by an older {why}; measure again: {_all(said)}" for why, said in older.items()),
-    ]
+            note = "methods-kept-apart", changes_between(min(found), max(found), phase, execution)
+            groups.setdefault(note, {})[named] = None
+        elif older := lacking(found[0], phase, execution):
+            groups.setdefault(("older-method", older), {})[named] = None
+    return [reason(code, why=why, groups=list(names)) for (code, why), names in sorted(groups.items())]
 
 
-def _all(words: Sequence[str]) -> str:
-    return "; ".join(dict.fromkeys(words))
-
-
-def _invalid(sources: Sequence[Source]) -> list[str]:
-    """Say in how many cells the whole model's energy is graded invalid: they count, with their wide intervals."""
-    used = [one for one in sources if one.scene.cells]
-    bad = [one.scene.run for one in used if one.scene.quality == "invalid"]
-    if not bad:
-        return []
-    amount = f"the whole model in {len(bad)} of {len(used)} cells ({_named(bad)})"
-    return [f"graded invalid, and used with their intervals: {amount}"]
-
-
-def _mixed_software(sources: Sequence[Source]) -> list[str]:
+def _mixed_software(sources: Sequence[Source]) -> list[Reason]:
     """Say of each group that was measured with several versions of something, with which."""
     notes = []
     for group in grouped([one.scene for one in sources]):
@@ -178,14 +164,6 @@ def _mixed_software(sources: Sequence[Source]) -> list[str]:
         for name in dict.fromkeys(name for one in mine for name in one.software):
             versions = sorted({one.software.get(name, "unknown") for one in mine})
             if len(versions) > 1:
-                scene = group[0]
-                said = f"{scene.model}, {scene.phase}, {scene.precision}"
-                notes.append(
-                    f"cells of {said} were measured with several versions of {name}: {', '.join(versions)}"
-                )
+                named = f"{group[0].model} {group[0].phase} {group[0].precision}"
+                notes.append(reason("several-versions", group=named, name=name, versions=versions))
     return notes
-
-
-def _named(runs: Sequence[str]) -> str:
-    shown = list(dict.fromkeys(runs))
-    return ", ".join(shown) if len(shown) <= 3 else f"{', '.join(shown[:3])} and {len(shown) - 3} more"

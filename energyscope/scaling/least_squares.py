@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from energyscope.metering.interval import student_t
 from energyscope.metering.ticks import Array
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval
 
 SINGULAR = 1e-9  # smallest against largest singular value of scaled columns: below it, columns are the same
@@ -143,12 +144,11 @@ def _rank(columns: Array) -> int:
     return int(np.count_nonzero(singular > SINGULAR * singular[0]))
 
 
-def held(fit: Fit, names: Sequence[str], design: Array) -> list[str]:
+def held(fit: Fit, names: Sequence[str], design: Array) -> list[Reason]:
     """Return a remark for each coefficient that is held at 0, though its column is not empty."""
-    negative, alike = "without the bound it would be negative", "these cells cannot tell it from the others"
     filled = np.any(design != 0, axis=0)
     return [
-        f"{name} is held at 0: {negative if told else alike}"
+        reason("term-held-at-zero" if told else "term-not-separable", term=name)
         for name, free, told, there in zip(names, fit.active, fit.told, filled, strict=True)
         if there and not free
     ]

@@ -12,13 +12,15 @@ from typing import Literal
 
 import numpy as np
 
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval, difference, ratio
 from energyscope.scaling.cell import FLOOR, Cell, check_alike, column, deviations
 from energyscope.scaling.least_squares import weighted
 from energyscope.scaling.prediction import NoLaw
 from energyscope.scaling.two_term import PJ_PER_MJ, TwoTerm
 
-Verdict = Literal["flat", "rising", "falling", "cannot be told"]
+Verdict = Literal["flat", "rising", "falling", "unclear"]
+FEWEST = 4  # different amounts of FLOPs
 FLAT = 0.10  # a change of the marginal J/FLOP per doubling that is called flat
 
 
@@ -41,7 +43,7 @@ class Trend:
 
     verdict: Verdict
     change: Interval | None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def quotients(cells: Sequence[Cell]) -> tuple[Quotient, ...]:
@@ -67,23 +69,23 @@ def trend(cells: Sequence[Cell], *, flat: float = FLAT, floor: float = FLOOR) ->
     """
     check_alike(cells)
     used = [cell for cell in cells if cell.flops > 0]
-    if len({cell.flops for cell in used}) < 4:
-        return Trend("cannot be told", None, "fewer than four different amounts of FLOPs")
+    if (amounts := len({cell.flops for cell in used})) < FEWEST:
+        return Trend("unclear", None, reason("few-flops", amounts=amounts, needed=FEWEST))
     flops, energy = column(used, "flops"), column(used, "energy_mj")
     bent = flops * np.log2(flops / np.exp(np.mean(np.log(flops))))
     spread = deviations(used, floor)
     line = weighted(np.column_stack([np.ones(len(used)), flops]), energy, spread)
     curve = weighted(np.column_stack([np.ones(len(used)), flops, bent]), energy, spread)
     if line is None or curve is None or line.coefficients[1] <= 0:
-        return Trend("cannot be told", None, "k is not positive")
+        return Trend("unclear", None, reason("k-not-positive", subjects=[cells[0].subject]))
     change = curve.coefficient(2).scaled(1 / line.coefficients[1])
     if change.low is None or change.high is None:
-        return Trend("cannot be told", change, "no cell is left over to tell an interval from")
+        return Trend("unclear", change, reason("no-cell-left-for-interval"))
     if change.low > 0 or change.high < 0:
         return Trend("rising" if change.value > 0 else "falling", change)
     if -flat <= change.low and change.high <= flat:
         return Trend("flat", change)
-    return Trend("cannot be told", change, f"the interval includes 0 and reaches beyond {flat:.0%} per doubling")
+    return Trend("unclear", change, reason("trend-unclear", flat=flat))
 
 
 def per_flop(cell: Cell) -> Interval | None:
@@ -92,7 +94,7 @@ def per_flop(cell: Cell) -> Interval | None:
 
 
 def per_flop_ratio(first: Cell, second: Cell) -> Interval | None:
-    """Return by what factor a FLOP of the first is dearer than one of the second; None without FLOPs."""
+    """Return by what factor a FLOP of the first costs more than one of the second; None without FLOPs."""
     one, other = per_flop(first), per_flop(second)
     return ratio(one, other) if one and other else None
 

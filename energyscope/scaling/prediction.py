@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
+from energyscope.reasons import Reason, join, reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell, Work
 
+LawName = Literal[
+    "two-term",
+    "two-term-in-bytes",
+    "constant",
+    "per-call",
+    "roofline-floor",
+    "roofline-sum",
+    "roofline-board-rates",
+    "sum-over-parts",
+]
 ROUNDING = 1e-3  # counts of FLOPs and bytes that differ by less are the same
 
 
@@ -17,7 +28,7 @@ class Prediction:
     """Energy (mJ) and, where the law knows it, time (us) of one shape; ``why`` says how it extrapolates."""
 
     subject: str
-    law: str
+    law: LawName
     energy_mj: Interval
     time_us: Interval | None
     extrapolated: bool
@@ -34,10 +45,10 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class NoLaw:
-    """That cells give no law, with the reason in a sentence that ends without a full stop."""
+    """That cells give no law, with the reason."""
 
     subject: str
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ class Span:
     sequences: tuple[int, int] | None = None
 
     def outside(self, work: Work) -> str | None:
-        """Return how a shape lies outside of the range, None where it lies inside."""
+        """Return how a shape lies outside of the range, as joined reasons; None where it lies inside."""
         calls = work.calls if self.per_call else 1
         measures: list[tuple[str, float, tuple[float, float] | None]] = [
             ("tokens", work.tokens, self.tokens),
@@ -63,8 +74,8 @@ class Span:
             ("FLOPs", work.flops / calls, self.flops),
             ("bytes", work.bytes / calls, self.bytes),
         ]
-        said = [_beyond(name, value, limits) for name, value, limits in measures if limits]
-        return "; ".join(words for words in said if words) or None
+        found = [_beyond(name, value, limits) for name, value, limits in measures if limits]
+        return join(one for one in found if one) or None
 
 
 def span_of(cells: Sequence[Cell], *, per_call: bool = False) -> Span:
@@ -81,21 +92,11 @@ def span_of(cells: Sequence[Cell], *, per_call: bool = False) -> Span:
     )
 
 
-def _beyond(name: str, value: float, limits: tuple[float, float]) -> str | None:
+def _beyond(name: str, value: float, limits: tuple[float, float]) -> Reason | None:
     low, high = limits
     if low * (1 - ROUNDING) <= value <= high * (1 + ROUNDING):
         return None
-    if value > high:
-        return (
-            f"{_amount(value, name)} are {value / high:.2g} times the most measured"
-            if high
-            else f"no {name} measured"
-        )
-    return f"{_amount(value, name)} are {value / low:.2g} times the least measured"
-
-
-def _amount(value: float, name: str) -> str:
-    scales = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
-    scale, prefix = next(((scale, prefix) for scale, prefix in scales if value >= scale), (1.0, ""))
-    unit = "B" if name == "bytes" else name
-    return f"{value / scale:,.3g} {prefix}{unit}" if prefix else f"{value:,.0f} {name}"
+    if not high:
+        return reason("none-measured", measure=name)
+    end, limit = ("most", high) if value > high else ("least", low)
+    return reason("beyond-cells", measure=name, factor=value / limit, end=end)

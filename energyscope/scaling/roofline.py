@@ -15,10 +15,11 @@ import numpy as np
 
 from energyscope.metering.interval import student_t
 from energyscope.metering.ticks import Array
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import FLOOR, Cell, Work, check_alike, column, deviations
 from energyscope.scaling.least_squares import Fit, held, non_negative
-from energyscope.scaling.prediction import NoLaw, Prediction, Span, span_of
+from energyscope.scaling.prediction import LawName, NoLaw, Prediction, Span, span_of
 from energyscope.scaling.regimes import COMPUTE, LAUNCH, MEMORY, Form
 from energyscope.scaling.time_law import TimeLaw, time_law
 from energyscope.scaling.two_term import PJ_PER_MJ
@@ -46,14 +47,14 @@ class Roofline:
     residuals: tuple[float, ...]
     scale: float | None
     freedom: int
-    flags: tuple[str, ...]
+    flags: tuple[Reason, ...]
     span: Span
     fit: Fit
 
     @property
-    def name(self) -> str:
+    def name(self) -> LawName:
         """The law's name, with the form of its time law."""
-        return f"roofline ({self.time.form})"
+        return "roofline-floor" if self.time.form == "floor" else "roofline-sum"
 
     def predict(self, work: Work) -> Prediction:
         """Return energy and time of a further measurement of this work, with 95 % prediction intervals.
@@ -100,15 +101,15 @@ def roofline(
     subject = cells[0].subject if cells else ""
     static = [cell.static_mj for cell in cells if cell.static_mj is not None]
     if len(cells) < 2:
-        return NoLaw(subject, f"{len(cells)} of the two cells that a law needs at least")
+        return NoLaw(subject, reason("few-cells", cells=len(cells), needed=2))
     if len(static) < len(cells):
-        return NoLaw(subject, "static power was not measured: the two-term law needs none")
+        return NoLaw(subject, reason("no-static-power"))
     time = time_law(cells, form)
     work = np.array([_row(cell) for cell in cells]) * (call_energy, True, True)
     dynamic = column(cells, "energy_mj") - np.array(static)
     fit = non_negative(work, dynamic, deviations(cells, floor))
     if time is None or fit is None:
-        return NoLaw(subject, f"{len(cells)} cells are too few, or too alike, for time and energy of this law")
+        return NoLaw(subject, reason("too-few-or-alike", cells=len(cells)))
     power = float(np.median(np.array(static) / column(cells, "time_us"))) * MJ_PER_US
     residuals = np.array([1 - _energy(power, time, fit, cell) / cell.energy_mj for cell in cells])
     freedom = min(fit.freedom, time.fit.freedom)
@@ -142,8 +143,8 @@ def _energy(static_w: float, time: TimeLaw, fit: Fit, work: Work) -> float:
     return static + fit.value(_row(work))
 
 
-def _unseen(time: TimeLaw) -> list[str]:
+def _unseen(time: TimeLaw) -> list[Reason]:
     """Return a flag for each limit of time that no cell shows, since beyond the cells it would be missed."""
     shown = (("a launch", LAUNCH), ("compute", COMPUTE), ("memory", MEMORY))
-    flags = [f"{name} sets no cell's time" for name, index in shown if not time.fit.active[index]]
-    return flags if time.told else [*flags, "launches and memory cannot be told apart by these times"]
+    flags = [reason("limit-not-seen", limit=name) for name, index in shown if not time.fit.active[index]]
+    return flags if time.told else [*flags, reason("launch-or-memory")]

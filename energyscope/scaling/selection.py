@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from energyscope.errors import UsageError
+from energyscope.reasons import Reason, join, reason, words
 from energyscope.runs.method import changes_between, lacking
 from energyscope.scaling.boards import OneBoard, on_one_board
 from energyscope.scaling.cell import FIELDS, Cell
@@ -14,7 +15,6 @@ from energyscope.scaling.grouping import value_of
 
 MIXABLE = ("board", "execution", "precision")
 CHOSEN = ("execution", "precision")  # of these, a prediction may be told which one to use
-ONE_CELL = "no law from one cell: measure another length or batch (energyscope sweep)"
 SHARED = ("subject", "model", "phase")  # subjects have laws of their own, models may share one, a phase is chosen
 
 
@@ -29,7 +29,7 @@ class Wanted:
     mixed: tuple[str, ...] = ()
 
 
-def select(scenes: Sequence[SceneCells], wanted: Wanted) -> tuple[list[SceneCells], list[str]]:
+def select(scenes: Sequence[SceneCells], wanted: Wanted) -> tuple[list[SceneCells], list[Reason]]:
     """Return the moments to fit laws to, and what a reader should know of them.
 
     Raises:
@@ -49,19 +49,19 @@ def select(scenes: Sequence[SceneCells], wanted: Wanted) -> tuple[list[SceneCell
         found = _of(found, "precision", wanted.precision)
     if wanted.weights:
         found = _of(found, "weights", wanted.weights)
-    notes = [f"not used, {one.run}: {_first_reason(one)}" for one in found if not one.cells]
+    notes = [reason("run-not-used", runs=[one.run], why=_first_reason(one)) for one in found if not one.cells]
     found = [one for one in found if one.cells]
     if not found:
-        raise UsageError(f"these runs hold no cell of a law: {'; '.join(notes)}")
+        raise UsageError(f"these runs hold no cell of a law: {words(join(notes))}")
     if wanted.execution:
         found = _of(found, "execution", wanted.execution)
     _check_caches(found)
     _check_alike(found, wanted.mixed)
     if len({(one.model, one.batch_size, one.tokens) for one in found}) < 2:
-        raise UsageError(ONE_CELL)
+        raise UsageError(reason("one-cell").words)
     weights = sorted({str(one.weights) for one in found})
     if len(weights) > 1:
-        notes.append(f"weights of several kinds ({', '.join(weights)}): energies depend on their values too")
+        notes.append(reason("several-weights", weights=weights))
     return found, [*notes, *_older(found)]
 
 
@@ -85,16 +85,16 @@ def by_subject(
     return {subject: list(one.cells) for subject, one in scaled.items()}, scaled
 
 
-def common_parts(scenes: Sequence[SceneCells]) -> tuple[tuple[str, ...], str | None]:
+def common_parts(scenes: Sequence[SceneCells]) -> tuple[tuple[str, ...], Reason | None]:
     """Return the subjects that add up to the whole in all moments that tell them, or why there are none."""
     told = [one for one in scenes if one.parts]
     if not told:
-        return (), "no run measured all of its parts, glue included"
+        return (), reason("no-run-with-all-parts")
     first = set(told[0].parts)
     other = next((one for one in told if set(one.parts) != first), None)
     if other is not None:
         odd = sorted(first ^ set(other.parts))
-        return (), f"{told[0].run} and {other.run} have other parts ({_said(odd)}): use one granularity"
+        return (), reason("parts-differ", first=told[0].run, second=other.run, parts=odd)
     return told[0].parts, None
 
 
@@ -145,23 +145,22 @@ def _check_alike(scenes: Sequence[SceneCells], mixed: Collection[str]) -> None:
 def _methods(scenes: Sequence[SceneCells]) -> str:
     """Say in what the methods of some moments differ."""
     cells = sorted((next(iter(one.cells.values())) for one in scenes), key=lambda cell: cell.method)
-    return changes_between(cells[0].method, cells[-1].method, cells[0].phase, cells[0].execution)
+    return words(changes_between(cells[0].method, cells[-1].method, cells[0].phase, cells[0].execution))
 
 
-def _older(scenes: Sequence[SceneCells]) -> list[str]:
+def _older(scenes: Sequence[SceneCells]) -> list[Reason]:
     """Say what was mended since the moments were measured."""
-    cells = [next(iter(one.cells.values())) for one in scenes]
-    said = dict.fromkeys(
-        f"the runs are of an older method ({why}): measure again"
-        for cell in cells
-        if (why := lacking(cell.method, cell.phase, cell.execution))
-    )
-    return list(said)
+    runs: dict[str, dict[str, None]] = {}
+    for one in scenes:
+        cell = next(iter(one.cells.values()))
+        if why := lacking(cell.method, cell.phase, cell.execution):
+            runs.setdefault(why, {})[one.run] = None
+    return [reason("older-method", why=why, groups=list(named)) for why, named in runs.items()]
 
 
-def _first_reason(scene: SceneCells) -> str:
-    return next(iter(scene.left_out.values()), "it has no rows")
+def _first_reason(scene: SceneCells) -> Reason:
+    return next(iter(scene.left_out.values()), reason("no-rows"))
 
 
-def _said(words: Collection[str]) -> str:
-    return ", ".join(sorted(words))
+def _said(names: Collection[str]) -> str:
+    return ", ".join(sorted(names))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from energyscope.metering.ticks import Array
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval, difference, ratio, total
 from energyscope.scaling.cell import FLOOR, own_deviation
 from energyscope.scaling.efficiency import MJ_PER_J, fields_of, mean_of, plain, tokens_of, with_whole
@@ -45,8 +46,8 @@ def _entry(
 ) -> dict[str, Any]:
     rows = [_row(scenes, parameters.get(model) or {}) for model, scenes in models.items()]
     rows.sort(key=lambda row: (row["parameters"] is None, row["parameters"] or 0, row["model"]))
-    exponent, reason = _exponent(rows, models)
-    return {**dict(zip(FIELDS, key, strict=True)), "rows": rows, "exponent": plain(exponent), "reason": reason}
+    exponent, why = _exponent(rows, models)
+    return {**dict(zip(FIELDS, key, strict=True)), "rows": rows, "exponent": plain(exponent), "reason": why}
 
 
 def _row(scenes: Sequence[SceneCells], facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,17 +91,17 @@ def _shares(scenes: Sequence[SceneCells]) -> dict[str, Any]:
 
 def _exponent(
     rows: Sequence[Mapping[str, Any]], models: Mapping[str, Sequence[SceneCells]]
-) -> tuple[Interval | None, str | None]:
+) -> tuple[Interval | None, Reason | None]:
     known = [row for row in rows if row["parameters"]]
-    if len({row["parameters"] for row in known}) < LEAST:
-        return None, f"{len(known)} of the {LEAST} sizes that an exponent needs at least"
+    if (count := len({row["parameters"] for row in known})) < LEAST:
+        return None, reason("few-sizes", sizes=count, needed=LEAST)
     size = np.log([row["parameters"] for row in known])
     energy: Array = np.log([row["energy_per_token_mj"]["value"] for row in known])
     own = [_deviation(models[row["model"]]) for row in known]
     worst = max((one for one in own if one is not None), default=0.0)
     spread = np.hypot([worst if one is None else one for one in own], FLOOR)
     fit = weighted(np.column_stack([np.ones(len(size)), size]), energy, spread)
-    return (None, "these sizes are too alike") if fit is None else (fit.coefficient(1), None)
+    return (None, reason("sizes-too-alike")) if fit is None else (fit.coefficient(1), None)
 
 
 def _deviation(scenes: Sequence[SceneCells]) -> float | None:

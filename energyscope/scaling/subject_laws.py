@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from energyscope.scaling.breaks import FEWEST, TOLERANCE, reach
+from energyscope.reasons import Reason, reason
+from energyscope.scaling.breaks import FEWEST, reach
 from energyscope.scaling.by_bytes import ByBytes
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.constant import Constant
 from energyscope.scaling.from_runs import RESIDUAL
 from energyscope.scaling.heldout import By, HeldOut, errors_of
-from energyscope.scaling.judged import NAMES, Judged
+from energyscope.scaling.judged import Judged
 from energyscope.scaling.marginal import per_flop, quotients, trend
 from energyscope.scaling.plain import Plain, plain, shape_of
-from energyscope.scaling.prediction import NoLaw
+from energyscope.scaling.prediction import LawName, NoLaw
 from energyscope.scaling.roofline import Roofline
 from energyscope.scaling.two_term import TwoTerm
 
@@ -28,7 +29,7 @@ def by_work(cells: Sequence[Cell]) -> list[Cell]:
 
 def subject_laws(cells: Sequence[Cell], role: str, judged: Judged) -> Plain:
     """Return the entry of a subject, whose cells are in the order of `by_work`, and its laws judged."""
-    line = judged.law(TwoTerm.name) if TwoTerm.name in judged.laws else NoLaw("", _no_line(cells, judged))
+    line = judged.laws.get(TwoTerm.name) or NoLaw(cells[0].subject, _no_line(cells, judged))
     found: Plain = {
         "subject": cells[0].subject,
         "role": role,
@@ -42,9 +43,9 @@ def subject_laws(cells: Sequence[Cell], role: str, judged: Judged) -> Plain:
         "best": judged.best,
     }
     if ByBytes.name in judged.laws:
-        found["by_bytes"] = _by_bytes(judged.law(ByBytes.name))
+        found["by_bytes"] = _by_bytes(judged.laws[ByBytes.name])
     if Constant.name in judged.laws:
-        found["constant"] = _constant(cells, judged.law(Constant.name))
+        found["constant"] = _constant(cells, judged.laws[Constant.name])
     return found
 
 
@@ -62,10 +63,10 @@ def _point(cell: Cell) -> Plain:
     }
 
 
-def _no_line(cells: Sequence[Cell], judged: Judged) -> str:
+def _no_line(cells: Sequence[Cell], judged: Judged) -> Reason:
     if Constant.name in judged.laws:
-        return f"all {len(cells)} cells do the same work: their energy is a constant"
-    return "it has no FLOPs: energy cannot be told to grow with them"
+        return reason("constant-energy", cells=len(cells))
+    return reason("no-flops")
 
 
 def _line(law: Any) -> Plain:
@@ -88,7 +89,7 @@ def _by_bytes(law: Any) -> Plain:
         "pj_per_byte": plain(law.pj_per_byte),
         "r2": law.line.r2,
         "residuals": list(law.line.residuals),
-        "flags": [flag.replace("FLOPs", "bytes") for flag in law.flags],
+        "flags": list(law.flags),
     }
 
 
@@ -105,23 +106,23 @@ def _constant(cells: Sequence[Cell], law: Any) -> Plain:
 
 def _reach(cells: Sequence[Cell], line: Any) -> Plain:
     found = reach(cells)
-    reason = line.reason if isinstance(line, NoLaw) else found.reason
-    if reason is None and not found.within:
-        reason = f"not even the {FEWEST} smallest cells are foretold within {TOLERANCE:.0%} by the others"
+    why = line.reason if isinstance(line, NoLaw) else found.reason
+    if why is None and not found.within:
+        why = reason("law-breaks-at-once", cells=FEWEST, tolerance=found.tolerance)
     return {
         "tolerance": found.tolerance,
         "holds": found.holds,
         "within": found.within,
         "cells": len(cells),
         "to_flops": found.to_flops,
-        "first_beyond": None if reason or found.first_beyond is None else shape_of(found.first_beyond),
-        "reason": reason,
+        "first_beyond": None if why or found.first_beyond is None else shape_of(found.first_beyond),
+        "reason": why,
     }
 
 
 def _trend(cells: Sequence[Cell], line: Any) -> Plain:
     if isinstance(line, NoLaw):
-        return {"verdict": "cannot be told", "change": None, "reason": line.reason}
+        return {"verdict": "unclear", "change": None, "reason": line.reason}
     found = trend(cells)
     return {"verdict": found.verdict, "change": plain(found.change), "reason": found.reason}
 
@@ -136,15 +137,15 @@ def _quotients(cells: Sequence[Cell]) -> list[Plain]:
 def _roofline(cells: Sequence[Cell], judged: Judged) -> Plain:
     subject = cells[0].subject
     law: Any = next((one for one in judged.laws.values() if isinstance(one, Roofline)), None)
-    law = law or judged.laws.get(next(iter(NAMES.values())))
+    law = law or judged.laws.get("roofline-floor")
     if isinstance(law, NoLaw):
         return {"reason": law.reason}
     if law is None:
         if subject in RESIDUAL:
-            return {"reason": f"{subject} has no time and work of its own"}
+            return {"reason": reason("no-work-of-its-own")}
         if Constant.name in judged.laws:
             return {"reason": _no_line(cells, judged)}
-        return {"reason": "static power was not measured"}
+        return {"reason": reason("no-static-power")}
     return {
         "law": law.name,
         "static_w": law.static_w,
@@ -160,14 +161,14 @@ def _roofline(cells: Sequence[Cell], judged: Judged) -> Plain:
     }
 
 
-def _held_out(name: str, by: By, held: HeldOut) -> Plain:
+def _held_out(name: LawName, by: By, held: HeldOut) -> Plain:
     errors = errors_of(held.cells)
-    reason = None if errors.cells else held.reason or next(iter(held.failed), "no cell could be left out")
+    why = None if errors.cells else held.reason or next(iter(held.failed), reason("no-cell-left-out"))
     return {
         "law": name,
         "by": by,
         "median": errors.median,
         "worst": errors.largest,
         "cells": errors.cells,
-        "reason": reason,
+        "reason": why,
     }

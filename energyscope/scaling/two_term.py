@@ -5,17 +5,17 @@ Energies are in mJ. k is told in pJ/FLOP: 1 mJ/FLOP = 1e9 pJ/FLOP.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from energyscope.metering.ticks import Array
+from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval
-from energyscope.runs.laws import HOLDS_ZERO
 from energyscope.scaling.cell import FLOOR, Cell, Work, check_alike, column, deviations
 from energyscope.scaling.least_squares import Fit, weighted
-from energyscope.scaling.prediction import NoLaw, Prediction, Span, span_of
+from energyscope.scaling.prediction import LawName, NoLaw, Prediction, Span, span_of
 
 PJ_PER_MJ = 1e9
 
@@ -36,12 +36,12 @@ class TwoTerm:
     marginal_pj_per_flop: Interval
     r2: float | None
     residuals: tuple[float, ...]
-    flags: tuple[str, ...]
+    flags: tuple[Reason, ...]
     span: Span
     noise: float
     fit: Fit
 
-    name = "two-term"
+    name: LawName = "two-term"
 
     def predict(self, work: Work) -> Prediction:
         """Return the energy of a further measurement of this work, with its 95 % prediction interval."""
@@ -51,11 +51,14 @@ class TwoTerm:
         return Prediction(self.subject, self.name, energy, None, why is not None, why)
 
 
-def two_term(cells: Sequence[Cell], *, mixed: Collection[str] = (), floor: float = FLOOR) -> TwoTerm | NoLaw:
+def two_term(
+    cells: Sequence[Cell], *, mixed: Collection[str] = (), floor: float = FLOOR, measure: str = "FLOPs"
+) -> TwoTerm | NoLaw:
     """Fit the two-term law to the cells of one subject by least squares, weighted as in `deviations`.
 
     Intervals are Student's, with the scale of the residuals, so that a law that does not hold gets wide ones. They
-    need three cells. ``mixed`` names the fields in which cells may differ (see `check_alike`).
+    need three cells. ``mixed`` names the fields in which cells may differ (see `check_alike`), ``measure``
+    what stands in their FLOPs.
 
     Raises:
         UsageError: the cells differ in a field that is not in ``mixed``.
@@ -64,13 +67,12 @@ def two_term(cells: Sequence[Cell], *, mixed: Collection[str] = (), floor: float
     remarks = check_alike(cells, mixed)
     subject = cells[0].subject if cells else ""
     if len(cells) < 2:
-        return NoLaw(subject, f"{_cells(len(cells))}: a law needs two at least, and three for intervals")
+        return NoLaw(subject, reason("few-cells", cells=len(cells), needed=2))
     flops, energy = column(cells, "flops"), column(cells, "energy_mj")
     spread = deviations(cells, floor)
     fit = weighted(np.column_stack([np.ones(len(cells)), flops]), energy, spread)
     if fit is None:
-        amount = "no FLOPs" if not flops.any() else "the same FLOPs"
-        return NoLaw(subject, f"all {_cells(len(cells))} have {amount}: energy cannot be told to grow with them")
+        return NoLaw(subject, reason("same-amount", cells=len(cells), measure=measure))
     fixed, marginal = fit.coefficient(0), fit.coefficient(1).scaled(PJ_PER_MJ)
     return TwoTerm(
         subject=subject,
@@ -79,7 +81,7 @@ def two_term(cells: Sequence[Cell], *, mixed: Collection[str] = (), floor: float
         marginal_pj_per_flop=marginal,
         r2=explained(energy, np.array(fit.residuals), spread) if fit.freedom else None,
         residuals=tuple((np.array(fit.residuals) / energy).tolist()),
-        flags=(*_negative(fixed, marginal), *remarks),
+        flags=(*_negative({"E0": fixed, "k": marginal}), *remarks),
         span=span_of(cells),
         noise=float(np.median(spread / np.abs(energy))),
         fit=fit,
@@ -94,15 +96,10 @@ def explained(values: Array, residuals: Array, spread: Array) -> float | None:
     return 1 - float(weights @ residuals**2) / whole if whole else None
 
 
-def _negative(fixed: Interval, marginal: Interval) -> list[str]:
+def _negative(terms: Mapping[str, Interval]) -> list[Reason]:
     found = []
-    for name, interval in (("E0", fixed), ("k", marginal)):
-        if interval.value < 0:
-            told = interval.high is not None and interval.high < 0
-            surely = "is negative: the law does not hold here" if told else "is negative"
-            found.append(f"{name} {HOLDS_ZERO if interval.known and not told else surely}")
+    for term, item in terms.items():
+        if item.value < 0:
+            code = "term-negative-holds-zero" if item.known else "term-negative"
+            found.append(reason("term-significantly-negative" if item.excludes(0.0) else code, term=term))
     return found
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"

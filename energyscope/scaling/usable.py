@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from energyscope.reasons import Reason, reason
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.choosing import way_of
 from energyscope.scaling.from_runs import WHOLE, SceneCells
@@ -34,7 +35,7 @@ class Way:
         return [one for one in found if self.pooled or one.model == self.model]
 
 
-def pooling(scenes: Sequence[SceneCells], model: str) -> tuple[Way, list[str]]:
+def pooling(scenes: Sequence[SceneCells], model: str) -> tuple[Way, list[Reason]]:
     """Return whether the model's own moments are enough, and what to know of other models' ones.
 
     Moments without a cell of the whole count where none has one.
@@ -44,20 +45,19 @@ def pooling(scenes: Sequence[SceneCells], model: str) -> tuple[Way, list[str]]:
     others = sorted({one.model for one in whole} - {model})
     shapes = {(cell.batch_size, cell.tokens) for cell in own}
     if own and (len(shapes) >= ENOUGH or not others):
-        unused = [f"cells of {', '.join(others)} are not used: there are enough of {model}"] if others else []
+        unused = [reason("other-models-not-used", models=others, model=model)] if others else []
         return Way(model, pooled=False, by=way_of(own, new_model=False)), unused
     way = Way(model, pooled=True, by=way_of([_any_cell(one) for one in whole], new_model=not own))
     if own:
-        return way, [f"few cells of {model}: those of {', '.join(others)} are used too"]
+        return way, [reason("other-models-used", model=model, models=others)]
     if len(others) == 1:
-        unknown = "how far off laws are for another model is not known (two measured models would tell)"
-        return way, [f"{model} was not measured, and all cells are of {others[0]}: {unknown}"]
-    return way, [f"{model} was not measured: its laws are of {', '.join(others)}"]
+        return way, [reason("one-other-model", model=model, other=others[0])]
+    return way, [reason("laws-of-other-models", model=model, models=others)]
 
 
 def one_granularity(
     scenes: Sequence[SceneCells], among: Sequence[SceneCells] | None = None
-) -> tuple[list[SceneCells], list[str]]:
+) -> tuple[list[SceneCells], list[Reason]]:
     """Return the moments with components of one granularity only, and a note of those whose whole alone counts.
 
     It is the one with the most shapes whose parts add up, of equal ones the finest, chosen ``among`` some moments
@@ -72,12 +72,22 @@ def one_granularity(
     kept = [one if one.granularity in (chosen, None) else _whole_only(one) for one in scenes]
     if not others:
         return kept, []
-    note = (
-        f"components are those of the {_cells(len(found[chosen]))} at {chosen} granularity; "
-        f"of the {_cells(sum(len(found[name]) for name in others))} at {' and '.join(others)} only the whole model"
-        " counts"
+    note = reason(
+        "one-granularity",
+        cells=len(found[chosen]),
+        granularity=chosen,
+        others=sum(len(found[name]) for name in others),
+        unused=others,
     )
     return kept, [note]
+
+
+def invalid_notes(scenes: Sequence[SceneCells]) -> list[Reason]:
+    """Say in how many moments the whole model's energy is graded invalid; they count all the same."""
+    runs = [one.run for one in scenes if one.quality == "invalid"]
+    if not runs:
+        return []
+    return [reason("invalid-cells-used", invalid=len(runs), cells=len(scenes), runs=list(dict.fromkeys(runs)))]
 
 
 def granularity_of(scenes: Sequence[SceneCells]) -> str | None:
@@ -104,7 +114,3 @@ def _whole_only(scene: SceneCells) -> SceneCells:
 
 def _any_cell(scene: SceneCells) -> Cell:
     return scene.cells.get(WHOLE) or next(iter(scene.cells.values()))
-
-
-def _cells(amount: int) -> str:
-    return "1 cell" if amount == 1 else f"{amount} cells"

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from energyscope.reasons import Reason, join, reason
 from energyscope.runs.intervals import total
-from energyscope.scaling.prediction import Prediction
+from energyscope.scaling.prediction import LawName, Prediction
 
-SUM = "sum over parts"
+SUM: LawName = "sum-over-parts"
+NAMES = {"glue": "overhead"}  # of subjects, in reasons
+
+
+def of_part(subject: str, why: str) -> Reason:
+    """Return a reason that holds for one part."""
+    return reason("of-part", part=NAMES.get(subject, subject), why=why)
 
 
 def summed(parts: Sequence[Prediction], subject: str) -> Prediction:
@@ -18,7 +25,7 @@ def summed(parts: Sequence[Prediction], subject: str) -> Prediction:
     cells show by how much.
     """
     times = [part.time_us for part in parts if part.time_us is not None]
-    why = "; ".join(f"{part.subject}: {part.why}" for part in parts if part.why)
+    why = join(of_part(part.subject, part.why) for part in parts if part.why)
     return Prediction(
         subject=subject,
         law=SUM,

@@ -1,9 +1,11 @@
-"""What stands in the way of a trustworthy number, and what to change: one sentence each. Pure functions."""
+"""What stands in the way of a trustworthy number, and what to change. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from energyscope.reasons import Reason, reason
 
 SLOW_TICK_S = 0.25
 DISAGREEMENT = 0.05  # of counter and power: boards are calibrated to about this
@@ -13,63 +15,47 @@ MISCOUNTED = 0.02  # by polling
 Facts = Mapping[str, Any]
 
 
-def advice(device: Facts, sensor: Facts) -> list[str]:
-    """Return what to change, a sentence each, from the facts of a device and of its sensor.
+def advice(device: Facts, sensor: Facts) -> list[Reason]:
+    """Return what to change, from the facts of a device and of its sensor.
 
-    A fact that is None or missing is unknown, and says nothing.
+    A fact that is None or missing is unknown, and gives no advice.
     """
     return [*_on_the_board(device), *_on_the_sensor(sensor), *_on_polling(sensor.get("polling") or {})]
 
 
-def _on_the_board(device: Facts) -> Iterator[str]:
+def _on_the_board(device: Facts) -> Iterator[Reason]:
     if device.get("mig"):
-        yield (
-            "MIG is on: energy is read for the whole GPU and counts all slices; "
-            "use --whole-gpu for that, or turn MIG off (nvidia-smi -mig 0)"
-        )
+        yield reason("mig-on")
     if device.get("persistence") in (0, False):
-        yield (
-            "persistence mode is off: the driver may unload between programs, and idle power jumps when it does; "
-            "turn it on as root (nvidia-smi -pm 1)"
-        )
+        yield reason("persistence-off")
     limit, default = device.get("power_limit_w"), device.get("default_power_limit_w")
     if limit is not None and default is not None and limit < default:
-        yield (
-            f"the power limit is {limit:.0f} W, below this board's default of {default:.0f} W: heavy components "
-            f"run at lower clocks than elsewhere; set it back as root (nvidia-smi -pl {default:.0f}), or say so"
-        )
+        yield reason("power-limit-lowered", limit_w=limit, default_w=default)
 
 
-def _on_the_sensor(sensor: Facts) -> Iterator[str]:
-    for one in sensor.get("bystanders") or ():
-        yield f"{one}: its joules would count as yours; end it, or wait until it is done"
+def _on_the_sensor(sensor: Facts) -> Iterator[Reason]:
+    for other in sensor.get("bystanders") or ():
+        yield reason("gpu-used-by-others", who=other)
     period = sensor.get("tick_period_s")
     if period is not None and period > SLOW_TICK_S:
-        yield f"the sensor ticks only every {period:.2f} s: give components time with --window {6 * period:.1f}"
+        yield reason("slow-ticks", period_s=period, window_s=6 * period)
     if sensor.get("meter") not in (None, "nvml"):
-        yield f"the energy counter is not used ({sensor.get('choice')}): intervals will be wider"
+        yield reason("counter-unused", why=sensor.get("choice"))
     compared = sensor.get("counter_power") or {}
     ratio = compared.get("ratio")
     if ratio is not None and abs(ratio - 1) > DISAGREEMENT:
-        yield (
-            f"the counter shows {ratio:.0%} of the integrated {compared['field']} power: one of them is wrong or "
-            "covers something else (memory, a module); compare --meter nvml with --meter nvml-power"
-        )
+        yield reason("counter-disagrees", share=ratio, field=compared["field"])
 
 
-def _on_polling(polling: Facts) -> Iterator[str]:
+def _on_polling(polling: Facts) -> Iterator[Reason]:
     for way, found in polling.items():
-        sampler = way == "sampler"
+        own = way == "sampler"
         slowed, counted = found.get("time"), found.get("energy")
-        if sampler and slowed is not None and _beyond(slowed, SLOWED):
-            yield (
-                f"watching the sensor changes the time of calls by {slowed['change']:+.1%}: "
-                "look for a busy host; leave it two free cores"
-            )
+        if own and slowed is not None and _beyond(slowed, SLOWED):
+            yield reason("polling-changes-time", change=slowed["change"])
         if counted is not None and _beyond(counted, MISCOUNTED):
-            how = "as energyscope does it" if sampler else "without a pause, as some tools do,"
-            remedy = "use --meter nvml-power" if sampler else "run no other monitor beside energyscope"
-            yield f"reading the counter {how} changes what it counts by {counted['change']:+.1%}: {remedy}"
+            code = "polling-changes-energy" if own else "polling-alone-changes-energy"
+            yield reason(code, change=counted["change"])
 
 
 def _beyond(change: Facts, limit: float) -> bool:

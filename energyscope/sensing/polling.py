@@ -26,6 +26,7 @@ from energyscope.metering.choice import open_meter
 from energyscope.metering.nvml.board import Board
 from energyscope.metering.nvml.probe import Probe
 from energyscope.metering.ticks import Calls
+from energyscope.reasons import reason
 from energyscope.replay.calls import Call
 
 ROUNDS = 3  # of each way to poll, in turn
@@ -161,6 +162,6 @@ def _against(polled: Sequence[Loaded], alone: Sequence[Loaded]) -> dict[str, Any
         if one.energy_mj is not None and other.energy_mj is not None
     ]
     if not pairs:
-        return {**found, "reason": "this GPU has no energy counter that can be read"}
+        return {**found, "reason": reason("no-energy-counter")}
     change = paired_change(*zip(*pairs, strict=True))
     return {**found, "energy": change and asdict(change)}

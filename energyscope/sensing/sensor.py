@@ -29,6 +29,7 @@ from energyscope.metering.nvml.board import POWER_FIELDS, PowerField
 from energyscope.metering.nvml.probe import Probe
 from energyscope.metering.ticks import mean_power
 from energyscope.progress import Progress, silent
+from energyscope.reasons import reason
 from energyscope.replay.calls import Call
 from energyscope.replay.rotation import l2_bytes
 from energyscope.sensing.polling import Replays, effect_of_polling
@@ -107,7 +108,7 @@ def _step_test(uuid: str, replayer: Replays, load: Sequence[Call]) -> dict[str, 
     responses = {field: _response(probe, field, begin, end) for field in POWER_FIELDS}
     field = next((field for field in POWER_FIELDS if len(probe.trace(field)[0])), None)
     if meter.name != "nvml" or field is None:
-        missing = "no power field answers" if field is None else "this GPU has no readable energy counter"
+        missing = reason("no-power-field" if field is None else "no-energy-counter")
         agreement: dict[str, Any] = {"ratio": None, "reason": missing}
     else:
         compared = counter_against_power(ticks, *probe.trace(field), begin + STEP_S, end)
@@ -120,7 +121,7 @@ def _response(probe: Probe, field: PowerField, begin_s: float, end_s: float) -> 
     before = power[(times > begin_s - LAST_S) & (times < begin_s)]
     after = power[(times > end_s - LAST_S) & (times < end_s)]
     if not len(before) or not len(after):
-        return {"lag_s": None, "averaging_s": None, "reason": "this GPU does not answer this field"}
+        return {"lag_s": None, "averaging_s": None, "reason": reason("field-silent")}
     idle_w, load_w = float(np.median(before)), float(np.median(after))
     known = (times > begin_s - LAST_S) & (times < end_s)
     response = step_response(times[known], power[known], begin_s, idle_w, load_w)

@@ -19,7 +19,7 @@ from torch import nn
 
 from energyscope.components import ComponentTree
 from energyscope.errors import DeviceError, ModelError, UsageError
-from energyscope.failures import first_line
+from energyscope.failures import device_failed, first_line
 from energyscope.impact.adaptive import Looks
 from energyscope.impact.changing import Changer, Measurement
 from energyscope.impact.means import MeanGatherer
@@ -32,8 +32,9 @@ from energyscope.impact.predicting.predictors import rows as predictor_rows
 from energyscope.impact.predicting.weight_errors import simulated_errors
 from energyscope.impact.predictions import Reference, attention_mask, memory_share
 from energyscope.impact.proof import Witness
-from energyscope.impact.reuse import NO_LAYERS, LayerStarts
+from energyscope.impact.reuse import LayerStarts
 from energyscope.impact.rows import impact_rows
+from energyscope.reasons import Reason, reason
 from energyscope.runs.schema import ImpactRow
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class AblationResult:
 
     rows: list[ImpactRow]
     baseline: dict[str, float]
-    notes: list[str] = field(default_factory=list)
+    notes: list[Reason] = field(default_factory=list)
 
 
 def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the call
@@ -121,9 +122,9 @@ class _Prepared:
     starts: LayerStarts
     changer: Changer
 
-    def notes(self) -> list[str]:
-        reason = self.starts.reason
-        return [] if reason in {None, NO_LAYERS} else [f"every pass computes the whole model again: {reason}"]
+    def notes(self) -> list[Reason]:
+        why = self.starts.reason if len(self.starts.layers) > 1 else None
+        return [] if why is None else [reason("whole-passes", why=why)]
 
 
 def _prepare(
@@ -160,7 +161,7 @@ def _try_starts(starts: LayerStarts, reference: Reference, index: int) -> None:
         with starts.beginning(index, place):
             same = checksum(reference.run(index)) == reference.checksums[index]
         if not same:
-            starts.give_up("a pass that begins at one of its layers does not give what a full pass gives")
+            starts.give_up(reason("partial-pass-differs"))
             return
 
 
@@ -193,7 +194,7 @@ def _predicted(
     evaluation: Evaluation,
     methods: Sequence[str],
     on_finished: OnFinished | None,
-    notes: list[str],
+    notes: list[Reason],
     seed: int,
 ) -> list[ImpactRow]:
     """Return the rows of cheap predictors; without memory for gradients none, which is noted."""
@@ -201,19 +202,19 @@ def _predicted(
     try:
         rows = predictor_rows(predict(model, tree, evaluation, weight_errors=errors, seed=seed), tree)
     except torch.OutOfMemoryError:
-        notes.append("impact was not predicted from gradients: there is too little memory for a backward pass")
+        notes.append(reason("backward-out-of-memory"))
         return []
     except RuntimeError as error:  # a kernel without a backward pass, say
-        if "CUDA error" in str(error):
+        if device_failed(error):
             raise
-        notes.append(f"impact was not predicted from gradients: the backward pass fails ({first_line(error)})")
+        notes.append(reason("backward-fails", error=first_line(error)))
         return []
     if on_finished:
         on_finished(rows, None)
     return rows
 
 
-def check_restored(reference: Reference) -> list[str]:
+def check_restored(reference: Reference) -> list[Reason]:
     """Run the original once more and compare its outputs bit by bit with those before the stage.
 
     Returns a note if they differ but do so between any two passes, as nondeterministic kernels make them.
@@ -229,7 +230,7 @@ def check_restored(reference: Reference) -> list[str]:
         raise ModelError(
             "the model's outputs are not what they were before the ablations: its rows cannot be used"
         )
-    return ["the model's outputs differ in their bits from pass to pass, also without any ablation"]
+    return [reason("outputs-vary")]
 
 
 def _check(methods: Sequence[str]) -> None:

@@ -19,11 +19,12 @@ from energyscope.advising.budget import Budget
 from energyscope.advising.choice import BASE, Alternative, Execution
 from energyscope.books import records
 from energyscope.errors import MeterError
-from energyscope.failures import first_line, no_memory_left
+from energyscope.failures import failure
 from energyscope.metering.group import MeterGroup, together
 from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent
+from energyscope.reasons import Reason, reason
 from energyscope.stages.effort import OVERHEAD_S, REWARM_S, most_retaken
 from energyscope.stages.session import Journal
 
@@ -38,7 +39,6 @@ PREHEAT_S = 3.0
 BUDGET_S = 90.0
 MODELLED_BUDGET_S = 20.0
 FEWEST_PASSES = 3  # below which there is no grade
-NO_MEMORY = "the device has no memory left for it"
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Passes:
         done = 0
         for number in range(self.settings.passes):
             if number >= FEWEST_PASSES and self._budget.over(self.clock.now()):
-                self._remember({"note": f"{number} of {self.settings.passes} passes fitted into the time"})
+                self._remember({"note": reason("passes-cut", passes=number, planned=self.settings.passes)})
                 break
             for one in shuffle.sample(ready, len(ready)):
                 self.progress(STAGE, f"{one.phase}, {label(one)}", done, total)
@@ -188,38 +188,39 @@ class Passes:
         ready: list[Alternative] = []
         for number, one in enumerate(plan, 1):  # no steps: those of the passes are the stage's
             self.progress(STAGE, f"setting up {number} of {len(plan)}: {one.phase}, {label(one)}", 0, 1)
-            reason = self._lost_base(one, plan) or self._too_long(one) or self._set_up(one)
-            if reason is None:
+            why = self._lost_base(one, plan) or self._too_long(one) or self._set_up(one, ready)
+            if why is None:
                 ready.append(one)
             else:
-                self._skip(one, reason if reason != NO_MEMORY else f"{reason}{_largest(one, ready)}")
+                self._skip(one, why)
         return ready
 
-    def _lost_base(self, one: Alternative, plan: Sequence[Alternative]) -> str | None:
+    def _lost_base(self, one: Alternative, plan: Sequence[Alternative]) -> Reason | None:
         base = next(other for other in plan if other.what == BASE and other.phase == one.phase)
-        return "the run's own setting of this phase could not be measured" if base.key in self._gone else None
+        return reason("base-not-measured") if base.key in self._gone else None
 
-    def _too_long(self, one: Alternative) -> str | None:
+    def _too_long(self, one: Alternative) -> Reason | None:
         """Return that an alternative does not fit into the budget; the bases always do."""
         if one.what == BASE:
             return None
         setup_s = self.arranged.expected_seconds(one)
         return self._budget.refused(self.clock.now(), setup_s, self.window_s + OVERHEAD_S)
 
-    def _set_up(self, one: Alternative) -> str | None:
-        """Set an alternative up; return why it cannot be."""
+    def _set_up(self, one: Alternative, ready: Sequence[Alternative]) -> Reason | None:
+        """Set an alternative up; return why it cannot be, beside those that are ``ready``."""
         try:
             prepared = self.arranged.prepare(one)
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001  compilers and captures fail in many ways
-            reason = _reason(error)
+            why = failure(error)
         else:
             self._budget.plan(max(self.window_s, prepared.call_s) + prepared.again_s + OVERHEAD_S)
             self._remember({"setup": one.key, "setup_s": prepared.setup_s, "reasons": list(prepared.reasons)})
             return None
         self.arranged.drop(one)  # when the error is gone, and what it held of the device's memory
-        return reason
+        largest = _largest(one, ready) if why.code == "no-memory-left" else None
+        return why if largest is None else reason("largest-size-that-fits", largest=largest)
 
     # --- measuring ------------------------------------------------------------------------------------------
 
@@ -235,13 +236,13 @@ class Passes:
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001  an alternative that fails must not cost the others
-            entry, reason = None, _reason(error)
+            entry, why = None, failure(error)
         else:
-            reason = "it launches no work on the device"
+            why = reason("launches-nothing")
         if entry is not None:
             self._remember(entry)
             return
-        self._skip(one, reason)
+        self._skip(one, why)
         self.arranged.drop(one)
 
     def _window(self, one: Alternative, number: int) -> dict[str, Any] | None:
@@ -266,25 +267,20 @@ class Passes:
         if found := idle(self.meter, self.arranged.own_bytes, self.clock):
             self._remember({"pass": number, **found})
 
-    def _skip(self, one: Alternative, reason: str) -> None:
+    def _skip(self, one: Alternative, why: Reason) -> None:
         self._gone.add(one.key)
-        self._remember({"skipped": asdict(choice.skipped(one, reason))})
+        self._remember({"skipped": asdict(choice.skipped(one, why))})
 
     def _remember(self, entry: Mapping[str, Any]) -> None:
         self._entries.append(entry)
         self.keep(entry)
 
 
-def _reason(error: Exception) -> str:
-    return NO_MEMORY if no_memory_left(error) else first_line(error)
-
-
-def _largest(one: Alternative, ready: Sequence[Alternative]) -> str:
-    """Say up to what size there was memory, of an alternative that is one."""
+def _largest(one: Alternative, ready: Sequence[Alternative]) -> int | None:
+    """Return up to what size there was memory, of an alternative that is one."""
     if one.what not in {"batch_size", "context_length"}:
-        return ""
-    sizes = [getattr(other, one.what) for other in ready if other.phase == one.phase]
-    return f"; {max(sizes):,} fits"
+        return None
+    return max((getattr(other, one.what) for other in ready if other.phase == one.phase), default=None)
 
 
 def label(one: Alternative) -> str:

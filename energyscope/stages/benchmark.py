@@ -27,6 +27,7 @@ from energyscope.loading.options import Weights
 from energyscope.loading.variants import Variant
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
+from energyscope.reasons import reason, words
 from energyscope.replay.replayer import Execution
 from energyscope.stages.candidates import STAGE, Candidates
 from energyscope.stages.session import Journal
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 CALIBRATION_BATCHES = 4
-ALONE = (
-    "the models are not known to fit in memory beside each other, so each is loaded again for each of its turns: "
-    "a block takes one precision after the other, and KL divergence and agreement with the baseline are not known"
-)
 
 
 @dataclass(frozen=True)
@@ -102,12 +99,12 @@ def benchmark(
     )
     bench = Bench(settings, loaded, evaluation, meter, shelf, keep, progress, source.seed)
     if not shelf.together:
-        keep({"note": ALONE})
+        keep({"note": reason("models-loaded-in-turn")})
     candidates = Candidates(bench)
     found = candidates.cells(by_preference(names))
     if not found:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in candidates.failures.items())
-        raise ModelError(f"no precision could be benchmarked ({reasons})")
+        failures = "; ".join(f"{name}: {why.words}" for name, why in candidates.failures.items())
+        raise ModelError(f"no precision could be benchmarked ({failures})")
     Trials(bench, sorted(found, key=lambda cell: names.index(cell.precision))).run()
     shelf.clear()
 
@@ -123,13 +120,13 @@ def chosen_precisions(asked: Sequence[str], device: torch.device) -> tuple[list[
     automatic = tuple(asked) == AUTO
     names, skipped = list[str](), list[dict[str, str]]()
     for name in dict.fromkeys(USUAL[device.type] if automatic else asked):
-        reason = variants.unsupported(name, device)
-        if reason is None:
+        why = variants.unsupported(name, device)
+        if why is None:
             names.append(name)
         elif automatic:
-            skipped.append({"precision": name, "reason": reason})
+            skipped.append({"precision": name, "reason": why})
         else:
-            raise DeviceError(f"{name} cannot be measured here: {reason}")
+            raise DeviceError(f"{name} cannot be measured here: {words(why)}")
     return names, skipped
 
 

@@ -13,8 +13,9 @@ from energyscope.benchmarking.judging import Judge
 from energyscope.benchmarking.loop import synchronize
 from energyscope.benchmarking.memory import MemoryWatch, prepare_kernels, release, require_host_room
 from energyscope.errors import EnergyscopeError, MeterError
-from energyscope.failures import first_line, no_memory_left
+from energyscope.failures import failure, no_memory_left
 from energyscope.loading.variants import Variant
+from energyscope.reasons import Reason, reason
 
 STAGE = "benchmark"
 TRIED_PASSES = 2
@@ -25,7 +26,7 @@ class Candidates:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.failures: dict[str, str] = {}
+        self.failures: dict[str, Reason] = {}
         self.baseline: str | None = None
         self._batch_sizes = list(bench.settings.batch_sizes)
         evaluation = bench.evaluation
@@ -54,12 +55,10 @@ class Candidates:
             cells = self._fitting(variant, watch, given=given)
         except MeterError:
             raise
-        except EnergyscopeError as error:
-            return self._skip(precision, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a kernel raises is why it cannot be measured
-            return self._skip(precision, f"{type(error).__name__}: {first_line(error)}")
+            return self._skip(precision, failure(error))
         if not cells:
-            return self._skip(precision, "not even a batch of one fits in memory")
+            return self._skip(precision, reason("no-batch-fits"))
         if self.baseline is None:
             self.baseline = precision
             self.bench.keep({"baseline": precision})
@@ -68,9 +67,9 @@ class Candidates:
         self._judged(variant)
         return cells
 
-    def _skip(self, precision: str, reason: str) -> list[Cell]:
-        self.failures[precision] = reason
-        self.bench.keep({"skipped": {"precision": precision, "reason": reason}})
+    def _skip(self, precision: str, why: Reason) -> list[Cell]:
+        self.failures[precision] = why
+        self.bench.keep({"skipped": {"precision": precision, "reason": why}})
         self.bench.shelf.drop(precision)
         return []
 
@@ -97,12 +96,13 @@ class Candidates:
                     raise
             else:
                 if cell is not asked:
-                    self.bench.keep({"note": f"{asked} does not fit in memory: {cell} was measured instead"})
+                    instead = reason("smaller-batch-measured", **asked.named, measured=cell.batch_size)
+                    self.bench.keep({"note": instead})
                 return tried
             self.bench.inputs.pop((cell.batch_size, cell.sequence_length), None)
             release(self.bench.device)
             if cell.batch_size == 1:
-                self.bench.keep({"note": f"{asked} does not fit in memory, nor does any smaller batch"})
+                self.bench.keep({"note": reason("no-smaller-batch-fits", **asked.named)})
                 return None
             cell = replace(cell, batch_size=cell.batch_size // 2)
 
@@ -122,12 +122,11 @@ class Candidates:
         self.bench.progress(STAGE, f"{variant.precision}: predictions", 0, 1)
         try:
             entry = self._judge.judge(variant.precision, variant.loaded.model)
-        except EnergyscopeError as error:
-            self.bench.keep({"note": f"{variant.precision}: predictions are not judged: {error}"})
         except Exception as error:
-            if not no_memory_left(error):
+            if not (isinstance(error, EnergyscopeError) or no_memory_left(error)):
                 raise
-            self.bench.keep({"note": f"{variant.precision}: predictions are not judged: no memory is left for it"})
+            why = failure(error)
+            self.bench.keep({"note": reason("predictions-not-judged", precision=variant.precision, why=why)})
         else:
             self.bench.keep({"prediction": entry})
 

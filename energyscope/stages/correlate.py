@@ -1,12 +1,12 @@
 """Correlate: energy against impact, component by component. Pure functions over the tables of a run.
 
 `leaves` says which components are compared. The document holds the points with their quadrants, the correlations
-pooled and within kinds, null models, all columns' rank correlations, and what follows from them.
+pooled and within kinds, null models, all columns' rank correlations, and the advice that follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,11 @@ import numpy as np
 from energyscope.errors import DataError
 from energyscope.impact.methods import is_sensitivity
 from energyscope.impact.metrics import Floats
+from energyscope.reasons import Reason, reason
 from energyscope.relating import leaves
 from energyscope.relating.advice import Advice, advise, sensitivity_column
 from energyscope.relating.agreement import predictor_agreement
-from energyscope.relating.association import METHODS, associate
-from energyscope.relating.findings import findings
-from energyscope.relating.findings_relations import Relations, unrelated
+from energyscope.relating.association import METHODS, associate, too_few
 from energyscope.relating.heads import apportioned
 from energyscope.relating.joint import joint_effects
 from energyscope.relating.matrix import correlation_matrix
@@ -28,7 +27,6 @@ from energyscope.relating.nulls import PREDICTORS, null_models
 from energyscope.relating.quadrants import UNDECIDED, Point, Thresholds, assign_quadrants
 from energyscope.relating.stability import add_stability, energies, impacts
 from energyscope.relating.within import RULE, adjusted, within_kinds
-from energyscope.relating.wording import Context
 from energyscope.runs import schema
 
 if TYPE_CHECKING:
@@ -84,6 +82,10 @@ def correlate(
 ) -> dict[str, Any]:
     """Correlate the components' energy with their impact; return the document that is kept as correlation.json.
 
+    ``compared`` holds the setting of the rows compared, whether their energy is modelled, the model's energy, how
+    many components there are beside the model, how many of them are left out and why, and how many rows of other
+    settings there are. ``unrelated`` says why there are no coefficients at all, or is None.
+
     ``energy`` and ``impact`` are the tables of `schema.EnergyRow` and `schema.ImpactRow`. Where the energy
     table holds several settings, that of the prefill phase counts (the impact is that of a pass over whole
     texts), of several such the first. ``modelled`` says that the joules are time x stated watts; it is also
@@ -100,65 +102,39 @@ def correlate(
     setting = leaves.one_setting(energy)
     modelled = modelled or bool((setting["meter"] == "modelled").any())
     points, thresholds = _placed_points(setting, impact, impact_column, seed)
-    relations = _relations(setting, impact, impact_column, points, closure=closure, modelled=modelled, seed=seed)
-    context = Context(
-        impact_column=impact_column,
-        setting=_first(setting, leaves.SETTING),
-        modelled=modelled,
-        model_energy_mj=_model_energy(setting),
-        components=int((setting["kind"] != "model").sum()),
-        other_settings=len(energy) - len(setting),
-        left_out=leaves.left_out(impact_column, setting, impact),
-    )
+    kinds, heat, effect = [point.kind for point in points], energies(points), impacts(points)
+    advised_by = sensitivity_column(columns) or impact_column
+    advice = _advice(setting, impact, advised_by, closure=closure, modelled=modelled, seed=seed)
     return {
         "impact": impact_column,
+        "compared": {
+            **next(iter(setting[list(leaves.SETTING)].head(1).to_dict("records")), {}),
+            "modelled": modelled,
+            "model_energy_mj": _model_energy(setting),
+            "components": int((setting["kind"] != "model").sum()),
+            "left_out": leaves.left_out(impact_column, setting, impact),
+            "other_rows": len(energy) - len(setting),
+        },
         "points": [asdict(point) for point in points],
-        "unrelated": unrelated(len(points), context),
-        "correlations": list(relations.correlations),
+        "unrelated": too_few(len(points)),
+        "correlations": _correlations(setting, impact, columns, seed),
         "quadrants": {
             "energy_threshold_mj": thresholds.energy_mj,
             "impact_threshold": thresholds.impact,
             "rule": thresholds.rule,
         },
-        "findings": findings(points, relations, thresholds, context),
-        "adjusted": list(relations.adjusted),
-        "within_kinds": {"rule": RULE, "kinds": list(relations.within)},
-        "nulls": [asdict(one) for one in relations.nulls],
-        "matrix": _matrix(setting, impact, leaves.measured_columns(impact)),
-        "predictors": list(relations.predictors),
-        "joint": [asdict(one) for one in relations.joint],
-        "advice": [asdict(one) for one in relations.advice],
-        "advice_column": relations.advice_column,
-    }
-
-
-def _relations(
-    setting: pd.DataFrame,
-    impact: pd.DataFrame,
-    impact_column: str,
-    points: Sequence[Point],
-    *,
-    closure: float | None,
-    modelled: bool,
-    seed: int,
-) -> Relations:
-    """Return everything that is computed of the points and the columns of one setting."""
-    columns = leaves.measured_columns(impact)
-    kinds, heat, effect = [point.kind for point in points], energies(points), impacts(points)
-    basis = sensitivity_column(columns) or impact_column
-    return Relations(
-        correlations=_correlations(setting, impact, columns, seed),
-        adjusted=[
+        "adjusted": [
             {"x": "energy_mj", "y": impact_column, **asdict(adjusted(kinds, heat, effect, method, seed))}
             for method in METHODS
         ],
-        within=within_kinds(kinds, heat, effect, seed),
-        nulls=null_models(_null_values(setting, points), heat, effect, seed, kinds),
-        joint=joint_effects(impact),
-        predictors=predictor_agreement(impact, setting, seed),
-        advice=_advice(setting, impact, basis, closure=closure, modelled=modelled, seed=seed),
-        advice_column=basis,
-    )
+        "within_kinds": {"rule": RULE, "kinds": within_kinds(kinds, heat, effect, seed)},
+        "nulls": [asdict(one) for one in null_models(_null_values(setting, points), heat, effect, seed, kinds)],
+        "matrix": _matrix(setting, impact, columns),
+        "predictors": predictor_agreement(impact, setting, seed),
+        "joint": [asdict(one) for one in joint_effects(impact)],
+        "advice": [asdict(one) for one in advice],
+        "advice_column": advised_by,
+    }
 
 
 def _placed_points(
@@ -195,18 +171,18 @@ def _points(measured: pd.DataFrame, impact: pd.DataFrame, higher: set[str]) -> l
 def _correlations(
     setting: pd.DataFrame, impact: pd.DataFrame, columns: Sequence[str], seed: int
 ) -> list[dict[str, Any]]:
-    found = []
+    entries = []
     for column in columns:
         if column.partition(":")[2] in CORRELATED_METRICS:
             measured = leaves.measured_for(column, setting)
             joined = measured.join(leaves.valid_impact(impact, column), on="component", how="inner")
             heat, effect = leaves.energy_axis(joined), leaves.impact_axis(joined)
             kinds = joined["kind"].astype(str).tolist()
-            found += [
+            entries += [
                 {"x": "energy_mj", "y": column, **asdict(associate(heat, effect, method, seed, kinds=kinds))}
                 for method in METHODS
             ]
-    return found
+    return entries
 
 
 def _null_values(setting: pd.DataFrame, points: Sequence[Point]) -> dict[str, Floats]:
@@ -232,14 +208,24 @@ def _advice(
 ) -> list[Advice]:
     method, _, metric = column.partition(":")
     points, _ = _placed_points(setting, impact, column, seed)
-    given = advise(points, sensitivity=is_sensitivity(method), closure=closure, modelled=modelled)
+    advised = advise(points, sensitivity=is_sensitivity(method), closure=closure, modelled=modelled)
     chosen = impact[(impact["method"] == method) & (impact["metric"] == metric)]
     reasons = dict(zip(chosen["component"], chosen["reasons"].fillna(""), strict=True))
-    return given + [
-        Advice(str(name), UNDECIDED, None, "", f"no valid {column}: {reasons.get(name) or 'not measured'}")
-        for name in leaves.measured_for(column, setting)["component"]
-        if name not in {entry.component for entry in given}
+    names = {entry.component for entry in advised}
+    return advised + [
+        Advice(
+            component=str(row["component"]),
+            quadrant=UNDECIDED,
+            withheld_because=_without_impact(column, str(reasons.get(row["component"], ""))),
+            energy_mj=float(row["energy_mj"]),
+        )
+        for row in leaves.measured_for(column, setting).to_dict("records")
+        if row["component"] not in names
     ]
+
+
+def _without_impact(column: str, why: str) -> Reason:
+    return reason("impact-invalid", impact=column, why=why) if why else reason("no-valid-impact", impact=column)
 
 
 def _floats(rows: pd.DataFrame, name: str) -> Floats:
@@ -251,7 +237,3 @@ def _floats(rows: pd.DataFrame, name: str) -> Floats:
 def _model_energy(energy: pd.DataFrame) -> float | None:
     model = energy[(energy["kind"] == "model") & (energy["quality"] != "invalid")]
     return None if model.empty else leaves.number(model["energy_mj"].iloc[0])
-
-
-def _first(energy: pd.DataFrame, names: Iterable[str]) -> dict[str, Any]:
-    return {} if energy.empty else {name: energy[name].iloc[0] for name in names}

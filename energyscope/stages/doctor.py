@@ -12,6 +12,7 @@ from energyscope.metering.choice import open_meter
 from energyscope.metering.nvml.binding import binding_problem
 from energyscope.metering.nvml.devices import list_gpus
 from energyscope.progress import Progress, silent
+from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Replayer
 from energyscope.sensing.advice import advice
 from energyscope.sensing.sensor import STAGE, STEPS, characterise, idle_facts, steady_load
@@ -25,33 +26,33 @@ def examine(
 ) -> dict[str, Any]:
     """Look at the device and its sensor; on a GPU, with a load of its own unless ``quick``.
 
-    ``seconds`` is how long the load runs in each way of polling. What is wrong becomes advice, never an error,
-    since saying what is wrong is what this is for.
+    ``seconds`` is how long the load runs in each way of polling. What is wrong becomes advice, never an error.
 
     Returns:
-        ``device`` and ``sensor`` facts, ``advice`` (a sentence each) and the ``verdict``.
+        ``device`` and ``sensor`` facts; ``advice`` and the ``verdict`` as reasons.
 
     Raises:
         DeviceError: the device that was asked for does not exist.
 
     """
     target = pick_device(device)
-    found: dict[str, Any] = {"device": device_facts(target), "sensor": {}, "advice": [], "verdict": ""}
+    facts = device_facts(target)
     uuid = gpu_uuid(target)
     if uuid is None:
-        found["sensor"] = {"meter": "modelled"}
-        found["advice"] = _unused_gpus(device)
-        found["verdict"] = "No GPU: joules would be MODELLED as time x stated watts, which says no more than time."
-        return found
+        return {
+            "device": facts,
+            "sensor": {"meter": "modelled"},
+            "advice": _unused_gpus(device),
+            "verdict": reason("energy-only-modelled"),
+        }
     problem = binding_problem()
-    said = [problem] if problem else []
+    sensor, verdict = {}, None
     try:
-        found["sensor"] = _sensor(uuid, target, seconds, quick=quick, progress=progress)
+        sensor = _sensor(uuid, target, seconds, quick=quick, progress=progress)
     except MeterError as error:
-        found["verdict"] = f"Energy cannot be measured here: {error}"
-    found["advice"] = [*said, *advice(found["device"], found["sensor"])]
-    found["verdict"] = found["verdict"] or _verdict(found["sensor"], found["advice"])
-    return found
+        verdict = reason("energy-not-measurable", error=error)
+    changes = [*([problem] if problem else []), *advice(facts, sensor)]
+    return {"device": facts, "sensor": sensor, "advice": changes, "verdict": verdict or _verdict(sensor, changes)}
 
 
 def _sensor(uuid: str, target: torch.device, seconds: float, *, quick: bool, progress: Progress) -> dict[str, Any]:
@@ -66,21 +67,18 @@ def _sensor(uuid: str, target: torch.device, seconds: float, *, quick: bool, pro
     }
 
 
-def _unused_gpus(device: str) -> list[str]:
-    """Say so where there is a GPU and torch cannot use it; a CPU that was asked for needs no such word."""
+def _unused_gpus(device: str) -> list[Reason]:
+    """Return advice where there is a GPU that torch cannot use; none for a CPU that was asked for."""
     if device == "cpu":
         return []
     try:
         names = [gpu.name for gpu in list_gpus()]
     except MeterError:
         return []  # neither torch nor NVML knows a GPU: there is none
-    if not names:
-        return []
-    sees = f"NVML sees {len(names)} GPU(s) ({names[0]}) and torch can use none"
-    return [f"{sees}: install torch with CUDA, and see that CUDA_VISIBLE_DEVICES is not empty"]
+    return [reason("gpu-unused-by-torch", gpus=len(names), first=names[0])] if names else []
 
 
-def _verdict(sensor: dict[str, Any], said: list[str]) -> str:
-    trouble = "with the reservations above" if said else "nothing stands in the way"
-    how = "" if sensor["meter"] == "nvml" else f", from sampled power alone ({sensor['meter']})"
-    return f"Energy can be measured here{how}: {trouble}."
+def _verdict(sensor: dict[str, Any], changes: list[Reason]) -> Reason:
+    if sensor["meter"] != "nvml":
+        return reason("energy-from-power", meter=sensor["meter"])
+    return reason("energy-measurable-with-advice" if changes else "energy-measurable")

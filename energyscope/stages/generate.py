@@ -40,6 +40,7 @@ from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.settled import LAST_TICK_S, SETTLE_S, idle
 from energyscope.progress import Progress, silent
+from energyscope.reasons import reason
 from energyscope.replay.quiet import no_garbage_collection
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.session import Journal
@@ -57,8 +58,6 @@ LONG_S = 5.0  # a generation that takes longer is its own warm-up
 USUAL_TICK_S, MODELLED_TICK_S = 0.1, 0.005
 CLOSING_TICKS = 2.0  # waited for after the last generation
 STEPS = 10  # windows of the middle step in the time of all generations, where these are short
-NO_ROOM = "no memory was left for the step beside the generations"
-LAGS = "this meter's power lags or is averaged, and no generation can be compared with it"
 ENDLESS_S = 120.0  # beyond it, the least number of generations is not waited for
 
 
@@ -140,7 +139,7 @@ class _Stage:
             "seed": self.settings.seed,
             "modelled": self.meter.modelled,
             "meters": len(self.meter.meters),
-            "settle_s": max(one.settle_s for one in self.meter.meters),
+            "settle_s": self._settle_s(),
             "tokenizer_reason": None if self.loaded.tokenizer is not None else self.loaded.tokenizer_reason,
             "notes": notes_of(self.loaded, self.workload, self.settings, modelled=self.meter.modelled),
         }
@@ -153,6 +152,9 @@ class _Stage:
     def _say(self, label: str) -> None:
         self.progress(STAGE, label, min(self.done, self.total - 1), self.total)
         self.done += 1
+
+    def _settle_s(self) -> float:
+        return max(one.settle_s for one in self.meter.meters)
 
     def _tick_s(self) -> float:
         periods = [one.describe().get("tick_period_s") for one in self.meter.meters]
@@ -184,7 +186,8 @@ class _Stage:
 
     def _step(self) -> Workload | None:
         """Prepare the step; where there is none, the reason is kept."""
-        step: Workload | str = LAGS if any(one.settle_s for one in self.meter.meters) else self.middle_step()
+        lag_s = self._settle_s()
+        step: Workload | str = reason("meter-slower-than-phase", settle_s=lag_s) if lag_s else self.middle_step()
         if not isinstance(step, str):
             return step
         self.keep({"step_reason": step})
@@ -206,7 +209,7 @@ class _Stage:
             except Exception as error:
                 if step is None or not no_memory_left(error):
                     raise
-                self.keep({"step_reason": NO_ROOM})
+                self.keep({"step_reason": reason("no-memory-for-step")})
                 step = None  # without its cache, there was room
                 continue
             self.keep({"generation": asdict(mark), "ticks": pieces.take()})
@@ -238,7 +241,7 @@ class _Stage:
         """Take windows of the loop of `generate` alone."""
         lengths = loop_lengths(position_limit(self.loaded) - self.workload.sequence_length)
         if lengths is None:
-            self.keep({"loop_reason": "the model has no positions left for generations of two lengths"})
+            self.keep({"loop_reason": reason("no-positions-for-loop")})
             return
         passes, device = self.settings.passes, self.loaded.device
         with closing(loop_entries(self.generator, device, lengths, passes, self.meter, self._say)) as entries:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from energyscope.errors import RunError, UsageError
+from energyscope.reasons import Reason, join, reason, words
 from energyscope.runs.laws import LAWS_VERSION, write_laws
 from energyscope.runs.store import DEFAULT_ROOT, Run, RunStore, load_run, plain_name
 from energyscope.runs.sweeps import Sweep, find_sweep, load_sweep
@@ -28,7 +29,7 @@ class Measured:
 
     runs: Sequence[Run]
     not_measured: Sequence[Mapping[str, str | None]]
-    notes: Sequence[str]
+    notes: Sequence[Reason]
 
 
 def laws(
@@ -79,7 +80,7 @@ def gather(references: Sequence[str], root: Path = DEFAULT_ROOT) -> Measured:
     """
     runs: dict[Path, Run] = {}
     not_measured: list[Mapping[str, str | None]] = []
-    notes: list[str] = []
+    notes: list[Reason] = []
     for reference in dict.fromkeys(references):
         found = _read(reference, root)
         runs |= {run.path.resolve(): run for run in found.runs if run.path.resolve() not in runs}
@@ -101,11 +102,12 @@ def document_of(measured: Measured, name: str, path: Path, command: str | None) 
     notes = list(measured.notes)
     for run in measured.runs:
         if run.energy is None or run.energy.empty:
-            notes.append(f"not used: {run.name} holds no energies of components")
+            notes.append(reason("run-not-used", runs=[run.name], why=reason("no-component-energies")))
         else:
             sources += _sources(run, path)
     if not any(source.scene.cells for source in sources):
-        raise RunError(f"nothing to fit laws to ({'; '.join(notes) or 'no cell was measured'}): run a sweep first")
+        why = words(join(notes)) or "no cell was measured"
+        raise RunError(f"nothing to fit laws to ({why}): run a sweep first")
     found = law_document(sources)
     return {
         "schema": LAWS_VERSION,
@@ -135,7 +137,7 @@ def _of_sweep(sweep: Sweep) -> Measured:
         if cell.state != "done"
     ]
     runs = list(sweep.runs().values())
-    return Measured(runs, lacking, [] if runs else [f"no cell of the sweep {sweep.name} was measured"])
+    return Measured(runs, lacking, [] if runs else [reason("sweep-empty", sweep=sweep.name)])
 
 
 def _sources(run: Run, path: Path) -> list[Source]:
@@ -174,6 +176,6 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
     """Write the document, and its page where it can be drawn: a measuring machine may lack what draws it."""
     write_laws(path, document)
     if all(importlib.util.find_spec(name) for name in DRAWING):
-        from energyscope.reporting.laws_page import write_laws_page
+        from energyscope.reporting.scaling.page import write_laws_page
 
         write_laws_page(path)

@@ -8,16 +8,18 @@ from typing import Any
 
 from energyscope.adapters import GRANULARITIES, Granularity
 from energyscope.errors import UsageError
-from energyscope.runs.intervals import Interval
+from energyscope.reasons import Reason, reason
 from energyscope.runs.store import Run
+from energyscope.scaling.boards import OneBoard
 from energyscope.scaling.ceilings import rates_by_pass
 from energyscope.scaling.cell import Cell, Shape
 from energyscope.scaling.choosing import Chosen, choose
 from energyscope.scaling.foretelling import row_of, sum_of, untold
 from energyscope.scaling.from_runs import RESIDUAL, UNEXPLAINED, WHOLE, SceneCells, cells_of
 from energyscope.scaling.prediction import NoLaw
-from energyscope.scaling.selection import ONE_CELL, Wanted, by_subject, common_parts, select
-from energyscope.scaling.usable import Way, granularity_of, one_granularity, pooling
+from energyscope.scaling.selection import Wanted, by_subject, common_parts, select
+from energyscope.scaling.usable import Way, granularity_of, invalid_notes, one_granularity, pooling
+from energyscope.scaling.whole import SUM
 from energyscope.stages.foreseen_work import Asked, Skeleton
 from energyscope.workloads.decoding import CONTEXT_LENGTH, default_context
 from energyscope.workloads.timed import default_length
@@ -81,20 +83,20 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     works = _with_residual(skeleton.work(asked, granularity))
     every, boards = by_subject(scenes, settings.mixed)  # boards are made one by what any model measured on both
     cells = {subject: own for subject, found in every.items() if (own := way.used(found))}
-    notes += [_board_note(boards[WHOLE].reference, boards[WHOLE].factors)] if WHOLE in boards else []
+    notes += _board_notes(boards[WHOLE]) if WHOLE in boards else []
     chosen, left_out = _choose(cells, works, way, settings.mixed)
     if not set(chosen) - {UNEXPLAINED}:
-        raise UsageError(f"nothing can be foretold: {_reasons(left_out)}")
+        raise UsageError(f"nothing can be predicted: {_main_reason(left_out).words}")
     half = _shorter(skeleton, asked, granularity) if way.pooled else None
     rows = {
         subject: row_of(one, works[subject], None if half is None else half.get(subject))
         for subject, one in chosen.items()
     }
-    parts, reason = common_parts(used)
-    untold_parts = [part for part in parts if part not in chosen]
-    reason = reason or (f"no law of {', '.join(untold_parts)}" if untold_parts else None)
-    if reason:
-        left_out["sum over parts"] = reason
+    parts, why_no_sum = common_parts(used)
+    if without := [part for part in parts if part not in chosen]:
+        why_no_sum = reason("parts-without-law", parts=without)
+    if why_no_sum:
+        left_out[SUM] = why_no_sum
     first = next(iter(used[0].cells.values()))
     return {
         "model": name,
@@ -106,31 +108,25 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         "from": [_source(scene) for scene in used],
         "left_out_by": way.by,
         "whole": rows.pop(WHOLE, None),
-        "sum": None if reason else sum_of(parts, chosen, works, cells, way.by),
+        "sum": None if why_no_sum else sum_of(parts, chosen, works, cells, way.by),
         "parts": _largest_first([row for subject, row in rows.items() if subject in _parts_of(used)]),
         "groups": _largest_first([row for subject, row in rows.items() if subject not in _parts_of(used)]),
         "left_out": left_out,
-        "notes": [*notes, *notes_of_models, *notes_of_kinds, *_invalid(used), *_shortened(asked, settings)],
+        "notes": [*notes, *notes_of_models, *notes_of_kinds, *invalid_notes(used), *_shortened(asked, settings)],
     }
 
 
-def _reasons(left_out: Mapping[str, str]) -> str:
-    """Say why no subject has a law: what is said of the whole, or else of the most subjects."""
-    said = list(left_out.values())
-    return left_out.get(WHOLE) or max(said, key=said.count, default=ONE_CELL)
+def _main_reason(left_out: Mapping[str, Reason]) -> Reason:
+    """Return why no subject has a law: the reason of the whole, or else of the most subjects."""
+    every = list(left_out.values())
+    return left_out.get(WHOLE) or max(every, key=every.count, default=reason("one-cell"))
 
 
-def _invalid(scenes: Sequence[SceneCells]) -> list[str]:
-    """Say how many of the moments have a whole whose energy is graded invalid."""
-    bad = sum(scene.quality == "invalid" for scene in scenes)
-    return [f"the whole model is graded invalid in {bad} of {len(scenes)} cells: laws are rough"] if bad else []
-
-
-def _shortened(asked: Asked, settings: PredictSettings) -> list[str]:
+def _shortened(asked: Asked, settings: PredictSettings) -> list[Reason]:
     """Say that a step was asked for without a context, and is told at the model's largest below the default."""
     if asked.phase != "decode" or settings.context_length is not None or asked.tokens == CONTEXT_LENGTH:
         return []
-    return [f"no --context-length was given: {asked.tokens} tokens, the most that this model has room for"]
+    return [reason("default-context-shortened", tokens=asked.tokens)]
 
 
 def _asked(skeleton: Skeleton, scene: SceneCells, settings: PredictSettings) -> Asked:
@@ -158,18 +154,19 @@ def _shorter(skeleton: Skeleton, asked: Asked, granularity: Granularity) -> dict
 
 def _choose(
     cells: Mapping[str, Sequence[Cell]], works: Mapping[str, Shape], way: Way, mixed: Sequence[str]
-) -> tuple[dict[str, Chosen], dict[str, str]]:
-    chosen, left_out = {}, {}
+) -> tuple[dict[str, Chosen], dict[str, Reason]]:
+    chosen: dict[str, Chosen] = {}
+    left_out: dict[str, Reason] = {}
     rates = rates_by_pass(cell for subject, used in cells.items() if subject not in RESIDUAL for cell in used)
     for subject, used in cells.items():
         if subject not in works:
-            left_out[subject] = f"{way.model} has no component of this kind, or its work cannot be counted"
+            left_out[subject] = reason("no-such-component", model=way.model)
             continue
         found = choose(used, way.by, works[subject], mixed=mixed, pooled=way.pooled, rates=rates)
         if isinstance(found, NoLaw):
             left_out[subject] = found.reason
-        elif reason := untold(found.predict(works[subject])):
-            left_out[subject] = reason
+        elif why := untold(found.predict(works[subject])):
+            left_out[subject] = why
         else:
             chosen[subject] = found
     return chosen, left_out
@@ -187,9 +184,12 @@ def _all(scenes: Sequence[SceneCells], field: str) -> str:
     return ", ".join(sorted({str(getattr(cell, field)) for scene in scenes for cell in scene.cells.values()}))
 
 
-def _board_note(reference: str, factors: Mapping[str, Interval]) -> str:
-    said = ", ".join(f"{board} x {one.value:.3f}" for board, one in factors.items() if board != reference)
-    return f"joules are those of board {reference}: energies of {said} (of the whole; each subject has its own)"
+def _board_notes(scaled: OneBoard) -> list[Reason]:
+    return [
+        reason("scaled-to-board", board=board, factor=factor.value, reference=scaled.reference)
+        for board, factor in scaled.factors.items()
+        if board != scaled.reference
+    ]
 
 
 def _source(scene: SceneCells) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from energyscope.loading.options import FOUR_BIT, QUANTIZED
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
+from energyscope.reasons import Reason, reason
 from energyscope.stages.generate import load_entry
 from energyscope.stages.scenes import scenes
 from energyscope.stages.settings import RunSettings
@@ -121,12 +122,12 @@ def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunS
     )
 
 
-def evaluation_of(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation | None, str | None]:
+def evaluation_of(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluation | None, Reason | None]:
     """Return the evaluation data, or why there is none; data that the user named must be there."""
     if settings.weights == "random":
-        return None, "random weights: what a component is worth to meaningless predictions means nothing"
+        return None, reason("random-weights")
     if not {"ablate", "benchmark"} & set(settings.stages):
-        return None, "not asked for"
+        return None, reason("not-asked-for")
     try:
         evaluation = load_evaluation(
             loaded,
@@ -139,5 +140,5 @@ def evaluation_of(loaded: LoadedModel, settings: RunSettings) -> tuple[Evaluatio
     except DataError as error:
         if settings.data is not None:
             raise
-        return None, f"no evaluation data: {error}"
+        return None, reason("no-evaluation-data", error=error)
     return evaluation, None

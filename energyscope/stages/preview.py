@@ -15,6 +15,7 @@ from energyscope.loading.model import load_options
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.skeleton import Foreseen, foresee, load_skeleton
 from energyscope.metering.settled import IDLE_S, SETTLE_S
+from energyscope.reasons import Reason, reason
 from energyscope.replay.subjects import subjects
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
@@ -80,7 +81,7 @@ class Preview(Profiling):
     refused: str | None
     generate_seconds: float
     alternatives_seconds_most: float
-    skipped: dict[str, str]
+    skipped: dict[str, Reason]
 
 
 def preview(settings: RunSettings) -> Preview:
@@ -153,17 +154,16 @@ def _ablations(shape: LoadedModel, tree: ComponentTree, settings: RunSettings) -
     return len(singles(tree, settings.methods)) + len(more)
 
 
-def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload) -> dict[str, str]:
+def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload) -> dict[str, Reason]:
     """Return the stages that will not run, and why, as far as settings and the model's shape say."""
     stages = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate")
-    skipped = {stage: "not asked for" for stage in stages if stage not in settings.stages}
+    skipped = {stage: reason("not-asked-for") for stage in stages if stage not in settings.stages}
     if resolve_phase(settings, shape.adapter) == PREFILL:
-        explained = "one forward pass is explained, not a generation"
-        skipped = dict.fromkeys(("generate", "alternatives"), explained) | skipped
-    if "generate" not in skipped and (reason := too_long(shape, workload.sequence_length, settings.new_tokens)):
-        skipped["generate"] = reason
+        skipped = dict.fromkeys(("generate", "alternatives"), reason("one-pass")) | skipped
+    if "generate" not in skipped and (why := too_long(shape, workload.sequence_length, settings.new_tokens)):
+        skipped["generate"] = why
     if settings.weights == "random":
-        skipped |= dict.fromkeys(("ablate", "correlate"), "random weights: impact on them means nothing")
+        skipped |= dict.fromkeys(("ablate", "correlate"), reason("random-weights"))
     return skipped
 
 

@@ -18,6 +18,7 @@ from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.interval import drift
 from energyscope.progress import Progress, silent
+from energyscope.reasons import Reason, reason
 from energyscope.replay.activations import ActivationStore, device_budget
 from energyscope.replay.capture import Capture, capture, not_called
 from energyscope.replay.flops import Work, count_work
@@ -99,7 +100,7 @@ class _Ready:
     rig: Rig
     plan: list[Subject]
     described: list[dict[str, Any]]
-    notes: list[str]
+    notes: list[Reason]
 
 
 def _set_up(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) -> _Ready:
@@ -127,7 +128,7 @@ def _bench(ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterG
 
 def _captures(
     tree: ComponentTree, inputs: Mapping[str, Any], loaded: LoadedModel, settings: ProfileSettings
-) -> tuple[dict[str, Capture], list[str]]:
+) -> tuple[dict[str, Capture], list[Reason]]:
     """Return what every component is given in the execution that is measured, and what to know of it."""
     budget = device_budget(*loaded.devices)
     if settings.execution == "eager":
@@ -135,19 +136,18 @@ def _captures(
     try:
         return capture_in_graph(tree, inputs, loaded.device, ActivationStore(budget)), []
     except NotCapturableError as error:
-        why = f"the whole model {error}"
+        why = reason("not-capturable", error=error)
     except torch.OutOfMemoryError:  # a graph holds all inputs at once, on the device; the store need not
-        why = "no memory is left for a CUDA graph of the whole model with all inputs"
-    note = f"{why}; its components' inputs are those of eager execution"
-    return capture(tree, inputs, ActivationStore(budget)), [note]
+        why = reason("no-memory-for-graph")
+    return capture(tree, inputs, ActivationStore(budget)), [reason("eager-inputs", why=why)]
 
 
-def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[str]]:
+def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[Reason]]:
     """Return the tree without the functions that this model does not call, and a note on each of them."""
     absent = not_called(tree, captures)
     functions = Counter(one.part.function for one in absent if one.part and one.part.function)
     notes = [
-        f"{number} components are missing: this model does not call {name}"
+        reason("components-not-called", components=number, function=name)
         for name, number in sorted(functions.items())
     ]
     return tree.without([one.name for one in absent]), notes
@@ -194,7 +194,7 @@ def _describe(component: Component, captured: Capture, work: Work) -> dict[str, 
         "weight_bytes": weight_bytes(component.module),
         "flops": work.flops,
         "bytes": work.bytes,
-        "work_reason": work.reason if work.flops is None or work.bytes is None else None,
+        "work_reason": work.reason,
     }
 
 

@@ -24,14 +24,13 @@ from energyscope.errors import EnergyscopeError, ModelError, UsageError
 from energyscope.loading import LoadedModel
 from energyscope.loading.devices import cuda_uuid
 from energyscope.loading.tensor_parallel import join, leave, rank_device
+from energyscope.reasons import Reason, reason
 from energyscope.replay.team import LeaderLeftError, has_parted
 from energyscope.stages.profile import follow_profile
 from energyscope.stages.scenes import profile_settings, scenes, workload_of
 from energyscope.stages.settings import SPLIT_STAGES, RunSettings
 from energyscope.stages.targets import Targets
 from energyscope.workloads import Workload
-
-NOT_SPLIT = "not done on a model that is split over processes (--tensor-parallel): run it without torchrun"
 
 LET_SPEAK_S = 3.0  # torchrun ends all processes when one fails: the first is to have said why by then
 
@@ -163,6 +162,6 @@ def follow_run(settings: RunSettings, loaded: LoadedModel, workload: Workload) -
     raise Dismissed(0)
 
 
-def skipped_because(settings: RunSettings, stage: str, asked: Sequence[str]) -> str:
+def skipped_because(settings: RunSettings, stage: str, asked: Sequence[str]) -> Reason:
     """Return why a stage is not done."""
-    return NOT_SPLIT if settings.tensor_parallel and stage in asked else "not asked for"
+    return reason("not-split" if settings.tensor_parallel and stage in asked else "not-asked-for")

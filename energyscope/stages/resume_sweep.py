@@ -145,7 +145,8 @@ def settings_in(made: Sweep) -> SweepSettings:
         run |= {"root": Path(run["root"]), "benchmark": BenchmarkSettings(**_tuples(run["benchmark"]))}
         return SweepSettings(RunSettings.of(**run), **{**known, "name": None})
     except (KeyError, TypeError, AttributeError, UsageError) as error:
-        raise RunError(f"the settings in {made.path / SWEEP_FILE} cannot be read ({error}): begin anew") from error
+        where = made.path / SWEEP_FILE
+        raise RunError(f"the settings in {where} cannot be read ({error}): start a new sweep") from error
 
 
 def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +156,7 @@ def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:
 def _clear(folder: Path) -> None:
     """Remove what a cell left that was not finished."""
     if folder.is_symlink():
-        raise RunError(f"{folder} is a link: remove it, its cell is to be measured anew")
+        raise RunError(f"{folder} is a link: remove it, and its cell is measured again")
     if folder.exists():
         shutil.rmtree(folder)
 
@@ -184,16 +185,20 @@ def _check_one(
     for name in SOFTWARE:
         was, now = before["environment"].get(name), versions[name]
         if was != now:
-            _refuse(made, f"with {name} {was}, and here is {now}", "install that version")
+            _refuse(made, f"with {name} {was}, not {now}", "install that version")
     phase, execution = made.cells[0].phase, str(before["settings"].get("execution"))
     methods = method_of(before, phase, execution), method_of({FIELD: REVISION}, phase, execution)
     if methods[0] != methods[1]:
-        _refuse(made, f"by method {changes_between(*methods, phase, execution)}", "use the energyscope of then")
+        _refuse(
+            made,
+            f"by method {changes_between(*methods, phase, execution).words}",
+            "use that version of energyscope",
+        )
     were, by = _boards(before["device"]), before["sensor"]["meter"]
     if not set(were) <= set(are):  # of GPUs that a map may use, it may have left some empty
-        _refuse(made, f"on {', '.join(were)}, and here is {', '.join(are)}", "give it that board")
+        _refuse(made, f"on {', '.join(were)}, not {', '.join(are)}", "use that board")
     if meter != by:
-        _refuse(made, f"by the meter {by}, and here is {meter}", "see `energyscope doctor`")
+        _refuse(made, f"by the meter {by}, not {meter}", "see `energyscope doctor`")
 
 
 def _boards(device: Mapping[str, Any]) -> list[str]:

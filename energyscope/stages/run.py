@@ -22,6 +22,7 @@ from energyscope.loading import LoadedModel
 from energyscope.loading.tensor_parallel import leave
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
+from energyscope.reasons import Reason, reason
 from energyscope.runs import method, schema
 from energyscope.runs.store import Run, RunStore, load_run, plain_name
 from energyscope.runs.writing import writing
@@ -145,14 +146,14 @@ def opened(
     """
     check_possible(settings, loaded)
     try:
-        evaluation, reason = evaluation_of(loaded, settings)
+        evaluation, why_none = evaluation_of(loaded, settings)
         workload = prompt_of(loaded, evaluation, settings)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
     store = _made(settings)
     settings = replace(settings, name=store.path.name)
     kept = dict(meters)
-    return Context(settings, loaded, evaluation, reason, workload, kept, store, progress, sensor=sensor)
+    return Context(settings, loaded, evaluation, why_none, workload, kept, store, progress, sensor=sensor)
 
 
 def _made(settings: RunSettings) -> RunStore:
@@ -192,7 +193,7 @@ def _kept(store: RunStore) -> str:
     """Say what an interrupted run leaves: a table of any stage, or nothing but how it was begun."""
     if any((store.path / name).is_file() for name in _RESULTS):
         return f"what was finished is in {store.path}; `energyscope report {store.path}` shows it"
-    return f"no stage had finished anything, and no result was kept ({store.path} only says what was begun)"
+    return f"no stage was finished, and no result was kept ({store.path} holds only the settings)"
 
 
 def _follow(settings: RunSettings, found: Ranks) -> NoReturn:
@@ -258,11 +259,11 @@ def _open_document(context: Context, command: str | None) -> None:
     context.store.stage("load", "done", seconds=loaded.seconds)
 
 
-def _notes_on_data(context: Context) -> tuple[str, ...]:
+def _notes_on_data(context: Context) -> tuple[Reason, ...]:
     if context.evaluation is not None:
         return context.evaluation.notes
     data = context.settings.data
-    return () if data is None else (f"--data {data} was not read: {context.no_evaluation}",)
+    return () if data is None else (reason("data-not-read", data=data, why=context.no_evaluation),)
 
 
 def _run_stages(context: Context, asked: Sequence[str]) -> None:
@@ -271,9 +272,9 @@ def _run_stages(context: Context, asked: Sequence[str]) -> None:
             context.store.stage(name, "skipped", reason=skipped_because(context.settings, name, asked))
             continue
         with _recorded(context, name) as started:
-            reason = step(context)
+            why_not = step(context)
             seconds = time.monotonic() - started
-            context.store.stage(name, "skipped" if reason else "done", reason=reason, seconds=seconds)
+            context.store.stage(name, "skipped" if why_not else "done", reason=why_not, seconds=seconds)
         if name == "profile":
             leave()  # the processes of a split model part at the same time: NCCL waits for all
 
@@ -285,7 +286,7 @@ def _recorded(context: Context, name: str) -> Iterator[float]:
     try:
         yield time.monotonic()
     except KeyboardInterrupt:
-        context.store.stage(name, "interrupted", reason="stopped by the user")
+        context.store.stage(name, "interrupted", reason=reason("stopped-by-user"))
         salvage(context.store)
         raise
     except EnergyscopeError as error:
@@ -305,5 +306,5 @@ def _recorded(context: Context, name: str) -> Iterator[float]:
 def _fail(context: Context, name: str, message: str) -> None:
     """Record the failure; what cannot be salvaged then must not hide it."""
     with suppress(Exception):
-        context.store.stage(name, "failed", reason=message)
+        context.store.stage(name, "failed", reason=reason("failed", error=message))
         salvage(context.store)

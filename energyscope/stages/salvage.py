@@ -10,6 +10,7 @@ from energyscope.books import triggered as triggered_books
 from energyscope.books.ledger import Books
 from energyscope.errors import DataError
 from energyscope.impact.examples import unpack, write_examples
+from energyscope.reasons import Reason, reason
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, load_run, read_journal
 from energyscope.stages import profile
@@ -33,8 +34,8 @@ def salvage(store: RunStore) -> list[str]:
         written.append(schema.IMPACT_FILE)
     settings = store.document.get("settings", {})
     if not _done(store, "correlate") and "correlate" in settings.get("stages", ()):
-        reason = write_correlation(store, seed=int(settings.get("seed", 0)))
-        written += [] if reason else [schema.CORRELATION_FILE]
+        why_not = write_correlation(store, seed=int(settings.get("seed", 0)))
+        written += [] if why_not else [schema.CORRELATION_FILE]
     return written
 
 
@@ -49,10 +50,10 @@ def write_benchmark(store: RunStore, entries: Entries) -> bool:
     rows, document = recover(entries)
     if not rows:
         return False
-    reason = (store.document.get("workload") or {}).get("evaluation_reason")
+    why_none = (store.document.get("workload") or {}).get("evaluation_reason")
     store.write_rows(schema.BENCHMARK_FILE, rows, schema.BENCHMARK_COLUMNS)
     store.write_json(
-        schema.BENCHMARK_JSON, {**document, "predictions_reason": None if document["predictions"] else reason}
+        schema.BENCHMARK_JSON, {**document, "predictions_reason": None if document["predictions"] else why_none}
     )
     store.update()
     return True
@@ -159,20 +160,19 @@ def _key(entry: Mapping[str, Any]) -> tuple[str, str]:
     return str(row["component"]), str(row["method"])
 
 
-def write_correlation(store: RunStore, *, seed: int) -> str | None:
+def write_correlation(store: RunStore, *, seed: int) -> Reason | None:
     """Write the merged table and the correlation; return why not, where a table is missing."""
     from energyscope.stages.correlate import correlate, default_impact, merge
 
     run = load_run(store.path)
     if run.energy is None or run.impact is None:
-        missing = "energy" if run.energy is None else "impact"
-        return f"no {missing} was measured: there is nothing to relate"
+        return reason("nothing-to-relate", missing="energy" if run.energy is None else "impact")
     merged = merge(run.energy, run.impact)
     store.write_rows(schema.MERGED_FILE, merged.to_dict("records"), schema.ENERGY_COLUMNS)
     try:
         column = default_impact(run.impact)
-    except DataError as error:  # predictors only
-        return str(error)
+    except DataError:  # predictors only
+        return reason("nothing-to-relate", missing="impact")
     document = correlate(
         run.energy,
         run.impact,

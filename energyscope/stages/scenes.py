@@ -16,6 +16,7 @@ from energyscope.failures import first_line, no_memory_left
 from energyscope.generating.phases import NO_DECODE
 from energyscope.generating.step import middle_context
 from energyscope.loading import LoadedModel
+from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Execution
 from energyscope.replay.subjects import Layers
 from energyscope.stages.effort import PREHEAT_S, REWARM_S, Effort
@@ -109,7 +110,7 @@ def _layers(settings: RunSettings, phase: str) -> Layers:
 
 def middle_step(
     settings: RunSettings, loaded: LoadedModel, prompt: int, evaluation: Evaluation | None
-) -> Workload | str:
+) -> Workload | Reason:
     """Return the step in the middle of the traced generation from ``prompt`` tokens, or why there is none."""
     if settings.new_tokens < 2:
         return NO_DECODE
@@ -125,11 +126,11 @@ def middle_step(
             new_tokens=max(2, prompt + settings.new_tokens - context),
         )
     except ModelError as error:
-        return first_line(error)
+        return reason("failed", error=first_line(error))
     except Exception as error:
         if not no_memory_left(error) and not isinstance(error, DeviceError):
             raise
-        return f"no memory was left for a step at {context} tokens beside the generation"
+        return reason("no-memory-for-step")
 
 
 def profile_settings(

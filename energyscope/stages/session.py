@@ -26,6 +26,7 @@ from energyscope.metering.interval import windows_wanted
 from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress
+from energyscope.reasons import Reason, reason
 from energyscope.replay.calls import Call
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.rig import Rig
@@ -152,7 +153,7 @@ class Session:
             try:
                 self.bench.replayer.run(round_, seconds)
             except NotCapturableError as error:
-                self._give_up(anchor, 0, str(error))
+                self._give_up(anchor, 0, reason("not-capturable", error=error))
 
     def _retake_stalled(self, plan: Sequence[Subject], steps: _Steps) -> None:
         """Take the windows again in which the host stalled, up to a share of all."""
@@ -200,20 +201,20 @@ class Session:
                 self.bench.clock.sleep(SETTLE_S)
                 entry = self._window(subject, number)
         except NotCapturableError as error:
-            self._give_up(subject, number, str(error))
+            self._give_up(subject, number, reason("not-capturable", error=error))
             return
         except Exception as error:
             if subject.key == records.MODEL or not out_of_memory(error):
                 raise
-            self._give_up(subject, number, "the device has no memory left to set it up for replay")
+            self._give_up(subject, number, reason("no-memory-for-replay"))
             return
         self.keep(entry)
         if entry.get("empty"):
             self._unavailable.add(subject.key)
 
-    def _give_up(self, subject: Subject, number: int, reason: str) -> None:
+    def _give_up(self, subject: Subject, number: int, why: Reason) -> None:
         self._unavailable.add(subject.key)
-        self.keep({"pass": number, "subject": subject.key, "unavailable": reason})
+        self.keep({"pass": number, "subject": subject.key, "unavailable": why})
 
     def _window(self, subject: Subject, number: int) -> dict[str, Any]:
         """Replay a subject for a window, less what is not its own: pauses, and the restoring of its inputs."""
@@ -250,7 +251,7 @@ class _Steps:
         self.done = 0
 
     def next(self, label: str) -> None:
-        what, _, name = label.partition(":")
-        self.progress(STAGE, {"glue": f"{name} (glue)", "without": f"model without {name}"}.get(what, name),
+        what, _, name = label.replace("{layer}", "*").partition(":")
+        self.progress(STAGE, {"glue": f"{name} (overhead)", "without": f"model without {name}"}.get(what, name),
                       self.done, self.total)  # fmt: skip
         self.done += 1

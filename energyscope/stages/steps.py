@@ -20,6 +20,7 @@ from energyscope.impact.plan import beside_singles
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress
+from energyscope.reasons import Reason, reason, words
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages import facts
@@ -41,7 +42,7 @@ from energyscope.stages.settings import RunSettings
 from energyscope.stages.tracing import generated, trace_row
 from energyscope.stages.triggered import triggered
 from energyscope.workloads import Evaluation, Workload
-from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, too_long
+from energyscope.workloads.decoding import can_generate, too_long
 
 GENERATIONS_S, MODELLED_GENERATIONS_S = 12.0, 4.0  # a regression on ticks needs many; time x watts does not
 DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
@@ -54,7 +55,7 @@ class Context:
     settings: RunSettings
     loaded: LoadedModel
     evaluation: Evaluation | None
-    no_evaluation: str | None
+    no_evaluation: Reason | None
     workload: Workload
     meters: dict[str, MeterGroup]  # of each stage that measures: a meter's records begin with its stage
     store: RunStore
@@ -63,14 +64,10 @@ class Context:
     sensor: Mapping[str, Any] | None = None  # what an earlier run on the same meters found out; None measures it
 
 
-OFFLOADED = "some of the model waits in host memory, and a pass takes as long as copying it"
-SPREAD = "the model is spread over several devices, and precisions are compared on one: use energyscope benchmark"
-
-
-def _benchmark(context: Context) -> str | None:
+def _benchmark(context: Context) -> Reason | None:
     settings, workload = context.settings, context.workload
     if len(context.loaded.devices) > 1:
-        return OFFLOADED if context.loaded.offloaded else SPREAD
+        return reason("offloaded-model" if context.loaded.offloaded else "spread-model")
     with _metered(context, "benchmark") as meter:
         benchmark(
             context.loaded,
@@ -83,25 +80,25 @@ def _benchmark(context: Context) -> str | None:
         )
     entries = read_journal(context.store.path)
     if not write_benchmark(context.store, entries):
-        notes = [entry["note"] for entry in entries if "note" in entry]
+        notes = [words(entry["note"]) for entry in entries if "note" in entry]
         raise ModelError(f"no trial of the benchmark could be measured ({'; '.join(notes[:2])})")
     return None
 
 
-def _no_generation(context: Context) -> str | None:
+def _no_generation(context: Context) -> Reason | None:
     """Return why a run explains no generation; None where it does."""
     if not can_generate(context.loaded):
-        return f"{context.loaded.name} {CANNOT_GENERATE}"
+        return reason("generates-no-text")
     if resolve_phase(context.settings, context.loaded.adapter) == PREFILL:
-        return "one forward pass is explained, not a generation: use --phase both"
-    return OFFLOADED if context.loaded.offloaded else None
+        return reason("one-pass")
+    return reason("offloaded-model") if context.loaded.offloaded else None
 
 
-def _generate(context: Context) -> str | None:
+def _generate(context: Context) -> Reason | None:
     settings, loaded = context.settings, context.loaded
     prompt = context.workload.sequence_length
-    if reason := _no_generation(context) or too_long(loaded, prompt, settings.new_tokens):
-        return reason
+    if why_not := _no_generation(context) or too_long(loaded, prompt, settings.new_tokens):
+        return why_not
     with _metered(context, "generate") as meter:
         generate(
             loaded,
@@ -137,10 +134,10 @@ def _profile(context: Context) -> None:
             release(context.loaded.device)
 
 
-def _alternatives(context: Context) -> str | None:
+def _alternatives(context: Context) -> Reason | None:
     settings, loaded = context.settings, context.loaded
-    if reason := _no_generation(context):
-        return reason
+    if why_not := _no_generation(context):
+        return why_not
     chosen = AlternativesSettings(
         context_lengths=settings.context_lengths,
         passes=settings.passes,
@@ -205,7 +202,7 @@ def _write_trace(context: Context) -> None:
         context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
 
 
-def _ablate(context: Context) -> str | None:
+def _ablate(context: Context) -> Reason | None:
     if context.evaluation is None:
         return context.no_evaluation
     settings, store = context.settings, context.store
@@ -226,7 +223,7 @@ def _ablate(context: Context) -> str | None:
             progress=lambda label, done, total: context.progress("ablate", label, done, total),
         )
     except ModelError as error:  # the model was not the same all along: no row of it can be used
-        store.journal({"stage": "ablate", "void": str(error)})
+        store.journal({"stage": "ablate", "void": reason("failed", error=error)})
         raise
     store.document["workload"]["evaluation"]["baseline"] = result.baseline
     store.document["warnings"] += result.notes
@@ -239,16 +236,16 @@ def _finished(rows: list[schema.ImpactRow], outcomes: Outcomes | None) -> dict[s
     return {"stage": "ablate", "rows": rows, "examples": None if outcomes is None else pack(outcomes)}
 
 
-def _correlate(context: Context) -> str | None:
+def _correlate(context: Context) -> Reason | None:
     context.progress("correlate", "energy against impact", 0, 1)
     return write_correlation(context.store, seed=context.settings.seed)
 
 
-def _report(context: Context) -> str | None:
+def _report(context: Context) -> Reason | None:
     missing = [name for name in DRAWING if importlib.util.find_spec(name) is None]
     if missing:
-        return f"{' and '.join(missing)} not installed here: `energyscope report` renders it elsewhere"
-    from energyscope.reporting.html import write_report
+        return reason("cannot-draw", packages=missing)
+    from energyscope.reporting.run.page import write_report
 
     context.progress("report", schema.REPORT_FILE, 0, 1)
     context.store.stage("report", "done")  # the page says so of itself
@@ -256,7 +253,7 @@ def _report(context: Context) -> str | None:
     return None
 
 
-STEPS: dict[str, Callable[[Context], str | None]] = {
+STEPS: dict[str, Callable[[Context], Reason | None]] = {
     "benchmark": _benchmark,
     "generate": _generate,
     "profile": _profile,

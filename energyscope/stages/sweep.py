@@ -25,6 +25,7 @@ from energyscope.loading.precision import resolve_precision
 from energyscope.loading.skeleton import load_skeleton
 from energyscope.metering.shared import SharedGroup
 from energyscope.progress import Progress, silent
+from energyscope.reasons import Reason, reason, words
 from energyscope.runs.store import RunStore
 from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
 from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, held, load_sweep, write_sweep
@@ -70,11 +71,11 @@ class SweepSettings:
         }
         for option, values in named.items():
             if not values:
-                raise UsageError(f"{option} names nothing: name one at least")
+                raise UsageError(f"{option} is empty: give at least one value")
         if self.run.phase not in {"prefill", "decode"}:
-            raise UsageError(f"--phase {self.run.phase} is two moments: sweep prefill or decode")
+            raise UsageError(f"a sweep measures one phase, not {self.run.phase}: use --phase prefill or decode")
         if self.run.execution == BOTH:
-            raise UsageError(f"--execution {BOTH} makes two of each cell: sweep one, then the other")
+            raise UsageError(f"a sweep measures one execution, not {BOTH}: use --execution eager or cuda-graph")
         for cell in self.cells():
             self.settings_of(cell, self.run.root).check()
         if self.name is not None:
@@ -189,14 +190,15 @@ class _Sweeping:
             release(find_targets(self.settings.run).device)
         if any(cell.state == "done" for cell in self.made.cells):
             return
-        reasons = (f"{cell.name}: {cell.reason}" for cell in self.made.cells)
-        raise failures[0] if failures else DeviceError(f"no cell of the sweep was measured ({next(reasons)})")
+        first = self.made.cells[0]
+        why = f"{first.name}: {words(first.reason)}"
+        raise failures[0] if failures else DeviceError(f"no cell of the sweep was measured ({why})")
 
     def _give_up(self, precision: str, error: EnergyscopeError) -> None:
         left = self._waiting(precision)
         self.steps.skip(len(left))
         for cell in left:
-            self._record(cell, "failed", str(error))
+            self._record(cell, "failed", reason("failed", error=error))
 
     def _waiting(self, precision: str) -> list[Cell]:
         return [cell for cell in self.made.cells if cell.precision == precision and cell.state == "waiting"]
@@ -230,12 +232,12 @@ class _Sweeping:
             context = opened(chosen, loaded, {METERED: meter}, self.steps.step, sensor)
             found = carried_out(context, self.command).document["sensor"]
         except KeyboardInterrupt:
-            self._record(cell, "interrupted", "stopped by the user", time.monotonic() - began)
+            self._record(cell, "interrupted", reason("stopped-by-user"), time.monotonic() - began)
             raise
         except DeviceError as error:
-            self._record(cell, "does not fit", str(error), time.monotonic() - began)
+            self._record(cell, "does not fit", reason("failed", error=error), time.monotonic() - began)
         except EnergyscopeError as error:
-            self._record(cell, "failed", str(error), time.monotonic() - began)
+            self._record(cell, "failed", reason("failed", error=error), time.monotonic() - began)
         else:
             self._record(cell, "done", None, time.monotonic() - began)
         self.steps.end()
@@ -243,8 +245,8 @@ class _Sweeping:
             release(loaded.device)
         return None if found is None else dict(found)
 
-    def _record(self, cell: Cell, state: str, reason: str | None, seconds: float | None = None) -> None:
-        known = replace(cell, state=state, reason=reason, seconds=seconds)
+    def _record(self, cell: Cell, state: str, why: Reason | None, seconds: float | None = None) -> None:
+        known = replace(cell, state=state, reason=why, seconds=seconds)
         self.made.cells[[one.name for one in self.made.cells].index(cell.name)] = known
         write_sweep(self.made)
 
@@ -262,12 +264,12 @@ def _check_lengths(settings: SweepSettings) -> None:
         UsageError: with the most that it has.
 
     """
-    for reason in lengths_refused(settings).values():
-        raise UsageError(reason)
+    for message in lengths_refused(settings).values():
+        raise UsageError(message)
 
 
 def lengths_refused(settings: SweepSettings) -> dict[int, str]:
-    """Return the lengths that the model has no positions for, each with the reason.
+    """Return the lengths that the model has no positions for, each with the message of the refusal.
 
     Raises:
         UsageError: it is to decode, and generates no text.

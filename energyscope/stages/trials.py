@@ -13,10 +13,11 @@ from energyscope.benchmarking.loop import Timing, WarmUp, timed, warm_up
 from energyscope.benchmarking.memory import GB
 from energyscope.books import records
 from energyscope.errors import MeterError
-from energyscope.failures import first_line, no_memory_left
+from energyscope.failures import failure
 from energyscope.loading.variants import Variant
 from energyscope.metering.group import LOOK_BACK_S, together
 from energyscope.metering.settled import idle, windows_of
+from energyscope.reasons import join, reason
 from energyscope.replay.replayer import Replayer
 from energyscope.runs.schema import BenchmarkRow
 from energyscope.stages.candidates import STAGE
@@ -83,8 +84,7 @@ class Trials:
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001 - one trial that fails must not cost the others
-            why = "no memory was left" if no_memory_left(error) else first_line(error)
-            self.bench.keep({"note": f"{cell}, trial {number} failed and has no row: {why}"})
+            self.bench.keep({"note": reason("trial-failed", **cell.named, trial=number, why=failure(error))})
             return
         self._say_if_short(cell, warmed)
         self.bench.keep({"row": asdict(self._row(variant, cell, number, warmed, timing))})
@@ -93,8 +93,8 @@ class Trials:
         asked = self.bench.settings.warmup_steps
         if warmed.iterations < asked and cell not in self._short:
             self._short.add(cell)
-            note = f"{cell}: {warmed.iterations} of {asked} warm-up passes fitted into the time of a trial"
-            self.bench.keep({"note": note})
+            short = reason("short-warm-up", **cell.named, passes=warmed.iterations, asked=asked)
+            self.bench.keep({"note": short})
 
     def _loop(self, variant: Variant, cell: Cell) -> tuple[WarmUp, Timing]:
         settings, meter = self.bench.settings, self.bench.meter
@@ -149,5 +149,5 @@ class Trials:
             stable=warmed.stable,
             clock_mhz=board["clock_mhz"],
             temperature_c=board["temperature_c"],
-            reasons="; ".join(spoilt),
+            reasons=join(spoilt),
         )

@@ -30,6 +30,7 @@ from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import Reading
 from energyscope.metering.settled import idle
 from energyscope.progress import Progress, silent
+from energyscope.reasons import reason
 from energyscope.replay.activations import ActivationStore, device_budget
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import capture, forward_inputs
@@ -42,10 +43,6 @@ if TYPE_CHECKING:
     from energyscope.workloads import Workload
 
 WARM_UP_CALLS = 3
-NOTE = (
-    "triggered sampling: the meter was read once before and once after each component of ordinary forward passes, "
-    "those inside one another in passes of their own"
-)
 
 
 def triggered(
@@ -110,7 +107,7 @@ def _prepared(
         "device": str(loaded.device),
         "passes": settings.effort.passes,
         "tree": described_tree(tree, captures, workload.inputs),
-        "notes": [NOTE, *notes],
+        "notes": [reason("read-around-components"), *notes],
     }
     return tree, header
 

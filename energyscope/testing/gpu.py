@@ -12,6 +12,7 @@ import numpy as np
 
 from energyscope.metering.meter import Reading
 from energyscope.metering.ticks import Array, Calls, Ticks, sensor_facts
+from energyscope.reasons import reason
 from energyscope.testing.power import PowerTrace
 from energyscope.testing.sensor import SimulatedSensor, Watch
 
@@ -219,7 +220,7 @@ class SimulatedGpu:
 
     def describe(self) -> dict[str, Any]:
         ticks = self.ticks(-np.inf, np.inf)
-        notes = ["simulated: its true joules are known"]
+        notes = [reason("simulated-meter")]
         return {"meter": self.name, "modelled": False, "watts": None, **sensor_facts(ticks),
                 "simulation": {**asdict(self.sensor), **asdict(self.board)}, "notes": notes}  # fmt: skip
 

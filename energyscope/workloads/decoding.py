@@ -19,6 +19,7 @@ from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.kv_cache import CacheKind, hold
 from energyscope.loading import LoadedModel
 from energyscope.loading.devices import usable_bytes
+from energyscope.reasons import Reason, reason
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.limits import position_limit, text_config
 from energyscope.workloads.timed import Workload, profile_inputs
@@ -58,13 +59,12 @@ def checked_context(loaded: LoadedModel, length: int) -> int:
     return length
 
 
-def too_long(loaded: LoadedModel, prompt: int, new_tokens: int) -> str | None:
+def too_long(loaded: LoadedModel, prompt: int, new_tokens: int) -> Reason | None:
     """Return why no generation of so many tokens fits behind the prompt; None where it does."""
     limit = position_limit(loaded)
     if prompt + new_tokens <= limit:
         return None
-    most = f"--new-tokens {limit - prompt} at most" if prompt < limit else "a shorter prompt"
-    return f"prompt and new tokens are {prompt + new_tokens}, and the model has {limit} positions: use {most}"
+    return reason("too-few-positions", tokens=prompt + new_tokens, positions=limit, left=max(limit - prompt, 0))
 
 
 def can_generate(loaded: LoadedModel) -> bool:

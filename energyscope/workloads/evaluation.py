@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from energyscope.adapters import Task
+from energyscope.reasons import Reason
 from energyscope.workloads.windows import Example
 
 
@@ -34,7 +35,7 @@ class Evaluation:
     labels: tuple[Tensor, ...] | None
     examples: int
     counted: tuple[Tensor, ...] | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
     order: tuple[int, ...] | None = None
     sequence_length: int | None = None
     stride: int | None = None
@@ -67,7 +68,7 @@ class Tokenized:
     source: str
     task: Task
     examples: Sequence[Example]
-    notes: tuple[str, ...]
+    notes: tuple[Reason, ...]
     sequence_length: int | None
     stride: int | None = None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
+from energyscope.reasons import Reason, reason
 from energyscope.workloads.evaluation import Tokenized
 from energyscope.workloads.limits import position_limit, text_config, vocabulary_size
 
@@ -47,7 +48,7 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
 
 def check_identity(
     loaded: LoadedModel, found: Tokenized, stored: Mapping[str, Any], folder: Path
-) -> tuple[str, ...]:
+) -> tuple[Reason, ...]:
     """Refuse examples that were tokenized for another kind of model; return what could not be told.
 
     ``stored`` is the `identity` of the model that they were tokenized for.
@@ -77,7 +78,9 @@ def check_identity(
     return notes
 
 
-def _check_tokenizer(loaded: LoadedModel, stored: Mapping[str, Any], folder: Path, again: str) -> tuple[str, ...]:
+def _check_tokenizer(
+    loaded: LoadedModel, stored: Mapping[str, Any], folder: Path, again: str
+) -> tuple[Reason, ...]:
     if loaded.tokenizer is not None:
         if tokenizer_fingerprint(loaded.tokenizer) != stored["tokenizer"]:
             raise DataError(
@@ -89,8 +92,7 @@ def _check_tokenizer(loaded: LoadedModel, stored: Mapping[str, Any], folder: Pat
             f"{folder} was prepared for a vocabulary of {stored['vocabulary_size']} tokens, and {loaded.name} has "
             f"{vocabulary_size(loaded)}: {again}"
         )
-    missing = f"it has no tokenizer here ({loaded.tokenizer_reason}); the sizes of the vocabularies agree"
-    return (f"whether these are {loaded.name}'s own tokens is not known: {missing}",)
+    return (reason("tokens-not-checked", model=loaded.name, why=loaded.tokenizer_reason),)
 
 
 def _classes(loaded: LoadedModel) -> list[str]:

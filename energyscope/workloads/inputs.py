@@ -12,6 +12,7 @@ from pathlib import Path
 
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
+from energyscope.reasons import words
 from energyscope.workloads import datasets
 from energyscope.workloads.evaluation import Evaluation, Tokenized, on_device
 from energyscope.workloads.layouts import check_layout
@@ -98,7 +99,8 @@ def _tokenized(
     loaded: LoadedModel, data: str | None, columns: tuple[str, str], length: int, stride: int
 ) -> Tokenized:
     if loaded.tokenizer is None:
-        raise DataError(f"{loaded.name} has no tokenizer ({loaded.tokenizer_reason}), so no text can be fed to it")
+        why = words(loaded.tokenizer_reason)
+        raise DataError(f"{loaded.name} has no tokenizer ({why}), so no text can be fed to it")
     texts = _texts(loaded, data, *columns)
     task, apart = loaded.adapter.task, None
     if task == "classification":

@@ -21,6 +21,7 @@ import torch
 from energyscope.errors import DataError, UsageError
 from energyscope.failures import first_line
 from energyscope.loading import LoadedModel
+from energyscope.reasons import read, reason, words
 from energyscope.workloads.evaluation import Evaluation, Tokenized, examples_of
 from energyscope.workloads.identity import check_identity, identity
 from energyscope.workloads.windows import Example
@@ -65,7 +66,8 @@ def save_prepared(loaded: LoadedModel, evaluation: Evaluation, folder: Path, *, 
     """
     check_free(folder)
     if loaded.tokenizer is None:
-        raise DataError(f"{loaded.name} has no tokenizer ({loaded.tokenizer_reason}), by which a set is known")
+        why = words(loaded.tokenizer_reason)
+        raise DataError(f"{loaded.name} has no tokenizer ({why}), by which a set is known")
     partial = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
         partial.mkdir(parents=True)
@@ -101,7 +103,7 @@ def read_prepared(
             source=str(document["source"]),
             task=document["task"],
             examples=_read_examples(folder, document),
-            notes=tuple(map(str, document["notes"])),
+            notes=tuple(read(str(note)) for note in document["notes"]),
             sequence_length=_whole(document["sequence_length"]),
             stride=_whole(document["stride"]),
         )
@@ -109,8 +111,8 @@ def read_prepared(
         notes = check_identity(loaded, found, document["model"], folder)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(folder, f"{DOCUMENT}: {first_line(error)}") from error
-    read = f"read from the prepared set {folder}, tokenized for {document['model']['name']}"
-    return replace(found, notes=(*found.notes, read, *notes))
+    origin = reason("prepared-set", folder=folder, model=document["model"]["name"])
+    return replace(found, notes=(*found.notes, origin, *notes))
 
 
 def _check_cut(found: Tokenized, folder: Path, sequence_length: int | None, stride: int | None) -> None:

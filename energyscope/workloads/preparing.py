@@ -10,6 +10,7 @@ import torch
 from energyscope.adapters import did_you_mean
 from energyscope.errors import UsageError
 from energyscope.loading.skeleton import load_skeleton
+from energyscope.reasons import Reason, reason
 from energyscope.workloads.inputs import load_evaluation
 from energyscope.workloads.prepared import SIZES, check_free, save_prepared, token_count
 
@@ -29,7 +30,7 @@ class PreparedSet:
     digest: str
     sequence_length: int | None
     stride: int | None
-    notes: tuple[str, ...]
+    notes: tuple[Reason, ...]
 
 
 def prepare(  # noqa: PLR0913  each is an option of the command line
@@ -69,7 +70,7 @@ def prepare(  # noqa: PLR0913  each is an option of the command line
     )
     save_prepared(loaded, evaluation, output, size=size)
     wanted = SIZES[size] or 0
-    fewer = f"{size} is {wanted} examples, and the data hold {evaluation.examples}: all of them are in the set"
+    fewer = reason("fewer-examples", size=size, wanted=wanted, found=evaluation.examples)
     return PreparedSet(
         path=str(output),
         model=loaded.name,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from energyscope.errors import DataError, UsageError
+from energyscope.reasons import Reason, reason
 from energyscope.workloads.readers import Records, has_records, read_records, read_text
 
 DEFAULT_TEXT_COLUMN = "text"
@@ -41,7 +42,7 @@ class Texts:
     running: str | None = None
     label_column: str = "label"
     unit: str = "row"
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
 
 
 def file_texts(path: Path, text_column: str, label_column: str) -> Texts:
@@ -100,7 +101,7 @@ def without_blanks(texts: Texts) -> Texts:
     if not rows:
         raise DataError(f"{texts.source} holds no text: choose other data with --data")
     blank = len(texts.rows) - len(rows)
-    notes = (f"{blank} blank {texts.unit}s were left out",) if blank and texts.running is None else ()
+    notes = (reason("blank-rows", rows=blank),) if blank and texts.running is None else ()
     return replace(texts, rows=rows, notes=texts.notes + notes)
 
 
@@ -115,13 +116,12 @@ def _plain_texts(paths: Sequence[Path], source: str) -> Texts:
         return Texts(source, numbered((line, None) for line in content.splitlines()), running=content, unit="line")
     lines = _wikitext_lines(content)
     reduced = paths[0].suffix == ".tokens"
-    note = "rare words are <unk> in this file; published perplexities are commonly of wiki.test.raw"
     return Texts(
         source,
         numbered((line, None) for line in lines),
         running=running_text(lines),
         unit="line",
-        notes=(note,) if reduced else (),
+        notes=(reason("rare-words-replaced"),) if reduced else (),
     )
 
 

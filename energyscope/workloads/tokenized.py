@@ -7,10 +7,11 @@ from typing import Any
 
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
+from energyscope.reasons import Reason, reason
 from energyscope.workloads.texts import Row, Texts
 from energyscope.workloads.windows import Example, strided
 
-Notes = tuple[str, ...]
+Notes = tuple[Reason, ...]
 
 
 def running_examples(tokenizer: Any, text: str, length: int, stride: int) -> tuple[list[Example], Notes]:
@@ -18,8 +19,7 @@ def running_examples(tokenizer: Any, text: str, length: int, stride: int) -> tup
     examples = strided(_token_ids(tokenizer, [text], None)[0], length, stride)
     if len(examples) < 2:
         return examples, ()
-    overlap = "only the tokens beyond the window before count as predictions"
-    return examples, (f"running text in windows of {length} tokens, {stride} apart: {overlap}",)
+    return examples, (reason("running-text", tokens=length, stride=stride),)
 
 
 def separate_examples(
@@ -37,9 +37,7 @@ def separate_examples(
         return [Example(ids, label, index=place) for ids, label, place in labelled], tuple(notes)
     examples = [Example(ids, index=place) for ids, place in zip(found, places, strict=True) if len(ids) > 1]
     if short := len(found) - len(examples):
-        notes.append(
-            f"{short} of {len(found)} texts were left out: fewer than two tokens leave nothing to predict"
-        )
+        notes.append(reason("single-token-texts", texts=short, total=len(found)))
     return examples, tuple(notes)
 
 
@@ -93,4 +91,4 @@ def _token_ids(tokenizer: Any, texts: list[str], length: int | None) -> list[lis
 def _cut(tokenizer: Any, rows: Sequence[Row], found: Sequence[Sequence[int]], length: int) -> Notes:
     full = [row.text for row, ids in zip(rows, found, strict=True) if len(ids) >= length]
     cut = sum(len(ids) > length for ids in _token_ids(tokenizer, full, None)) if full else 0
-    return (f"{cut} of {len(rows)} texts were longer than {length} tokens and were cut",) if cut else ()
+    return (reason("cut-texts", texts=cut, total=len(rows), tokens=length),) if cut else ()

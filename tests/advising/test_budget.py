@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from energyscope.advising.budget import Budget
+from energyscope.reasons import reason
 
 
 def test_what_is_planned_counts():
@@ -10,12 +11,12 @@ def test_what_is_planned_counts():
     budget = Budget(10.0, 5, begin_s=100.0)
     budget.plan(1.0)
     assert budget.refused(102.0, 0.5, 0.4) is None
-    assert budget.refused(102.0, 2.0, 0.4) == "it takes about 4 s, and 3 s are left of the 10 s for alternatives"
+    assert budget.refused(102.0, 2.0, 0.4) == reason("beyond-time-budget", needed_s=4.0, left_s=3.0, budget_s=10.0)
 
 
 def test_nothing_is_left_of_an_overspent_budget():
     """GIVEN more spent than there is THEN none is left, never a negative time."""
-    assert "and 0 s are left" in Budget(10.0, 5, begin_s=0.0).refused(50.0, 1.0, 1.0)
+    assert Budget(10.0, 5, begin_s=0.0).refused(50.0, 1.0, 1.0).values["left_s"] == 0
 
 
 def test_a_little_over_is_not_over():

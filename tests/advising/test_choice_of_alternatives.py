@@ -7,6 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from energyscope.advising.choice import BASE, Alternative, Limits, choose
+from energyscope.reasons import reason
 
 DECODE = Alternative(BASE, BASE, "decode", 1, 1024, "eager", "dynamic", "sdpa")
 PREFILL = Alternative(BASE, BASE, "prefill", 1, 128, "eager", "dynamic", "sdpa")
@@ -54,18 +55,18 @@ def test_one_thing_is_changed_at_a_time():
 
 
 @pytest.mark.parametrize(
-    ("limits", "value", "reason"),
+    ("limits", "value", "code"),
     [
-        (Limits(512, "cpu", whole=True, attentions=()), "cuda-graph", "need an NVIDIA GPU"),
-        (Limits(2048, "cuda", whole=False, attentions=()), "cuda-graph", "several devices"),
-        (Limits(2048, "cuda", whole=False, attentions=()), "torch-compile", "several devices"),
+        (Limits(512, "cpu", whole=True, attentions=()), "cuda-graph", "cuda-graph-needs-gpu"),
+        (Limits(2048, "cuda", whole=False, attentions=()), "cuda-graph", "model-in-pieces"),
+        (Limits(2048, "cuda", whole=False, attentions=()), "torch-compile", "model-in-pieces"),
     ],
 )
-def test_what_the_device_cannot_do_is_left_out_with_the_reason(limits, value, reason):
+def test_what_the_device_cannot_do_is_left_out_with_the_reason(limits, value, code):
     """GIVEN a CPU, or a model over several devices, THEN graphs and compiled steps are skipped with the reason."""
     found, left_out = chosen(limits=limits)
     assert not [one for one in found if one.value == value]
-    assert all(reason in one.reason for one in left_out if one.value == value and one.phase == "decode")
+    assert all(one.reason.code == code for one in left_out if one.value == value and one.phase == "decode")
     assert [one for one in left_out if one.value == value]
 
 
@@ -74,7 +75,7 @@ def test_contexts_beyond_the_positions_are_left_out_and_how_long_they_may_be_is_
     found, left_out = chosen([DECODE], Limits(2048, "cuda", whole=True, attentions=()), lengths=(128, 8192))
     assert "decode:context_length:128" in keys(found)
     (one,) = [one for one in left_out if one.what == "context_length"]
-    assert "2,047 tokens of context at most" in one.reason
+    assert one.reason == reason("context-beyond-positions", positions=2048)
 
 
 def test_a_short_model_has_parts_of_its_own_context():

@@ -17,6 +17,7 @@ from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.group import less
 from energyscope.metering.interval import combine, windows_wanted
 from energyscope.metering.meter import Meter
+from energyscope.reasons import words
 from energyscope.replay.replayer import Replayer
 
 LOOK_BACK_S = 3.0  # ticks before a window that sharpen the grid
@@ -104,7 +105,7 @@ def one_window(replay: Replay) -> Value:
     begin = time.monotonic()
     window = tick_aligned(replay, replay.window_s)
     if window.energy_mj is None:
-        raise NoValueError(window.reason or "no value")
+        raise NoValueError(words(window.reason) or "no value")
     return Value(window.energy_mj, time.monotonic() - begin)
 
 

@@ -24,6 +24,7 @@ from bench_loads import Bench, FixedLoad, Spec
 
 from energyscope.errors import EnergyscopeError
 from energyscope.metering.choice import open_meter
+from energyscope.reasons import words
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.facts import device_facts, environment, gpu_uuid
 
@@ -133,7 +134,7 @@ class Comparison:
             values += [ways.ours(replay) for _ in range(self.options.repetitions - half)]
             single += [ways.one_window(replay) for _ in range(self.options.repetitions - half)]
         if window.energy_mj is None:
-            self.rows.append(tables.skipped_row(str(spec), tables.REFERENCE, window.reason or "no value"))
+            self.rows.append(tables.skipped_row(str(spec), tables.REFERENCE, words(window.reason) or "no value"))
             return None
         name = f"{tables.REFERENCE}, with pauses" if paused else tables.REFERENCE
         self.rows.append(tables.reference_row(str(spec), name, window.energy_mj, seconds))

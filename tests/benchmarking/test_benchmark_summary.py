@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from energyscope.benchmarking.summary import by_preference, cells, limited, ratio_by_trial
+from energyscope.reasons import reason, split
 
 COLUMNS = ("mean_latency", "median_latency", "p95_latency", "p99_latency", "throughput", "tokens_per_s",
            "mean_power_w", "energy_per_inference_mj", "dynamic_energy_per_inference_mj", "inferences_per_joule",
            "tokens_per_joule", "energy_delay_product_js")  # fmt: skip
+
+OTHER = reason("other-process", pid=42)
 
 
 def row(precision, trial, latency, energy, **more):
@@ -71,19 +74,21 @@ def test_cells_are_graded_by_their_energy(spread, quality):
 
 def test_unknown_energy_stays_unknown():
     """GIVEN no trial with an energy THEN the cell has none, is invalid, and says why."""
-    found = cells([row("fp32", n, 0.01, None, reasons="only 1 usable ticks") for n in range(3)], "fp32")[0]
+    found = cells(
+        [row("fp32", n, 0.01, None, reasons="few-ticks(ticks=1, seconds=0.5)") for n in range(3)], "fp32"
+    )[0]
     assert found["energy_mj"] is None
     assert found["quality"] == "invalid"
-    assert "usable ticks" in found["reasons"]
+    assert [one.code for one in split(found["reasons"])] == ["few-ticks", "no-interval"]
 
 
 def test_an_unstable_warm_up_and_a_neighbour_are_said():
     """What disturbed a cell stands in its reasons; another program on the GPU costs the grade."""
     rows = [row("fp32", n, 0.01, 100.0, stable=n > 0) for n in range(5)]
-    found = cells(rows, "fp32", ["another process uses the GPU"])[0]
+    found = cells(rows, "fp32", [OTHER])[0]
     assert found["quality"] == "C"
-    assert "another process" in found["reasons"]
-    assert "not stable after the warm-up of 1 of 5 trials" in found["reasons"]
+    assert OTHER in split(found["reasons"])
+    assert reason("unstable-latency", unstable=1, trials=5) in split(found["reasons"])
 
 
 def test_ticks_keep_intervals_honest():
@@ -115,10 +120,10 @@ def test_a_baseline_without_a_trial_gives_no_ratio():
 
 def test_a_trial_that_was_disturbed_costs_the_grade():
     """GIVEN a trial that the board slowed down for heat THEN the cell is C at best, and says so."""
-    rows = [row("fp32", n, 0.01, 100.0, reasons="the GPU slowed down" if n == 2 else "") for n in range(5)]
+    rows = [row("fp32", n, 0.01, 100.0, reasons="slowed-by-heat" if n == 2 else "") for n in range(5)]
     found = cells(rows, "fp32")[0]
     assert found["quality"] == "C"
-    assert "the GPU slowed down" in found["reasons"]
+    assert "slowed-by-heat" in split(found["reasons"])
 
 
 def test_what_is_made_of_energy_is_no_sharper_than_energy():

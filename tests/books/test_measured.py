@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.books.measured import PAUSES, Measured, Term, Total, any_bits, mean, measure, total
+from energyscope.books.measured import Measured, Term, Total, any_bits, mean, measure, total
 from energyscope.metering.interval import Estimate
+from energyscope.reasons import reason
 
 FIVE = (9.8, 9.9, 10.0, 10.1, 10.2)  # their deviation is 0.15811
 HALF = 2.776 * 0.158114 / 5**0.5  # Student's t of 4 degrees of freedom
@@ -128,7 +129,7 @@ def test_a_window_taken_again_replaces_the_one_before():
     assert found.energy.mean == pytest.approx(10.0)
     assert found.energy.windows == 5
     assert found.spread == pytest.approx(0.0158114, rel=1e-4)
-    assert "3 windows taken again" in found.reasons
+    assert found.reasons == [reason("retaken-windows", windows=3)]
 
 
 def test_the_guard_of_a_replaced_window_does_not_count():
@@ -141,7 +142,7 @@ def test_once_there_are_pauses_only_windows_with_them_count():
     entries = [entry(0, 7.0), entry(1, 7.0), *five(rest_us=50.0)]
     found = measure(entries, None, first=5)
     assert found.energy.mean == pytest.approx(10.0)
-    assert found.reasons == [PAUSES]
+    assert found.reasons == [reason("replayed-with-pauses")]
 
 
 def test_no_work_is_a_true_zero():
@@ -149,7 +150,7 @@ def test_no_work_is_a_true_zero():
     found = measure([{"subject": "node:a", "pass": 0, "empty": True}], 100.0, first=5)
     assert found.empty
     assert {one.mean for one in (found.energy, found.time, found.static, found.dynamic)} == {0.0}
-    assert found.reasons == ["launches no work on the device"]
+    assert found.reasons == [reason("launches-nothing")]
 
 
 def test_what_was_refused_is_unknown():

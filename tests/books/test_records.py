@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from energyscope.books import records
+from energyscope.reasons import reason
 
 MODEL = records.MODEL
 
@@ -53,24 +54,24 @@ def test_a_power_limit_that_is_not_the_first_one_spoils_a_window():
     assert records.contamination(entry("b", 1, power_limit_w=700.0), before) == []
     assert records.contamination(entry("b", 1, power_limit_w=None), before) == []
     (found,) = records.contamination(entry("b", 1, power_limit_w=500.0), before)
-    assert found == "the power limit was changed from 700 W to 500 W"
+    assert found == reason("power-limit-changed", before_w=700.0, now_w=500.0)
 
 
 def test_a_window_is_worth_taking_again_unless_a_new_power_limit_stays():
     """GIVEN a limit that the window before had too THEN again is of no use, unless something else spoilt it."""
-    changed = f"{records.LIMIT_CHANGED} from 700 W to 600 W"
+    changed = str(reason("power-limit-changed", before_w=700.0, now_w=600.0))  # as a journal has it
     first, second = (entry("a", number, power_limit_w=600.0, guard=[changed]) for number in (0, 1))
     assert not records.worth_again(entry("a", 0, guard=[]), [])
     assert records.worth_again(first, [idle(0), entry("b", 0, power_limit_w=700.0)])
     assert not records.worth_again(second, [first, idle(1)])
-    assert records.worth_again({**second, "guard": [changed, "the energy counter was reset"]}, [first])
+    assert records.worth_again({**second, "guard": [changed, "counter-reset"]}, [first])
 
 
 def test_a_counter_at_fault_spoils_a_window():
     """GIVEN a window without a value THEN its reason is what spoilt it."""
     spoilt = entry("a", 0, energy_mj=None)
-    spoilt["window"]["reason"] = "the energy counter was reset"
-    assert records.contamination(spoilt, []) == ["the energy counter was reset"]
+    spoilt["window"]["reason"] = "counter-reset"
+    assert records.contamination(spoilt, []) == [reason("counter-reset")]
 
 
 # --- the power cap --------------------------------------------------------------------------------------------

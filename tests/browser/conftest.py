@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from controlled_pages import controlled_pages
 from page_gallery import Gallery
 
 
@@ -13,9 +10,3 @@ from page_gallery import Gallery
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
     """Pages by name; each is made when it is first asked for."""
     return Gallery(tmp_path_factory.mktemp("gallery"))
-
-
-@pytest.fixture(scope="session")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The pages whose controls are tried."""
-    return controlled_pages(tmp_path_factory.mktemp("controls"))

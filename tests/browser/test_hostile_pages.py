@@ -37,7 +37,7 @@ def test_a_name_is_read_as_it_is(browser: Browser, gallery: Gallery, which: str)
     """GIVEN a model with a name of markup, THEN the heading and the title show that name letter by letter."""
     page, _ = opened(browser, gallery[f"hostile-report-{which}"])
     assert page.text_content("h1") == HOSTILE[which]
-    assert HOSTILE[which] in (page.text_content("#component-table") or "").replace("\n", "")
+    assert HOSTILE[which] in (page.text_content("#table-energy") or "").replace("\n", "")
     page.close()
 
 
@@ -46,7 +46,7 @@ def test_a_name_from_right_to_left_turns_nothing_around_it(browser: Browser, gal
     page, _ = opened(browser, gallery["hostile-report-right-to-left"])
     turned = page.evaluate(
         """() => {
-          const cell = [...document.querySelectorAll('#component-table tbody tr')].find(
+          const cell = [...document.querySelectorAll('#table-energy tbody tr')].find(
             row => row.cells[0].textContent.includes('\\u202e')).cells[3];
           const range = document.createRange();
           const text = cell.firstChild;

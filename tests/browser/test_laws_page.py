@@ -1,116 +1,96 @@
-"""The page of scaling laws in a real browser."""
+"""The page of laws in a real browser: the answer first, short, one group at a time, drawn without an error."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from browsing import opened
-from laws_builder import ONE, SIX, Swept, build_laws, laws_document
+from browsing import opened, settled, unfold, until
+from page_gallery import Gallery
 
-from energyscope.reporting.laws_page import write_laws_page
-from energyscope.runs.laws import write_laws
+from energyscope.reporting.scaling.laws import Laws
+from energyscope.reporting.scaling.page import laws_page
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
 
-OPEN = "[...document.querySelectorAll('[data-chart]')].filter(one => !one.closest('details:not([open])'))"
-MARKS = "svg .mark-rect path, svg .mark-symbol path, svg .mark-rule line"
+DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+MEASURED = sorted((Path(__file__).parents[2] / "reports" / "scaling-h200").glob("*/laws.json"))
+BOTTOM = "selector => document.querySelector(selector).getBoundingClientRect().bottom + scrollY"
+WORDS = """() => {
+  const silent = new Set(["SCRIPT", "STYLE", "TABLE", "svg", "NOSCRIPT"]);
+  const count = (node) => {
+    if (node.nodeType === 3) return (node.textContent.match(/\\S+/g) || []).length;
+    if (node.nodeType !== 1 || silent.has(node.tagName) || node.matches(".hidden, .skip, [data-chart]")) return 0;
+    if (!node.checkVisibility()) return 0;
+    const parts = node.tagName === "DETAILS" && !node.open ? [node.querySelector("summary")] : node.childNodes;
+    return Array.from(parts).reduce((sum, part) => sum + count(part), 0);
+  };
+  return count(document.body);
+}"""
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("laws")
-    evil = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'>"
-    hostile = json.loads(json.dumps(laws_document(SIX[:2])).replace("llama-3.2-1b", evil))
-    (folder / "hostile").mkdir()
-    write_laws(folder / "hostile", hostile)
-    one_cell = (Swept(batch_sizes=(1,), lengths=(128,)),)
-    made = {
-        "one": build_laws(folder / "one", ONE),
-        "six": build_laws(folder / "six", SIX),
-        "modelled": build_laws(folder / "modelled", (Swept(modelled=True),)),
-        "one-cell": build_laws(folder / "one-cell", one_cell),
-        "hostile": folder / "hostile",
-    }
-    return {name: write_laws_page(path) for name, path in made.items()}
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages of measured laws."""
+    folder = tmp_path_factory.mktemp("measured")
+    for file in MEASURED:
+        (folder / f"{file.parent.name}.html").write_text(laws_page(Laws.load(file.parent)), encoding="utf-8")
+    return {file.parent.name: folder / f"{file.parent.name}.html" for file in MEASURED}
 
 
-def _open(browser: Browser, path: Path, **context: Any) -> tuple[Page, list[str]]:
-    """Open a page with its charts drawn, and return it with what went wrong."""
-    page, wrong = opened(browser, path, **context)
-    _drawn(page)
-    return page, wrong
-
-
-def _drawn(page: Page) -> None:
-    """Wait until all charts that stand open are drawn; the page forbids eval, so ask again and again."""
-    for _ in range(3000):
-        if not page.evaluate(f"{OPEN}.some(one => !one.dataset.drawn && !one.classList.contains('failed'))"):
-            return
-        page.wait_for_timeout(100)
-    pytest.fail("charts were not drawn within five minutes")
-
-
-@pytest.mark.parametrize("name", ["one", "six", "modelled", "one-cell", "hostile"])
-def test_every_chart_draws_without_an_error_or_a_request(
-    browser: Browser, pages: dict[str, Path], name: str
+@pytest.mark.parametrize("name", [file.parent.name for file in MEASURED])
+def test_measured_laws_are_short_and_begin_with_the_answer(
+    browser: Browser, measured: dict[str, Path], name: str
 ) -> None:
-    """GIVEN any document, THEN each open chart holds marks, the console is silent and nothing leaves the page."""
-    page, wrong = _open(browser, pages[name])
-    empty = page.evaluate(f'{OPEN}.filter(one => !one.querySelector("{MARKS}")).map(one => one.dataset.chart)')
-    assert empty == []
-    assert page.evaluate(f"{OPEN}.length") >= (4 if name != "one-cell" else 1)
-    assert page.evaluate("window.hacked") is None
-    assert wrong == []
-    page.close()
-
-
-def test_a_folded_group_is_drawn_when_it_is_opened(browser: Browser, pages: dict[str, Path]) -> None:
-    """GIVEN six groups, WHEN a folded one is opened, THEN its charts are drawn as wide as their place."""
-    page, wrong = _open(browser, pages["six"])
-    fold = page.query_selector("details.fold:has([data-chart])")
-    assert fold is not None
-    assert fold.query_selector("[data-drawn]") is None
-    fold.query_selector("summary").click()
-    _drawn(page)
-    widths = fold.evaluate("fold => [...fold.querySelectorAll('[data-chart] svg')].map(one => one.clientWidth)")
-    assert widths
-    assert min(widths) > 200
+    """GIVEN measured laws, THEN charts and trust line end in the first screen, the page in 6 and 900 words."""
+    page, wrong = opened(browser, measured[name], viewport=DESK)
+    settled(page)
+    for part in (".answer", ".stats", ".trust", "main [data-chart]"):
+        assert page.evaluate(BOTTOM, part) <= DESK["height"], part
+    assert page.evaluate("document.documentElement.scrollHeight") <= 6 * DESK["height"]
+    assert page.evaluate(WORDS) <= 900
+    page.set_viewport_size(PHONE)
+    settled(page)
+    until(page, lambda: page.evaluate(BOTTOM, "main [data-chart]") <= 2 * PHONE["height"])
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert wrong == []
     page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_pages_fit_the_window(browser: Browser, pages: dict[str, Path], scheme: str, width: int) -> None:
-    """GIVEN a phone or a desktop, THEN the page itself never scrolls sideways and follows the colour scheme."""
-    for name in ("one", "six", "hostile"):
-        page, _ = _open(browser, pages[name], viewport={"width": width, "height": 800}, color_scheme=scheme)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.get_attribute("[data-chart]", "data-drawn") == scheme
-        page.close()
-
-
-def test_charts_have_a_text_alternative(browser: Browser, pages: dict[str, Path]) -> None:
-    """Each chart is an image with a sentence, and the numbers are in a table beside it."""
-    page, _ = _open(browser, pages["one"])
-    for place in page.query_selector_all("[data-chart]"):
-        assert place.get_attribute("role") == "img"
-        assert len(place.get_attribute("aria-label") or "") > 30
-        rows = "place => place.closest('figure').querySelectorAll('details table tbody tr').length"
-        assert place.evaluate(rows) > 0
+@pytest.mark.parametrize("name", ["laws", "six-laws"])
+def test_every_chart_is_drawn(browser: Browser, gallery: Gallery, name: str, scheme: str) -> None:
+    """GIVEN any groups, WHEN all is unfolded, THEN each chart has marks and follows the colour scheme."""
+    page, wrong = opened(browser, gallery[name], viewport=DESK, color_scheme=scheme)
+    unfold(page)
+    settled(page)
+    marks = "svg .mark-rect path, svg .mark-symbol path, svg .mark-rule line"
+    places = "[...document.querySelectorAll('[data-chart]')].filter(one => one.checkVisibility())"
+    assert page.evaluate(f"{places}.length") >= 4
+    assert (
+        page.evaluate(f'{places}.filter(one => !one.querySelector("{marks}")).map(one => one.dataset.chart)') == []
+    )
+    assert page.get_attribute("[data-chart]", "data-drawn") == scheme
+    assert wrong == []
     page.close()
 
 
-def test_it_prints(browser: Browser, pages: dict[str, Path]) -> None:
-    """GIVEN a reader who prints, THEN a PDF of a few pages comes out."""
-    page, wrong = _open(browser, pages["six"], color_scheme="dark")
-    pdf = page.pdf(format="A4")
-    assert 3 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") <= 30
+def test_one_group_is_shown_at_a_time(browser: Browser, gallery: Gallery) -> None:
+    """GIVEN six groups, WHEN one is chosen, THEN laws, charts and efficiency are its own, in every section."""
+    page, wrong = opened(browser, gallery["six-laws"], viewport=DESK)
+    settled(page)
+    shown = (
+        "[...document.querySelectorAll('[data-when=group]')].filter(one => !one.hidden).map(one => one.dataset.is)"
+    )
+    assert set(page.evaluate(shown)) == {"0"}
+    page.locator("fieldset[data-dimension=group]").last.locator("label").nth(3).click()
+    settled(page)
+    assert set(page.evaluate(shown)) == {"3"}
+    drawn = "document.querySelector('[data-chart=energy-by-kind]').dataset.shown"
+    until(page, lambda: page.evaluate(drawn) == "3")
     assert wrong == []
     page.close()

@@ -32,11 +32,12 @@ def invoke(root: Path, *words: str) -> Result:
 
 
 def test_it_prints_and_writes_a_page(root: Path) -> None:
-    """GIVEN two runs, THEN the tables stand above the path of a page beside the runs."""
+    """GIVEN two runs, THEN the answer stands above the path of a page beside the runs."""
     done = invoke(root, "base", "less")
     assert done.exit_code == 0, done.output
     page = root / "comparisons" / "base-vs-less.html"
-    assert "less against base (baseline)" in done.output
+    assert "less against base" in done.output
+    assert done.output.splitlines()[-1].startswith("report: ")
     assert page.is_file()
     assert "base-vs-less.html" in done.output.replace("\n", "")
     assert "comparisons" not in CliRunner().invoke(app, ["runs", "--root", str(root), "--json"]).output
@@ -57,6 +58,7 @@ def test_json_is_all_that_json_prints(root: Path) -> None:
     done = invoke(root, "base", "more", "--json")
     document = json.loads(done.stdout)
     assert document["pairs"][0]["whole"][0]["verdict"] == "more"
+    assert [one["other"] for one in document["answers"]] == ["more"]
     assert {item["name"] for item in document["pairs"][0]["normalised"]} >= {"energy per token", "energy per FLOP"}
     assert not (root / "comparisons" / "base-vs-more.html").exists()
 

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from energyscope.cli.app import app
+from energyscope.reasons import join, reason
 
 RESPONSE = {"shape": "moving average", "averaging_s": 1.02, "lag_s": 0.05, "refresh_s": 0.1, "reason": None}
 SAME = {"change": 0.001, "low": -0.002, "high": 0.004, "pairs": 3}
@@ -18,14 +19,15 @@ FOUND = {
         "tick_period_s": 0.1,
         "idle_w": 77.25,
         "bystanders": [],
-        "notes": ["watched by a process of its own"],
+        "choice": join([reason("counter-ticks", period_s=0.1)]),
+        "notes": [reason("energy-counter")],
         "power_fields": {
             "usage": RESPONSE,
             "instant": {**RESPONSE, "shape": "jump", "averaging_s": None},
-            "average": {"lag_s": None, "averaging_s": None, "reason": "this GPU does not answer this field"},
+            "average": {"lag_s": None, "averaging_s": None, "reason": reason("field-silent")},
         },
         "counter_power": {"ratio": 0.993, "field": "instant", "seconds": 4.9, "reason": None},
-        "polling": {"sampler": {"time": SAME, "energy": None, "reason": "no counter"}},
+        "polling": {"sampler": {"time": SAME, "energy": None, "reason": reason("no-energy-counter")}},
     },
     "advice": ["persistence mode is off: [b]turn it on[/b]"],
     "verdict": "Energy can be measured here: with the reservations above.",
@@ -55,8 +57,9 @@ def test_every_fact_is_a_line_a_person_understands(shown):
     for words in (
         "NVIDIA [H200]", "power limit, W", "unknown", "tick period, s", "77.25",
         "moving average over 1.02 s, lag 50 ms, renewed every 100 ms",
-        "follows at its next renewal", "unknown: this GPU does not answer this field",
-        "99.3% of the instant power", "+0.10% (-0.20% to +0.40%)", "unknown (no counter)",
+        "follows at its next renewal", f"unknown: {reason('field-silent').words}",
+        "99.3% of the instant power", "+0.10% (-0.20% to +0.40%)",
+        f"unknown ({reason('no-energy-counter').words})", reason("counter-ticks", period_s=0.1).words,
         "- persistence mode is off: [b]turn it on[/b]", FOUND["verdict"],
     ):  # fmt: skip
         assert words in text

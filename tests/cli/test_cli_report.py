@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import re
 from contextlib import ExitStack
 
 import pytest
@@ -13,7 +14,8 @@ from run_builder import Shape, build_run
 from typer.testing import CliRunner
 
 from energyscope.cli import report
-from energyscope.reporting.html import write_report
+from energyscope.reasons import WORDS
+from energyscope.reporting.run.page import write_report
 from energyscope.runs.store import RunStore, read_document
 from energyscope.runs.writing import writing
 
@@ -29,6 +31,10 @@ def call(root, *arguments):
     return CliRunner().invoke(app, [*arguments, "--root", str(root)])
 
 
+def alerts(run):
+    return " ".join(re.findall(r'<p class="alert">([^<]*)', (run / "report.html").read_text()))
+
+
 def stages(path):
     return {name: stage["state"] for name, stage in read_document(path)["stages"].items()}
 
@@ -41,15 +47,15 @@ def test_the_path_is_printed(run):
 
 
 def test_json_says_what_was_drawn(tmp_path):
-    """GIVEN --json, THEN one document holds path, size, figures, and why other stages have nothing to show."""
+    """GIVEN --json, THEN one document holds path, size, figures, and which options measure what is missing."""
     run = build_run(tmp_path / "first", Shape(impact=False)).path
     done = call(run.parent, "first", "--json")
     found = json.loads(done.stdout)
     page = run / "report.html"
     assert (found["path"], found["bytes"], found["state"]) == (str(page), page.stat().st_size, "done")
-    assert "energy-by-kind" in found["figures"]
-    assert "profile" not in found["missing"]
-    assert found["missing"]["ablate"] == "The ablate stage was skipped: the weights are random."
+    assert "energy-blocks" in found["figures"]
+    assert "energy" not in found["missing"]
+    assert found["missing"]["quality"] == "--stages ablate,correlate"
 
 
 def test_a_run_that_is_still_going_is_shown_and_left_alone(run):
@@ -60,15 +66,11 @@ def test_a_run_that_is_still_going_is_shown_and_left_alone(run):
     with writing(run):
         done = call(run.parent, "first")
     assert done.exit_code == 0, done.output
-    assert "still going" in done.stderr
+    assert report.STATE_WORDS[report.RUNNING] in done.stderr
     assert done.stdout.splitlines()[-1] == str(run / "report.html")
     assert (run / "run.json").read_bytes() == before
     assert sorted({*tables, "journal.jsonl", "report.html"}) == sorted(path.name for path in run.iterdir())
-    page = (run / "report.html").read_text()
-    assert "INCOMPLETE RUN" in page
-    assert "the run was still going when this page was made" in page
-    assert "as far as it was measured when this page was made" in page
-    assert "as they were written" not in page
+    assert WORDS["still-running"].partition("{")[0] in alerts(run)
     with writing(run):
         assert json.loads(call(run.parent, "first", "--json").stdout)["state"] == "running"
 
@@ -95,10 +97,8 @@ def test_a_run_that_ends_meanwhile_keeps_the_page_of_its_end(run, monkeypatch, e
         monkeypatch.setattr(report, "_rendered", meanwhile)
         done = call(run.parent, "first")
     assert done.exit_code == 0, done.output
-    page = (run / "report.html").read_text()
-    assert "INCOMPLETE RUN" not in page
-    assert "as they were written" in page
-    assert "still going" not in done.stderr
+    assert alerts(run) == ""
+    assert report.STATE_WORDS[report.RUNNING] not in done.stderr
 
 
 def test_a_run_that_was_killed_has_no_stage_called_done(run):
@@ -108,11 +108,10 @@ def test_a_run_that_was_killed_has_no_stage_called_done(run):
     store.stage("ablate", "running")
     done = call(run.parent, "first")
     assert done.exit_code == 0
-    assert "the run was broken off" in done.stderr
-    assert "still going" not in done.output
+    assert done.stderr.strip() == report.STATE_WORDS[report.BROKEN_OFF]
     assert json.loads(call(run.parent, "first", "--json").stdout)["state"] == "broken off"
     assert "report" not in stages(run)
-    assert "The ablate stage has not finished" in (run / "report.html").read_text()
+    assert "Ablate" in alerts(run)
 
 
 def test_a_run_of_which_nobody_can_tell_is_left_alone(run, monkeypatch):
@@ -123,11 +122,9 @@ def test_a_run_of_which_nobody_can_tell_is_left_alone(run, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", without_locks)
     done = call(run.parent, "first")
     assert done.exit_code == 0, done.output
-    assert "cannot be told" in done.stderr
+    assert report.STATE_WORDS[report.EITHER] in done.stderr
     assert (run / "run.json").read_bytes() == before
-    page = (run / "report.html").read_text()
-    assert "whether the run was still going when this page was made" in page
-    assert "INCOMPLETE RUN" in page
+    assert WORDS["maybe-running"].partition("{")[0] in alerts(run)
     assert json.loads(call(run.parent, "first", "--json").stdout)["state"] == "running or broken off"
 
 

@@ -62,9 +62,9 @@ def test_by_path_name_and_prefix(runs):
     """A run may be named by its path, its name, or the beginning of it; an ambiguous one is refused."""
     for reference in (str(runs / "runs" / "gpt2-one"), "gpt2-one", "gpt2-o", "runs/gpt2-one/report.html"):
         (runs / "runs" / "gpt2-one" / "report.html").touch()
-        done = command(reference, cwd=runs)
+        done = command(reference, "--json", cwd=runs)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("# gpt2-one\n")
+        assert json.loads(done.stdout)["name"] == "gpt2-one"
     refused = command("gpt2", cwd=runs)
     assert refused.returncode == 1
     assert "gpt2-one, gpt2-two" in refused.stderr
@@ -97,16 +97,18 @@ def test_colour_is_there_to_be_switched_off(tmp_path):
 def test_a_pipe_gets_plain_lines(runs):
     """In a pipe there are no escapes and no lines of boxes, and a row is a line whatever its length."""
     done = command("gpt2-one", "--table", "kinds", cwd=runs, COLUMNS="20")
-    rows = [line.split("\t") for line in done.stdout.splitlines() if not line.startswith("#")]
-    assert rows[0][:2] == ["kind", "number"]
-    assert {"glue", "unexplained"} <= {row[0] for row in rows}
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert rows[0][:2] == ["part", "energy_mj"]
+    assert {"overhead", "unexplained"} <= {row[0] for row in rows}
+    assert {len(row) for row in rows} == {len(rows[0])}
     assert "\x1b" not in done.stdout
 
 
 def test_json_for_machines(runs):
-    """`--json` prints the summary with the usual tables, or one table's rows, with raw numbers."""
+    """`--json` prints the summary with the answer and names of tables, or one table's rows, with raw numbers."""
     everything = json.loads(command("gpt2-one", "--json", cwd=runs).stdout)
     assert everything["name"] == "gpt2-one"
     rows = json.loads(command("gpt2-one", "--table", "energy", "--json", cwd=runs).stdout)
-    assert rows == everything["energy"]
-    assert rows[0]["component"] == "model"
+    assert "energy" in everything["tables"]
+    assert rows[0]["name"] == "model"
+    assert rows[0]["energy_mj"]["value"] == pytest.approx(everything["energy_mj"])

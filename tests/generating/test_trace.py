@@ -13,6 +13,7 @@ from energyscope.generating.intervals import intervals
 from energyscope.generating.marks import PREFILL, REST, node_weights
 from energyscope.generating.regression import Fit
 from energyscope.generating.trace import Traced, trace
+from energyscope.reasons import reason
 
 H200 = {"jitter_s": 0.0003, "noise": 0.002}
 SEEDS = 80
@@ -98,7 +99,7 @@ def test_phases_that_fill_the_ticks_alike_cannot_be_told_apart():
     _, found = traced(load, read_s=0.0005, phase_s=0.09)
     prefill = found.prefill_j()
     assert (prefill.value, prefill.half, prefill.devices) == (None, None, None)
-    assert "cannot be told apart from the pauses between generations" in prefill.reason
+    assert prefill.reason == reason("phases-not-separable", other="pauses")
     assert found.whole_j().value is None
 
 
@@ -135,7 +136,7 @@ def test_too_little_to_go_by_is_unknown():
     short = made.ticks.between(0, made.marks[0].end_s)
     found = trace([short], made.marks[:1])
     assert found.prefill_j().value is None
-    assert "usable intervals" in found.prefill_j().reason
+    assert found.prefill_j().reason.code == "few-tick-intervals"
 
 
 def test_a_fault_of_the_counter_costs_its_interval_only():

@@ -196,7 +196,7 @@ def test_only_shared_examples_are_compared() -> None:
     both = (chosen >= 10) & (chosen < 30)
     assert paired_difference(early, late) == paired_difference(first.subset(both), second.subset(both))
     nothing = paired_difference(early, Outcomes.unseen(40))
-    assert (nothing.value, nothing.reason) == (None, "the two have no example in common")
+    assert (nothing.value, nothing.reason) == (None, "no-common-examples")
 
 
 def test_other_data_cannot_be_paired() -> None:

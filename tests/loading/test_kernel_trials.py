@@ -138,7 +138,7 @@ def test_bundled_models_compute_what_their_quantized_weights_say(name: str, prec
     assert distance(logits(loaded.model), logits(expected)) < (0.04 if precision == "int8" else 0.01)
     mended = sum(type(one).__name__ == "RestoringLinear4bit" for one in loaded.model.modules())
     assert bool(mended) == bool(loaded.notes)
-    assert all(f"{mended} of " in note and "\n" not in note for note in loaded.notes)
+    assert all((note.code, note.values["layers"]) == ("not-its-kernels", mended) for note in loaded.notes)
 
 
 @pytest.mark.parametrize("precision", QUANTIZED)
@@ -195,8 +195,9 @@ def test_a_scale_in_the_wrong_place_is_found_and_mended() -> None:
     assert error is not None
     assert error > 10 * TOLERANCE
     (note,) = mend_layers(model, LoadOptions("nf4", CPU))
-    assert "nf4 layers of 64 inputs wrongly on the CPU" in note
-    assert "1 of 2 quantized layers" in note
+    assert note.code == "not-its-kernels"
+    expected = {"precision": "nf4", "inputs": [64], "device": "CPU", "error": pytest.approx(error, rel=1e-4)}
+    assert note.values == {**expected, "layers": 1, "total": 2}
     assert type(model[0]).__name__ == "Linear4bit"
     assert layer_error(model[1], torch.float32) == pytest.approx(0, abs=1e-6)
 
@@ -271,7 +272,7 @@ def test_elsewhere_than_on_a_cpu_one_layer_of_each_shape_is_tried() -> None:
         layer.__class__ = Wrong
     (note,) = mend_layers(model, LoadOptions("nf4", torch.device("meta")))
     assert sorted(tried) == [64, 96]
-    assert "4 of 4 quantized layers" in note
+    assert (note.values["layers"], note.values["total"], note.values["inputs"]) == (4, 4, [64, 96])
     assert {type(one).__name__ for one in model} == {"RestoringLinear4bit"}
 
 

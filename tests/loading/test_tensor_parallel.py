@@ -44,7 +44,7 @@ def computes_the_same(folder):
         expected, found = (one.model(IDS, use_cache=False).logits for one in (whole, split))
     torch.testing.assert_close(found, expected)
     assert split.ranks == 2
-    assert "2 processes" in split.notes[0]
+    assert (split.notes[0].code, split.notes[0].values) == ("split-over-processes", {"processes": 2})
     assert split.devices == (torch.device("cpu"),)
     mlp = split.model.model.layers[0].mlp
     assert all(type(weight) is nn.Parameter for weight in split.model.parameters())

@@ -18,6 +18,7 @@ from energyscope.errors import DeviceError, UsageError
 from energyscope.loading import VARIANTS, Variant, estimated_bytes, load_model, load_variant, unsupported
 from energyscope.loading import parameter_count as counted
 from energyscope.loading.kernel_trials import _int8_rows
+from energyscope.reasons import reason, split
 
 CPU = torch.device("cpu")
 MADE = ["fp16-autocast", "int8", "int8-static"]  # those that load_model does not know
@@ -193,12 +194,13 @@ def test_a_missing_library_is_named(precision: str, monkeypatch: pytest.MonkeyPa
     """GIVEN no bitsandbytes and no torchao THEN what needs them says what to install; the CPU's INT8 does not."""
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     monkeypatch.setitem(sys.modules, "torchao.quantization", None)
-    reason = unsupported(precision, CPU)
+    (why,) = split(unsupported(precision, CPU)) or [None]
     if precision == "int8":
-        assert reason is None
+        assert why is None
         return
-    wanted = "energyscope-llm[torchao]" if precision == "int8-static" else "pip install bitsandbytes"
-    assert wanted in str(reason)
+    assert why is not None
+    package = "torchao" if precision == "int8-static" else "bitsandbytes"
+    assert (why.code, why.values["package"]) == ("package-missing", package)
     with pytest.raises(DeviceError) as error:
         variant("tiny-gpt2", precision)
     assert str(error.value).startswith(f"{precision} cannot be computed on cpu: ")
@@ -217,11 +219,13 @@ def test_old_gpus_are_told_what_they_lack(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Old GPU")
     gpu = torch.device("cuda:0")
     reasons = {one: unsupported(one, gpu) for one in VARIANTS if one != "fp16-autocast"}  # which computes there
-    assert {one for one, reason in reasons.items() if reason} == refused | {"int8-static"}
+    assert {one for one, why in reasons.items() if why} == refused | {"int8-static"}
     for one in refused:
-        assert f"Old GPU is too old for {'BF16' if one != 'int8' else 'INT8'}" in str(reasons[one])
-        assert f"compute capability {capability[0]}.{capability[1]}" in str(reasons[one])
-    assert "torch.compile" in str(reasons["int8-static"])
+        (why,) = split(reasons[one])
+        assert why.code == "gpu-too-old"
+        assert why.values["what"].startswith("INT8" if one == "int8" else "BF16")
+        assert (why.values["gpu"], why.values["has"]) == ("Old GPU", f"{capability[0]}.{capability[1]}")
+    assert reasons["int8-static"] == reason("torchao-for-compile", device="cuda")
 
 
 def test_what_cannot_be_read_has_no_estimate(tmp_path: Path) -> None:

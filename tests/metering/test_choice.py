@@ -7,7 +7,7 @@ from fake_nvml.nvidia_smi import install
 
 from energyscope.errors import MeterError, UsageError
 from energyscope.metering.choice import open_meter
-from energyscope.metering.nvml.devices import SLICE_NOTE
+from energyscope.reasons import reason, split
 
 STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200"
 NO_COUNTER = f"{STEADY}\nat 0 fail nvmlDeviceGetTotalEnergyConsumption 3"
@@ -26,7 +26,9 @@ def test_auto_takes_the_counter_and_says_why(fake_nvml):
     fake_nvml(STEADY)
     meter = open_meter("auto", gpu_uuid="GPU-aaaa")
     assert meter.name == "nvml"
-    assert meter.describe()["choice"] == "nvml: the energy counter answers and ticks about every 0.1 s"
+    (choice,) = split(meter.describe()["choice"])
+    assert choice.code == "counter-ticks"
+    assert choice.values["period_s"] == pytest.approx(0.1, abs=0.02)
 
 
 @pytest.mark.parametrize("code", [3, 4])
@@ -34,12 +36,11 @@ def test_without_a_readable_counter_auto_integrates_power(fake_nvml, code):
     """GIVEN no counter, or none that we may read, THEN the power field is next, and the reason is kept."""
     fake_nvml(NO_COUNTER.replace("Consumption 3", f"Consumption {code}"))
     meter = open_meter("auto", gpu_uuid="GPU-aaaa")
-    reason = meter.describe()["choice"]
+    taken, failed = split(meter.describe()["choice"])
     assert meter.name == "nvml-power"
-    assert reason.startswith(
-        "nvml-power: the instant power of NVML answers; the energy counter of this GPU cannot"
-    )
-    assert {3: "NVMLError_NotSupported", 4: "NVMLError_NoPermission"}[code] in reason
+    assert taken == reason("power-answers", field="the instant power of NVML")
+    assert failed.code == "meter-unusable"
+    assert {3: "NVMLError_NotSupported", 4: "NVMLError_NoPermission"}[code] in failed.values["error"]
 
 
 def test_a_frozen_counter_is_passed_over(fake_nvml, monkeypatch):
@@ -57,9 +58,9 @@ def test_the_command_is_the_last_resort(fake_nvml, tmp_path):
     install(tmp_path, SMI)
     meter = open_meter("auto", gpu_uuid="GPU-aaaa")
     assert meter.name == "nvidia-smi"
-    assert meter.describe()["choice"].startswith(
-        "nvidia-smi: power.draw of nvidia-smi answers; the energy counter"
-    )
+    taken, *failed = split(meter.describe()["choice"])
+    assert taken == reason("power-answers", field="power.draw of nvidia-smi")
+    assert [one.code for one in failed] == ["meter-unusable"] * 2
 
 
 def test_a_gpu_that_nothing_can_read_is_never_modelled_silently(fake_nvml):
@@ -84,7 +85,7 @@ def test_a_meter_by_name_is_that_meter(fake_nvml, name, chosen):
     """What was asked for is opened, and the description says that it was asked for."""
     fake_nvml(STEADY)
     meter = open_meter(name, gpu_uuid="aaaa")
-    assert (meter.name, meter.device, meter.describe()["choice"]) == (chosen, "GPU-aaaa", f"{chosen}: asked for")
+    assert (meter.name, meter.device, meter.describe()["choice"]) == (chosen, "GPU-aaaa", "asked-for")
 
 
 def test_a_named_meter_is_never_replaced(fake_nvml):
@@ -102,15 +103,15 @@ def test_a_slice_is_refused_or_measured_whole(fake_nvml, name):
         open_meter(name, gpu_uuid="GPU-bbbb")
     meter = open_meter(name, gpu_uuid="GPU-bbbb", whole_gpu=True)
     assert meter.device == "GPU-aaaa"
-    assert SLICE_NOTE in meter.describe()["notes"]
+    assert reason("whole-gpu-of-slice") in meter.describe()["notes"]
 
 
 def test_auto_without_a_gpu_is_modelled():
     """GIVEN a model on the CPU THEN auto models the joules and says so, and why."""
     meter = open_meter("auto", gpu_uuid=None)
     assert meter.modelled
-    assert "MODELLED" in meter.describe()["notes"][0]
-    assert "CPU" in meter.describe()["choice"]
+    assert meter.describe()["notes"][0].code == "modelled-joules"
+    assert meter.describe()["choice"] == reason("cpu-not-metered")
 
 
 @pytest.mark.parametrize("name", ["nvml", "nvml-power", "nvidia-smi"])

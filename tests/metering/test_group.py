@@ -11,11 +11,12 @@ from energyscope.errors import MeterError
 from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.group import MeterGroup, less, together
 from energyscope.metering.modelled import ModelledMeter
+from energyscope.reasons import reason
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 ONE = Window(10.0, 50.0, 200.0, 11.0, 4, 1000, 0.4, timing_share=0.03, power_spread=0.01)
 TWO = Window(20.0, 54.0, 370.0, 19.0, 6, 1000, 0.4, timing_share=0.02, power_spread=0.01)
-UNKNOWN = Window(None, None, None, None, 1, 1000, 0.4, "only 1 usable ticks")
+UNKNOWN = Window(None, None, None, None, 1, 1000, 0.4, reason("few-ticks", ticks=1, seconds=0.4))
 
 
 class Recorder(ModelledMeter):
@@ -132,18 +133,19 @@ def test_idle_power_is_a_sum_and_unknown_if_one_is():
 def test_states_and_bystanders_name_their_device():
     """Several devices' states and neighbours say whose they are; a single device's neighbours need no name."""
     (a, calls), (b, _) = simulated("a", 100), simulated("b", 100)
+    other = reason("other-process", pid=7)
     for gpu in (a, b):
-        gpu.others.append("process 7 uses this GPU")
+        gpu.others.append(other)
     group = MeterGroup([a, b])
     assert {state["device"] for state in group.states(0.0, calls.time_s[-1])} == {"a", "b"}
-    assert group.bystanders() == ["a: process 7 uses this GPU", "b: process 7 uses this GPU"]
-    assert MeterGroup([a]).bystanders() == ["process 7 uses this GPU"]
+    assert group.bystanders() == [reason("on-device", device=name, what=other) for name in "ab"]
+    assert MeterGroup([a]).bystanders() == [other]
 
 
 def test_our_memory_is_held_on_the_first_device():
     """What this process holds is said to the first meter only."""
     group = MeterGroup([Recorder("a", []), Recorder("b", [])])
-    assert group.bystanders([5]) == ["a: 5 bytes are ours", "b: 0 bytes are ours"]
+    assert [one.values["what"] for one in group.bystanders([5])] == ["5 bytes are ours", "0 bytes are ours"]
 
 
 def test_the_description_lists_several_sensors():
@@ -176,7 +178,7 @@ def test_a_sum_with_an_unknown_part_is_unknown():
     """GIVEN a device without a value THEN the sum is unknown, with that device's reason."""
     both = together([ONE, UNKNOWN])
     assert (both.energy_mj, both.power_w, both.naive_mj, both.timing_share) == (None, None, None, None)
-    assert both.reason == "only 1 usable ticks"
+    assert both.reason == UNKNOWN.reason
     assert both.time_us == 50.0
 
 
@@ -196,7 +198,7 @@ def test_less_is_never_negative(energy_mj, time_us):
     """GIVEN a pause with as much energy, or time, as the call with it THEN what is left is unknown and says so."""
     found = less(TWO, replace(ONE, energy_mj=energy_mj, time_us=time_us))
     assert (found.energy_mj, found.time_us, found.power_w, found.timing_share) == (None, None, None, None)
-    assert "nothing is left" in found.reason
+    assert found.reason.code == "nothing-left"
 
 
 @pytest.mark.parametrize(("both", "rest"), [(UNKNOWN, ONE), (ONE, UNKNOWN), (UNKNOWN, UNKNOWN)])
@@ -204,7 +206,7 @@ def test_less_of_an_unknown_is_unknown(both, rest):
     """GIVEN that either is unknown THEN the difference is, with that one's reason."""
     found = less(both, rest)
     assert found.energy_mj is None
-    assert found.reason == "only 1 usable ticks"
+    assert found.reason == UNKNOWN.reason
 
 
 def test_a_group_reads_the_ticks_before_a_window():

@@ -7,6 +7,7 @@ import pytest
 from energyscope.errors import UsageError
 from energyscope.metering.estimate import estimate_window
 from energyscope.metering.modelled import ModelledMeter
+from energyscope.reasons import reason
 from energyscope.testing import steady_calls
 
 
@@ -28,9 +29,9 @@ def test_modelled_energy_is_time_times_watts():
 def test_it_says_what_it_is():
     """The description says MODELLED and the watts that were stated."""
     described = ModelledMeter(50.0).describe()
-    assert "MODELLED" in described["notes"][0]
-    assert "50 W" in described["notes"][0]
-    assert described["choice"] == "modelled: asked for"
+    assert described["notes"] == [reason("modelled-joules", watts=50.0)]
+    assert "MODELLED" in described["notes"][0].words
+    assert described["choice"] == reason("asked-for")
 
 
 def test_a_moment_of_it_is_exact():

@@ -58,7 +58,7 @@ def test_settling_covers_the_averaging_and_one_refresh(averaged, interval_s, win
 
 def test_an_averaged_field_is_said():
     """The description says that the instant power was not to be had."""
-    assert "moving average" in meter(averaged=True).describe()["notes"][0]
+    assert [note.code for note in meter(averaged=True).describe()["notes"]] == ["averaged-power"]
     assert meter().describe()["notes"] == []
 
 

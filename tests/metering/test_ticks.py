@@ -18,6 +18,7 @@ from energyscope.metering.ticks import (
     tick_times,
     unwrap,
 )
+from energyscope.reasons import reason
 from energyscope.testing import SimulatedCounter
 
 POWER_W = 300.0
@@ -192,7 +193,7 @@ def test_a_fall_that_no_wrap_explains_is_a_reset():
     """GIVEN a counter that falls to zero from 50 MJ THEN it is a reset, and intervals beside it are fine."""
     ticks = unwrap(counter(50e9, 50e9 + 3e4, 100.0, 3e4, 6e4))
     assert list(ticks.reset) == [False, False, True, False, False]
-    assert fault(ticks, 0, 4) == "the energy counter was reset"
+    assert fault(ticks, 0, 4) == reason("counter-reset")
     assert fault(ticks, 0, 1) is None
     assert fault(ticks, 2, 4) is None
 
@@ -200,7 +201,7 @@ def test_a_fall_that_no_wrap_explains_is_a_reset():
 def test_an_absurd_rise_is_a_jump():
     """GIVEN a rise of 162 kJ within one tick THEN the reason says so, also where only its fall back is inside."""
     ticks = unwrap(counter(1e6, 1.03e6, 163.06e6, 1.09e6, 1.12e6))
-    jumped = "the energy counter jumped by 162 kJ in 0.1 s"
+    jumped = reason("counter-jumped", kj=162.03, seconds=0.1)
     assert fault(ticks, 0, 4) == jumped
     assert fault(ticks, 2, 4) == jumped
     assert fault(ticks, 3, 4) is None

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from energyscope.reasons import reason
 from energyscope.relating.agreement import predictor_agreement
 
 NAMES = [f"h.{layer}.{part}" for layer in range(8) for part in ("attn", "mlp")]
@@ -62,8 +63,9 @@ def test_parents_and_joint_names_take_no_part() -> None:
 
 
 def test_too_few_say_why() -> None:
-    """GIVEN three components with both values, THEN there is a reason and no value."""
-    kl = dict.fromkeys(NAMES[:3], 1.0)
+    """GIVEN seven components with both values, THEN there is a reason and no value, pooled or within kinds."""
+    kl = {name: float(place) for place, name in enumerate(NAMES[:7])}
     (one,) = predictor_agreement(pd.concat([rows("zero", "kl", kl), rows("predict", "fisher", kl)]), tree())
-    assert one["value"] is None
-    assert "too few" in one["reason"]
+    few = reason("too-few-points", points=7, needed=8)
+    assert (one["value"], one["reason"]) == (None, few)
+    assert (one["within_kinds"], one["within_kinds_reason"]) == (None, few)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from energyscope.relating.heads import NO_CORE, apportioned
+from energyscope.reasons import reason
+from energyscope.relating.heads import apportioned
 
 ATTENTION = "h.0.attn"
 
@@ -34,8 +35,7 @@ def test_heads_share_the_core_and_the_projections() -> None:
     for row in rows:
         assert row["energy_mj"] == pytest.approx(3.5)
         assert row["energy_ci_high_mj"] - row["energy_mj"] == pytest.approx((0.3**2 + 0.4**2) ** 0.5 / 2)
-        assert "apportioned" in row["reasons"]
-        assert "1/2" in row["reasons"]
+        assert row["reasons"] == reason("apportioned", heads=2)
         assert (row["level"], row["parent"], row["quality"]) == ("head", ATTENTION, "A")
 
 
@@ -58,7 +58,7 @@ def test_without_the_cores_energy_there_is_none(parts: dict[str, float | None]) 
     """GIVEN no energy of the core THEN the heads have none, with what to do."""
     for row in apportioned(energy(**parts), impact(2)):
         assert row["energy_mj"] is None
-        assert row["reasons"] == NO_CORE
+        assert row["reasons"] == "no-attention-core"
 
 
 def test_no_heads_no_rows() -> None:
@@ -70,4 +70,4 @@ def test_an_unmeasured_projection_is_not_nothing() -> None:
     """GIVEN a core and one of two projections, THEN the heads have no energy, and the reason names the other."""
     for row in apportioned(energy(core=3.0, qkv=4.0, output=None), impact(2)):
         assert (row["energy_mj"], row["energy_ci_low_mj"], row["quality"]) == (None, None, "invalid")
-        assert row["reasons"] == f"not measured: {ATTENTION}.output"
+        assert row["reasons"] == reason("parts-without-energy", parts=[f"{ATTENTION}.output"])

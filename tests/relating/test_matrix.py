@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from energyscope.reasons import reason
 from energyscope.relating.association import associate
 from energyscope.relating.matrix import correlation_matrix
 
@@ -19,13 +20,13 @@ def test_every_pair_has_a_coefficient_or_a_reason() -> None:
     names = found["columns"]
     assert names == ["energy_mj", "power_w", "zero:kl", "int8:kl"]
     assert found["energy_columns"] == ["energy_mj", "power_w"]
-    assert "no component" in found["left_out"]["flops"]
+    assert found["left_out"] == {"flops": "no-value"}
     value, n = np.array(found["value"], float), np.array(found["n"])
     assert value[0, 2] == pytest.approx(associate(energy, impact, "spearman", permutations=0).value, abs=1e-4)
     assert (n[0, 2], n[0, 3]) == (12, 3)
     np.testing.assert_array_equal(value, value.T)
-    assert "same power_w" in found["reasons"]["power_w|energy_mj"]
-    assert "too few" in found["reasons"]["int8:kl|energy_mj"]
+    assert found["reasons"]["power_w|energy_mj"] == reason("axis-constant", axis="power_w", points=12)
+    assert found["reasons"]["int8:kl|energy_mj"] == reason("too-few-points", points=3, needed=8)
     unknown = {(one, other) for one in range(4) for other in range(one + 1) if np.isnan(value[one, other])}
     assert {f"{names[one]}|{names[other]}" for one, other in unknown} == set(found["reasons"])
 
@@ -33,7 +34,7 @@ def test_every_pair_has_a_coefficient_or_a_reason() -> None:
 def test_what_only_layers_have_is_compared_over_layers() -> None:
     """GIVEN skipping, which no leaf has, THEN its pairs are the layers', and the others the leaves'."""
     leaf = {"energy_mj": np.arange(12.0), "zero:kl": np.arange(12.0), "skip:kl": NAN}
-    layers = {"energy_mj": np.arange(5.0), "zero:kl": np.arange(5.0), "skip:kl": -np.arange(5.0)}
+    layers = {"energy_mj": np.arange(9.0), "zero:kl": np.arange(9.0), "skip:kl": -np.arange(9.0)}
     found = correlation_matrix(leaf, layers, 1)
-    assert found["n"] == [[12, 12, 5], [12, 12, 5], [5, 5, 5]]
+    assert found["n"] == [[12, 12, 9], [12, 12, 9], [9, 9, 9]]
     assert found["value"][2][0] == -1.0

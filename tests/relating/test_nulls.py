@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from energyscope.reasons import reason
 from energyscope.relating.nulls import null_models
 from energyscope.relating.resampling import axis
 
@@ -46,14 +47,14 @@ def test_as_good_as_each_other_names_none() -> None:
 
 
 def test_unknown_counts_are_left_out() -> None:
-    """GIVEN a column that is empty and one known for five points, THEN one says why not, the other has five."""
+    """GIVEN a column that is empty and one known for nine points, THEN one says why not, the other has nine."""
     some = np.full(40, math.nan)
     few = some.copy()
-    few[:5] = SIZE[:5]
+    few[:9] = SIZE[:9]
     found = null_models({"flops": some, "bytes": few}, exact(SIZE), exact(SIZE[::-1].copy()))
-    assert "0 points are too few" in str(found[0].reason)
-    assert found[0].value is None
-    assert found[2].n == 5
+    assert (found[0].value, found[0].reason) == (None, reason("too-few-points", points=0, needed=8))
+    assert found[2].n == 9
+    assert found[2].value is not None
 
 
 def test_kinds_that_differ_by_chance_give_no_verdict() -> None:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from energyscope.reasons import reason
 from energyscope.relating.quadrants import UNDECIDED, Point, assign_quadrants, side
 
 
@@ -65,7 +66,7 @@ def test_low_agreement_is_high_impact(metric: str) -> None:
     thresholds = assign_quadrants(points, metric)
     assert points[0].quadrant == "high energy, high impact"
     assert points[3].quadrant == "low energy, low impact"
-    assert "below its median" in thresholds.rule
+    assert thresholds.rule == reason("median-split", side="below")
 
 
 def test_no_points_have_no_thresholds() -> None:

@@ -45,7 +45,7 @@ def test_far_points_stay_and_near_points_move() -> None:
 
 def test_undecided_points_have_a_likely_quadrant() -> None:
     """GIVEN a point whose interval holds a median, THEN its stability is that of its likely quadrant."""
-    points = [point(4, 4, 2.5), point(3, 1, 0.1), point(1, 3, 0.1), point(0, 0, 0.1)]
+    points = [point(4, 4, 3.5), *(point(*at, 0.1) for at in ((3, 1), (1, 3), (0, 0)) for _ in range(3))]
     assign_quadrants(points, "kl")
     add_stability(points, "kl")
     assert points[0].quadrant == "undecided"
@@ -67,7 +67,7 @@ def test_rank_intervals_count_from_the_most() -> None:
 
 def test_low_agreement_ranks_first() -> None:
     """GIVEN a metric that falls with impact, THEN the lowest value has impact rank 1, and its quadrant is high."""
-    points = [point(float(place), place / 10, 0.001) for place in range(6)]
+    points = [point(float(place), place / 10, 0.001) for place in range(8)]
     assign_quadrants(points, "top1_agreement")
     add_stability(points, "top1_agreement")
     assert points[0].impact_rank_low == 1
@@ -77,7 +77,7 @@ def test_low_agreement_ranks_first() -> None:
 
 
 def test_few_points_have_no_stability() -> None:
-    """GIVEN three points, THEN nothing is said."""
-    points = [point(1, 1, 0.1)] * 3
+    """GIVEN seven points, THEN they have none."""
+    points = [point(1, 1, 0.1)] * 7
     add_stability(points, "kl")
     assert points[0].stability is None

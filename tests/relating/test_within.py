@@ -5,16 +5,15 @@ import math
 import numpy as np
 import pytest
 
+from energyscope.reasons import reason
 from energyscope.relating.association import associate
 from energyscope.relating.resampling import Axis, axis
 from energyscope.relating.within import (
     adjusted,
     adjusted_ranks,
-    against,
     chi_squared_tail,
     differences,
     holm,
-    kinds_against,
     within_kinds,
 )
 
@@ -25,10 +24,10 @@ def measured(values: list[float] | np.ndarray, half_width: float) -> Axis:
 
 
 def simpson() -> tuple[list[str], Axis, Axis]:
-    """Three kinds of six layers each: impact rises from kind to kind and falls with energy within each."""
+    """Three kinds of eight layers each: impact rises from kind to kind and falls with energy within each."""
     kinds, energy, impact = [], [], []
     for place, kind in enumerate(("norm", "attention", "mlp")):
-        for layer in range(6):
+        for layer in range(8):
             kinds.append(kind)
             energy.append(10.0 * place + layer)
             impact.append(10.0 * place - layer)
@@ -48,10 +47,10 @@ def test_simpsons_paradox_is_seen() -> None:
     assert inside.ci_high < 0
     assert inside.p_value is not None
     assert inside.p_value < 0.01
-    assert against(pooled, inside.value)
-    entries = within_kinds(kinds, energy, impact)
-    assert kinds_against(pooled, entries, "spearman") == ["norm", "attention", "mlp"]
-    assert adjusted_ranks(kinds, energy, impact) == pytest.approx(inside.value)
+    for entry in within_kinds(kinds, energy, impact):
+        (spearman,) = [one for one in entry["correlations"] if one["method"] == "spearman"]
+        assert spearman["value"] < 0, entry["kind"]
+    assert adjusted_ranks(kinds, energy, impact, ("energy", "impact")) == (pytest.approx(inside.value), None)
 
 
 def test_layers_that_differ_only_by_noise_are_not_tested() -> None:
@@ -62,8 +61,9 @@ def test_layers_that_differ_only_by_noise_are_not_tested() -> None:
     (entry,) = within_kinds(["mlp"] * 8, energy, impact)
     assert not entry["tested"]
     assert entry["correlations"] == []
-    assert "energy differs" in entry["reason"]
-    assert "Q = " in entry["reason"]
+    assert entry["reason"].code == "differences-within-error"
+    assert entry["reason"].values["axis"] == "energy"
+    assert entry["reason"].values["p_value"] == pytest.approx(entry["energy"]["p_value"], rel=1e-5)
     assert entry["energy"]["variance_ratio"] < 3
     assert entry["impact"]["differ"]
 
@@ -106,12 +106,13 @@ def test_holm_counts_the_kinds_tested_only() -> None:
     assert not noise["tested"]
 
 
-def test_few_layers_say_how_small_p_can_be() -> None:
-    """GIVEN four layers, THEN they are tested, and the least p that they can reach is 2 of 24."""
-    (entry,) = within_kinds(["mlp"] * 4, measured([1, 2, 3, 4], 0.1), measured([1, 2, 3, 4], 0.1))
-    assert entry["tested"]
-    assert entry["lowest_p"] == pytest.approx(1 / 12)
-    assert entry["correlations"][1]["p_value"] == pytest.approx(1 / 12, abs=0.02)
+def test_few_layers_are_not_tested() -> None:
+    """GIVEN seven layers, THEN their kind is not tested, however much they differ; eight are."""
+    for layers, tested in ((7, False), (8, True)):
+        values = measured(np.arange(float(layers)), 0.1)
+        (entry,) = within_kinds(["mlp"] * layers, values, values)
+        assert entry["tested"] is tested
+        assert entry["reason"] == (None if tested else reason("too-few-points", points=7, needed=8))
 
 
 def test_unknown_intervals_are_no_differences() -> None:
@@ -119,7 +120,7 @@ def test_unknown_intervals_are_no_differences() -> None:
     values = axis([1.0, 2, 3, 4], [0.9, 1.9, math.nan, 3.9], [1.1, 2.1, 3.1, 4.1])
     found = differences(values)
     assert (found.q, found.p_value, found.differ) == (None, None, False)
-    assert "intervals" in str(found.reason)
+    assert found.reason == "intervals-incomplete"
 
 
 def test_kinds_of_one_component_have_no_part() -> None:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from energyscope.reporting.charts import naming
+from energyscope.reporting.charts import names as naming
 
 SIZES = range(len(naming.SIZES))
 

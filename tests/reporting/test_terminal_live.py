@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from energyscope.reporting.terminal_live import (
-    Dear,
+    Costly,
     Left,
     Picture,
     Power,
@@ -36,8 +36,8 @@ PICTURE = Picture(
     ],
     step=Step("transformer.h.3.mlp", 30, 120, 61.0, 190.0),
     power=Power(412.3, 1755.0, 61.0),
-    dear=[
-        Dear(f"transformer.h.{layer}.mlp.c_fc", Interval(20.0 - layer, 18.0 - layer, 22.0 - layer), 0.1, 5)
+    costliest=[
+        Costly(f"transformer.h.{layer}.mlp.c_fc", Interval(20.0 - layer, 18.0 - layer, 22.0 - layer), 0.1, 5)
         for layer in range(20)
     ],
     moment="prefill",
@@ -101,8 +101,8 @@ def test_unknown_power_is_not_shown() -> None:
 
 def test_two_windows_have_no_limits() -> None:
     """GIVEN two windows, whose interval is thirteen deviations wide, THEN the value alone is shown."""
-    (dear,) = [replace(PICTURE.dear[0], windows=2)]
-    said = "\n".join(_lines(replace(PICTURE, dear=[dear])))
+    (costliest,) = [replace(PICTURE.costliest[0], windows=2)]
+    said = "\n".join(_lines(replace(PICTURE, costliest=[costliest])))
     assert "20.0 mJ" in said
     assert "[18.0" not in said
 
@@ -110,11 +110,11 @@ def test_two_windows_have_no_limits() -> None:
 @given(st.integers(40, 140), st.integers(3, 40), st.text(max_size=200), st.integers(0, 20))
 def test_it_fits_whatever_the_terminal_and_the_names(width: int, height: int, name: str, most: int) -> None:
     """Whatever the size and the names, no line is longer or more than there is room for, and no number is cut."""
-    dear = [replace(one, name=name, alike=3) for one in PICTURE.dear[:most]]
+    costliest = [replace(one, name=name, alike=3) for one in PICTURE.costliest[:most]]
     stages = [*PICTURE.stages, Stage(name, "failed", None, name)]
     left = Left(Span(1e5, 2e5), [name, name])
     step = Step(name, 30, 120, 61.0, 190.0, 3, 12)
-    picture = Picture(name, 1e5, stages, step, PICTURE.power, False, dear, name, left)
+    picture = Picture(name, 1e5, stages, step, PICTURE.power, False, costliest, name, left)
     lines = _lines(picture, width, height)
     assert len(lines) <= height
     assert all(line.isprintable() for line in lines)

@@ -15,13 +15,10 @@ from rich.table import Table
 from rich.text import Text
 from run_builder import Shape, build_run
 
-from energyscope.reporting.terminal import run_summary
-from energyscope.reporting.terminal_brief import brief_summary
-from energyscope.reporting.terminal_compare import comparison_table
-from energyscope.reporting.terminal_runs import runs_table
-from energyscope.reporting.terminal_show import show
+from energyscope.reporting.comparison.source import Source
+from energyscope.reporting.comparison.terminal import answer_of
+from energyscope.reporting.run import terminal
 from energyscope.reporting.terminal_text import Dotted, Harmless, broken, printable
-from energyscope.runs.compare import compare
 
 HOSTILE = ["\x1b[2Jgone", "a\nb", "a\rb", "\x1b]0;title\x07", "a\x08b", "\u202eright", "\x9b31m", "\udc80", "a\tb"]
 
@@ -94,7 +91,7 @@ def test_hostile_runs_do_nothing_to_the_terminal(tmp_path: Path) -> None:
     )
     run = replace(run, document={**run.document, "name": f"run{hostile}"})
     console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
-    differences = comparison_table(compare([run, run]))
+    differences = answer_of(Source.of([run, run]), 100)
     for table in (brief_summary(run, 100), run_summary(run), runs_table([run]), differences):
         console.print(Harmless(table))
     show(run, console)

@@ -6,7 +6,9 @@ import pytest
 from run_builder import Shape, build_run
 
 from energyscope.errors import UsageError
-from energyscope.runs.compare import Difference, compare
+from energyscope.reasons import split
+from energyscope.runs.compare import compare
+from energyscope.runs.compare_difference import Difference
 from energyscope.runs.compare_parts import topmost
 from energyscope.runs.method import REVISION
 from energyscope.runs.tree import EnergyTree, Node
@@ -32,33 +34,35 @@ def test_less_energy_is_shown_as_less(tmp_path: Path) -> None:
 
 
 def test_a_difference_within_the_intervals_is_not_shown(tmp_path: Path) -> None:
-    """GIVEN a second run 0.3 % dearer with intervals of about 0.8 %, THEN no difference is shown."""
+    """GIVEN a second run 0.3 % costlier with intervals of about 0.8 %, THEN no difference is shown."""
     first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=1.003))
     energy = compare([first, second]).pairs[0].whole[0]
-    assert energy.verdict == "no difference shown"
-    assert energy.reason == "the interval of the difference includes zero"
+    assert energy.verdict == "no-difference-shown"
+    assert energy.reason == "difference-includes-zero"
 
 
 @pytest.mark.parametrize(
-    ("section", "change", "said"),
+    ("section", "change", "field", "values"),
     [
-        ("device", {"uuid": "GPU-2222"}, "GPU board: GPU-1111 against GPU-2222"),
-        ("environment", {"driver": "590.1"}, "driver: 580.65 against 590.1"),
-        ("settings", {"sampling": "triggered"}, "sampling: replay against triggered"),
-        ("workload", {"sequence_length": 256}, "sequence length: 128 against 256"),
-        ("sensor", {"meter": "nvml-power"}, "meter: nvml against nvml-power"),
-        ("device", {"power_limit_w": None}, "power limit: 700.0 against not stated"),
+        ("device", {"uuid": "GPU-2222"}, "device.uuid", ("GPU-1111", "GPU-2222")),
+        ("environment", {"driver": "590.1"}, "driver", ("580.65", "590.1")),
+        ("settings", {"sampling": "triggered"}, "settings.sampling", ("replay", "triggered")),
+        ("workload", {"sequence_length": 256}, "workload.sequence_length", (128, 256)),
+        ("sensor", {"meter": "nvml-power"}, "sensor.meter", ("nvml", "nvml-power")),
+        ("device", {"power_limit_w": None}, "device.power_limit_w", (700.0, None)),
     ],
 )
 def test_other_conditions_are_not_comparable(
-    tmp_path: Path, section: str, change: dict[str, object], said: str
+    tmp_path: Path, section: str, change: dict[str, object], field: str, values: tuple[object, object]
 ) -> None:
     """GIVEN another board, driver, sampling, workload or meter, THEN joules get a reason and no verdict."""
     first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5), **{section: change})
     pair = compare([first, second]).pairs[0]
-    assert said in pair.obstacles
-    assert {item.verdict for item in pair.parts} == {"not comparable"}
-    assert said in (pair.whole[0].reason or "")
+    (found,) = pair.obstacles
+    assert (found.field, found.baseline, found.other) == (field, *values)
+    assert {item.verdict for item in pair.parts} == {"not-comparable"}
+    (why,) = split(pair.whole[0].reason)
+    assert (why.code, why.values["names"]) == ("other-conditions", [found.name])
 
 
 def test_executions_are_compared_with_a_note(tmp_path: Path) -> None:
@@ -67,9 +71,9 @@ def test_executions_are_compared_with_a_note(tmp_path: Path) -> None:
     second = build_run(tmp_path / "b", Shape(scale=0.5, execution="cuda-graph"), method=REVISION)
     pair = compare([first, second]).pairs[0]
     assert pair.obstacles == ()
-    assert pair.notes == (
-        "execution: eager against cuda-graph, so a difference holds what launching from the host costs",
-    )
+    assert [(one.field, one.baseline, one.other) for one in pair.notes] == [
+        ("settings.execution", "eager", "cuda-graph")
+    ]
     assert pair.whole[0].verdict == "less"
 
 
@@ -86,7 +90,7 @@ def test_predictions_are_compared_across_boards(tmp_path: Path) -> None:
     item = _named(compare([build_run(tmp_path / "a"), second]).pairs[0].whole, "perplexity")
     assert item.change is not None
     assert item.change.value == pytest.approx(0.58)
-    assert item.reason == "no interval is known for it"
+    assert item.reason == "interval-unknown"
 
 
 def test_other_models_are_aligned_by_kind(tmp_path: Path) -> None:
@@ -113,7 +117,7 @@ def test_a_kind_in_one_run_alone_is_not_comparable(tmp_path: Path) -> None:
     pair = compare([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(granularity="medium"))]).pairs[0]
     assert _named(pair.parts, "attention").change is not None
     missing = _named(pair.parts, "attention.qkv")
-    assert (missing.verdict, missing.reason) == ("not comparable", "only one of the runs has it")
+    assert (missing.verdict, missing.reason) == ("not-comparable", "in-one-run")
     assert missing.change is None
 
 
@@ -122,9 +126,11 @@ def test_modelled_against_modelled_says_that_it_compares_time(tmp_path: Path) ->
     shape = Shape(modelled=True)
     pair = compare([build_run(tmp_path / "a", shape), build_run(tmp_path / "b", shape)]).pairs[0]
     assert not pair.obstacles
-    assert any("MODELLED" in note for note in pair.notes)
+    assert [one.code for one in pair.remarks] == ["both-modelled"]
     measured = compare([build_run(tmp_path / "c"), build_run(tmp_path / "d", shape)]).pairs[0]
-    assert "meter: nvml against modelled" in measured.obstacles
+    assert ("sensor.meter", "nvml", "modelled") in [
+        (one.field, one.baseline, one.other) for one in measured.obstacles
+    ]
 
 
 def test_largest_first(tmp_path: Path) -> None:

@@ -34,12 +34,12 @@ def test_quantization_options_and_places_are_settings_that_differ(tmp_path: Path
     )
     pair = compare([first, second]).pairs[0]
     assert pair.obstacles == ()
-    assert pair.notes == (
-        "double quantization: off against on",
-        "compute dtype: float32 against bfloat16",
-        "skipped modules: none against down_proj",
-        "device map: none against balanced (cpu, cuda:0)",
-    )
+    assert [(one.field, one.baseline, one.other) for one in pair.notes] == [
+        ("settings.double_quant", False, True),
+        ("model.quantization.compute_dtype", "float32", "bfloat16"),
+        ("settings.skip_modules", False, ["down_proj"]),
+        ("settings.device_map", False, "balanced"),
+    ]
 
 
 def test_a_precision_without_a_compute_dtype_says_nothing_of_it(tmp_path: Path) -> None:
@@ -47,14 +47,18 @@ def test_a_precision_without_a_compute_dtype_says_nothing_of_it(tmp_path: Path) 
     model = {"quantization": {**USED, "compute_dtype": "float32"}}
     second = build_run(tmp_path / "b", settings={"precision": "nf4"}, model=model)
     first = build_run(tmp_path / "a", settings={"precision": "fp32"})
-    assert compare([first, second]).pairs[0].notes == ("precision: fp32 against nf4",)
+    (note,) = compare([first, second]).pairs[0].notes
+    assert (note.field, note.baseline, note.other) == ("settings.precision", "fp32", "nf4")
 
 
 def test_warnings_of_both_runs_are_repeated_once_each(tmp_path: Path) -> None:
     """GIVEN a warning of both runs and one of the second, THEN each appears once with the runs' names."""
     first = build_run(tmp_path / "a", warnings=["kernels are wrong"])
     second = build_run(tmp_path / "b", warnings=["kernels are wrong", "scales were unpacked"])
-    assert compare([first, second]).warnings == ("a, b: kernels are wrong", "b: scales were unpacked")
+    assert compare([first, second]).warnings == (
+        {"warning": "kernels are wrong", "runs": ["a", "b"]},
+        {"warning": "scales were unpacked", "runs": ["b"]},
+    )
 
 
 def test_an_interrupted_run_says_which_stages_are_not_done(tmp_path: Path) -> None:
@@ -63,7 +67,10 @@ def test_an_interrupted_run_says_which_stages_are_not_done(tmp_path: Path) -> No
     asked = {"stages": ["generate", "profile", "alternatives", "report"]}
     broken = build_run(tmp_path / "broken", settings=asked, stages=stages)
     said = compare([build_run(tmp_path / "a"), broken]).unfinished
-    assert said == ("broken is not complete: generate interrupted, alternatives not begun",)
+    assert [(one["run"], one["stage"], one["state"]) for one in said] == [
+        ("broken", "generate", "interrupted"),
+        ("broken", "alternatives", "not begun"),
+    ]
 
 
 def test_generations_are_compared_with_the_verdicts_of_components(tmp_path: Path) -> None:
@@ -85,15 +92,15 @@ def test_generations_are_compared_with_the_verdicts_of_components(tmp_path: Path
     assert token.verdict == "more"
     assert token.relative is not None
     assert token.relative.value == pytest.approx(3.0)
-    assert rows["energy per prompt token"].verdict == "no difference shown"
+    assert rows["energy per prompt token"].verdict == "no-difference-shown"
 
 
 def test_generations_of_other_lengths_are_not_comparable(tmp_path: Path) -> None:
     """GIVEN other numbers of new tokens, THEN no row has a verdict of less or more."""
     runs = [build_inference(tmp_path / str(new), Inference(layers=2, new_tokens=new)) for new in (32, 64)]
     (found,) = compare(runs).generations
-    assert "new tokens: 32 against 64" in found.obstacles
-    assert {row.verdict for row in found.rows} == {"not comparable"}
+    assert [(one.name, one.baseline, one.other) for one in found.obstacles] == [("new tokens", 32, 64)]
+    assert {row.verdict for row in found.rows} == {"not-comparable"}
 
 
 def test_a_decode_step_is_called_so(tmp_path: Path) -> None:
@@ -116,10 +123,10 @@ def test_stated_power_is_not_compared_and_time_has_the_interval_of_energy(tmp_pa
 
 
 def test_a_difference_without_an_interval_is_none_that_was_looked_for(tmp_path: Path) -> None:
-    """GIVEN measured latencies, which have no interval, THEN there is no verdict, not "no difference shown"."""
+    """GIVEN measured latencies, which have no interval, THEN there is no verdict, not "no-difference-shown"."""
     pair = compare([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5))]).pairs[0]
     latency = next(item for item in pair.whole if item.name == "latency")
-    assert (latency.verdict, latency.reason) == ("not comparable", "no interval is known for it")
+    assert (latency.verdict, latency.reason) == ("not-comparable", "interval-unknown")
 
 
 def test_a_mean_over_the_layers_is_one_difference(tmp_path: Path) -> None:
@@ -133,8 +140,8 @@ def test_a_mean_over_the_layers_is_one_difference(tmp_path: Path) -> None:
 
 
 def test_what_neither_run_measured_is_named_apart(tmp_path: Path) -> None:
-    """GIVEN modelled runs, THEN static and dynamic energy are not rows without values."""
+    """GIVEN modelled runs, THEN idle energy and work are not rows without values."""
     runs = [build_run(tmp_path / name, Shape(modelled=True)) for name in "ab"]
     pair = compare(runs).pairs[0]
-    assert pair.unmeasured[:2] == ("static energy", "dynamic energy")
-    assert not {"static energy", "dynamic energy"} & {item.name for item in pair.whole}
+    assert pair.unmeasured[:2] == ("idle energy", "work")
+    assert not {"idle energy", "work"} & {item.name for item in pair.whole}

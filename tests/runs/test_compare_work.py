@@ -12,9 +12,12 @@ from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
 from energyscope.errors import RunError, UsageError
-from energyscope.runs.compare import Difference, compare
-from energyscope.runs.compare_depth import depths
+from energyscope.reasons import split
+from energyscope.runs.compare import compare
+from energyscope.runs.compare_conditions import Standing
+from energyscope.runs.compare_difference import PER_PASS, Difference
 from energyscope.runs.compare_gate import allowed, exceeding
+from energyscope.runs.compare_parts import layers_of
 from energyscope.runs.schema import ENERGY_FILE
 from energyscope.runs.store import Run, load_run
 from energyscope.runs.tree import energy_tree
@@ -22,6 +25,10 @@ from energyscope.runs.tree import energy_tree
 
 def _named(differences: tuple[Difference, ...], name: str) -> Difference:
     return next(item for item in differences if item.name == name)
+
+
+def _said(standing: Standing) -> dict[str, tuple[Any, Any]]:
+    return {one.field: (one.baseline, one.other) for one in standing.obstacles}
 
 
 def _graded(run: Run, component: str, grade: str = "invalid") -> Run:
@@ -39,14 +46,16 @@ def test_a_number_graded_invalid_gets_no_verdict(tmp_path: Path) -> None:
     second = _graded(build_run(tmp_path / "b", Shape(scale=0.8)), "lm_head")
     pair = compare([first, second]).pairs[0]
     head = _named(pair.parts, "lm_head")
-    assert (head.verdict, head.reason, head.invalid) == ("not comparable", "graded invalid in the other run", True)
+    (why,) = split(head.reason)
+    assert (head.verdict, head.invalid) == ("not-comparable", True)
+    assert (why.code, dict(why.values)["whose"]) == ("too-noisy", ["the other run"])
     assert pair.whole[0].verdict == "less"
 
 
 def test_a_kind_is_invalid_when_more_than_a_tenth_of_it_is(tmp_path: Path) -> None:
     """GIVEN models of other depth, one invalid MLP of eight takes the verdict away, one of forty does not."""
     first = build_run(tmp_path / "a")
-    for layers, verdict in ((8, "not comparable"), (40, "more")):
+    for layers, verdict in ((8, "not-comparable"), (40, "more")):
         name = f"b{layers}"
         second = _graded(build_run(tmp_path / name, Shape(layers=layers, granularity="medium")), "h.1.mlp")
         assert _named(compare([first, second]).pairs[0].parts, "mlp").verdict == verdict
@@ -57,7 +66,7 @@ def test_a_token_and_a_flop_are_compared_across_shapes(tmp_path: Path) -> None:
     first = build_run(tmp_path / "a")
     second = build_run(tmp_path / "b", Shape(scale=1.5), workload={"batch_size": 2, "tokens_per_forward": 256})
     pair = compare([first, second]).pairs[0]
-    assert pair.whole[0].verdict == "not comparable"
+    assert pair.whole[0].verdict == "not-comparable"
     token = _named(pair.normalised, "energy per token")
     assert token.verdict == "less"
     assert token.relative is not None
@@ -65,7 +74,7 @@ def test_a_token_and_a_flop_are_compared_across_shapes(tmp_path: Path) -> None:
     assert token.baseline is not None
     assert pair.whole[0].baseline is not None
     assert token.baseline.value == pytest.approx(pair.whole[0].baseline.value / 128)
-    assert _named(pair.normalised, "energy per parameter").verdict == "not comparable"
+    assert _named(pair.normalised, "energy per parameter").verdict == "not-comparable"
     assert _named(pair.normalised, "energy per FLOP").unit == "pJ"
 
 
@@ -73,7 +82,7 @@ def test_another_board_stands_in_the_way_of_a_token_too(tmp_path: Path) -> None:
     """Dividing by the work takes away what is fed, not the board."""
     second = build_run(tmp_path / "b", Shape(scale=0.5), device={"uuid": "GPU-2"})
     pair = compare([build_run(tmp_path / "a"), second]).pairs[0]
-    assert {item.verdict for item in pair.normalised} == {"not comparable"}
+    assert {item.verdict for item in pair.normalised} == {"not-comparable"}
 
 
 def test_layers_are_aligned_by_relative_depth(tmp_path: Path) -> None:
@@ -89,16 +98,16 @@ def test_layers_are_aligned_by_relative_depth(tmp_path: Path) -> None:
     assert compare([first, build_run(tmp_path / "c", Shape(granularity="medium"))]).pairs[0].depth == ()
 
 
-def test_the_depth_of_a_layer_is_its_middle(tmp_path: Path) -> None:
-    """Four layers stand at an eighth, three eighths and so on; a mean over the layers has no depth."""
+def test_a_mean_over_the_layers_has_no_depth(tmp_path: Path) -> None:
+    """Layers are listed in order where each was measured, and not at all where all share one measurement."""
     assert build_run(tmp_path / "a").energy is not None
     run = build_run(tmp_path / "b", Shape(granularity="medium"))
     assert run.energy is not None
     tree = energy_tree(run.energy)
-    assert [one.depth for one in depths(tree, "attention")] == [0.125, 0.375, 0.625, 0.875]
+    assert [nodes[0].layer for nodes in layers_of(tree, "attention")] == [0, 1, 2, 3]
     fine = build_run(tmp_path / "c").energy
     assert fine is not None
-    assert depths(energy_tree(fine), "attention.qkv") == []
+    assert layers_of(energy_tree(fine), "attention.qkv") == []
 
 
 def test_benchmarks_are_compared_cell_by_cell(tmp_path: Path) -> None:
@@ -107,9 +116,13 @@ def test_benchmarks_are_compared_cell_by_cell(tmp_path: Path) -> None:
     second = build_run(tmp_path / "b", Shape(profile=False, benchmark=Bench(precisions=("fp32", "bf16"), seed=4)))
     found = compare([first, second]).benchmarks[0]
     assert [(cell.precision, cell.batch_size, cell.sequence_length) for cell in found.cells] == [("fp32", 1, 128)]
-    assert found.alone == ("fp16, batch 1 x 128 tokens (a)", "bf16, batch 1 x 128 tokens (b)")
+    shape = {"batch_size": 1, "sequence_length": 128}
+    assert found.alone == (
+        {"run": "a", "precision": "fp16", **shape},
+        {"run": "b", "precision": "bf16", **shape},
+    )
     energy = _named(found.cells[0].rows, "energy per inference")
-    assert energy.verdict in {"less", "more", "no difference shown"}
+    assert energy.verdict in {"less", "more", "no-difference-shown"}
     assert _named(found.cells[0].rows, "perplexity").change is not None
 
 
@@ -125,12 +138,12 @@ def test_clocks_stand_in_the_way_of_the_same_work_only(tmp_path: Path) -> None:
     """GIVEN clocks 10 % apart, THEN the same work is not comparable; another precision is, with a note."""
     first = build_run(tmp_path / "a", passes=_passes(1980.0))
     same = compare([first, build_run(tmp_path / "b", passes=_passes(1782.0))]).pairs[0]
-    assert "clocks: 1980 MHz against 1782 MHz" in same.obstacles
-    assert same.whole[0].verdict == "not comparable"
+    assert _said(same)["clocks"] == (1980.0, 1782.0)
+    assert same.whole[0].verdict == "not-comparable"
     other = build_run(tmp_path / "c", settings={"precision": "bf16"}, passes=_passes(1782.0))
     varied = compare([first, other]).pairs[0]
     assert varied.obstacles == ()
-    assert "clocks: 1980 MHz against 1782 MHz" in varied.notes
+    assert "clocks" in [one.field for one in varied.notes]
     assert compare([first, build_run(tmp_path / "d", passes=_passes(1975.0))]).pairs[0].obstacles == ()
 
 
@@ -138,8 +151,7 @@ def test_a_driver_noted_with_the_device_is_the_driver(tmp_path: Path) -> None:
     """GIVEN a driver noted with the device, and one with the environment, THEN they are compared."""
     with_device = {"device": {"driver": "590.1"}, "environment": {"driver": None}}
     second = build_run(tmp_path / "b", **with_device)
-    obstacles = compare([build_run(tmp_path / "a"), second]).pairs[0].obstacles
-    assert obstacles == ("driver: 580.65 against 590.1",)
+    assert _said(compare([build_run(tmp_path / "a"), second]).pairs[0]) == {"driver": ("580.65", "590.1")}
 
 
 def test_old_runs_were_launched_in_inference_mode(tmp_path: Path) -> None:
@@ -147,8 +159,8 @@ def test_old_runs_were_launched_in_inference_mode(tmp_path: Path) -> None:
     for execution, amount in (("eager", 1), ("cuda-graph", 0)):
         old = build_run(tmp_path / f"old-{execution}", Shape(execution=execution))
         new = build_run(tmp_path / f"new-{execution}", Shape(execution=execution), settings={"new_tokens": 128})
-        found = [one for one in compare([old, new]).pairs[0].obstacles if one.startswith("launching:")]
-        assert len(found) == amount
+        found = compare([old, new]).pairs[0]
+        assert [one.field for one in found.obstacles].count("launching") == amount
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -159,10 +171,30 @@ def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert (pair.baseline, pair.other) == ("one/fp32-b1", "two/fp32-b1")
 
 
+def test_a_run_and_itself_are_told_apart_by_a_number(tmp_path: Path) -> None:
+    """GIVEN one directory twice, THEN the directory above, which tells nothing apart, is not in the names."""
+    run = build_run(tmp_path / "a")
+    pair = compare([run, run]).pairs[0]
+    assert (pair.baseline, pair.other) == ("a (1)", "a (2)")
+
+
+def test_the_number_of_gpus_is_a_condition_and_all_their_boards_are_one(tmp_path: Path) -> None:
+    """GIVEN a model on two GPUs and on the first of them, THEN their number differs, and so do the boards."""
+    spread = [{"place": "cuda:1", "uuid": "GPU-2"}, {"place": "cuda:0", "uuid": "GPU-1111"}]
+    one = build_run(tmp_path / "a", device={"type": "cuda"})
+    two = build_run(tmp_path / "b", device={"type": "cuda", "spread": spread})
+    turned = build_run(tmp_path / "c", device={"type": "cuda", "spread": spread[::-1]})
+    pair = compare([one, two]).pairs[0]
+    assert {held.field: (held.baseline, held.other) for held in pair.notes}["device.gpus"] == (1, 2)
+    assert [held.other for held in pair.obstacles if held.field == "device.uuid"] == ["GPU-1111, GPU-2"]
+    assert compare([two, turned]).pairs[0].obstacles == ()
+
+
 def test_the_gate_opens_only_for_what_is_shown(tmp_path: Path) -> None:
     """GIVEN 8 % more, THEN a limit of 5 % is exceeded and one of 10 % is not; less never exceeds."""
     first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=1.08))
-    assert exceeding(compare([first, second]), 0.05) == ["b: energy per forward pass is 8.0 % more than a's"]
+    (excess,) = exceeding(compare([first, second]), 0.05)
+    assert (excess.run, excess.item.name, excess.share) == ("b", PER_PASS, pytest.approx(0.08))
     assert exceeding(compare([first, second]), 0.10) == []
     assert exceeding(compare([second, first]), 0.0) == []
 
@@ -170,7 +202,7 @@ def test_the_gate_opens_only_for_what_is_shown(tmp_path: Path) -> None:
 def test_the_gate_does_not_pass_what_cannot_be_judged(tmp_path: Path) -> None:
     """GIVEN another board, THEN it is an error that says so, and no pass."""
     second = build_run(tmp_path / "b", device={"uuid": "GPU-2"})
-    with pytest.raises(RunError, match="b cannot be judged against a: GPU board"):
+    with pytest.raises(RunError, match="b cannot be judged against a: other GPU board"):
         exceeding(compare([build_run(tmp_path / "a"), second]), 0.05)
 
 
@@ -192,4 +224,4 @@ def test_a_generation_knows_no_mode_of_launching(tmp_path: Path) -> None:
     runs[0].document["scenes"] = []
     comparison = compare(runs)
     assert comparison.generations[0].obstacles == ()
-    assert any(one.startswith("launching:") for one in comparison.pairs[0].obstacles)
+    assert "launching" in _said(comparison.pairs[0])

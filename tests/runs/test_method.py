@@ -9,7 +9,9 @@ import pytest
 from prediction_builder import planted_run
 from run_builder import Shape, build_run
 
-from energyscope.reporting.data import report_data
+from energyscope.reasons import reason
+from energyscope.reporting.run.method import section
+from energyscope.reporting.run.report import Report
 from energyscope.runs.compare import compare
 from energyscope.runs.method import (
     CHANGES,
@@ -25,7 +27,6 @@ from energyscope.runs.store import Run
 
 GRAPH = ("prefill", "cuda-graph")
 UNCONCERNED = [("prefill", "eager"), ("decode", "eager"), ("decode", "cuda-graph")]
-BEFORE = "attention masks that the model does not use outside of them"
 
 
 def test_a_run_that_notes_none_is_of_revision_0() -> None:
@@ -37,7 +38,7 @@ def test_a_run_that_notes_none_is_of_revision_0() -> None:
 def test_prefills_in_graphs_are_told_apart() -> None:
     """GIVEN graph prefills of revisions 0 and 1 THEN their methods differ, and what was changed is said."""
     assert [method_of(one, *GRAPH) for one in ({}, {"method": 1})] == [0, REVISION]
-    assert changes_between(0, 1, *GRAPH).startswith("0 against 1 (before 1, prefills in CUDA graphs")
+    assert changes_between(0, 1, *GRAPH) == reason("methods-differ", first=0, second=1, changes="graph-masks")
     assert lacking(0, *GRAPH) == CHANGES[0].before
     assert lacking(REVISION, *GRAPH) is None
 
@@ -50,8 +51,14 @@ def test_passes_that_a_change_does_not_concern_stay_alike(passes: tuple[str, str
 
 def test_a_change_of_no_phase_or_execution_concerns_all() -> None:
     """A change whose author did not narrow it is one of all passes; a newer run is newer than what is known."""
-    assert all(Change(2, "all").concerns(*passes) for passes in (GRAPH, *UNCONCERNED))
+    assert all(Change(2, reason("graph-masks")).concerns(*passes) for passes in (GRAPH, *UNCONCERNED))
     assert method_of({"method": REVISION + 1}, *GRAPH) == REVISION + 1
+
+
+def _older(run: Run) -> list[str]:
+    content = section(Report(run))
+    assert content is not None
+    return list(content.data["older"])
 
 
 @pytest.fixture
@@ -72,16 +79,20 @@ def in_graphs(run: Run) -> Run:
 def test_compare_gives_no_verdict_across_methods(graphs: dict[int | None, Run]) -> None:
     """GIVEN graph prefills of both revisions THEN the joules are not comparable, and the reason is said."""
     pair = compare([in_graphs(one) for one in graphs.values()]).pairs[0]
-    assert any(one.startswith("method: 0 against 1") and BEFORE in one for one in pair.obstacles)
-    assert {row.verdict for row in pair.whole} == {"not comparable"}
+    assert [(one.field, one.baseline, one.other) for one in pair.obstacles] == [("method", 0, 1)]
+    assert [one.code for one in pair.remarks] == ["methods-differ"]
+    assert {row.verdict for row in pair.whole} == {"not-comparable"}
 
 
 def test_compare_says_so_between_executions(tmp_path: Path, graphs: dict[int | None, Run]) -> None:
-    """GIVEN an old graph against eager THEN it is a note, as launching is the question; of a new one none."""
+    """GIVEN an old graph against eager THEN it is a remark, as launching is the question; of a new one none."""
     eager = planted_run(tmp_path / "eager", 32)
     old, new = (compare([eager, in_graphs(graphs[method])]).pairs[0] for method in (None, 1))
-    assert [BEFORE in " ".join(one.notes) for one in (old, new)] == [True, False]
-    assert not any("method" in words for pair in (old, new) for words in pair.obstacles)
+    assert [[(said.code, said.values["whose"]) for said in one.remarks] for one in (old, new)] == [
+        [("older-method-in", ["the other run"])],
+        [],
+    ]
+    assert not any(said.field == "method" for pair in (old, new) for said in pair.obstacles)
 
 
 def test_compare_of_eager_runs_says_nothing(tmp_path: Path) -> None:
@@ -89,11 +100,11 @@ def test_compare_of_eager_runs_says_nothing(tmp_path: Path) -> None:
     first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", method=1)
     assert json.loads((tmp_path / "b" / "run.json").read_text())["method"] == 1
     pair = compare([first, second]).pairs[0]
-    assert not any("method" in words for words in (*pair.obstacles, *pair.notes))
+    assert (pair.obstacles, pair.remarks) == ((), ())
 
 
 def test_compare_of_two_old_graphs_says_that_both_are_old(tmp_path: Path) -> None:
-    """GIVEN two graph prefills of revision 0 THEN they are compared, and a note says what was mended since."""
+    """GIVEN two graph prefills of revision 0 THEN they are compared, and a remark says what was mended since."""
     old, new = (
         [
             in_graphs(planted_run(tmp_path / f"{name}-{method}", 32, execution="cuda-graph", method=method))
@@ -102,22 +113,22 @@ def test_compare_of_two_old_graphs_says_that_both_are_old(tmp_path: Path) -> Non
         for method in (None, REVISION)
     )
     before, after = (compare(runs).pairs[0] for runs in (old, new))
-    assert any(one.startswith("older method of both: ") and BEFORE in one for one in before.notes)
-    assert not any("method" in words for words in (*before.obstacles, *after.obstacles, *after.notes))
+    (said,) = before.remarks
+    assert (said.code, said.values["whose"]) == ("older-method-in", ["the baseline", "the other run"])
+    assert (before.obstacles, after.obstacles, after.remarks) == ((), (), ())
 
 
 def test_a_page_says_that_its_run_is_old(tmp_path: Path, graphs: dict[int | None, Run]) -> None:
-    """GIVEN a graph prefill of revision 0 THEN its page's limits say what was mended; of others they do not."""
+    """GIVEN a graph prefill of revision 0 THEN its page says what was mended; of others they do not."""
     eager = planted_run(tmp_path / "eager", 32, method=None)
-    said = [BEFORE in " ".join(report_data(one).limitations) for one in (*graphs.values(), eager)]
-    assert said == [True, False, False]
+    assert [_older(one) for one in (*graphs.values(), eager)] == [["graph-masks"], [], []]
 
 
 def test_a_benchmark_says_that_it_is_old(tmp_path: Path) -> None:
     """GIVEN a benchmark alone, in graphs and of revision 0, THEN its page says so too."""
     run = build_run(tmp_path / "run", Shape(profile=False, impact=False, execution="cuda-graph", benchmark=True))
     assert run.energy is None
-    assert BEFORE in " ".join(report_data(run).limitations)
+    assert _older(run) == ["graph-masks"]
 
 
 def test_all_but_the_profile_of_a_run_in_both_is_eager() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from generation_builder import Inference, build_inference
+from run_builder import build_run
 
-from energyscope.runs.compare import compare
+from energyscope.runs.compare import PairComparison, compare
+from energyscope.runs.compare_conditions import EXECUTION
 from energyscope.runs.moments import Moment, same_moments
 from energyscope.runs.store import Run
 
@@ -16,6 +19,10 @@ EAGER, GRAPH, BOTH = ("eager",), ("cuda-graph",), ("eager", "cuda-graph")
 
 def made(folder: Path, name: str, executions: tuple[str, ...]) -> Run:
     return build_inference(folder / name, Inference(layers=2, contexts=(1024,), executions=executions))
+
+
+def _remarks(pair: PairComparison) -> list[dict[str, Any]]:
+    return [{"code": one.code, **one.values} for one in pair.remarks]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +59,9 @@ def test_one_execution_may_be_compared_with_the_other(tmp_path: Path) -> None:
     eager, graph = made(tmp_path, "eager", EAGER), made(tmp_path, "graph", GRAPH)
     assert same_moments(eager, graph) == [("prefill", "prefill"), ("decode@1024", "decode@1024")]
     for pair in compare([eager, graph]).pairs:
-        assert any(note.startswith("execution: eager against cuda-graph") for note in pair.notes)
+        assert [(one.baseline, one.other) for one in pair.notes if one.field == EXECUTION] == [
+            ("eager", "cuda-graph")
+        ]
 
 
 def test_a_moment_is_compared_as_its_own_execution(tmp_path: Path) -> None:
@@ -61,8 +70,8 @@ def test_a_moment_is_compared_as_its_own_execution(tmp_path: Path) -> None:
     pairs = compare([both, graph]).pairs
     assert [(pair.scene, pair.other_scene) for pair in pairs] == same_moments(both, graph)
     for pair in pairs:
-        assert "execution of both: cuda-graph" in pair.notes
-        assert not any("execution: eager" in note for note in (*pair.notes, *pair.obstacles))
+        assert {"code": "same-execution", "execution": "cuda-graph"} in _remarks(pair)
+        assert EXECUTION not in [one.field for one in (*pair.notes, *pair.obstacles)]
         assert pair.whole[0].relative is not None
         assert pair.whole[0].relative.value == pytest.approx(1.0)
 
@@ -71,7 +80,18 @@ def test_moments_that_are_compared_with_none_are_named(tmp_path: Path) -> None:
     """GIVEN moments in one run alone THEN the first comparison says which, and of which run; else nothing."""
     both, graph = made(tmp_path, "both", BOTH), made(tmp_path, "graph", GRAPH)
     first, *others = compare([both, graph]).pairs
-    assert "in both alone, and not compared: prefill, decode@1024" in first.notes
-    assert not any("alone" in note for pair in others for note in pair.notes)
+    alone = {"code": "moments-alone", "run": "both", "moments": ["prefill", "decode@1024"]}
+    assert alone in _remarks(first)
+    assert not any(one["code"] == alone["code"] for pair in others for one in _remarks(pair))
     again = made(tmp_path, "again", GRAPH)
-    assert not any("alone" in note for pair in compare([graph, again]).pairs for note in pair.notes)
+    repeated = compare([graph, again]).pairs
+    assert not any(one["code"] == alone["code"] for pair in repeated for one in _remarks(pair))
+
+
+def test_a_run_that_names_no_moments_is_one(tmp_path: Path) -> None:
+    """GIVEN a run from before moments had names THEN its pass is set against the other run's prefill."""
+    old, new = build_run(tmp_path / "old"), made(tmp_path, "new", EAGER)
+    assert same_moments(old, new) == [(None, "prefill")]
+    assert same_moments(new, old) == [("prefill", None)]
+    (pair,) = compare([old, new]).pairs
+    assert "phase" not in [one.field for one in pair.obstacles]

@@ -22,6 +22,15 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert load_laws(tmp_path) == document
 
 
+def test_laws_of_schema_1_have_the_present_names(tmp_path: Path) -> None:
+    """GIVEN a document whose laws had names in words THEN they are today's; its reasons stay as they are."""
+    old = {"best": "roofline (floor)", "trend": {"verdict": "cannot be told", "reason": "k is not positive"}}
+    new = {"best": "roofline-floor", "trend": {"verdict": "unclear", "reason": "k is not positive"}}
+    groups = ({"cells": [], "subjects": [one], "ratios": []} for one in (old, new))
+    write_laws(tmp_path, {**EMPTY, "schema": 1, "groups": [next(groups)]})
+    assert load_laws(tmp_path)["groups"] == [next(groups)]
+
+
 def test_laws_are_found_by_path_name_or_file(tmp_path: Path) -> None:
     """A directory, its name below the root, its laws.json and its page all mean the same."""
     path = tmp_path / "mine"

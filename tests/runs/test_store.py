@@ -11,6 +11,7 @@ import pytest
 from run_builder import Shape, build_run, energy_rows
 
 from energyscope.errors import RunError, UsageError
+from energyscope.reasons import join, reason, split, words
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, find_run, list_runs, load_run, plain_name, read_journal
 
@@ -123,6 +124,50 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     (path / schema.RUN_FILE).write_text(json.dumps({**document, "schema": schema.SCHEMA_VERSION + 1}))
     with pytest.raises(RunError, match="upgrade"):
         load_run(path)
+
+
+SAID = "9 windows; 95 % half-width 4.2%"
+CODES = join([reason("few-windows", windows=2), reason("wide-interval", half_width=0.042)])
+
+
+@pytest.mark.parametrize(
+    ("version", "reasons", "codes", "shown"),
+    [
+        (1, SAID, [None, None], SAID),
+        (
+            2,
+            CODES,
+            ["few-windows", "wide-interval"],
+            "measured only 2 times (grade A needs 5); 95 % interval of ± 4.2 %",
+        ),
+    ],
+)
+def test_runs_of_both_schemas_open(
+    tmp_path: Path, version: int, reasons: str, codes: list[str | None], shown: str
+) -> None:
+    """GIVEN texts as schema 1 has them THEN they are shown as they are; codes of schema 2 are put into words."""
+    store = RunStore.open(build_run(tmp_path / "run", Shape(impact=False)).path)
+    rows = [replace(row, reasons=reasons) for row in energy_rows(Shape())]
+    store.write_rows(schema.ENERGY_FILE, rows, schema.ENERGY_COLUMNS)
+    store.update(schema=version, warnings=[reasons])
+    store.stage("profile", "done", reason=reasons)
+    run = load_run(store.path)
+    assert run.energy is not None
+    for found in (
+        run.energy.loc[0, "reasons"],
+        *run.document["warnings"],
+        run.document["stages"]["profile"]["reason"],
+    ):
+        assert [one.code for one in split(found)] == codes
+        assert words(found) == shown
+
+
+def test_new_runs_are_of_schema_2(tmp_path: Path) -> None:
+    """A run that is written now says that its reasons are codes."""
+    store = RunStore.create("run", tmp_path)
+    store.stage("ablate", "skipped", reason=reason("not-asked-for"))
+    document = json.loads((store.path / schema.RUN_FILE).read_text())
+    assert (document["schema"], document["stages"]["ablate"]["reason"]) == (2, "not-asked-for")
 
 
 @pytest.mark.parametrize(

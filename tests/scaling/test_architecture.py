@@ -4,6 +4,7 @@ import pytest
 from simulated_board import LENGTHS, SIZES, Board, sweep, work
 
 from energyscope.errors import UsageError
+from energyscope.reasons import reason, split
 from energyscope.scaling.architecture import PerCall, per_call, terms_of
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.prediction import NoLaw
@@ -54,7 +55,7 @@ def test_a_larger_model_than_any_measured_is_extrapolated() -> None:
     found = law.predict(work("mlp", SIZES[2], 4, 1024))
     assert found.extrapolated
     assert found.why is not None
-    assert "times the most measured" in found.why
+    assert {(one.code, one.values["end"]) for one in split(found.why)} == {("beyond-cells", "most")}
     assert found.energy_mj.value == pytest.approx(Board().energy_mj(work("mlp", SIZES[2], 4, 1024)), rel=0.15)
 
 
@@ -74,11 +75,11 @@ def test_kinds_are_not_mixed_and_one_length_gives_no_terms() -> None:
         per_call(cells)
     law = per_call(cells, mixed=("model", "subject"))
     assert isinstance(law, PerCall)
-    assert law.flags == ("cells of several subjects: attention, mlp",)
+    assert law.flags == (reason("cells-mixed", field="subject", names=["attention", "mlp"]),)
     assert isinstance(terms_of(law, [work("mlp", SIZES[0], 1, 64)]), NoLaw)
     few = per_call(cells[:3])
     assert isinstance(few, NoLaw)
-    assert few.reason == "3 cells: a law of 3 terms needs 4 at least"
+    assert few.reason == reason("few-cells", cells=3, needed=4)
 
 
 def test_norms_have_a_law_without_flops() -> None:

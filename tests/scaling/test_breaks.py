@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from simulated_board import straight
 
+from energyscope.reasons import reason
 from energyscope.scaling.breaks import left_out_errors, reach
 from energyscope.scaling.prediction import NoLaw
 from energyscope.scaling.two_term import two_term
@@ -49,4 +50,4 @@ def test_nowhere_and_too_few_are_told_apart() -> None:
     ]
     found = reach(wild)
     assert (found.holds, found.within, found.reason) == (False, 0, None)
-    assert reach(wild[:2]).reason == "fewer than 3 cells"
+    assert reach(wild[:2]).reason == reason("few-cells", cells=2, needed=3)

@@ -8,6 +8,7 @@ import pytest
 from simulated_board import Board, straight, sweep
 
 from energyscope.errors import UsageError
+from energyscope.reasons import reason
 from energyscope.scaling.cell import FIELDS, Cell, check_alike, deviations
 
 
@@ -24,9 +25,8 @@ def test_cells_that_differ_are_refused_unless_asked_for(field: str) -> None:
     other = [cells[0], replace(cells[1], **{field: "other"})]
     with pytest.raises(UsageError, match=f"several {FIELDS[field]}.*other"):
         check_alike(other)
-    assert check_alike(other, (field,)) == (f"cells of several {FIELDS[field]}: " + ", ".join(
-        sorted({str(getattr(cells[0], field)), "other"})
-    ),)  # fmt: skip
+    names = sorted({str(getattr(cells[0], field)), "other"})
+    assert check_alike(other, (field,)) == (reason("cells-mixed", field=field, names=names),)
     assert check_alike(cells) == ()
 
 

@@ -39,8 +39,8 @@ def test_the_better_law_wins():
 def test_without_static_power_no_roofline():
     """GIVEN modelled cells THEN only laws without static power are tried."""
     assert set(fits([replace(one, static_mj=None) for one in sweep(BOARD, "mlp")])) == {"two-term"}
-    assert set(fits([replace(one, static_mj=None) for one in sweep(BOARD, "norm")])) == {"two-term in bytes"}
-    assert set(fits(sweep(BOARD, "mlp"), pooled=True)) == {"per call", "two-term", "roofline"}
+    assert set(fits([replace(one, static_mj=None) for one in sweep(BOARD, "norm")])) == {"two-term-in-bytes"}
+    assert set(fits(sweep(BOARD, "mlp"), pooled=True)) == {"per-call", "two-term", "roofline-floor"}
 
 
 def test_of_several_models_no_law_of_one_e0():
@@ -48,7 +48,7 @@ def test_of_several_models_no_law_of_one_e0():
     cells = [
         one for size in SIZES[:2] for one in sweep(BOARD, "mlp", size, lengths=(32, 64), batches=(1,), seed=1)
     ]
-    assert choose(cells, "model", pooled=True).law.name in {"per call", "roofline (floor)"}
+    assert choose(cells, "model", pooled=True).law.name in {"per-call", "roofline-floor"}
     few = [replace(one, static_mj=None) for one in (cells[0], cells[1], cells[-1])]
     assert choose(few, "model", pooled=True).law.name == "two-term"
 
@@ -56,7 +56,7 @@ def test_of_several_models_no_law_of_one_e0():
 def test_rates_of_the_passes_add_a_law():
     """GIVEN the board's rates THEN a component may follow them; the whole, which is many components, may not."""
     cells = [one for size in SIZES[:2] for one in sweep(BOARD, "mlp", size)]
-    assert "board's rates" in fits(cells, pooled=True, rates=rates_by_pass(cells))
+    assert "roofline-board-rates" in fits(cells, pooled=True, rates=rates_by_pass(cells))
     assert "board's rates" not in fits(cells, rates=rates_by_pass(cells))
     whole = [replace(one, subject="model") for one in cells]
     assert "board's rates" not in fits(whole, pooled=True, rates=rates_by_pass(cells))

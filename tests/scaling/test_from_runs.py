@@ -70,7 +70,9 @@ def test_a_row_without_energy_keeps_its_kind_out(tmp_path):
     run = build_run(tmp_path / "run")
     run.energy.loc[run.energy["component"].str.endswith("h.1.ln_1"), "energy_mj"] = None
     scene = only(run)
-    assert "h.1.ln_1 has no energy" in scene.left_out["norm"]
+    lacking = scene.left_out["norm"]
+    assert (lacking.code, lacking.values["missing"]) == ("components-without-energy", 1)
+    assert lacking.values["component"].endswith("h.1.ln_1")
     assert "norm" not in scene.cells
     assert scene.parts == ()
     assert UNEXPLAINED not in scene.cells
@@ -82,14 +84,14 @@ def test_without_work_there_is_no_cell(tmp_path):
     run.energy[["flops", "bytes"]] = None
     scene = only(run)
     assert scene.cells == {}
-    assert scene.left_out[WHOLE] == "its FLOPs or bytes are not known"
+    assert scene.left_out[WHOLE].code == "no-flops-or-bytes"
 
 
 def test_glue_that_was_not_measured_is_not_zero(tmp_path):
     """GIVEN no glue THEN neither glue nor what is unexplained is told, and why."""
     scene = only(build_run(tmp_path / "run", Shape(glue=False)))
     assert not set(RESIDUAL) & set(scene.cells)
-    assert "was not measured" in scene.left_out[GLUE]
+    assert scene.left_out[GLUE].code == "overhead-not-measured"
     assert scene.parts == ()
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from simulated_board import KINDS, SIZES, Board, straight, sweep, work
 
+from energyscope.reasons import reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.architecture import per_call
 from energyscope.scaling.cell import Cell, Shape
@@ -65,11 +66,13 @@ def test_extrapolation_is_counted_apart() -> None:
 def test_what_cannot_be_left_out_is_said() -> None:
     """GIVEN one batch THEN the reason; GIVEN two cells THEN that each fold had none to fit."""
     cells = straight(5, 0.8, FLOPS)
-    assert leave_out(cells, two_term, "batch").reason == "a single batch: nothing is left to fit"
+    assert leave_out(cells, two_term, "batch").reason == reason("single-group", by="batch")
     assert leave_out(cells, two_term, "batch").within.median is None
     failed = leave_out(cells[:2], two_term, "length").failed
     assert len(failed) == 2
-    assert failed[0].startswith("without length 32: 1 cell")
+    assert failed[0] == reason(
+        "no-law-without", by="length", left_out="32", why=reason("few-cells", cells=1, needed=2)
+    )
 
 
 def test_a_model_left_out_is_foretold_by_the_others() -> None:
@@ -92,10 +95,10 @@ def test_the_whole_is_foretold_as_a_sum_of_its_parts() -> None:
     assert found.cells == 12
     assert found.median is not None
     assert found.median < 0.02
-    assert {one.prediction.law for one in held.cells} == {"sum over parts"}
+    assert {one.prediction.law for one in held.cells} == {"sum-over-parts"}
     without = leave_out_of_sum(parts, whole, two_term, "length")
     assert without.cells == ()
-    assert any(reason.startswith("norm: ") for reason in without.failed)
+    assert any(one.values["part"] == "norm" for one in without.failed)
 
 
 def test_the_form_that_holds_out_better_is_chosen() -> None:

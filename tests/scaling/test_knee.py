@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from energyscope.reasons import reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.knee import WORTH, knee_of
 
@@ -29,33 +30,34 @@ def test_the_knee_of_a_saturating_law(half: float) -> None:
     expected = next(size for size in BATCHES if size >= 4.5 * half)
     assert knee.half_at == pytest.approx(half)
     if knee.at is None:
-        assert "cannot be told" in (knee.reason or "")
+        assert knee.reason is not None
+        assert knee.reason.code == "knee-unclear"
     else:
         assert knee.at == expected
 
 
 def test_the_words_have_the_numbers() -> None:
-    """GIVEN a knee THEN its words name it, what the next doubling brings, and where fixed energy is half."""
+    """GIVEN a knee THEN its words name it and what the next doubling brings; fixed energy is half at n_1/2."""
     knee = knee_of(BATCHES, saturating(BATCHES, 6.0), "batch")
     assert knee.at == 32
     assert knee.reason is None
-    assert "up to batch 32" in knee.words
-    assert "the next doubling changes them by +8.6 % [" in knee.words
-    assert "half of the whole at batch 6" in knee.words
+    assert knee.words is not None
+    assert knee.words == reason("knee", noun="batch", least=1, at=32, factor=224 / 38, gain=6 / 70)
+    assert knee.half_at == pytest.approx(6)
 
 
 def test_two_points_are_too_few() -> None:
     """A knee needs a rise and what follows it: three points."""
     knee = knee_of((1, 8), saturating((1, 8), 1.0), "batch")
-    assert (knee.at, knee.reason) == (None, "2 of the 3 points that a knee needs at least")
+    assert (knee.at, knee.reason) == (None, reason("few-sizes", sizes=2, needed=3))
 
 
 def test_still_rising() -> None:
     """GIVEN tokens/J that rise to the largest size THEN there is no knee, and the reason says the last gain."""
     knee = knee_of((1, 2, 4), saturating((1, 2, 4), 50.0), "batch")
     assert knee.at is None
-    assert "no knee up to batch 4" in knee.reason
-    assert "still rising" in knee.reason
+    assert knee.reason is not None
+    assert (knee.reason.code, knee.reason.values["end"]) == ("no-knee-yet", 4)
 
 
 def test_flat_from_the_start() -> None:
@@ -63,14 +65,17 @@ def test_flat_from_the_start() -> None:
     for values in ([1.0, 1.01, 1.02], [3.0, 2.0, 1.0]):
         knee = knee_of((256, 512, 1024), [Interval(one, one * 0.99, one * 1.01) for one in values], "context")
         assert knee.at is None
-        assert knee.reason.startswith("no knee: from context 256 to 512")
+        assert knee.reason is not None
+        assert knee.reason.code == "no-gain-from-start"
+        assert (knee.reason.values["noun"], knee.reason.values["start"]) == ("context", 256)
 
 
 def test_intervals_that_overlap() -> None:
     """GIVEN gains with wide intervals THEN the knee cannot be told; GIVEN none, the values decide."""
     wide = knee_of(BATCHES, saturating(BATCHES, 6.0, 0.1), "batch")
     assert wide.at is None
-    assert wide.reason.startswith("the knee cannot be told: from batch 16 to 32")
+    assert wide.reason is not None
+    assert (wide.reason.code, wide.reason.values["start"]) == ("knee-unclear", 16)
     values = [Interval(one.value) for one in saturating(BATCHES, 6.0)]
     assert knee_of(BATCHES, values, "batch").at == 32
 

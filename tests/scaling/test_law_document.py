@@ -10,9 +10,10 @@ import pytest
 from planted_scenes import scene, swept
 from simulated_board import SIZES
 
+from energyscope.reasons import reason
 from energyscope.runs.method import REVISION
 from energyscope.scaling.from_runs import SceneCells
-from energyscope.scaling.law_document import STATIC_CACHE, Source, law_document
+from energyscope.scaling.law_document import Source, law_document
 
 LAYERS = {size.name: size.layers for size in SIZES}
 PARAMETERS = {"1b": 1_235_814_400, "3b": 3_212_749_824, "8b": 8_030_261_248, "small": 124_439_808}
@@ -55,19 +56,27 @@ def test_cells_and_sources_are_in_the_order_of_their_work() -> None:
 
 def test_what_is_missing_is_said_once() -> None:
     """GIVEN a subject that two runs lack, and a run with nothing THEN each reason is one note, with the runs."""
-    lacking = [replace(one, left_out={"glue": "glue of layers was not measured"}) for one in swept(batches=(1,))]
-    empty = replace(scene(1, 512), cells={}, parts=(), left_out={"model": "the whole model was not measured"})
+    lacking = [
+        replace(one, left_out={"glue": reason("overhead-not-measured", component="layers")})
+        for one in swept(batches=(1,))
+    ]
+    empty = replace(scene(1, 512), cells={}, parts=(), left_out={"model": reason("whole-not-measured")})
     found = made(*lacking, empty)
     assert found["notes"] == [
-        "not used of b1-s32, b1-s64, b1-s128 and 1 more: glue (glue of layers was not measured)",
-        "not used of b1-s512: anything (the whole model was not measured)",
+        reason(
+            "subject-not-used",
+            subject="glue",
+            runs=[one.run for one in lacking],
+            why=reason("overhead-not-measured", component="layers"),
+        ),
+        reason("run-not-used", runs=["b1-s512"], why=reason("whole-not-measured")),
     ]
     assert "b1-s512" not in json.dumps(found["sources"])
 
 
 def test_a_static_cache_is_noted() -> None:
     """A static KV cache has a size that no cell tells: a reader must know."""
-    assert STATIC_CACHE in made(*swept(kv_cache="static"))["notes"]
+    assert reason("static-cache-seen-in-part") in made(*swept(kv_cache="static"))["notes"]
     assert made(*swept())["notes"] == []
 
 

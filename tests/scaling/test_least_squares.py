@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from energyscope.reasons import reason
 from energyscope.scaling.least_squares import held, non_negative, solve_non_negative, weighted
 
 ONES = np.ones(6)
@@ -65,7 +66,7 @@ def test_a_bound_that_is_active_is_told() -> None:
     fit = non_negative(design, 100 - X, ONES)
     assert fit is not None
     assert (fit.coefficients[1], fit.active) == (0, (True, False, False))
-    assert held(fit, ("a", "b", "c"), design) == ["b is held at 0: without the bound it would be negative"]
+    assert held(fit, ("a", "b", "c"), design) == [reason("term-held-at-zero", term="b")]
 
 
 @pytest.mark.parametrize("order", [(0.5, 2.0), (2.0, 0.5)])
@@ -76,4 +77,4 @@ def test_what_cannot_be_told_apart_falls_to_the_later_column(order: tuple[float,
     fit = non_negative(design, others @ [3.0, 7.0], ONES)
     assert fit is not None
     assert fit.coefficients == pytest.approx((0, 3, 7))
-    assert held(fit, ("a", "b", "c"), design) == ["a is held at 0: these cells cannot tell it from the others"]
+    assert held(fit, ("a", "b", "c"), design) == [reason("term-not-separable", term="a")]

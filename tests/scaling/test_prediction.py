@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from simulated_board import SIZES, Board, sweep, work
 
+from energyscope.reasons import reason
 from energyscope.scaling.cell import Shape
 from energyscope.scaling.prediction import Span, span_of
 
@@ -12,8 +13,8 @@ from energyscope.scaling.prediction import Span, span_of
     [
         (5e9, 5e6, None),
         (1e9, 1e7, None),
-        (2e10, 5e6, "20 GFLOPs are 2 times the most measured"),
-        (5e9, 1e5, "100,000 bytes are 0.1 times the least measured"),
+        (2e10, 5e6, reason("beyond-cells", measure="FLOPs", factor=2.0, end="most")),
+        (5e9, 1e5, reason("beyond-cells", measure="bytes", factor=0.1, end="least")),
     ],
 )
 def test_outside_is_told_with_its_distance(flops: float, moved: float, why: str | None) -> None:
@@ -24,8 +25,8 @@ def test_outside_is_told_with_its_distance(flops: float, moved: float, why: str 
 @pytest.mark.parametrize(
     ("batch", "tokens", "why"),
     [
-        (4, 500, "500 tokens are 3.9 times the most measured"),
-        (8, 64, "8 sequences are 2 times the most measured"),
+        (4, 500, reason("beyond-cells", measure="tokens", factor=500 / 128, end="most")),
+        (8, 64, reason("beyond-cells", measure="sequences", factor=2.0, end="most")),
         (2, 64, None),
     ],
 )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from simulated_board import SIZES, Board, sweep, work
 
+from energyscope.reasons import reason
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.prediction import NoLaw
 from energyscope.scaling.regimes import Form
@@ -54,7 +55,7 @@ def test_an_active_bound_is_flagged() -> None:
     law = fitted(cells)
     assert law.pj_per_flop is not None
     assert (law.pj_per_flop.value, law.pj_per_flop.known) == (0, False)
-    assert "J/FLOP is held at 0: without the bound it would be negative" in law.flags
+    assert reason("term-held-at-zero", term="J/FLOP") in law.flags
 
 
 def test_what_a_call_costs_is_found_over_models_and_said_to_be_untold_in_one() -> None:
@@ -68,7 +69,7 @@ def test_what_a_call_costs_is_found_over_models_and_said_to_be_untold_in_one() -
     assert over.call_mj is not None
     assert over.call_mj.value == pytest.approx(1)
     single = fitted(dear[0], call_energy=True)
-    assert "energy per call is held at 0: these cells cannot tell it from the others" in single.flags
+    assert reason("term-not-separable", term="energy per call") in single.flags
     shape = work("mlp", SIZES[0], 2, 300)
     assert single.predict(shape).energy_mj.value == pytest.approx(Board().energy_mj(shape) + shape.calls)
 
@@ -78,7 +79,7 @@ def test_no_flops_leave_no_j_per_flop() -> None:
     law = fitted(sweep(Board(), "norm", seed=1))
     assert law.pj_per_flop is None
     assert law.time.tflops is None
-    assert "compute sets no cell's time" in law.flags
+    assert reason("limit-not-seen", limit="compute") in law.flags
     shape = work("norm", SIZES[0], 2, 200)
     assert law.predict(shape).energy_mj.value == pytest.approx(Board().energy_mj(shape), rel=0.02)
 
@@ -88,7 +89,7 @@ def test_the_modelled_meter_has_no_such_law() -> None:
     cells = sweep(Board(), "mlp")
     law = roofline([replace(one, static_mj=None) for one in cells])
     assert isinstance(law, NoLaw)
-    assert "static power was not measured" in law.reason
+    assert law.reason.code == "no-static-power"
     assert isinstance(roofline(cells[:1]), NoLaw)
 
 

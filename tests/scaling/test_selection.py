@@ -8,8 +8,9 @@ import pytest
 from simulated_board import SIZES, Board, cell, work
 
 from energyscope.errors import UsageError
+from energyscope.reasons import reason
 from energyscope.scaling.from_runs import SceneCells
-from energyscope.scaling.selection import ONE_CELL, Wanted, by_subject, common_parts, select
+from energyscope.scaling.selection import Wanted, by_subject, common_parts, select
 
 
 def scene(run, tokens=32, *, board="GPU-1", **changes):
@@ -44,15 +45,16 @@ def test_one_shape_is_one_cell():
     for scenes in ([scene("a")], [scene("a"), scene("again")]):
         with pytest.raises(UsageError) as refused:
             select(scenes, Wanted())
-        assert str(refused.value) == ONE_CELL
+        assert str(refused.value) == reason("one-cell").words
 
 
 def test_a_run_without_cells_is_named():
     """GIVEN a run of which no work is known THEN it is left out with its reason; alone, it is refused with it."""
-    empty = scene("old", 128, cells={}, parts=(), left_out={"model": "its FLOPs or bytes are not known"})
+    why = reason("no-flops-or-bytes")
+    empty = scene("old", 128, cells={}, parts=(), left_out={"model": why})
     _, notes = select([scene("a"), scene("b", 64), empty], Wanted())
-    assert notes == ["not used, old: its FLOPs or bytes are not known"]
-    with pytest.raises(UsageError, match="its FLOPs or bytes are not known"):
+    assert notes == [reason("run-not-used", runs=["old"], why=why)]
+    with pytest.raises(UsageError, match=why.words):
         select([empty], Wanted())
 
 
@@ -67,7 +69,7 @@ def test_caches_must_be_the_same():
 def test_weights_are_picked_or_noted():
     """GIVEN random and pretrained weights THEN a note says that values matter; `weights` picks one kind."""
     scenes = [scene("a"), scene("b", 64), scene("c", 96, weights="pretrained")]
-    assert "weights of several kinds (pretrained, random)" in select(scenes, Wanted())[1][0]
+    assert select(scenes, Wanted())[1] == [reason("several-weights", weights=["pretrained", "random"])]
     assert select(scenes, Wanted(weights="random")) == (scenes[:2], [])
 
 
@@ -85,9 +87,9 @@ def test_boards_are_refused_or_scaled():
 def test_parts_must_be_the_same():
     """GIVEN runs of two granularities THEN there is no sum, and the parts that differ are named."""
     scenes = [scene("a"), scene("b", 64, parts=("mlp.up", "mlp.down"))]
-    parts, reason = common_parts(scenes)
+    parts, why = common_parts(scenes)
     assert parts == ()
-    assert reason == "a and b have other parts (mlp, mlp.down, mlp.up): use one granularity"
+    assert why == reason("parts-differ", first="a", second="b", parts=["mlp", "mlp.down", "mlp.up"])
     assert common_parts([scene("a"), scene("b", parts=())]) == (("mlp",), None)
     assert common_parts([scene("a", parts=())])[0] == ()
 
@@ -99,15 +101,14 @@ def of_method(run, tokens, method):
 
 def test_methods_are_not_joined():
     """GIVEN graph prefills of before and after a change of the method THEN they are refused, with what changed."""
-    with pytest.raises(UsageError, match=r"several methods \(0: a; 1: b; method 0 against 1 \(before 1, prefills"):
+    with pytest.raises(UsageError, match=r"several methods \(0: a; 1: b; method 0 against 1 \("):
         select([of_method("a", 32, 0), of_method("b", 64, 1)], Wanted())
 
 
 def test_an_older_method_is_said():
     """GIVEN graph prefills that all are of before a change THEN they are used, with a note."""
     _, notes = select([of_method("a", 32, 0), of_method("b", 64, 0)], Wanted())
-    assert len(notes) == 1
-    assert "of an older method (prefills in CUDA graphs" in notes[0]
+    assert notes == [reason("older-method", why=reason("graph-masks"), groups=["a", "b"])]
 
 
 def eagerly(one):

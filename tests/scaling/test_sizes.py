@@ -9,6 +9,7 @@ import pytest
 from simulated_board import SIZES, Board
 from size_scenes import scene, scenes, with_energy
 
+from energyscope.reasons import reason
 from energyscope.scaling.from_runs import UNEXPLAINED, WHOLE
 from energyscope.scaling.sizes import sizes
 
@@ -47,7 +48,7 @@ def test_the_exponent_is_found():
 def test_two_models_have_no_exponent():
     """Two models make an entry without an exponent, one makes none; an unknown size is shown but not fitted."""
     (entry,) = sizes(scenes(BOARD, SIZES[:2], [(1, 128)]), FACTS)
-    assert (entry["exponent"], entry["reason"]) == (None, "2 of the 3 sizes that an exponent needs at least")
+    assert (entry["exponent"], entry["reason"]) == (None, reason("few-sizes", sizes=2, needed=3))
     assert sizes(scenes(BOARD, SIZES[:1], [(1, 128)]), FACTS) == []
     (entry,) = sizes(scenes(BOARD, SIZES[:3], [(1, 128)]), {"3b": FACTS["3b"], "8b": FACTS["8b"]})
     assert entry["rows"][-1]["parameters"] is None

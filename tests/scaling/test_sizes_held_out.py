@@ -30,7 +30,7 @@ def test_a_left_out_size_is_foretold(board):
     found = sizes_held_out(scenes(board, noise=0.02, seed=1))
     assert {one["left_out"] for one in found} == {size.name for size in SIZES}
     for by_parts in (True, False):
-        told = [one for one in of_whole(found) if (one["law"] == "sum over parts") == by_parts]
+        told = [one for one in of_whole(found) if (one["law"] == "sum-over-parts") == by_parts]
         assert len(told) == len(SIZES)
         assert median(one["median"] for one in told) < 0.15
         assert all(one["median"] < 0.15 for one in told if one["left_out"] != "small")
@@ -43,7 +43,7 @@ def test_a_large_model_from_small_ones_that_wait_for_launches(shapes):
     Without the ceilings, a law of small layers foretells large ones as if they waited for launches too.
     """
     found = sizes_held_out(scenes(BOARD, (*SIZES[:2], LARGE), shapes, noise=0.01))
-    (total,) = [one for one in of_whole(found, "70b") if one["law"] == "sum over parts"]
+    (total,) = [one for one in of_whole(found, "70b") if one["law"] == "sum-over-parts"]
     assert total["extrapolated"]
     assert total["median"] < 0.15
 
@@ -82,7 +82,7 @@ def test_one_model_and_two_boards_leave_nothing_out():
 def test_without_all_parts_no_sum():
     """GIVEN moments that lack a part THEN the whole is told by its own law alone."""
     found = sizes_held_out([replace(one, parts=()) for one in scenes(BOARD, SIZES[:3])])
-    assert {one["law"] for one in of_whole(found)}.isdisjoint({"sum over parts"})
+    assert {one["law"] for one in of_whole(found)}.isdisjoint({"sum-over-parts"})
     assert of_whole(found)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simulated_board import Board, straight, sweep
 
 from energyscope.errors import UsageError
+from energyscope.reasons import reason
 from energyscope.scaling.cell import Cell, Shape
 from energyscope.scaling.prediction import NoLaw
 from energyscope.scaling.two_term import TwoTerm, two_term
@@ -64,30 +65,30 @@ def test_one_cell_is_no_law_and_two_have_no_interval() -> None:
     cells = straight(5, 0.8, FLOPS)
     none = two_term(cells[:1])
     assert isinstance(none, NoLaw)
-    assert none.reason.startswith("1 cell:")
+    assert none.reason == reason("few-cells", cells=1, needed=2)
     law = fitted(cells[:2])
     assert not law.fixed_mj.known
     assert (law.r2, law.predict(cells[2]).energy_mj.low) == (None, None)
 
 
-@pytest.mark.parametrize(("kind", "reason"), [("norm", "no FLOPs"), ("lm_head", "the same FLOPs")])
-def test_without_different_flops_there_is_no_law(kind: str, reason: str) -> None:
+@pytest.mark.parametrize("kind", ["norm", "lm_head"])
+def test_without_different_flops_there_is_no_law(kind: str) -> None:
     """GIVEN norms, or a head that sees one token at each length, THEN the reason names their FLOPs."""
     law = two_term(sweep(Board(), kind, batches=(1,)))
     assert isinstance(law, NoLaw)
-    assert reason in law.reason
+    assert (law.reason.code, law.reason.values["measure"]) == ("same-amount", "FLOPs")
 
 
 def test_negative_terms_are_shown_and_flagged() -> None:
     """GIVEN an E0 or a k below 0 THEN it is shown as it is, with a flag that tells whether noise can be it."""
     fixed = fitted(straight(-0.5, 0.8, FLOPS))
     assert fixed.fixed_mj.value == pytest.approx(-0.5)
-    assert fixed.flags == ("E0 is negative: the law does not hold here",)
+    assert fixed.flags == (reason("term-significantly-negative", term="E0"),)
     falling = fitted(straight(100, -0.8, FLOPS))
     assert falling.marginal_pj_per_flop.value == pytest.approx(-0.8)
-    assert "k is negative" in falling.flags[0]
+    assert falling.flags[0].values == {"term": "k"}
     noisy = fitted(straight(-0.001, 0.8, FLOPS, noise=0.02, seed=3))
-    assert noisy.fixed_mj.value > 0 or noisy.flags == ("E0 is negative: its interval includes 0",)
+    assert noisy.fixed_mj.value > 0 or noisy.flags == (reason("term-negative-holds-zero", term="E0"),)
 
 
 def test_boards_are_not_mixed_unless_asked_for() -> None:
@@ -98,7 +99,7 @@ def test_boards_are_not_mixed_unless_asked_for() -> None:
         two_term(cells)
     law = two_term(cells, mixed=("board",))
     assert isinstance(law, TwoTerm)
-    assert law.flags == ("cells of several boards: GPU-1, GPU-2",)
+    assert law.flags == (reason("cells-mixed", field="board", names=["GPU-1", "GPU-2"]),)
 
 
 def test_predictions_outside_of_the_data_say_so() -> None:
@@ -107,7 +108,7 @@ def test_predictions_outside_of_the_data_say_so() -> None:
     inside, outside = (law.predict(Shape(1, law.span.tokens[0], *work)) for work in ((8e9, 8e7), (64e9, 32e7)))
     assert (inside.extrapolated, inside.why) == (False, None)
     assert outside.extrapolated
-    assert outside.why == "64 GFLOPs are 2 times the most measured"
+    assert outside.why == reason("beyond-cells", measure="FLOPs", factor=2.0, end="most")
 
 
 def test_a_law_is_plain_data() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from planted_scenes import scene, swept
 from simulated_board import KINDS, SIZES
 
+from energyscope.reasons import reason
 from energyscope.scaling.from_runs import WHOLE, SceneCells
 from energyscope.scaling.law_document import Source, law_document
 from energyscope.scaling.usable import granularity_of, one_granularity, pooling
@@ -18,6 +19,7 @@ def at(granularity: str | None, scenes: list[SceneCells]) -> list[SceneCells]:
 
 MEDIUM = at("medium", swept())
 COARSE = at("coarse", swept(lengths=(512, 1024), scale=0.5))
+NOTE = reason("one-granularity", cells=len(MEDIUM), granularity="medium", others=len(COARSE), unused=["coarse"])
 
 
 def test_moments_of_one_granularity_stay_as_they_are() -> None:
@@ -32,9 +34,7 @@ def test_of_two_the_one_with_more_shapes_tells_components() -> None:
     assert found[len(COARSE) :] == MEDIUM
     assert [set(one.cells) for one in found[: len(COARSE)]] == [{WHOLE}] * len(COARSE)
     assert all(one.parts == () for one in found[: len(COARSE)])
-    (note,) = notes
-    assert note.startswith(f"components are those of the {len(MEDIUM)} cells at medium granularity; ")
-    assert note.endswith(f"of the {len(COARSE)} cells at coarse only the whole model counts")
+    assert notes == [NOTE]
     assert granularity_of(found) == "medium"
 
 
@@ -65,13 +65,7 @@ def test_laws_of_components_do_not_mix_granularities() -> None:
     points = {entry["subject"]: len(entry["points"]) for entry in document["groups"][0]["subjects"]}
     assert points[WHOLE] == len(COARSE) + len(MEDIUM)
     assert {points[kind] for kind in KINDS} == {len(MEDIUM)}
-    assert (
-        sum(
-            note.startswith("1b, prefill: components are those of the 8 cells at medium")
-            for note in document["notes"]
-        )
-        == 1
-    )
+    assert document["notes"].count(reason("of-group", model="1b", phase="prefill", why=NOTE)) == 1
 
 
 def test_own_moments_are_enough_where_there_are_three_shapes() -> None:
@@ -81,13 +75,13 @@ def test_own_moments_are_enough_where_there_are_three_shapes() -> None:
     enough, said = pooling([*own[:3], other], "1b")
     assert (enough.pooled, enough.by) == (False, "length")
     assert enough.used([*own[:3], other]) == own[:3]
-    assert said == [f"cells of {SIZES[1].name} are not used: there are enough of 1b"]
+    assert said == [reason("other-models-not-used", models=[SIZES[1].name], model="1b")]
     few, said = pooling([*own[:2], other], "1b")
     assert few.pooled
-    assert said == [f"few cells of 1b: those of {SIZES[1].name} are used too"]
+    assert said == [reason("other-models-used", model="1b", models=[SIZES[1].name])]
     none, said = pooling([*own, other], "8b")
     assert (none.pooled, none.by) == (True, "model")
-    assert said[0].startswith("8b was not measured: its laws are of 1b")
+    assert said[0].code == "laws-of-other-models"
 
 
 def test_a_phase_does_not_choose_the_granularity_of_another() -> None:
@@ -102,4 +96,4 @@ def test_a_phase_does_not_choose_the_granularity_of_another() -> None:
     document = law_document(sources)
     subjects = {group["phase"]: {one["subject"] for one in group["subjects"]} for group in document["groups"]}
     assert set(KINDS) < subjects["decode"] == subjects["prefill"]
-    assert not any("granularity" in note for note in document["notes"])
+    assert not any(note.code == "of-group" for note in document["notes"])

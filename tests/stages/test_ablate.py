@@ -23,6 +23,7 @@ from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import DataError, ModelError, UsageError
 from energyscope.impact.predictions import Reference
 from energyscope.impact.rows import METRICS
+from energyscope.reasons import read
 from energyscope.runs.schema import ImpactRow
 from energyscope.stages.ablate import AblationResult
 from energyscope.stages.ablate import ablate as ablate_by_all
@@ -227,7 +228,7 @@ def test_silent_branch_is_invalid(branches: AblationResult) -> None:
     for method in ("zero", "mean"):
         row = row_of(branches, "silent", "kl", method)
         assert (row.valid, row.value) == (False, None)
-        assert "did not change" in row.reasons
+        assert row.reasons == "output-unchanged"
         assert row_of(branches, "silent", "output_change", method).value == 0.0
 
 
@@ -236,14 +237,14 @@ def test_uncalled_module_is_invalid(branches: AblationResult) -> None:
     for method in ("zero", "mean"):
         row = row_of(branches, "spare", "kl", method)
         assert (row.valid, row.value) == (False, None)
-        assert "not called" in row.reasons
+        assert row.reasons == "not-called"
 
 
 def test_broken_outputs_are_invalid(branches: AblationResult) -> None:
     """GIVEN a component whose removal divides by zero, THEN its rows are invalid; its mean can still be put in."""
     row = row_of(branches, "poison", "kl")
     assert (row.valid, row.value) == (False, None)
-    assert "not finite" in row.reasons
+    assert read(row.reasons).code == "changed-model-not-finite"
     assert row_of(branches, "poison", "kl", "mean").valid
 
 
@@ -311,8 +312,7 @@ def test_nondeterministic_model_is_noted() -> None:
     model = Branches()
     model.live.register_forward_hook(lambda _m, _a, output: output + 1e-6 * torch.rand_like(output))
     result = ablate(model, component_tree(model, BRANCHES, "coarse"), evaluation("next-token", sentences()))
-    assert len(result.notes) == 1
-    assert "pass to pass" in result.notes[0]
+    assert result.notes == ["outputs-vary"]
 
 
 def test_baseline_accuracy_is_that_of_the_labels() -> None:
@@ -332,7 +332,7 @@ def test_classification_without_labels() -> None:
     data = evaluation("classification", sentences())
     result = ablate(model, tree, Evaluation(data.source, data.task, data.batches, None, data.examples))
     row = row_of(result, "classifier", "accuracy_difference")
-    assert (row.value, row.valid, row.reasons) == (None, False, "the data have no labels")
+    assert (row.value, row.valid, row.reasons) == (None, False, "no-labels")
     assert row_of(result, "classifier", "kl").valid
     assert "accuracy" not in result.baseline
 
@@ -392,4 +392,4 @@ def test_a_core_that_the_model_does_not_call_proves_nothing() -> None:
     tree = component_tree(model, adapter, "fine")
     result = ablate(model, tree, evaluation(adapter.task, sentences()), methods=("zero",))
     row = row_of(result, "transformer.h.0.attn.core", "kl")
-    assert (row.valid, row.value, row.reasons) == (False, None, "it was not called in the forward pass")
+    assert (row.valid, row.value, row.reasons) == (False, None, "not-called")

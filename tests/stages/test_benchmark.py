@@ -13,6 +13,7 @@ from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
+from energyscope.reasons import read, reason
 from energyscope.runs import schema
 from energyscope.runs.store import load_run, read_journal
 from energyscope.stages import candidates, trials
@@ -133,9 +134,9 @@ def test_random_weights_have_no_predictions_and_say_why(tmp_path):
     data = tmp_path / "book.txt"
     data.write_text("the dog sees the cat", encoding="utf-8")
     run = quick("tiny-gpt2", "fp32", root=tmp_path / "runs", weights="random", data=str(data))
-    assert "was not read: random weights" in run.document["warnings"][0]
+    assert read(run.document["warnings"][0]).code == "data-not-read"
     assert run.benchmark["predictions"] == []
-    assert "random weights" in run.benchmark["predictions_reason"]
+    assert run.benchmark["predictions_reason"] == "random-weights"
     assert run.trials["perplexity"].isna().all()
 
 
@@ -181,7 +182,9 @@ def test_a_batch_that_does_not_fit_is_halved_and_said(tmp_path, monkeypatch):
     run = quick("tiny-gpt2", "fp32", root=tmp_path, batch_sizes=(2, 8))
     assert set(run.trials["batch_size"]) == {2}
     assert len(run.trials) == 2
-    assert run.benchmark["notes"] == ["fp32 8 x 16 does not fit in memory: fp32 2 x 16 was measured instead"]
+    assert run.benchmark["notes"] == [
+        reason("smaller-batch-measured", precision="fp32", batch_size=8, tokens=16, measured=2)
+    ]
 
 
 def test_a_precision_that_fails_is_skipped_and_the_others_go_on(tmp_path, monkeypatch):
@@ -196,9 +199,8 @@ def test_a_precision_that_fails_is_skipped_and_the_others_go_on(tmp_path, monkey
     monkeypatch.setattr(candidates.Candidates, "_tried", lacking)
     run = quick("tiny-gpt2", "fp32", "bf16", root=tmp_path)
     assert set(run.trials["precision"]) == {"fp32"}
-    assert run.benchmark["skipped"] == [
-        {"precision": "bf16", "reason": 'NotImplementedError: "addmm" not implemented for this type'}
-    ]
+    why = reason("measurement-failed", error='NotImplementedError: "addmm" not implemented for this type')
+    assert run.benchmark["skipped"] == [{"precision": "bf16", "reason": why}]
     assert [one["precision"] for one in run.benchmark["models"]] == ["fp32"]
 
 
@@ -245,7 +247,9 @@ def test_a_trial_that_fails_costs_one_row(tmp_path, monkeypatch):
     monkeypatch.setattr(trials, "timed", fails)
     run = quick("tiny-gpt2", "fp32", "bf16", root=tmp_path)
     assert len(run.trials) == 3
-    assert "failed and has no row: CUDA error: device-side assert" in run.benchmark["notes"][0]
+    note = read(run.benchmark["notes"][0])
+    assert note.code == "trial-failed"
+    assert read(note.values["why"]).values["error"] == "RuntimeError: CUDA error: device-side assert"
 
 
 def test_a_benchmark_without_a_single_trial_is_a_failure(tmp_path, monkeypatch):
@@ -265,7 +269,7 @@ def test_a_batch_beyond_the_hosts_memory_is_never_tried(tmp_path, monkeypatch):
     monkeypatch.setattr("energyscope.benchmarking.memory.free_bytes", lambda device: 50_000_000)
     run = quick("tiny-gpt2", "fp32", root=tmp_path, trials=1, batch_sizes=(4096,), num_iters=1)
     assert run.trials["batch_size"].max() < 4096
-    assert "does not fit in memory" in run.benchmark["notes"][0]
+    assert read(run.benchmark["notes"][0]).code == "smaller-batch-measured"
 
 
 def test_nothing_at_all_is_an_error_with_its_reasons(monkeypatch):

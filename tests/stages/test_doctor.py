@@ -10,7 +10,7 @@ from clocks import ThreadClock
 from sensor_stand_ins import IDLE_W, MACHINE, STEP, UUID, Counter, Load, hurry, simulated
 
 from energyscope.cli.doctor import sensor_lines
-from energyscope.metering.nvml import binding
+from energyscope.reasons import read, reason
 from energyscope.sensing import polling, sensor
 from energyscope.stages import doctor
 from energyscope.stages.doctor import examine
@@ -45,7 +45,7 @@ def own_time(monkeypatch):
 def test_a_cpu_is_modelled_and_that_is_no_failure():
     """GIVEN no GPU THEN the verdict says MODELLED, and nothing is advised."""
     found = examine("cpu")
-    assert "MODELLED" in found["verdict"]
+    assert found["verdict"].code == "energy-only-modelled"
     assert found["sensor"] == {"meter": "modelled"}
     assert found["advice"] == []
 
@@ -54,9 +54,9 @@ def test_a_gpu_that_torch_cannot_use_is_said(fake_nvml, monkeypatch):
     """GIVEN a GPU that NVML sees and torch does not THEN installing torch with CUDA is advised."""
     fake_nvml(MACHINE)
     monkeypatch.setattr(doctor, "pick_device", lambda device: torch.device("cpu"))
-    (sentence,) = examine("auto")["advice"]
-    assert "Fake H200" in sentence
-    assert "torch with CUDA" in sentence
+    (advice,) = examine("auto")["advice"]
+    assert advice.code == "gpu-unused-by-torch"
+    assert advice.values == {"gpus": 1, "first": "Fake H200"}
 
 
 @pytest.mark.usefixtures("own_time")
@@ -66,26 +66,29 @@ def test_a_healthy_gpu_in_short(gpu):
     found = examine("auto", quick=True)
     assert found["sensor"]["idle_w"] == pytest.approx(IDLE_W, rel=0.03)
     assert found["advice"] == []
-    assert found["verdict"] == "Energy can be measured here: nothing stands in the way."
+    assert found["verdict"].code == "energy-measurable"
     assert "power_fields" not in found["sensor"]
 
 
 def test_what_stands_in_the_way_is_listed(gpu):
-    """GIVEN another process, persistence off and a lowered limit THEN each is a sentence of advice."""
+    """GIVEN another process, persistence off and a lowered limit THEN each gives advice."""
     other = os.getppid()
     gpu(f"{MACHINE}process {other} 500\nat 0 persistence 0\nat 0 limit_w 400\nat 0 default_limit_w 700\n")
     found = examine("auto", quick=True)
-    for words in (f"process {other}", "persistence mode is off", "the power limit is 400 W"):
-        assert [sentence for sentence in found["advice"] if words in sentence], words
-    assert "with the reservations above" in found["verdict"]
+    advice = {one.code: one.values for one in found["advice"]}
+    assert set(advice) == {"gpu-used-by-others", "persistence-off", "power-limit-lowered"}
+    assert read(advice["gpu-used-by-others"]["who"]).values == {"pid": other}
+    assert advice["power-limit-lowered"] == {"limit_w": 400, "default_w": 700}
+    assert found["verdict"].code == "energy-measurable-with-advice"
 
 
 def test_without_a_counter_another_meter_is_named(gpu):
     """GIVEN a board without a counter THEN the verdict names the meter that is used instead, the advice why."""
     gpu(MACHINE + "at 0 persistence 1\nat 0 fail nvmlDeviceGetTotalEnergyConsumption 3\n")
     found = examine("auto", quick=True)
-    assert "nvml-power" in found["verdict"]
-    assert [sentence for sentence in found["advice"] if "NotSupported" in sentence]
+    assert found["verdict"] == reason("energy-from-power", meter="nvml-power")
+    assert [one.code for one in found["advice"]] == ["counter-unused"]
+    assert "NotSupported" in found["advice"][0].values["why"]
 
 
 def test_a_denied_board_is_a_verdict_and_no_error(gpu, monkeypatch):
@@ -97,8 +100,8 @@ def test_a_denied_board_is_a_verdict_and_no_error(gpu, monkeypatch):
     gpu(MACHINE + denied)
     monkeypatch.setenv("PATH", "/nonexistent")  # no nvidia-smi either
     found = examine("auto", quick=True)
-    assert found["verdict"].startswith("Energy cannot be measured here")
-    assert "permit" in found["verdict"]
+    assert found["verdict"].code == "energy-not-measurable"
+    assert "NoPermission" in found["verdict"].values["error"]
     assert found["sensor"] == {}
 
 
@@ -106,15 +109,15 @@ def test_mig_is_a_verdict_and_advice(gpu):
     """GIVEN a GPU in MIG mode THEN it is said that only the whole GPU can be measured."""
     gpu(MACHINE + "at 0 persistence 1\nat 0 mig_mode 1\n")
     found = examine("auto", quick=True)
-    assert "MIG" in found["verdict"]
-    assert [sentence for sentence in found["advice"] if "--whole-gpu" in sentence]
+    assert found["verdict"].code == "energy-not-measurable"
+    assert "mig-on" in [one.code for one in found["advice"]]
 
 
 def test_a_shadowed_binding_is_said(gpu, monkeypatch):
     """WHEN the deprecated package hides the binding THEN the advice says which to remove."""
     gpu(MACHINE + "at 0 persistence 1\n")
-    monkeypatch.setattr(doctor, "binding_problem", lambda: binding.SHADOWED)
-    assert "pip uninstall pynvml" in examine("auto", quick=True)["advice"][0]
+    monkeypatch.setattr(doctor, "binding_problem", lambda: reason("nvml-shadowed"))
+    assert examine("auto", quick=True)["advice"][0].code == "nvml-shadowed"
 
 
 @pytest.mark.slow

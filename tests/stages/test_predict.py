@@ -11,6 +11,7 @@ import pytest
 from prediction_builder import CALL_MJ, NJ_PER_BYTE, PARTS, PJ_PER_FLOP, energy_mj, planted_run, whole_mj
 
 from energyscope.errors import RunError, UsageError
+from energyscope.reasons import reason, split
 from energyscope.scaling.from_runs import RESIDUAL, cells_of
 from energyscope.stages.foreseen_work import Asked, Skeleton
 from energyscope.stages.predict import PredictSettings, _granularity, predict
@@ -79,9 +80,9 @@ def test_outside_of_the_data_it_says_so(swept):
     """GIVEN a length beyond all THEN the prediction is extrapolated and says by how much, with errors of such."""
     found = predict(swept, PredictSettings("tiny-gpt2", sequence_length=256, batch_size=2))
     assert found["whole"]["extrapolated"]
-    assert "times the most measured" in found["whole"]["why"]
+    assert {one.code for one in split(found["whole"]["why"])} == {"beyond-cells"}
     assert found["whole"]["held_out"]["where"] == "outside"
-    assert found["sum"]["why"].endswith("parts")
+    assert found["sum"]["why"].code == "parts-beyond-cells"
 
 
 def test_a_batch_that_was_not_measured(swept):
@@ -94,14 +95,14 @@ def test_a_model_that_was_not_measured(models):
     """GIVEN two models under one law WHEN a third is asked THEN it is foretold, judged by left-out models."""
     found = predict(models, PredictSettings("tiny-distilbert", sequence_length=64))
     assert found["left_out_by"] == "model"
-    assert "was not measured" in found["notes"][0]
+    assert found["notes"][0].code == "laws-of-other-models"
     rows = by_subject(found)
     works = truth("tiny-distilbert", "prefill", 1, 64)
     assert within(rows["mlp"], energy_mj(works["mlp"]), 0.15)
     assert rows["mlp"]["held_out"]["by"] == "model"
-    assert found["left_out"]["lm_head"].startswith("tiny-distilbert has no component of this kind")
+    assert found["left_out"]["lm_head"] == reason("no-such-component", model="tiny-distilbert")
     assert found["sum"] is None
-    assert found["left_out"]["sum over parts"] == "no law of lm_head"
+    assert found["left_out"]["sum-over-parts"] == reason("parts-without-law", parts=["lm_head"])
 
 
 def test_the_law_per_call_is_the_planted_one(tmp_path):
@@ -112,7 +113,7 @@ def test_the_law_per_call_is_the_planted_one(tmp_path):
         for tokens in LENGTHS
     ]
     row = by_subject(predict(runs, PredictSettings("tiny-distilbert", sequence_length=64)))["mlp"]
-    assert row["law"] == "per call"
+    assert row["law"] == "per-call"
     terms = {name: one["value"] for name, one in row["terms"].items()}
     assert math.isclose(terms["call_mj"], CALL_MJ, rel_tol=0.05)
     assert math.isclose(terms["pj_per_flop"], PJ_PER_FLOP, rel_tol=0.05)
@@ -124,7 +125,7 @@ def test_the_law_per_call_is_the_planted_one(tmp_path):
 def test_own_cells_are_enough(models):
     """GIVEN four lengths of the model itself THEN other models' cells are not used, and the page says so."""
     found = predict(models, PredictSettings("tiny-llama", sequence_length=48))
-    assert found["notes"] == ["cells of tiny-gpt2 are not used: there are enough of tiny-llama"]
+    assert found["notes"] == [reason("other-models-not-used", models=["tiny-gpt2"], model="tiny-llama")]
     assert by_subject(found)["mlp"]["cells"] == len(LENGTHS)
 
 
@@ -147,13 +148,13 @@ def test_cells_of_the_same_work_say_nothing_of_another(tmp_path):
     runs = [planted_run(tmp_path / f"d{context}", context, phase="decode") for context in (16, 64, 128)]
     found = predict(runs, PredictSettings("tiny-gpt2", context_length=64, batch_size=4))
     assert "mlp" not in by_subject(found)
-    assert "the same FLOPs and bytes" in found["left_out"]["mlp"]
+    assert found["left_out"]["mlp"] == reason("other-work-than-cells", cells=3)
     assert found["sum"] is None
 
 
 def test_one_cell_is_no_law(swept):
     """GIVEN one run THEN it is refused, with what to do."""
-    with pytest.raises(UsageError, match=r"no law from one cell: measure another length or batch"):
+    with pytest.raises(UsageError, match=r"^one cell gives no law: measure another length"):
         predict(swept[:1], PredictSettings("tiny-gpt2", sequence_length=96))
 
 
@@ -161,13 +162,13 @@ def test_two_cells_have_no_held_out_error(swept):
     """GIVEN two lengths THEN a line goes through them, and that nothing judges it is said."""
     row = predict(swept[:2], PredictSettings("tiny-gpt2", sequence_length=24))["whole"]
     assert row["held_out"]["median"] is None
-    assert "1 cell" in row["held_out"]["reason"]
+    assert row["held_out"]["reason"].values["why"] == reason("few-cells", cells=1, needed=2)
 
 
 def test_the_same_length_twice_is_no_law(tmp_path):
     """GIVEN one length measured twice THEN it is one cell still: energy cannot be told to grow."""
     runs = [planted_run(tmp_path / name, 32) for name in ("first", "again")]
-    with pytest.raises(UsageError, match="no law from one cell"):
+    with pytest.raises(UsageError, match=r"^one cell gives no law"):
         predict(runs, PredictSettings("tiny-gpt2", sequence_length=96))
 
 
@@ -199,7 +200,8 @@ def test_boards_are_scaled_to_one_when_asked(swept, tmp_path):
     odd = [planted_run(tmp_path / f"b{one}", one, board="GPU-2222", noise=1.08) for one in (32, 128)]
     found = predict([*swept, *odd], PredictSettings("tiny-gpt2", sequence_length=96, mixed=("board",)))
     assert within(found["whole"], whole_mj(truth("tiny-gpt2", "prefill", 1, 96)), 0.03)
-    assert any("GPU-2222 x 0.926" in note for note in found["notes"])
+    (note,) = (one for one in found["notes"] if one.code == "scaled-to-board")
+    assert (note.values["board"], note.values["factor"]) == ("GPU-2222", pytest.approx(1 / 1.08))
 
 
 def test_a_precision_picks_its_runs(swept, tmp_path):
@@ -241,7 +243,7 @@ def test_a_negative_term_is_shown_and_flagged(tmp_path):
     row = predict(runs, PredictSettings("tiny-gpt2", sequence_length=32))["whole"]
     if row["law"] == "two-term":
         assert row["terms"]["marginal_pj_per_flop"]["value"] < 0
-    assert any("negative" in flag for flag in row["flags"])
+    assert any("negative" in str(flag.code) for flag in row["flags"])
 
 
 def test_fits_take_less_than_a_second(swept):
@@ -294,10 +296,8 @@ def test_two_granularities_keep_the_sum(swept, tmp_path):
     assert both["sum"]["energy_mj"] == alone["sum"]["energy_mj"]
     assert by_subject(both) == by_subject(alone)
     assert both["whole"]["cells"] == len(LENGTHS) + 1
-    assert (
-        "components are those of the 4 cells at medium granularity; of the 1 cell at coarse only the whole model "
-        "counts"
-    ) in both["notes"]
+    note = reason("one-granularity", cells=4, granularity="medium", others=1, unused=["coarse"])
+    assert note in both["notes"]
 
 
 def test_another_models_parts_do_not_lose_the_sum(swept, tmp_path):
@@ -318,7 +318,7 @@ def test_no_lower_limit_is_negative(tmp_path):
     assert all(one["energy_mj"]["value"] > 0 for one in rows)
     without = [one for one in rows if one["energy_mj"]["low"] is None]
     assert without
-    assert all("no lower limit of the energy can be told" in " ".join(one["flags"]) for one in without)
+    assert all(reason("no-lower-limit", quantity="energy") in one["flags"] for one in without)
     assert all(one["energy_mj"]["high"] > one["energy_mj"]["value"] for one in without)
     assert all(
         one["energy_mj"]["low"] > 0 for one in rows if one not in without and one["subject"] != "unexplained"
@@ -331,5 +331,5 @@ def test_a_law_that_says_a_negative_energy_tells_nothing(tmp_path):
         planted_run(tmp_path / f"n{one}", one, noise=noise, modelled=True)
         for one, noise in ((16, 3.0), (64, 1.0), (128, 0.4))
     ]
-    with pytest.raises(UsageError, match=r"^nothing can be foretold: the law says an energy below 0 here"):
+    with pytest.raises(UsageError, match=r"^nothing can be predicted: the law gives a negative energy here"):
         predict(runs, PredictSettings("tiny-gpt2", sequence_length=512, batch_size=8))

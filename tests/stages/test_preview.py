@@ -79,7 +79,7 @@ def test_a_generation_beyond_the_positions_is_skipped(model, tmp_path):
     """GIVEN more new tokens than positions THEN nothing will be generated, and the plan says how many fit."""
     stages = ("generate", "profile")
     found = plan(model, tmp_path, phase="both", new_tokens=5000, sequence_length=8, stages=stages)
-    assert "use --new-tokens 24 at most" in found.skipped["generate"]
+    assert (found.skipped["generate"].code, found.skipped["generate"].values["left"]) == ("too-few-positions", 24)
     assert found.generate_seconds == 0
 
 
@@ -143,5 +143,5 @@ def test_a_plan_that_would_be_refused_is(model, tmp_path, change, hint):
 def test_what_is_skipped_has_its_reason(model, tmp_path):
     """Random weights and stages that were not asked for are skipped, with no ablation counted."""
     found = plan(model, tmp_path, weights="random", stages=("profile", "ablate"))
-    assert "random weights" in found.skipped["ablate"]
+    assert found.skipped["ablate"].code == "random-weights"
     assert found.ablations == 0

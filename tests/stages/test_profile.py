@@ -16,6 +16,7 @@ from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.progress import silent
+from energyscope.reasons import reason, split
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.stages import profile as stage
 from energyscope.stages.effort import Effort
@@ -108,7 +109,7 @@ def test_a_journal_cut_short_still_gives_books(measured):
     assert rows[0].energy_mj is not None
     missing = [row for row in rows if row.energy_mj is None]
     assert missing
-    assert all("not measured" in row.reasons for row in missing)
+    assert all(reason("ended-before-measured") in split(row.reasons) for row in missing)
 
 
 def test_progress_counts_up_to_its_total(measured):
@@ -165,7 +166,7 @@ def test_a_sample_of_the_layers_stands_in_for_the_others(tmp_path):
     layers = [row for row in books.rows if row.level == "layer"]
     assert [row.reused for row in layers] == [False, True, False, True, False]
     assert layers[1].energy_mj == layers[0].energy_mj
-    assert "measured on transformer.h.0" in layers[1].reasons
+    assert reason("measured-on", component="transformer.h.0") in split(layers[1].reasons)
     assert "model" in books.closure
 
 
@@ -175,7 +176,8 @@ def test_a_function_that_the_model_does_not_call_is_left_out_with_a_note(tmp_pat
     loaded.model.set_attn_implementation("eager")
     books, entries = profiled(loaded, passes=1)
     assert not any(row.kind == "attention.core" for row in books.rows)
-    assert any("2 components are missing: this model does not call" in note for note in notes_of(entries))
+    (note,) = notes_of(entries)
+    assert (note.code, note.values["components"]) == ("components-not-called", 2)
 
 
 def test_graphs_on_a_cpu_are_refused_before_anything_runs(tmp_path):
@@ -189,16 +191,16 @@ def test_graphs_on_a_cpu_are_refused_before_anything_runs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"),
+    ("error", "why"),
     [
         (
             NotCapturableError("cannot be captured in a CUDA graph: it waits"),
-            "the whole model cannot be captured in a CUDA graph: it waits;",
+            reason("not-capturable", error="cannot be captured in a CUDA graph: it waits"),
         ),
-        (torch.OutOfMemoryError("CUDA out of memory."), "no memory is left for a CUDA graph of the whole model"),
+        (torch.OutOfMemoryError("CUDA out of memory."), reason("no-memory-for-graph")),
     ],
 )
-def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monkeypatch, error, reason):
+def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monkeypatch, error, why):
     """GIVEN a model that cannot be captured THEN its components get eager execution's inputs, with a note."""
 
     def refuse(*_):
@@ -210,9 +212,7 @@ def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monke
     inputs = profile_inputs(loaded, sequence_length=8).inputs
     captures, notes = stage._captures(tree, inputs, loaded, ProfileSettings(execution="cuda-graph"))
     assert set(captures) == {one.name for one in tree}
-    (note,) = notes
-    assert note.startswith(reason)
-    assert "eager" in note
+    assert notes == [reason("eager-inputs", why=why)]
 
 
 # --- drift ----------------------------------------------------------------------------------------------------

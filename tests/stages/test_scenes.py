@@ -7,6 +7,7 @@ import torch
 
 from energyscope.errors import UsageError
 from energyscope.loading import load_model
+from energyscope.reasons import reason
 from energyscope.stages import scenes as module
 from energyscope.stages.scenes import NO_DECODE, Scene, middle_step, resolve_phase, scenes, workload_of
 from energyscope.stages.settings import RunSettings
@@ -100,7 +101,7 @@ def test_a_step_without_memory_is_a_reason(llama, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
 
     monkeypatch.setattr(module, "decode_step", full)
-    assert "no memory was left" in middle_step(RunSettings("tiny-llama", new_tokens=16), llama, 32, None)
+    assert middle_step(RunSettings("tiny-llama", new_tokens=16), llama, 32, None) == reason("no-memory-for-step")
 
 
 def test_reads_around_components_are_of_one_pass(llama):

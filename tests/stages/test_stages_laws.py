@@ -13,6 +13,7 @@ from prediction_builder import planted_run
 from run_builder import Shape, build_run
 
 from energyscope.errors import RunError, UsageError
+from energyscope.reasons import reason
 from energyscope.runs.laws import load_laws
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE
 from energyscope.runs.store import load_run
@@ -117,8 +118,11 @@ def test_other_versions_and_invalid_cells_are_noted(tmp_path: Path) -> None:
     lines = [table[0], rewritten.getvalue().strip(), *table[2:]]
     (cell / "per_layer_energy.csv").write_text("\n".join(lines) + "\n")
     notes = laws(["swept"], root=tmp_path)[1]["notes"]
-    assert [note for note in notes if "several versions of torch: 1.0, " in note], notes
-    assert any(f"the whole model in 1 of {len(LENGTHS)} cells" in note for note in notes)
+    versions, invalid = (
+        next(one for one in notes if one.code == code) for code in ("several-versions", "invalid-cells-used")
+    )
+    assert (versions.values["name"], versions.values["versions"][0]) == ("torch", "1.0")
+    assert (invalid.values["invalid"], invalid.values["cells"]) == (1, len(LENGTHS))
 
 
 def test_a_run_without_components_is_left_out_with_a_note(tmp_path: Path) -> None:
@@ -126,8 +130,8 @@ def test_a_run_without_components_is_left_out_with_a_note(tmp_path: Path) -> Non
     planted_sweep(tmp_path / "swept")
     build_run(tmp_path / "bench", Shape(profile=False, benchmark=True))
     _, document = laws(["swept", "bench"], root=tmp_path)
-    assert any("holds no energies of components" in note for note in document["notes"])
-    with pytest.raises(RunError, match=r"nothing to fit laws to \(not used: .* holds no energies"):
+    assert reason("run-not-used", runs=["bench"], why=reason("no-component-energies")) in document["notes"]
+    with pytest.raises(RunError, match=r"nothing to fit laws to \(not used: bench "):
         laws(["bench"], name="none", root=tmp_path)
     assert not (tmp_path / "none").exists()
 
@@ -189,11 +193,8 @@ def test_graphs_of_two_methods_are_not_joined(tmp_path: Path) -> None:
     planted_sweep(tmp_path / "new", execution="cuda-graph")
     _, document = laws(["old", "new"], name="both", root=tmp_path)
     assert [(group["method"], len(group["cells"])) for group in document["groups"]] == [("0", 4), ("1", 4)]
-    said = [
-        note for note in document["notes"] if note.startswith("laws do not join different methods, 0 against 1")
-    ]
-    assert len(said) == 1
-    assert "tiny-gpt2, prefill, fp32, cuda-graph" in said[0]
+    (note,) = (one for one in document["notes"] if one.code == "methods-kept-apart")
+    assert note.values["groups"] == ["tiny-gpt2 prefill fp32 cuda-graph"]
 
 
 def test_an_old_method_alone_is_noted_and_eager_runs_are_not(tmp_path: Path) -> None:
@@ -203,6 +204,5 @@ def test_an_old_method_alone_is_noted_and_eager_runs_are_not(tmp_path: Path) -> 
     planted_run(tmp_path / "later", 256)
     _, document = laws(["graphs", "eager", "later"], name="all", root=tmp_path)
     assert sorted(len(group["cells"]) for group in document["groups"]) == [4, 5]
-    said = [note for note in document["notes"] if note.startswith("measured by an older method (prefills in CUDA")]
-    assert len(said) == 1
-    assert said[0].endswith("measure again: tiny-gpt2, prefill, fp32, cuda-graph")
+    (note,) = (one for one in document["notes"] if one.code == "older-method")
+    assert note.values == {"why": "graph-masks", "groups": ["tiny-gpt2 prefill fp32 cuda-graph"]}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from energyscope.errors import DeviceError, RunError, UsageError
+from energyscope.reasons import reason
 from energyscope.runs.store import load_run
 from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, load_sweep, runs_of, write_sweep
 from energyscope.stages import sweep as module
@@ -117,7 +118,7 @@ def test_a_cell_that_does_not_fit_is_recorded_and_the_others_go_on(
     monkeypatch.setattr(module, "opened", full)
     found = sweep(settings(tmp_path, lengths=(8,), batch_sizes=(1, 2, 4)))
     assert [cell.state for cell in found.cells] == ["done", "does not fit", "done"]
-    assert found.cells[1].reason == "no memory is left for the inputs"
+    assert found.cells[1].reason == reason("failed", error="no memory is left for the inputs")
     assert "does not fit" in (found.path / TABLE_FILE).read_text(encoding="utf-8")
     assert list(found.runs()) == ["fp32-b1-s8", "fp32-b4-s8"]
 
@@ -197,13 +198,13 @@ def test_a_precision_that_cannot_be_loaded_is_recorded(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"lengths": ()}, "--sequence-length names nothing"),
+        ({"lengths": ()}, "--sequence-length is empty"),
         ({"lengths": (8, 100_000)}, "--sequence-length 100000 is too long"),
         ({"lengths": (100_000,), "phase": "decode"}, "--context-length 100000"),
         ({"batch_sizes": (0,)}, "--batch-size must be 1 or more"),
-        ({"phase": "both"}, "two moments"),
-        ({"execution": "both"}, "two of each cell"),
-        ({"precisions": ()}, "--precision names nothing"),
+        ({"phase": "both"}, "one phase"),
+        ({"execution": "both"}, "one execution"),
+        ({"precisions": ()}, "--precision is empty"),
         ({"precisions": ("fp7",)}, "fp7"),
         ({"phase": "decode", "model": "tiny-distilbert"}, "generates no text"),
     ],

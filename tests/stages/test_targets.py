@@ -188,7 +188,7 @@ def test_a_slice_and_its_gpu_belong_together(fake_nvml, cuda, seen, named):
         open_meters(settings(gpu_id=(named,)), found.gpus)
     (meter,) = open_meters(settings(gpu_id=(named,), whole_gpu=True), found.gpus).meters
     assert meter.device == "GPU-1a2b-00"
-    assert "slices" in " ".join(meter.describe()["notes"])
+    assert {"whole-gpu", "whole-gpu-of-slice"} & {note.code for note in meter.describe()["notes"]}
 
 
 def test_two_slices_of_one_gpu_count_once(fake_nvml):

@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from energyscope import bundled
 from energyscope.errors import DeviceError, ModelError, UsageError
+from energyscope.reasons import reason
 from energyscope.stages import ranks
 from energyscope.stages.ranks import Dismissed, Ranks, require_torchrun, speaking_for_all
 from energyscope.stages.settings import RunSettings
@@ -107,8 +108,8 @@ def test_other_stages_are_skipped_with_the_reason():
     settings = RunSettings.of("tiny-llama", tensor_parallel=True)
     left = ranks.split_settings(settings)
     assert left.stages == ("profile", "report")
-    assert ranks.skipped_because(left, "ablate", settings.stages) == ranks.NOT_SPLIT
-    assert ranks.skipped_because(left, "ablate", ("profile",)) == "not asked for"
+    assert ranks.skipped_because(left, "ablate", settings.stages) == reason("not-split")
+    assert ranks.skipped_because(left, "ablate", ("profile",)) == reason("not-asked-for")
     whole = RunSettings.of("tiny-llama")
     assert ranks.split_settings(whole) == whole
 
@@ -145,12 +146,12 @@ def test_two_processes_make_one_run(folder, tmp_path):
     started = torchrun(folder, tmp_path / "runs", "--stages", "profile,ablate", "--passes", "3")
     said = ended(started, 500)
     assert started.returncode == 0, said
-    assert said.count("No report was asked for: ") == 1
+    assert said.count("energyscope report") == 1
     (run,) = (tmp_path / "runs").iterdir()
     document = json.loads((run / "run.json").read_text())
     assert document["stages"]["profile"]["state"] == "done"
-    assert document["stages"]["ablate"] == {"state": "skipped", "reason": ranks.NOT_SPLIT, "seconds": None}
-    assert any("2 processes" in note for note in document["warnings"])
+    assert document["stages"]["ablate"] == {"state": "skipped", "reason": "not-split", "seconds": None}
+    assert reason("split-over-processes", processes=2) in document["warnings"]
     rows = list(csv.DictReader((run / "per_layer_energy.csv").open()))
     model = next(row for row in rows if row["component"] == "model")
     assert float(model["energy_mj"]) > 0

@@ -15,6 +15,7 @@ from tiny_models import WORDS, save_model
 
 from energyscope.errors import DataError, EnergyscopeError, UsageError
 from energyscope.loading import LoadedModel, load_model
+from energyscope.reasons import reason
 from energyscope.workloads import Evaluation, load_evaluation, save_prepared
 from energyscope.workloads.prepared import DOCUMENT, TENSORS, is_prepared
 
@@ -71,9 +72,7 @@ def test_what_is_read_is_what_was_saved(
     assert (found.digest, found.order) == (direct.digest, direct.order)
     assert (found.source, found.examples, found.sequence_length) == (direct.source, direct.examples, 8)
     assert found.stride == direct.stride == (None if data is rows else 4)
-    assert found.notes == (
-        *direct.notes, f"read from the prepared set {folder}, tokenized for {tiny_decoder.name}"
-    )  # fmt: skip
+    assert found.notes == (*direct.notes, reason("prepared-set", folder=folder, model=tiny_decoder.name))
 
 
 def test_labels_are_kept(tiny_classifier: LoadedModel, tmp_path: Path) -> None:
@@ -100,11 +99,11 @@ def test_data_without_order_are_kept_as_they_are(tiny_decoder: LoadedModel, tmp_
 
 def test_no_tokenizer_is_needed(tiny_decoder: LoadedModel, prepared: Path) -> None:
     """GIVEN a model without a tokenizer THEN the set is read, and a note says what could not be compared."""
-    bare = replace(tiny_decoder, tokenizer=None, tokenizer_reason="random weights")
+    bare = replace(tiny_decoder, tokenizer=None, tokenizer_reason=reason("no-model-files"))
     found = load_evaluation(bare, data=str(prepared))
     assert found.digest == load_evaluation(tiny_decoder, data=str(prepared)).digest
-    assert "has no tokenizer here (random weights); the sizes of the vocabularies agree" in found.notes[-1]
-    with pytest.raises(DataError, match="has no tokenizer"):
+    assert found.notes[-1] == reason("tokens-not-checked", model=bare.name, why="no-model-files")
+    with pytest.raises(DataError, match=r"has no tokenizer \(random weights"):
         save_prepared(bare, found, prepared.parent / "other")
 
 

@@ -15,6 +15,7 @@ from tiny_models import WORDS, save_model
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import load_model
 from energyscope.loading.skeleton import load_skeleton
+from energyscope.reasons import reason
 from energyscope.workloads import load_evaluation
 from energyscope.workloads.preparing import prepare
 
@@ -51,7 +52,7 @@ def test_fewer_examples_than_the_size_are_said(tmp_path: Path) -> None:
         str(folder), tmp_path / "set", size="small", data=str(made.repository(tmp_path / "a", made.SST2))
     )
     assert done.examples == 4
-    assert done.notes == ("small is 50 examples, and the data hold 4: all of them are in the set",)
+    assert done.notes == (reason("fewer-examples", size="small", wanted=50, found=4),)
     assert json.loads((tmp_path / "set" / "prepared.json").read_text())["notes"] == []
 
 

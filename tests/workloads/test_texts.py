@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from energyscope.errors import DataError, EnergyscopeError, UsageError
+from energyscope.reasons import reason
 from energyscope.workloads.texts import Row, file_texts
 
 
@@ -83,7 +84,7 @@ def test_blank_rows_are_counted_and_the_others_keep_their_numbers(tmp_path: Path
     path = written(tmp_path, "a.csv", "text,label\na,1\n ,0\n,0\nb,0\n")
     found = file_texts(path, "text", "label")
     assert found.rows == (Row("a", "1", 1), Row("b", "0", 4))
-    assert found.notes == ("2 blank rows were left out",)
+    assert found.notes == (reason("blank-rows", rows=2),)
     lines = file_texts(written(tmp_path, "a.jsonl", '\n{"text": "a"}\n\n{"text": "b"}\n'), "text", "label")
     assert [row.number for row in lines.rows] == [2, 4]
 

@@ -14,6 +14,7 @@ from tiny_models import SPECIAL, VOCABULARY, save_model
 from energyscope import bundled
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel, load_model
+from energyscope.reasons import reason
 from energyscope.workloads import Evaluation, datasets, inputs, load_evaluation, profile_inputs
 
 SENTENCES = [
@@ -147,9 +148,7 @@ def test_running_text_predicts_each_token_once(decoder: LoadedModel, tmp_path: P
     assert sum(map(len, counted)) == len(stream)
     assert sorted(token for row in counted for token in row) == sorted(stream)
     assert all(row[-len(part) :] == part for row, part in zip(rows, counted, strict=True))
-    assert [note.partition(":")[0] for note in evaluation.notes] == [
-        "running text in windows of 8 tokens, 4 apart"
-    ]
+    assert evaluation.notes == (reason("running-text", tokens=8, stride=4),)
 
 
 def test_strided_perplexity_is_the_one_that_is_reported(decoder: LoadedModel, tmp_path: Path) -> None:
@@ -211,9 +210,9 @@ def test_texts_that_are_cut_or_left_out_are_counted(decoder: LoadedModel, tmp_pa
     rows = [{"text": text} for text in [*SENTENCES, " ", "", SENTENCES[0][:-2]]]
     evaluation = load_evaluation(decoder, data=jsonl(tmp_path / "a.jsonl", rows), sequence_length=5)
     assert evaluation.notes == (
-        "2 blank lines were left out",
-        "3 of 5 texts were longer than 5 tokens and were cut",
-        "1 of 5 texts were left out: fewer than two tokens leave nothing to predict",
+        reason("blank-rows", rows=2),
+        reason("cut-texts", texts=3, total=5, tokens=5),
+        reason("single-token-texts", texts=1, total=5),
     )
     assert load_evaluation(decoder, data=jsonl(tmp_path / "b.jsonl", rows[2:4])).notes == ()
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from energyscope.impact.outputs import NOT_CALLED, positions_first, weighted
+from energyscope.impact.outputs import positions_first, weighted
 from energyscope.impact.predicting.gradients import Call, Sums, by_example, widened
-
-NO_GRADIENT = "no gradient reached it: the loss depends on it by no differentiable path"
-NOT_BY_EXAMPLE = "its output does not lie by example"
+from energyscope.reasons import Reason, reason
 
 
 class ActivationListener:
@@ -24,22 +22,22 @@ class ActivationListener:
         self.removal, self.skip, self.signal, self.noise = (Sums() for _ in range(4))
         self.calls = 0
         self.gradients = 0
-        self.problem: str | None = None
-        self.skip_problem: str | None = None
-        self.gradient_problem: str | None = None
+        self.problem: Reason | None = None
+        self.skip_problem: Reason | None = None
+        self.gradient_problem: Reason | None = None
 
     def called(self, call: Call) -> None:
         """Compare a call's output with what INT8 would make of it."""
         self.calls += 1
         found = by_example(positions_first(call.module, call.output), call.mask)
         if found is None:
-            self.problem = NOT_BY_EXAMPLE
+            self.problem = reason("output-not-by-example")
             return
         rows, weights = widened(found[0]), found[1]
         _add(self.signal, rows.square(), weights)
         _add(self.noise, (int8_per_token(rows) - rows).square(), weights)
 
-    def refused(self, problem: str) -> None:
+    def refused(self, problem: Reason) -> None:
         """Keep why there is no gradient; without any call there is no output to look at either."""
         if self.calls:
             self.gradient_problem = problem
@@ -54,7 +52,7 @@ class ActivationListener:
         if not self.skips:
             return
         if call.inputs is None or call.inputs.shape != output.shape:
-            self.skip_problem = "its output does not have the shape of its input, so that it cannot be skipped"
+            self.skip_problem = reason("input-and-output-differ")
             return
         self._add_product(self.skip, call, gradient, output - widened(call.inputs.to(output.device)))
 
@@ -63,13 +61,14 @@ class ActivationListener:
         for sums in (self.removal, self.skip, self.signal, self.noise):
             sums.close(kept)
 
-    def why_no_output(self) -> str | None:
+    def why_no_output(self) -> Reason | None:
         """Return why nothing is known of the output, or None."""
-        return self.problem or (None if self.calls else NOT_CALLED)
+        return self.problem or (None if self.calls else reason("not-called"))
 
-    def why_no_gradient(self) -> str | None:
+    def why_no_gradient(self) -> Reason | None:
         """Return why no gradient x output is known, or None."""
-        return self.why_no_output() or self.gradient_problem or (None if self.gradients else NO_GRADIENT)
+        unreached = None if self.gradients else reason("no-gradient")
+        return self.why_no_output() or self.gradient_problem or unreached
 
     @staticmethod
     def _add_product(sums: Sums, call: Call, gradient: Tensor, values: Tensor) -> None:

@@ -26,6 +26,7 @@ from energyscope.functions import routed
 from energyscope.impact.metrics import Floats
 from energyscope.impact.outputs import first_tensor, unsuitable, with_first_tensor
 from energyscope.impact.predictions import Positions, attention_mask, compared_logits, positions_in
+from energyscope.reasons import Reason, reason
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
@@ -49,7 +50,7 @@ class Listener(Protocol):
     def called(self, call: Call) -> None:
         """Hear of a call, in the forward pass, without gradients."""
 
-    def refused(self, problem: str) -> None:
+    def refused(self, problem: Reason) -> None:
         """Hear why a call cannot be listened to."""
 
     def reached(self, call: Call, gradient: Tensor) -> None:
@@ -187,7 +188,7 @@ class _Tap:
             problem = _why_deaf(original)
             if problem is not None or original is None:
                 for hearer in hearers:
-                    hearer.refused(str(problem))
+                    hearer.refused(problem or unsuitable(original))
                 return output
             tensor = self._with_gradient(self._for_each_example(original))
             given = first_tensor(args)
@@ -207,7 +208,7 @@ class _Tap:
         def reached(gradient: Tensor) -> None:
             if call.output._version != version:  # noqa: SLF001
                 for hearer in hearers:
-                    hearer.refused("the model writes into its output in place, so that its own values are gone")
+                    hearer.refused(reason("output-overwritten"))
                 return
             unscaled = widened(gradient) if self.scale == 1 else widened(gradient) / self.scale
             for hearer in hearers:
@@ -230,9 +231,9 @@ class _Tap:
         return leaf.clone()  # the model may write into its own tensor, but not into a leaf
 
 
-def _why_deaf(output: Tensor | None) -> str | None:
+def _why_deaf(output: Tensor | None) -> Reason | None:
     if output is None or not output.is_floating_point() or output.dim() < 2:
         return unsuitable(output)
     if not torch.is_grad_enabled():
-        return "the model calls it with gradients switched off"
+        return reason("gradients-off")
     return None

@@ -32,12 +32,13 @@ from energyscope.components import Component, ComponentTree
 from energyscope.errors import DataError
 from energyscope.impact.methods import PREDICT
 from energyscope.impact.metrics import Estimate, Floats, bootstrap
-from energyscope.impact.predicting.activation_listener import NO_GRADIENT, ActivationListener
+from energyscope.impact.predicting.activation_listener import ActivationListener
 from energyscope.impact.predicting.gradients import Listener, backward_batch, undisturbed
 from energyscope.impact.predicting.weight_errors import Errors, WeightErrors
 from energyscope.impact.predicting.weight_gradients import FISHER, WeightListener, one_by_one
 from energyscope.impact.predicting.weight_statistics import own_matrices, owners, weight_moments, why_no_matrices
 from energyscope.impact.predictions import memory_share
+from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import ImpactRow
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 
 MAX_EXAMPLES = 32
-NO_LABELS = "the data have no labels: the loss is that of the model's own most likely class"
-NO_INTERVAL = "no interval: a property of the weights, not of the data"
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,8 @@ def predict(
         if pending := survey.pending():
             report("gradients, example by example", batches, batches)
             one_by_one(model, evaluation, pending, max_examples)
-    note = NO_LABELS if evaluation.task == "classification" and evaluation.labels is None else ""
+    unlabelled = evaluation.task == "classification" and evaluation.labels is None
+    note = reason("loss-of-likeliest-class") if unlabelled else ""
     return [item for part in parts for item in _predictors(part, survey, seed, note)]
 
 
@@ -162,11 +162,11 @@ def _predictors(part: Component, survey: _Survey, seed: int, note: str) -> Itera
     if heard.skips:
         yield item("taylor_skip", _mean(np.abs(heard.skip.values()), seed, silent or heard.skip_problem), note)
     for name, measure in [*((f"taylor_{q}", q) for q in survey.errors.methods), (FISHER, FISHER)]:
-        found = _of_weights(part, survey, measure)
-        if isinstance(found, str):
-            yield item(name, (Estimate(None, reason=found), 0))
+        values = _of_weights(part, survey, measure)
+        if isinstance(values, Reason):
+            yield item(name, (Estimate(None, reason=values), 0))
         else:
-            yield item(name, _mean(np.abs(found), seed, None), note)
+            yield item(name, _mean(np.abs(values), seed, None), note)
     yield item("sqnr_int8_db", _sqnr(heard, seed))
     outliers, kurtosis = _shape_of_weights(part)
     yield item("weight_outliers", (outliers, 0))
@@ -175,28 +175,26 @@ def _predictors(part: Component, survey: _Survey, seed: int, note: str) -> Itera
 
 def _predictor(component: str, name: str, found: tuple[Estimate, int], note: str = "") -> Predictor:
     estimate, examples = found
-    reasons = [estimate.reason, note if estimate.value is not None else ""]
-    reason = "; ".join(reason for reason in reasons if reason)
-    return Predictor(component, name, estimate.value, estimate.ci_low, estimate.ci_high, examples, reason)
+    reasons = join(filter(None, [estimate.reason, note if estimate.value is not None else ""]))
+    return Predictor(component, name, estimate.value, estimate.ci_low, estimate.ci_high, examples, reasons)
 
 
-def _mean(values: Floats, seed: int, reason: str | None) -> tuple[Estimate, int]:
-    """Return the mean over examples of values (examples,), unless there is a reason against it."""
-    if reason is not None:
-        return Estimate(None, reason=reason), 0
+def _mean(values: Floats, seed: int, problem: Reason | None) -> tuple[Estimate, int]:
+    """Return the mean over examples of values (examples,), unless there is a problem."""
+    if problem is not None:
+        return Estimate(None, reason=problem), 0
     if bad := int((~np.isfinite(values)).sum()):
-        reason = f"the gradient is not finite for {bad} of {len(values)} examples: try bf16 or fp32"
-        return Estimate(None, reason=reason), len(values)
+        return Estimate(None, reason=reason("gradient-not-finite", bad=bad, of=len(values))), len(values)
     return bootstrap(lambda weights: (weights @ values) / len(values), len(values), seed), len(values)
 
 
-def _of_weights(part: Component, survey: _Survey, measure: str) -> Floats | str:
+def _of_weights(part: Component, survey: _Survey, measure: str) -> Floats | Reason:
     """Return a measure of a component's weights by example: the sum over the modules that own them."""
-    if reason := why_no_matrices(part.module):
-        return reason
+    if problem := why_no_matrices(part.module):
+        return problem
     listeners = [survey.weights[owner] for owner in owners(part.module)]
     if not any(listener.heard for listener in listeners):
-        return NO_GRADIENT
+        return reason("no-gradient")
     chosen = next((listener.chosen for listener in listeners if listener.chosen is not None), None)
     total = np.zeros(survey.examples if chosen is None else len(chosen))
     for listener in listeners:
@@ -207,16 +205,16 @@ def _of_weights(part: Component, survey: _Survey, measure: str) -> Floats | str:
 
 def _sqnr(heard: ActivationListener, seed: int) -> tuple[Estimate, int]:
     """Return 10 log10 of the ratio of the sums of squares of signal and noise over the data."""
-    if reason := heard.why_no_output():
-        return Estimate(None, reason=reason), 0
+    if problem := heard.why_no_output():
+        return Estimate(None, reason=problem), 0
     signal, noise = heard.signal.values(), heard.noise.values()
     examples = len(signal)
     if not np.isfinite(signal.sum() + noise.sum()):
-        return Estimate(None, reason="its output is not finite on these data"), examples
+        return Estimate(None, reason=reason("output-not-finite")), examples
     if not signal.sum():
-        return Estimate(None, reason="its output is zero on these data"), examples
+        return Estimate(None, reason=reason("output-zero")), examples
     if not noise.sum():
-        return Estimate(None, reason="INT8 holds its output without any noise"), examples
+        return Estimate(None, reason=reason("int8-exact")), examples
 
     def decibels(weights: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):  # a resample may lack noise: said by bootstrap()
@@ -227,12 +225,11 @@ def _sqnr(heard: ActivationListener, seed: int) -> tuple[Estimate, int]:
 
 
 def _shape_of_weights(part: Component) -> tuple[Estimate, Estimate]:
-    if reason := why_no_matrices(part.module):
-        return Estimate(None, reason=reason), Estimate(None, reason=reason)
+    if problem := why_no_matrices(part.module):
+        return Estimate(None, reason=problem), Estimate(None, reason=problem)
     moments = weight_moments(weight for owner in owners(part.module) for weight in own_matrices(owner).values())
-    flat = "its weights are all equal, or not finite"
     outliers, kurtosis = (
-        Estimate(value, reason=flat if value is None else NO_INTERVAL)
+        Estimate(value, reason=reason("weights-all-equal" if value is None else "no-interval-of-weights"))
         for value in (moments.outliers, moments.kurtosis)
     )
     return outliers, kurtosis

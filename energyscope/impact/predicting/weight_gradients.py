@@ -33,6 +33,7 @@ from energyscope.impact.predicting.gradients import (
 from energyscope.impact.predicting.weight_errors import Errors
 from energyscope.impact.predicting.weight_statistics import is_quantized, own_matrices
 from energyscope.impact.predictions import Positions, compared_logits, positions_in
+from energyscope.reasons import Reason
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
@@ -67,7 +68,7 @@ class WeightListener:
         if _input_rows(self.form, call) is None or by_example(call.output, call.mask) is None:
             self.form = None
 
-    def refused(self, problem: str) -> None:  # noqa: ARG002  another way is taken whatever it is
+    def refused(self, problem: Reason) -> None:  # noqa: ARG002  another way is taken whatever it is
         """Give up listening."""
         self.form = None
 

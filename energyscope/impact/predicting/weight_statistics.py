@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from energyscope.impact.quantizing.matrices import matrices_of
+from energyscope.impact.quantizing.matrices import about, matrices_of
+from energyscope.reasons import Reason, reason
 
 PIECE = 2**24  # elements that are widened to float64 at once: 128 MiB
-NO_MATRIX = "it has no weight matrix"
-QUANTIZED = "its weights are stored quantized: they have no gradient, and what is stored are codes"
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,13 @@ def is_quantized(module: nn.Module) -> bool:
     return any(_is_codes(parameter) for parameter in own_matrices(module).values())
 
 
-def why_no_matrices(module: nn.Module) -> str | None:
+def why_no_matrices(module: nn.Module) -> Reason | None:
     """Return why a component's weight matrices cannot be looked at, or None."""
-    found = owners(module)
-    if not found:
-        return NO_MATRIX
-    return QUANTIZED if any(map(is_quantized, found)) else None
+    matrices = matrices_of(module)
+    if not matrices:
+        return reason("no-weight-matrix")
+    quantized = [matrix for matrix in matrices if _is_codes(matrix.weight)]
+    return about("weights-quantized", quantized) if quantized else None
 
 
 def weight_moments(weights: Iterable[Tensor]) -> Moments:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-NO_MATRIX = "it has no weight matrix to quantize"
-_NAMED = 3  # how many names a sentence lists
+from energyscope.reasons import Reason, reason
 
 Shared = Mapping[int, Mapping[str, nn.Module]]  # id of a parameter -> the modules that hold it, by their paths
 
@@ -21,10 +20,6 @@ class Matrix:
     owner: nn.Module
     name: str
     weight: nn.Parameter
-
-    def __str__(self) -> str:
-        """Return how a sentence about the component names it."""
-        return self.path if "." in self.path else f"its {self.path}"
 
     @property
     def is_linear(self) -> bool:
@@ -42,18 +37,21 @@ def matrices_of(module: nn.Module) -> list[Matrix]:
     ]
 
 
-def reason_against(matrices: Sequence[Matrix]) -> str | None:
+def reason_against(matrices: Sequence[Matrix]) -> Reason | None:
     """Return why these weights cannot be quantized, None where they can."""
     if not matrices:
-        return NO_MATRIX
-    quantized = [one for one in matrices if _is_quantized(one.weight)]
-    if quantized:
-        return f"it is quantized already ({listed(quantized)})"
-    absent = [one for one in matrices if one.weight.is_meta]
-    if absent:
-        return f"its weights are not in memory ({listed(absent)})"
+        return reason("no-weight-matrix")
+    if quantized := [one for one in matrices if _is_quantized(one.weight)]:
+        return about("weights-quantized", quantized)
+    if absent := [one for one in matrices if one.weight.is_meta]:
+        return about("weights-not-in-memory", absent)
     broken = [one for one in matrices if not bool(one.weight.isfinite().all())]
-    return f"its weights are not all finite ({listed(broken)})" if broken else None
+    return about("weights-not-finite", broken) if broken else None
+
+
+def about(code: str, matrices: Sequence[Matrix]) -> Reason:
+    """Return a reason about some weights: how many, and the first."""
+    return reason(code, weights=len(matrices), first=matrices[0].path)
 
 
 def shared_weights(model: nn.Module) -> Shared:
@@ -65,7 +63,7 @@ def shared_weights(model: nn.Module) -> Shared:
     return {key: modules for key, modules in holders.items() if len(modules) > 1}
 
 
-def sharing_notes(module: nn.Module, matrices: Sequence[Matrix], shared: Shared) -> list[str]:
+def sharing_notes(module: nn.Module, matrices: Sequence[Matrix], shared: Shared) -> list[Reason]:
     """Say which of a component's weights modules outside of it hold too, where they are left as they are."""
     inside = {id(one) for one in module.modules()}
     notes = []
@@ -73,14 +71,8 @@ def sharing_notes(module: nn.Module, matrices: Sequence[Matrix], shared: Shared)
         holders = shared.get(id(matrix.weight), {})
         others = [path for path, holder in holders.items() if id(holder) not in inside]
         if others:
-            notes.append(f"{matrix} is shared with {listed(others)}, which was left as it was")
+            notes.append(reason("weight-shared", weight=matrix.path, modules=others))
     return notes
-
-
-def listed(things: Sequence[object]) -> str:
-    """Name some things, and say how many more there are."""
-    rest = len(things) - _NAMED
-    return ", ".join(map(str, things[:_NAMED])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def is_conv1d(module: nn.Module) -> bool:

@@ -25,16 +25,15 @@ from energyscope.impact.outputs import Effect, first_tensor, position_weights, u
 from energyscope.impact.quantizing.matrices import (
     Matrix,
     Shared,
+    about,
     is_conv1d,
-    listed,
     matrices_of,
     reason_against,
     sharing_notes,
 )
 from energyscope.impact.quantizing.quantizers import ACTIVATION_METHODS, quantize_activation, quantize_weight
+from energyscope.reasons import Reason, reason
 from energyscope.replay.tensors import cloned
-
-CACHED = "it was called with a cache, which running it twice would fill twice: run the model with use_cache=False"
 
 Forward = Callable[..., Any]
 
@@ -49,14 +48,14 @@ class Quantization(ABC):
         self.module = module
         self.method = method
         self.matrices = matrices_of(module)
-        self.notes: tuple[str, ...] = tuple(sharing_notes(module, self._exchangeable(), shared or {}))
+        self.notes: tuple[Reason, ...] = tuple(sharing_notes(module, self._exchangeable(), shared or {}))
 
     def _exchangeable(self) -> list[Matrix]:
         """Return the weights that the method quantizes."""
         return self.matrices
 
     @abstractmethod
-    def reason_not_possible(self) -> str | None:
+    def reason_not_possible(self) -> Reason | None:
         """Return why this component cannot be quantized so, None where it can."""
 
     @abstractmethod
@@ -89,7 +88,7 @@ class Quantization(ABC):
     def _compared(self, forward: Forward, args: Any, kwargs: Any, mask: Tensor, effect: Effect) -> Any:
         """Run the component as it is and quantized; note the difference, and return what the latter put out."""
         if any(hasattr(value, "get_seq_length") for value in (*args, *kwargs.values())):
-            effect.problem = CACHED
+            effect.problem = reason("called-with-cache")
             return forward(*args, **kwargs)
         with torch.no_grad():
             copied_args, copied_kwargs = cloned((args, kwargs))  # a module may write into its inputs
@@ -119,9 +118,9 @@ class SimulatedQuantization(Quantization):
             self._fed = [one.owner for one in self.matrices if one.is_linear]
             left = [one for one in self.matrices if not one.is_linear]
             if left:
-                self.notes += (f"inputs are quantized for linear layers only, not for {listed(left)}",)
+                self.notes += (about("inputs-not-quantized", left),)
 
-    def reason_not_possible(self) -> str | None:
+    def reason_not_possible(self) -> Reason | None:
         return reason_against(self.matrices)
 
     def prepare(self) -> None:
@@ -156,7 +155,7 @@ class SimulatedQuantization(Quantization):
         return quantize_activation(value, self.method) if isinstance(value, Tensor) else value
 
 
-def quantization(module: nn.Module, method: str, *, shared: Shared | None = None) -> Quantization | str:
+def quantization(module: nn.Module, method: str, *, shared: Shared | None = None) -> Quantization | Reason:
     """Return how a method quantizes a component, or why it cannot.
 
     ``shared`` comes from `matrices.shared_weights`; without it, no notes tell of shared weights.

@@ -18,15 +18,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from energyscope.failures import first_line
 from energyscope.functions import exchanged_forward
-from energyscope.impact.quantizing.matrices import Matrix, Shared, listed, reason_against
+from energyscope.impact.quantizing.matrices import Matrix, Shared, about, reason_against
 from energyscope.impact.quantizing.quantized import Forward, Quantization
-from energyscope.impact.quantizing.quantizers import NF4_BLOCK, quantize_activation, quantize_weight
+from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
 from energyscope.loading.kernel_trials import TOLERANCE, first_checked_row, products_error, random_inputs
 from energyscope.loading.random_weights import is_linear, quantized_linear
+from energyscope.reasons import Reason, reason
 
-NO_LINEAR = "bitsandbytes stands in for linear layers only, and it has none"
-MISSING = "bitsandbytes cannot be imported ({}): pip install bitsandbytes"
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _PRECISIONS = {"bnb-int8": "int8", "bnb-nf4": "nf4"}
 
@@ -47,28 +47,28 @@ class RealQuantization(Quantization):
         self._stand_ins: list[_StandIn] | None = None
         left = [one for one in self.matrices if not is_linear(one.owner)]
         if left:
-            self.notes += (f"only linear layers were exchanged, not {listed(left)}",)
+            self.notes += (about("only-linear-exchanged", left),)
 
     def _exchangeable(self) -> list[Matrix]:
         return [one for one in self.matrices if is_linear(one.owner)]
 
-    def reason_not_possible(self) -> str | None:
+    def reason_not_possible(self) -> Reason | None:
         """Return why this cannot be; the layers are built for that, and tried on random inputs."""
-        if reason := reason_against(self.matrices):
-            return reason
+        if problem := reason_against(self.matrices):
+            return problem
         linears = self._exchangeable()
         if not linears:
-            return NO_LINEAR
+            return reason("no-linear-layer")
         try:
             import bitsandbytes  # noqa: F401
         except Exception as error:  # noqa: BLE001  its libraries fail to load in many ways
-            return MISSING.format(str(error).partition("\n")[0] or type(error).__name__)
-        reasons = (_reason_against_shape(one, self.method) for one in linears)
-        if reason := next(filter(None, reasons), None):
-            return reason
+            return reason("bitsandbytes-missing", error=first_line(error))
+        problems = (_reason_against_shape(one, self.method) for one in linears)
+        if problem := next(filter(None, problems), None):
+            return problem
         self.prepare()
-        reasons = (_reason_against_result(one, self.method) for one in self._stand_ins or [])
-        return next(filter(None, reasons), None)
+        problems = (_reason_against_result(one, self.method) for one in self._stand_ins or [])
+        return next(filter(None, problems), None)
 
     def prepare(self) -> None:
         if self._stand_ins is None:
@@ -89,29 +89,28 @@ class RealQuantization(Quantization):
             yield forward
 
 
-def _reason_against_shape(one: Matrix, method: str) -> str | None:
+def _reason_against_shape(one: Matrix, method: str) -> Reason | None:
     weight = one.weight.detach()
     if weight.dtype not in _DTYPES:
-        return f"bitsandbytes has no layer for weights of {weight.dtype} ({one})"
+        return reason("bitsandbytes-dtype", dtype=weight.dtype, weight=one.path)
     if method == "bnb-int8":
         largest = float(weight.abs().max())
         fits = largest <= torch.finfo(torch.float16).max
-        return None if fits else f"bitsandbytes quantizes from float16, which cannot hold {largest:.3g} ({one})"
+        return None if fits else reason("bitsandbytes-overflow", largest=largest, weight=one.path)
     inputs = _rows(one).shape[1]
     if weight.device.type == "cpu" and inputs % 2:  # for each such shape it would compile code of its own
-        return f"bitsandbytes' 4-bit kernels for CPUs need an even number of inputs, not {inputs} ({one})"
+        return reason("bitsandbytes-odd-inputs", inputs=inputs, weight=one.path)
     return None
 
 
-def _reason_against_result(one: _StandIn, method: str) -> str | None:
+def _reason_against_result(one: _StandIn, method: str) -> Reason | None:
     error = _error(one, method)
     if error <= TOLERANCE:
         return None
     rows, inputs = _rows(one.matrix).shape
-    text = f"bitsandbytes computes {one.matrix} of {rows} x {inputs} wrongly on {one.matrix.weight.device.type}"
-    if method == "bnb-nf4" and inputs % NF4_BLOCK:
-        text += f", where blocks of {NF4_BLOCK} cross its rows"
-    return f"{text} (relative error {error:.2g} on random inputs)"
+    matrix = one.matrix
+    device = matrix.weight.device.type
+    return reason("bitsandbytes-wrong", weight=matrix.path, rows=rows, inputs=inputs, device=device, error=error)
 
 
 def _rows(one: Matrix) -> Tensor:

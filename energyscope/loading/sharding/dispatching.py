@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from energyscope.loading.sharding.placement import Placement
+from energyscope.reasons import Reason, reason
 
 if TYPE_CHECKING:
     import torch
@@ -58,15 +59,7 @@ def undispatch(model: Any) -> None:
                 setattr(module, name, tied.setdefault(key, parameter))
 
 
-def offload_notes(placement: Placement) -> tuple[str, ...]:
+def offload_notes(placement: Placement) -> tuple[Reason, ...]:
     """Say what waits on the host, for readers of the results."""
     waiting = placement.offloaded
-    if not waiting:
-        return ()
-    some = ", ".join(waiting[:3]) + (f" and {len(waiting) - 3} more" if len(waiting) > 3 else "")
-    who, are = (f"{len(waiting)} modules wait", "are") if len(waiting) > 1 else ("1 module waits", "is")
-    note = (
-        f"{who} in host memory and {are} copied to {placement.main} in every pass: {some}; "
-        "the host's joules are not measured"
-    )
-    return (note,)
+    return (reason("waiting-modules", names=waiting, device=placement.main),) if waiting else ()

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from energyscope.errors import MeterError
+from energyscope.reasons import Reason, reason
 
-SHADOWED = (
-    "the deprecated package `pynvml` hides the maintained binding: "
-    "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py"
-)
 NEEDED = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetFieldValues", "nvmlDeviceGetMigMode")
 
 # What to do about each of NVML's errors, by the name of its class in the binding.
@@ -41,10 +38,12 @@ def load_nvml() -> Any:
     try:
         import pynvml
     except ImportError as error:
-        raise MeterError("the NVML binding is missing: pip install nvidia-ml-py") from error
+        raise MeterError(reason("nvml-missing").words) from error
     missing = [name for name in NEEDED if not hasattr(pynvml, name)]
     if missing:
-        raise MeterError(shadowed(pynvml) or f"the NVML binding lacks {missing[0]}: pip install -U nvidia-ml-py")
+        shadow = shadowed(pynvml)
+        lacking = f"the NVML binding lacks {missing[0]}: pip install -U nvidia-ml-py"
+        raise MeterError(shadow.words if shadow else lacking)
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -52,20 +51,20 @@ def load_nvml() -> Any:
     return pynvml
 
 
-def shadowed(binding: Any) -> str | None:
-    """Return what to do if the module is the deprecated package instead of nvidia-ml-py; None if all is well.
+def shadowed(binding: Any) -> Reason | None:
+    """Return the problem if the module is the deprecated package instead of nvidia-ml-py; None if all is well.
 
     nvidia-ml-py installs a single file, ``pynvml.py``; the old package is a folder, which Python prefers.
     """
-    return SHADOWED if hasattr(binding, "__path__") else None
+    return reason("nvml-shadowed") if hasattr(binding, "__path__") else None
 
 
-def binding_problem() -> str | None:
+def binding_problem() -> Reason | None:
     """Return what is wrong with the installed binding (missing or shadowed), None if nothing is."""
     try:
         import pynvml
     except ImportError:
-        return "the NVML binding is missing: pip install nvidia-ml-py"
+        return reason("nvml-missing")
     return shadowed(pynvml)
 
 

@@ -18,6 +18,7 @@ from energyscope.metering.watched import (
     board_neighbours,
     sampler_command,
 )
+from energyscope.reasons import Reason, reason
 
 SEEN_TICKS = 3
 TICKING_TIMEOUT_S = 2.5
@@ -37,15 +38,15 @@ class NvmlMeter(WatchedMeter):
 
     name = "nvml"
 
-    def __init__(self, gpu_uuid: str, *, note: str | None = None) -> None:
+    def __init__(self, gpu_uuid: str, *, note: Reason | None = None) -> None:
         self.board = Board(gpu_uuid)
         self.board.probe()
-        notes = ["NVML total-energy counter, polled by a separate process", *binding_notes()]
+        notes = [reason("energy-counter"), *binding_notes()]
         command = sampler_command(gpu_uuid, "energy")
         super().__init__(gpu_uuid, command, board_neighbours(self.board), [*notes, *([note] if note else [])])
 
-    def prove(self) -> str:
-        return f"the energy counter answers and ticks about every {ticking_period_s(self.board):.1g} s"
+    def prove(self) -> Reason:
+        return reason("counter-ticks", period_s=ticking_period_s(self.board))
 
     def read(self) -> Reading:
         field = self._power_field

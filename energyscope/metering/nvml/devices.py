@@ -8,9 +8,7 @@ from typing import Any
 
 from energyscope.errors import MeterError, UsageError
 from energyscope.metering.nvml.binding import load_nvml
-
-SLICE_NOTE = "whole GPU of a MIG slice: other slices count too"
-SPLIT_NOTE = "whole GPU in MIG mode: all of its slices count"
+from energyscope.reasons import Reason, reason
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ def find_gpu(cuda_uuid: str) -> Gpu:
     raise MeterError(f"NVML does not know the GPU that CUDA calls {cuda_uuid}; it knows: {_listed(there)}")
 
 
-def measured_gpu(gpu: Gpu, *, whole_gpu: bool = False) -> tuple[str, str | None]:
+def measured_gpu(gpu: Gpu, *, whole_gpu: bool = False) -> tuple[str, Reason | None]:
     """Return the UUID of the GPU whose energy can be read, and what to say about it (None: nothing).
 
     Raises:
@@ -154,4 +152,4 @@ def measured_gpu(gpu: Gpu, *, whole_gpu: bool = False) -> tuple[str, str | None]
             f"{gpu.uuid} is {what}: energy can only be read for the whole GPU with all of its slices; "
             "--whole-gpu measures that and labels it, or turn MIG off (nvidia-smi -mig 0)"
         )
-    return gpu.parent_uuid or gpu.uuid, SLICE_NOTE if gpu.mig else SPLIT_NOTE
+    return gpu.parent_uuid or gpu.uuid, reason("whole-gpu-of-slice" if gpu.mig else "whole-gpu")

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from energyscope.reasons import Reason, reason
+
 BUSY = 0.05
 GROWN_BYTES = 256 << 20
 CONTEXT_BYTES = 1 << 30  # a CUDA context and its libraries: ours, but in no count of tensors
-HIDDEN = "the GPU's process list does not name us (a container?): other users are looked for by use and memory"
+HIDDEN = reason("own-process-hidden")
 
 
 @dataclass(frozen=True)
@@ -33,17 +35,17 @@ class Neighbours:
         self._look = look
         self._foreign_bytes: int | None = None  # used by others at the last check
         self._opened_bytes = look().memory_used_bytes
-        self.notes: list[str] = []
+        self.notes: list[Reason] = []
 
-    def found(self, own_bytes: int | None) -> list[str]:
-        """Return a sentence for each sign of another user; nothing of ours may be running.
+    def found(self, own_bytes: int | None) -> list[Reason]:
+        """Return a reason for each sign of another user; nothing of ours may be running.
 
         ``own_bytes`` is the device memory that this process holds; None where it is not known.
         """
         usage = self._look()
         return [*self._by_process(usage, own_bytes), *_by_use(usage), *self._by_memory(usage, own_bytes)]
 
-    def _by_process(self, usage: Usage, own_bytes: int | None) -> list[str]:
+    def _by_process(self, usage: Usage, own_bytes: int | None) -> list[Reason]:
         if usage.processes is None:
             return []
         ours = own_processes()
@@ -51,9 +53,9 @@ class Neighbours:
             if HIDDEN not in self.notes:
                 self.notes.append(HIDDEN)
             return []
-        return [f"process {pid} also uses this GPU" for pid in usage.processes if pid not in ours]
+        return [reason("other-process", pid=pid) for pid in usage.processes if pid not in ours]
 
-    def _by_memory(self, usage: Usage, own_bytes: int | None) -> list[str]:
+    def _by_memory(self, usage: Usage, own_bytes: int | None) -> list[Reason]:
         """Report memory that is not ours and grew since the last check, or since the meter was opened."""
         if usage.memory_used_bytes is None or own_bytes is None:
             return []
@@ -63,14 +65,13 @@ class Neighbours:
             before, allowed = self._opened_bytes, GROWN_BYTES + CONTEXT_BYTES
         if before is None or foreign - before <= allowed:
             return []
-        grown_mib = (foreign - before) / 2**20
-        return [f"memory that is not ours grew by {grown_mib:.0f} MiB: someone else uses this GPU"]
+        return [reason("memory-grew", mib=(foreign - before) / 2**20)]
 
 
-def _by_use(usage: Usage) -> list[str]:
+def _by_use(usage: Usage) -> list[Reason]:
     if usage.utilisation is None or usage.utilisation <= BUSY:
         return []
-    return [f"the GPU was {usage.utilisation:.0%} busy while nothing of ours ran"]
+    return [reason("busy-without-us", share=usage.utilisation)]
 
 
 def own_processes() -> set[int]:

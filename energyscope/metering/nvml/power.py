@@ -5,6 +5,7 @@ from __future__ import annotations
 from energyscope.metering.nvml.board import Board
 from energyscope.metering.power_meter import PowerMeter
 from energyscope.metering.watched import binding_notes, board_neighbours, sampler_command
+from energyscope.reasons import Reason, reason
 
 
 class NvmlPowerMeter(PowerMeter):
@@ -19,10 +20,10 @@ class NvmlPowerMeter(PowerMeter):
 
     name = "nvml-power"
 
-    def __init__(self, gpu_uuid: str, *, note: str | None = None) -> None:
+    def __init__(self, gpu_uuid: str, *, note: Reason | None = None) -> None:
         self.board = Board(gpu_uuid)
         field = self.board.power_field()
-        notes = [f"NVML's {field} power, sampled by a separate process and integrated", *binding_notes()]
+        notes = [reason("sampled-power", field=field), *binding_notes()]
         super().__init__(
             gpu_uuid,
             sampler_command(gpu_uuid, field),

@@ -6,10 +6,10 @@ import sys
 from typing import Any
 
 from energyscope.errors import MeterError, UsageError
-from energyscope.metering.nvml.devices import SPLIT_NOTE
 from energyscope.metering.nvml.neighbours import Neighbours, Usage
 from energyscope.metering.power_meter import PowerMeter
 from energyscope.metering.smi.query import ask, known_fields, mig_mode, number
+from energyscope.reasons import Reason, reason
 
 INTERVAL_S = 0.1
 INSTANT_FIELD = "power.draw.instant"
@@ -29,7 +29,7 @@ class NvidiaSmiMeter(PowerMeter):
     name = "nvidia-smi"
 
     def __init__(
-        self, gpu_uuid: str, *, interval_s: float = INTERVAL_S, whole_gpu: bool = False, note: str | None = None
+        self, gpu_uuid: str, *, interval_s: float = INTERVAL_S, whole_gpu: bool = False, note: Reason | None = None
     ) -> None:
         if not interval_s >= 0.001:
             raise UsageError(f"nvidia-smi samples every millisecond at most, not every {interval_s:g} s")
@@ -37,11 +37,11 @@ class NvidiaSmiMeter(PowerMeter):
         if note is None and mig_mode(gpu_uuid):
             if not whole_gpu:
                 raise MeterError(f"{gpu_uuid} is in MIG mode: --whole-gpu measures and labels all of its slices")
-            note = SPLIT_NOTE
+            note = reason("whole-gpu")
         field = fields["reading_w"]
         self.interval_s = interval_s
         pairs = ",".join(f"{key}={field}" for key, field in fields.items())
-        notes = [f"nvidia-smi {field} every {interval_s:g} s, stamped on arrival and integrated"]
+        notes = [reason("sampled-by-nvidia-smi", field=field, interval_s=interval_s)]
         super().__init__(
             gpu_uuid,
             [sys.executable, "-m", "energyscope.metering.smi.sampler", gpu_uuid, str(interval_s), pairs],

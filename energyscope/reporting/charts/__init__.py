@@ -1,1 +1,1 @@
-"""Altair charts, drawn from the plain data of ``reporting.data``; the report and the figures share them."""
+"""The charts: a few general drawings of tables, in Altair, for pages and for print alike."""

@@ -1,1 +1,1 @@
-"""The page of a comparison: its sentences, tables and charts."""
+"""The comparison of runs: its page, and what the terminal says of it."""

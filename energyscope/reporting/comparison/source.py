@@ -1,107 +1,193 @@
-"""What the page is made of: the runs under names that tell them apart, their comparison, and their moments."""
+"""What a comparison is about: the baseline, and each other run against it at the workloads that both measured."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from energyscope.reporting.data.execution import name_of
-from energyscope.runs.compare import Comparison, GenerationComparison, PairComparison, compare
-from energyscope.runs.compare_benchmark import BenchmarkComparison
-from energyscope.runs.compare_names import told_apart
+from energyscope.reporting.run.parts import blocks
+from energyscope.reporting.run.report import Report, Workload, execution_name, precision_name
+from energyscope.reporting.section import Page
+from energyscope.runs.compare import Comparison, PairComparison, compare, told_apart
+from energyscope.runs.compare_conditions import EXECUTION, MODEL, PRECISION, Standing, value_of
+from energyscope.runs.compare_difference import ENERGIES, Difference, compared
+from energyscope.runs.compare_whole import BenchmarkComparison, CellComparison, GenerationComparison
 from energyscope.runs.moments import Moment
 from energyscope.runs.store import Run
-from energyscope.runs.tree import EnergyTree, energy_tree
+
+_LONGEST = 18  # letters of a name that may head a column
+
+
+@dataclass(frozen=True)
+class SameWorkload:
+    """A workload that two runs measured: their comparison, and what each has of it."""
+
+    pair: PairComparison
+    sides: tuple[Workload, Workload]
+
+    @property
+    def label(self) -> str:
+        """What it is called where there is little room, such as ``decode at 1,024``."""
+        workload = self.sides[0]
+        context = f" at {workload.context:,}" if workload.context else ""
+        return f"{workload.phase}{context}" + (
+            f", {execution_name(workload.execution)}" if Moment.of(workload.name).execution else ""
+        )
+
+    @cached_property
+    def blocks(self) -> list[Difference]:
+        """The differences of blocks, overhead and what is unexplained; the largest change first."""
+        rows = [{row["kind"]: row for row in blocks(one.tree, modelled=False).rows} for one in self.sides]
+        found = []
+        for kind in dict.fromkeys([*rows[0], *rows[1]]):
+            one, two = (side.get(kind, {}) for side in rows)
+            values, noisy = (
+                (one.get("energy"), two.get("energy")),
+                (bool(one.get("noisy")), bool(two.get("noisy"))),
+            )
+            found.append(compared(kind, "mJ", values, self.pair.names(), noisy, kind))
+        return sorted(found, key=lambda item: -abs(item.change.value) if item.change else 1.0)
+
+
+@dataclass(frozen=True)
+class Against:
+    """One other run against the baseline; ``key`` is its value in the page's dimension ``other``."""
+
+    key: str
+    names: tuple[str, str]
+    reports: tuple[Report, Report]
+    pairs: Sequence[PairComparison]
+    generation: GenerationComparison | None
+    benchmark: BenchmarkComparison | None
+
+    @property
+    def dimension(self) -> str:
+        """The dimension of the page's state that says which of its workloads is shown."""
+        return f"phase-{self.key}"
+
+    @property
+    def phases(self) -> list[tuple[str, str]]:
+        """The switch between its workloads: values and labels."""
+        return [(str(place), workload.sides[0].label) for place, workload in enumerate(self.workloads)]
+
+    @property
+    def heads(self) -> tuple[str, str]:
+        """The names of both runs as they head columns."""
+        return self.names if max(map(len, self.names)) <= _LONGEST else ("Baseline", "Other")
+
+    @property
+    def modelled(self) -> bool:
+        """Whether joules of either run are time x watts."""
+        return any(report.modelled for report in self.reports)
+
+    @cached_property
+    def shared_workloads(self) -> list[SameWorkload]:
+        """The workloads at which whole models can be compared, the costliest of the baseline first."""
+        found = []
+        for pair in self.pairs:
+            one, two = _workload(self.reports[0], pair.scene), _workload(self.reports[1], pair.other_scene)
+            if one and two and any(item.change for item in pair.whole):
+                found.append(SameWorkload(pair, (one, two)))
+        return sorted(found, key=lambda workload: -workload.sides[0].cost)
+
+    @cached_property
+    def workloads(self) -> list[SameWorkload]:
+        """The workloads of which both runs have components; else all."""
+        detailed = [one for one in self.shared_workloads if all(workload.detailed for workload in one.sides)]
+        return detailed or self.shared_workloads
+
+    @property
+    def cells(self) -> Sequence[CellComparison]:
+        """The cells that both benchmarks have."""
+        return self.benchmark.cells if self.benchmark else ()
+
+    @cached_property
+    def cell(self) -> CellComparison | None:
+        """The cell that takes the baseline least energy per inference."""
+        leads = [(item.baseline.value, place) for place, cell in enumerate(self.cells)
+                 if (item := energy_of(cell.rows)) and item.baseline]  # fmt: skip
+        return self.cells[min(leads)[1]] if leads else None
+
+    @property
+    def standing(self) -> Standing:
+        """What stands between the runs where their energy is compared first."""
+        return self.workloads[0].pair if self.workloads else (self.cell and self.benchmark) or self.pairs[0]
+
+    @property
+    def rows(self) -> Sequence[Difference]:
+        """What the whole model takes there."""
+        return self.workloads[0].pair.whole if self.workloads else self.cell.rows if self.cell else ()
+
+    @property
+    def lead(self) -> Difference | None:
+        """The energy of the whole model there."""
+        return energy_of(self.rows)
+
+    def every(self) -> Iterator[Standing]:
+        """Yield all its comparisons."""
+        yield from self.pairs
+        yield from (one for one in (self.generation, self.benchmark) if one is not None)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Runs, the baseline first, and how they differ."""
+    """All runs of a comparison, the baseline first."""
 
     runs: tuple[Run, ...]
     comparison: Comparison
 
     @classmethod
-    def of(cls, runs: Sequence[Run], comparison: Comparison | None = None) -> Source:
-        """Take runs with names that tell them apart, and compare them where that was not done."""
-        return cls(tuple(told_apart(runs)), comparison or compare(runs))
-
-    @property
-    def names(self) -> list[str]:
-        """The runs' names, the baseline's first."""
-        return [run.name for run in self.runs]
-
-    @property
-    def pairs(self) -> tuple[PairComparison, ...]:
-        """The comparisons of profiles in which something was measured."""
-        return tuple(pair for pair in self.comparison.pairs if pair.whole or pair.parts)
-
-    @property
-    def several(self) -> bool:
-        """Whether there is more than one other run."""
-        return len(self.runs) > 2
-
-    @property
-    def modelled(self) -> bool:
-        """Whether any run's joules are modelled."""
-        return any(run.modelled for run in self.runs)
-
-    @property
-    def all_modelled(self) -> bool:
-        """Whether every run's joules are modelled."""
-        return all(run.modelled for run in self.runs)
-
-    @property
-    def word(self) -> str:
-        """What joules are called at the beginning of a title."""
-        if self.all_modelled:
-            return "Modelled energy"
-        return "Energy, partly MODELLED" if self.modelled else "Energy"
-
-    @property
-    def word_before(self) -> str:
-        """What joules are called where a title goes on after the word."""
-        return f"{self.word}," if "," in self.word else self.word
-
-    @property
-    def scenes(self) -> list[str | None]:
-        """The moments that were compared, None for runs without a choice of them."""
-        return list(dict.fromkeys(pair.scene for pair in self.pairs))
+    def of(cls, runs: Iterable[Run]) -> Source:
+        """Compare runs."""
+        apart = told_apart(tuple(runs))
+        return cls(tuple(apart), compare(apart))
 
     @cached_property
-    def trees(self) -> dict[tuple[str, str | None], EnergyTree]:
-        """The component trees of the compared moments by run and moment, as the baseline names it."""
-        found: dict[tuple[str, str | None], EnergyTree] = {}
-        for pair in self.pairs:
-            for name, scene in ((pair.baseline, pair.scene), (pair.other, pair.other_scene)):
-                run = next(one for one in self.runs if one.name == name)
-                chosen = run if scene is None else run.scene(scene)
-                if chosen.energy is not None and not chosen.energy.empty:
-                    found.setdefault((name, pair.scene), energy_tree(chosen.energy))
+    def reports(self) -> list[Report]:
+        """The runs as their own pages show them."""
+        return [Report(run) for run in self.runs]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What tells the runs apart: their models, executions or precisions alone, else their names."""
+        fields = ((MODEL, str), (EXECUTION, execution_name), (PRECISION, precision_name))
+        told = [[title(value_of(run.document, field)) for run in self.runs] for field, title in fields]
+        varied = [names for names in told if len(set(names)) > 1]
+        alone = len(varied) == 1 and len(set(varied[0])) == len(self.runs)
+        return varied[0] if alone else [run.name for run in self.runs]
+
+    @cached_property
+    def others(self) -> list[Against]:
+        """Every other run against the baseline."""
+        held, found = self.comparison, []
+        for place, report in enumerate(self.reports[1:], 1):
+            name = report.run.name
+            found.append(
+                Against(
+                    key=str(place),
+                    names=(self.names[0], self.names[place]),
+                    reports=(self.reports[0], report),
+                    pairs=[pair for pair in held.pairs if pair.other == name],
+                    generation=next((one for one in held.generations if one.other == name), None),
+                    benchmark=next((one for one in held.benchmarks if one.other == name), None),
+                )
+            )
         return found
 
-    def title_of(self, one: PairComparison | GenerationComparison | BenchmarkComparison) -> str:
-        """Name what is compared, as far as there is more than one of it."""
-        scene = getattr(one, "scene", None)
-        at = moment(scene) if len(self.scenes) > 1 else ""
-        if not self.several:
-            return at[:1].upper() + at[1:]
-        return f"{one.other}{f', {at}' if at else ''}"
-
-    def at(self, pair: PairComparison) -> str:
-        """Say at which moment a sentence holds, where there are several."""
-        if pair.scene is None or len(self.scenes) < 2:
-            return ""
-        at = Moment.of(pair.scene)
-        step = at.context is not None and at.execution is None
-        return f" at {at.context:,} tokens" if step else f" ({moment(pair.scene)})"
+    @property
+    def switch(self) -> list[tuple[str, str]]:
+        """The switch between other runs: values and labels; empty where there is one."""
+        return [(one.key, one.names[1]) for one in self.others] if len(self.others) > 1 else []
 
 
-def moment(scene: str | None) -> str:
-    """Write a moment in words: ``decode@1024`` is a decode step at 1,024 tokens."""
-    if scene is None:
-        return ""
-    at = Moment.of(scene)
-    plain = at.phase if at.context is None else f"{at.phase} step at {at.context:,} tokens"
-    return plain if at.execution is None else f"{plain}, {name_of(at.execution)}"
+COMPARE: Page[Source] = Page("compare")
+
+
+def energy_of(rows: Iterable[Difference]) -> Difference | None:
+    """Return the energy of a whole model among its differences, where both runs have it."""
+    return next((item for item in rows if item.name in ENERGIES and item.change), None)
+
+
+def _workload(report: Report, name: str | None) -> Workload | None:
+    return next((workload for workload in report.every_workload if name in {None, workload.name}), None)

@@ -17,6 +17,7 @@ from energyscope.impact.predicting.gradients import (
     undisturbed,
 )
 from energyscope.impact.predictions import Positions
+from energyscope.reasons import Reason
 from energyscope.workloads import Evaluation
 
 WORDS, WIDTH, LENGTH = 11, 6, 5
@@ -62,12 +63,12 @@ class Heard:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.gradients: list[Tensor] = []
-        self.problems: list[str] = []
+        self.problems: list[Reason] = []
 
     def called(self, call: Call) -> None:
         self.calls.append(call)
 
-    def refused(self, problem: str) -> None:
+    def refused(self, problem: Reason) -> None:
         self.problems.append(problem)
 
     def reached(self, call: Call, gradient: Tensor) -> None:
@@ -196,12 +197,12 @@ class Odd(Small):
         return SimpleNamespace(logits=self.head(x))
 
 
-@pytest.mark.parametrize(("way", "reason"), [("in place", "in place"), ("no grad", "switched off")])
-def test_lost_gradients_are_said(way: str, reason: str) -> None:
+@pytest.mark.parametrize(("way", "code"), [("in place", "output-overwritten"), ("no grad", "gradients-off")])
+def test_lost_gradients_are_said(way: str, code: str) -> None:
     """GIVEN an output that is overwritten, or computed without gradients, THEN the listener is told why."""
     model = Odd(way)
     heard = heard_at(model, model.inner, texts(4))
-    assert reason in heard.problems[0]
+    assert heard.problems[0] == code
     assert not heard.gradients
 
 

@@ -10,12 +10,12 @@ from torch import nn
 from energyscope.functions import FunctionCall
 from energyscope.impact.predicting import weight_statistics
 from energyscope.impact.predicting.weight_statistics import (
-    NO_MATRIX,
     own_matrices,
     owners,
     weight_moments,
     why_no_matrices,
 )
+from energyscope.reasons import reason
 
 
 def normal(*shape: int) -> torch.Tensor:
@@ -67,9 +67,10 @@ def test_half_precision_is_widened() -> None:
 
 def test_what_counts_as_a_matrix() -> None:
     """GIVEN norms, biases, functions and experts THEN matrices are parameters of two dimensions or more."""
-    assert why_no_matrices(nn.LayerNorm(4)) == NO_MATRIX
+    assert why_no_matrices(nn.LayerNorm(4)) == "no-weight-matrix"
     linear = nn.Linear(3, 4)
-    assert why_no_matrices(FunctionCall("torch.nn.functional.scaled_dot_product_attention", linear)) == NO_MATRIX
+    function = FunctionCall("torch.nn.functional.scaled_dot_product_attention", linear)
+    assert why_no_matrices(function) == "no-weight-matrix"
     assert list(own_matrices(linear)) == ["weight"]
     stack = nn.Sequential(nn.LayerNorm(4), linear, nn.Sequential(nn.Embedding(5, 4)))
     assert [type(owner).__name__ for owner in owners(stack)] == ["Linear", "Embedding"]
@@ -80,4 +81,6 @@ def test_codes_are_no_weights() -> None:
     """GIVEN a matrix of integers THEN the component's weights are said to be quantized."""
     linear = nn.Linear(3, 4)
     linear.weight = nn.Parameter(torch.ones(4, 3, dtype=torch.int8), requires_grad=False)
-    assert "quantized" in str(why_no_matrices(nn.Sequential(linear, nn.Linear(4, 4))))
+    assert why_no_matrices(nn.Sequential(linear, nn.Linear(4, 4))) == reason(
+        "weights-quantized", weights=1, first="0.weight"
+    )

@@ -12,10 +12,11 @@ from transformers.pytorch_utils import Conv1D
 
 from energyscope.impact.methods import REAL
 from energyscope.impact.outputs import Effect
-from energyscope.impact.quantizing.matrices import NO_MATRIX, matrices_of, shared_weights
+from energyscope.impact.quantizing.matrices import matrices_of, shared_weights
 from energyscope.impact.quantizing.quantized import quantization
 from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
-from energyscope.impact.quantizing.real_quantization import NO_LINEAR, _layer, _reason_against_result, _StandIn
+from energyscope.impact.quantizing.real_quantization import _layer, _reason_against_result, _StandIn
+from energyscope.reasons import reason
 
 pytest.importorskip("bitsandbytes")
 
@@ -36,7 +37,8 @@ def test_every_component_of_the_bundled_models(name: str) -> None:
         for method in REAL:
             found = quantization(part.module, method)
             if isinstance(found, str):
-                assert found in {NO_MATRIX, NO_LINEAR} if not linear else "wrongly" in found
+                expected = {"bitsandbytes-wrong"} if linear else {"no-weight-matrix", "no-linear-layer"}
+                assert found.code in expected
                 continue
             change, logits = bundled.changed(found)
             assert 0 < change < (0.03 if method == "bnb-int8" else 0.2), part.name
@@ -145,16 +147,18 @@ def test_a_kernel_that_is_wrong_is_found_out() -> None:
     stand_in = _StandIn(matrix, layer)
     assert _reason_against_result(stand_in, "bnb-nf4") is None
     layer.weight.quant_state.absmax[31] = layer.weight.quant_state.absmax[27]
-    assert "computes its weight of 32 x 64 wrongly on cpu" in str(_reason_against_result(stand_in, "bnb-nf4"))
+    wrong = _reason_against_result(stand_in, "bnb-nf4")
+    assert wrong.code == "bitsandbytes-wrong"
+    assert [wrong.values[name] for name in ("weight", "rows", "inputs", "device")] == ["weight", 32, 64, "cpu"]
 
 
 def test_blocks_that_cross_rows_are_right_or_refused() -> None:
-    """GIVEN 96 inputs, which some kernels mix up, THEN the outputs are right, or the reason names the cause."""
+    """GIVEN 96 inputs, which some kernels mix up, THEN the outputs are right or there is a reason."""
     linear = nn.Linear(96, 32, bias=False).requires_grad_(requires_grad=False)
     linear.weight.copy_(heavy(32, 96))
     found, effect = quantization(linear, "bnb-nf4"), Effect()
     if isinstance(found, str):
-        assert "blocks of 64 cross its rows" in found
+        assert found.code == "bitsandbytes-wrong"
         return
     with found.applied(MASK, effect):
         linear(states(2, 3, 96))
@@ -166,18 +170,19 @@ def test_shapes_that_cannot_work_are_refused() -> None:
     """GIVEN an odd number of inputs, or weights beyond float16, THEN the reason says so, and of which weight."""
     odd, large = nn.Sequential(nn.Linear(65, 32)), nn.Linear(64, 32)
     large.weight.data[3, 3] = 1e5
-    assert "even number of inputs, not 65 (0.weight)" in str(quantization(odd, "bnb-nf4"))
-    assert "float16, which cannot hold 1e+05 (its weight)" in str(quantization(large, "bnb-int8"))
-    assert "torch.float64" in str(quantization(nn.Linear(64, 32).double(), "bnb-nf4"))
+    assert quantization(odd, "bnb-nf4") == reason("bitsandbytes-odd-inputs", inputs=65, weight="0.weight")
+    assert quantization(large, "bnb-int8") == reason("bitsandbytes-overflow", largest=1e5, weight="weight")
+    double = quantization(nn.Linear(64, 32).double(), "bnb-nf4")
+    assert double == reason("bitsandbytes-dtype", dtype="torch.float64", weight="weight")
 
 
 @pytest.mark.parametrize("method", REAL)
 def test_what_has_no_linear_layer_is_refused(method: str) -> None:
     """GIVEN an embedding, a norm, or a layer of bitsandbytes THEN each has its own reason."""
     linear = nn.Linear(64, 32)
-    assert quantization(nn.Embedding(4, 64), method) == NO_LINEAR
-    assert quantization(nn.LayerNorm(64), method) == NO_MATRIX
-    assert "quantized already" in str(quantization(_layer(matrices_of(linear)[0], method), method))
+    assert quantization(nn.Embedding(4, 64), method) == "no-linear-layer"
+    assert quantization(nn.LayerNorm(64), method) == "no-weight-matrix"
+    assert quantization(_layer(matrices_of(linear)[0], method), method).code == "weights-quantized"
 
 
 def test_notes_name_what_stays_and_what_is_shared() -> None:
@@ -186,15 +191,15 @@ def test_notes_name_what_stays_and_what_is_shared() -> None:
     model = nn.ModuleDict({"embed": nn.Embedding(32, 64), "block": block})
     block["head"].weight = model["embed"].weight
     assert possible(block, "bnb-int8", shared=shared_weights(model)).notes == (
-        "head.weight is shared with embed, which was left as it was",
-        "only linear layers were exchanged, not words.weight",
+        reason("weight-shared", weight="head.weight", modules=["embed"]),
+        reason("only-linear-exchanged", weights=1, first="words.weight"),
     )
 
 
-def test_without_bitsandbytes_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """GIVEN that bitsandbytes cannot be imported THEN simulated methods work, and real ones say what to do."""
+def test_without_bitsandbytes_real_methods_have_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN that bitsandbytes cannot be imported THEN simulated methods work, and real ones say why not."""
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
-    assert str(quantization(nn.Linear(64, 32), "bnb-int8")).endswith("pip install bitsandbytes")
+    assert quantization(nn.Linear(64, 32), "bnb-int8").code == "bitsandbytes-missing"
     assert possible(nn.Linear(64, 32), "nf4")
 
 

@@ -23,6 +23,7 @@ from energyscope.loading.options import LoadOptions
 from energyscope.loading.sharding import placing
 from energyscope.loading.sharding.dispatching import dispatch, offload_notes, undispatch
 from energyscope.loading.sharding.placement import Placement
+from energyscope.reasons import reason
 
 FAMILIES = ["distilbert", "gpt2", "llama"]
 IDS = torch.tensor([[2, 5, 6, 7, 3]])
@@ -88,7 +89,7 @@ def test_a_model_with_waiting_modules_computes_the_same(
     meta = {name for name, one in loaded.model.named_parameters() if one.is_meta}
     assert meta == {name for name, _ in plain.model.named_parameters() if name.startswith(waiting)}
     assert weight_bytes(loaded.model) == weight_bytes(plain.model)
-    assert "the host's joules are not measured" in loaded.notes[-1]
+    assert loaded.notes[-1].code == "waiting-modules"
     assert not loaded.model.training
 
 
@@ -195,14 +196,12 @@ def test_autocast_stays_within_the_hooks(folders: dict[str, Path], over: Any) ->
 
 
 def test_the_note_names_what_waits() -> None:
-    """GIVEN modules on the host beside a GPU THEN the note counts them, names some and the GPU; else none."""
+    """GIVEN modules on the host beside a GPU THEN the note names them and the GPU; else there is none."""
     gpu = torch.device("cuda", 1)
-    many = Placement({"": gpu, **{f"model.layers.{one}": HOST for one in range(5)}}, gpu)
-    (note,) = offload_notes(many)
-    assert note.startswith("5 modules wait in host memory and are copied to cuda:1 in every pass: model.layers.0,")
-    assert "and 2 more; the host's joules are not measured" in note
+    layers = [f"model.layers.{one}" for one in range(5)]
+    many = Placement({"": gpu, **dict.fromkeys(layers, HOST)}, gpu)
+    assert offload_notes(many) == (reason("waiting-modules", names=layers, device="cuda:1"),)
     assert offload_notes(Placement({"": gpu}, gpu)) == ()
-    assert offload_notes(Placement({"lm_head": HOST}, gpu))[0].startswith("1 module waits in host memory and is")
 
 
 def test_hooks_are_there_without_anything_waiting(folders: dict[str, Path]) -> None:

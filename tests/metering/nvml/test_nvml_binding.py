@@ -61,7 +61,7 @@ def test_a_missing_binding_is_one_clear_line(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MeterError, match="pip install nvidia-ml-py"):
         binding.load_nvml()
-    assert "pip install" in binding.binding_problem()
+    assert binding.binding_problem().code == "nvml-missing"
 
 
 def test_the_deprecated_package_is_told_from_the_maintained_one(tmp_path):
@@ -79,7 +79,7 @@ def test_the_maintained_binding_is_not_called_deprecated():
     folder.__path__ = ["somewhere"]
     assert binding.shadowed(pynvml) is None
     assert binding.binding_problem() is None
-    assert "uninstall" in binding.shadowed(folder)
+    assert binding.shadowed(folder).code == "nvml-shadowed"
 
 
 def test_a_lost_gpu_is_told_from_a_failed_read():

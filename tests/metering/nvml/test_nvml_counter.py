@@ -18,6 +18,7 @@ from energyscope.metering.nvml.binding import LostGpuError
 from energyscope.metering.nvml.board import Board
 from energyscope.metering.nvml.counter import NvmlMeter, ticking_period_s
 from energyscope.metering.ticks import mean_power
+from energyscope.reasons import reason
 
 STEADY = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 period_s 0.05"
 
@@ -138,7 +139,7 @@ def test_a_frozen_counter_is_an_error(fake_nvml, monkeypatch):
 def test_a_frozen_counter_is_found_before_the_start(fake_nvml, monkeypatch):
     """A counter is proved by watching it tick; one that stands still is refused."""
     machine = fake_nvml(STEADY)
-    assert NvmlMeter("GPU-aaaa").prove().startswith("the energy counter answers and ticks about every ")
+    assert NvmlMeter("GPU-aaaa").prove().code == "counter-ticks"
     monkeypatch.setattr(counter, "time", Clock())
     machine.append("at 0 frozen 1")
     with pytest.raises(MeterError, match=r"stands still: 0 ticks in 2\.5 s"):
@@ -181,13 +182,13 @@ def test_a_hidden_process_list_is_a_note(fake_nvml):
     fake_nvml(f"{STEADY}\nprocess 1 100")
     meter = NvmlMeter("GPU-aaaa")
     assert meter.bystanders(own_bytes=1) == []
-    assert "does not name us" in meter.describe()["notes"][-1]
+    assert meter.describe()["notes"][-1].code == "own-process-hidden"
 
 
 def test_a_label_of_the_device_is_a_note(fake_nvml):
     """What must be said of the device is in the description, for the report to show."""
     fake_nvml(STEADY)
-    assert "other slices" in NvmlMeter("GPU-aaaa", note="other slices count too").describe()["notes"][-1]
+    assert NvmlMeter("GPU-aaaa", note=reason("whole-gpu")).describe()["notes"][-1].code == "whole-gpu"
 
 
 def test_a_moment_can_be_read_without_the_process(fake_nvml):

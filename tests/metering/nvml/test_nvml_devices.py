@@ -6,8 +6,6 @@ import pytest
 
 from energyscope.errors import MeterError, UsageError
 from energyscope.metering.nvml.devices import (
-    SLICE_NOTE,
-    SPLIT_NOTE,
     Gpu,
     find_gpu,
     list_gpus,
@@ -80,7 +78,7 @@ def test_slices_are_found_with_their_parent(fake_nvml):
     assert find_gpu("77bb-00") == second == resolve_gpus(["MIG-77bb"])[0]
 
 
-@pytest.mark.parametrize(("name", "note"), [("MIG-77aa-00", SLICE_NOTE), ("0", SPLIT_NOTE)])
+@pytest.mark.parametrize(("name", "note"), [("MIG-77aa-00", "whole-gpu-of-slice"), ("0", "whole-gpu")])
 def test_a_slice_is_refused_or_measured_whole_and_labelled(fake_nvml, name, note):
     """The energy of a slice cannot be read: the error says what to do, and the whole GPU carries a label."""
     fake_nvml(SPLIT)

@@ -11,6 +11,7 @@ import pytest
 from energyscope.metering.nvml.board import Board
 from energyscope.metering.nvml.neighbours import HIDDEN, Neighbours, Usage, own_processes
 from energyscope.metering.watched import board_neighbours
+from energyscope.reasons import reason
 
 MIB = 1 << 20
 US = os.getpid()
@@ -31,7 +32,7 @@ def test_nobody_else_is_no_finding():
 def test_another_process_is_named():
     """A process that is not ours is named by its id."""
     shared = Usage([US, 1], 0.0, 900 * MIB)
-    assert neighbours(shared, shared).found(800 * MIB) == ["process 1 also uses this GPU"]
+    assert neighbours(shared, shared).found(800 * MIB) == [reason("other-process", pid=1)]
 
 
 def test_our_own_children_are_not_neighbours():
@@ -59,7 +60,7 @@ def test_a_busy_gpu_is_found():
     quiet, busy = Usage([US], 0.05, None), Usage([US], 0.4, None)
     watching = neighbours(quiet, quiet, busy)
     assert watching.found(MIB) == []
-    assert watching.found(MIB) == ["the GPU was 40% busy while nothing of ours ran"]
+    assert watching.found(MIB) == [reason("busy-without-us", share=0.4)]
 
 
 def test_memory_that_grows_without_us_is_found_once():
@@ -67,7 +68,7 @@ def test_memory_that_grows_without_us_is_found_once():
     before, after = Usage([US], 0.0, 1000 * MIB), Usage([US], 0.0, 1300 * MIB)
     watching = neighbours(before, before, after, after)
     assert watching.found(500 * MIB) == []
-    assert watching.found(500 * MIB) == ["memory that is not ours grew by 300 MiB: someone else uses this GPU"]
+    assert watching.found(500 * MIB) == [reason("memory-grew", mib=300.0)]
     assert watching.found(500 * MIB) == []
 
 
@@ -82,7 +83,7 @@ def test_memory_taken_between_opening_and_the_first_check_is_found():
     """Beyond a CUDA context of our own, growth since the meter was opened is somebody else."""
     opened, ours, others = (Usage([US], 0.0, used * MIB) for used in (500, 1500, 5500))
     assert neighbours(opened, ours).found(500 * MIB) == []
-    assert "4500 MiB" in neighbours(opened, others).found(500 * MIB)[0]
+    assert neighbours(opened, others).found(500 * MIB) == [reason("memory-grew", mib=4500.0)]
 
 
 def test_an_unknown_own_share_blames_nobody():

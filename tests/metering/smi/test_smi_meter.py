@@ -11,10 +11,10 @@ from fake_nvml.waiting import wait_for_error, wait_until
 
 from energyscope.errors import MeterError, UsageError
 from energyscope.metering import watcher
-from energyscope.metering.nvml.devices import SPLIT_NOTE
 from energyscope.metering.nvml.neighbours import Usage
 from energyscope.metering.smi.meter import NvidiaSmiMeter, look
 from energyscope.metering.ticks import mean_power
+from energyscope.reasons import reason
 
 ANSWERS = {
     "name": "Fake H200",
@@ -75,7 +75,7 @@ def test_an_old_version_falls_back_and_says_so(command):
         facts, state = meter.describe(), meter.states(0.0, end)[0]
     assert facts["power_field"] == "power.draw of nvidia-smi"
     assert facts["averaging_s"] == 1.0
-    assert any("moving average" in note for note in facts["notes"])
+    assert reason("averaged-power", seconds=1.0) in facts["notes"]
     assert (state["reading_w"], state["throttle"], state["power_limit_w"]) == (240, None, None)
 
 
@@ -139,7 +139,7 @@ def test_a_split_gpu_is_refused_or_labelled(command):
     command({**ANSWERS, "mig.mode.current": "Enabled"})
     with pytest.raises(MeterError, match="--whole-gpu"):
         NvidiaSmiMeter("GPU-aaaa")
-    assert SPLIT_NOTE in NvidiaSmiMeter("GPU-aaaa", whole_gpu=True).describe()["notes"]
+    assert reason("whole-gpu") in NvidiaSmiMeter("GPU-aaaa", whole_gpu=True).describe()["notes"]
 
 
 def test_an_interval_must_be_positive(command):

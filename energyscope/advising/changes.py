@@ -1,0 +1,217 @@
+"""What would change a run's energy, and by how much: everything that the run measured beside its own setting.
+
+A change is told by the ratio of its energy to that of the run's own setting, of the same work. It saves or costs
+where the 95 % interval of that ratio excludes 1; else it is unclear. Pure functions over what a run holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from energyscope.runs.intervals import Interval, finite, interval, ratio
+from energyscope.runs.method import execution_of
+from energyscope.runs.moments import Moment
+from energyscope.runs.store import Run
+
+Verdict = Literal["saves", "costs", "unclear"]
+Row = Mapping[str, Any]
+
+INVALID = "invalid"
+NEGLIGIBLE = 0.005  # loss of accuracy, or relative rise of perplexity, that nobody would notice
+FEWEST_WINDOWS = 3  # of an alternative that something may be concluded from
+WORKLOAD = frozenset({"batch_size"})  # changes of what the model is given, which not everybody can make
+_GRADES = ("A", "B", "C", INVALID)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that was changed (``what``, to ``value``) and what it does to one phase.
+
+    ``energy`` and ``time`` are ratios to the run's own setting, of the same work (a token, an inference) and of a
+    step or pass; ``quality`` is the difference of the ``metric``, ``degrades`` whether that is a loss (None:
+    unclear or not measured). ``grade`` is the worse of both energies, ``modelled``: joules are time x watts,
+    ``disturbed``: a guard was raised or there are too few windows, so nothing follows.
+    """
+
+    what: str
+    value: str
+    phase: str
+    energy: Interval
+    time: Interval | None
+    grade: str
+    modelled: bool
+    metric: str | None = None
+    quality: Interval | None = None
+    degrades: bool | None = None
+    setup_s: float | None = None
+    disturbed: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it saves or costs energy, or that is unclear."""
+        if self.disturbed or not self.energy.excludes(1.0):
+            return "unclear"
+        return "saves" if self.energy.value < 1 else "costs"
+
+    @property
+    def saved(self) -> Interval:
+        """The share of the energy that it saves; negative where it costs more."""
+        item = self.energy
+        return Interval(
+            1 - item.value,
+            None if item.high is None else 1 - item.high,
+            None if item.low is None else 1 - item.low,
+        )
+
+    @property
+    def recommended(self) -> bool:
+        """Whether measurements support it: it saves measured joules, at no loss of quality."""
+        return self.verdict == "saves" and not self.modelled and not self.degrades
+
+
+def changes(run: Run) -> list[Change]:
+    """Return every change that a run measured, the largest saving first, what is unclear last."""
+    found = [*_alternatives(run), *_executions(run), *_precisions(run)]
+    return sorted(found, key=lambda one: (one.verdict == "unclear", one.energy.value))
+
+
+def best(found: Sequence[Change], phase: str | None = None) -> Change | None:
+    """Return the recommended change that saves most without changing the workload; else the best of those."""
+    able = [one for one in found if one.recommended and phase in {None, one.phase}]
+    own = [one for one in able if one.what not in WORKLOAD]
+    return next(iter(own or able), None)
+
+
+def winner(run: Run) -> Change | None:
+    """Return the precision that saves most energy against the benchmark's baseline, at no loss of quality."""
+    found = [one for one in _precisions(run, against_baseline=True) if one.verdict == "saves" and not one.degrades]
+    return min(found, key=lambda one: one.energy.value, default=None)
+
+
+def _alternatives(run: Run) -> Iterator[Change]:
+    """Yield the alternatives of each phase, but other contexts, which are other work."""
+    document = run.alternatives or {}
+    rows = [row for row in document.get("rows") or [] if isinstance(row, Mapping)]
+    bases = {row.get("phase"): row for row in rows if row.get("what") == "base"}
+    for row in rows:
+        base, energy = bases.get(row.get("phase")), _given(row.get("ratio"))
+        if base is None or row is base or energy is None or row.get("what") == "context_length":
+            continue
+        times = [_given(one.get("time_us")) for one in (row, base)]
+        yield Change(
+            what=str(row.get("what")),
+            value=str(row.get("value")),
+            phase=str(row.get("phase")),
+            energy=energy,
+            time=ratio(times[0], times[1]) if times[0] and times[1] else None,
+            grade=_worse(row.get("quality"), base.get("quality")),
+            modelled=bool(document.get("modelled", run.modelled)),
+            setup_s=finite(row.get("setup_s")),
+            disturbed=_disturbed(row) or _disturbed(base),
+        )
+
+
+def _disturbed(row: Row) -> bool:
+    """Tell whether a row is below grade C for more than the scatter of its windows."""
+    if row.get("quality") != INVALID:
+        return False
+    return bool(row.get("guards", True)) or (finite(row.get("windows")) or 0) < FEWEST_WINDOWS
+
+
+def _executions(run: Run) -> Iterator[Change]:
+    """Yield the further execution of each moment that was measured in two."""
+    roots: dict[tuple[str, int | None], dict[str, Row]] = {}
+    for scene in run.scenes:
+        own = run.scene(str(scene["name"]))
+        whole = None if own.energy is None else own.energy[own.energy["level"] == "model"]
+        if whole is not None and not whole.empty:
+            moment = Moment.of(str(scene["name"]))
+            execution = str(scene.get("execution") or execution_of(run.document))
+            roots.setdefault((moment.phase, moment.context), {})[execution] = {
+                str(key): value for key, value in whole.iloc[0].items()
+            }
+    measured = {
+        (str(row.get("phase")), str(row.get("value"))) for row in (run.alternatives or {}).get("rows") or []
+    }
+    for (phase, _), of in roots.items():
+        first, *others = of.items()
+        for execution, row in others:
+            energies = [_energy(one) for one in (row, first[1])]
+            change = ratio(energies[0], energies[1]) if energies[0] and energies[1] else None
+            if change is None or (phase, execution) in measured:
+                continue
+            times = [interval(one.get("time_us")) for one in (row, first[1])]
+            yield Change(
+                what="execution",
+                value=execution,
+                phase=phase,
+                energy=change,
+                time=ratio(times[0], times[1]) if times[0] and times[1] else None,
+                grade=_worse(row.get("quality"), first[1].get("quality")),
+                modelled=run.modelled,
+            )
+
+
+def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]:
+    """Yield the benchmark's other precisions at its first batch size and length, against the run's own."""
+    document = run.benchmark or {}
+    cells = list(document.get("cells") or [])
+    shapes = [(cell.get("batch_size"), cell.get("sequence_length")) for cell in cells]
+    cells = [cell for cell, shape in zip(cells, shapes, strict=True) if shape == shapes[0]]
+    baseline = document.get("baseline")
+    asked = (run.document.get("settings") or {}).get("precision")
+    own = (run.document.get("model") or {}).get("precision") or asked
+    named = {str(cell.get("precision")): cell for cell in cells}
+    base = named.get(str(own)) if not against_baseline else None
+    base = base or named.get(str(baseline))
+    judged = {str(one.get("precision")): one for one in document.get("predictions") or []}
+    for name, cell in named.items():
+        if base is None or cell is base:
+            continue
+        paired = base.get("precision") == baseline
+        pair = _given(cell.get("energy_mj")), _given(base.get("energy_mj"))
+        apart = ratio(pair[0], pair[1]) if pair[0] and pair[1] else None
+        energy = _given(cell.get("energy_ratio")) if paired else apart
+        if energy is None:
+            continue
+        times = _given(cell.get("latency_s")), _given(base.get("latency_s"))
+        prediction = judged.get(name) or {}
+        quality = _given(prediction.get("difference")) if paired else None
+        metric = prediction.get("metric")
+        yield Change(
+            what="precision",
+            value=name,
+            phase="prefill",
+            energy=energy,
+            time=ratio(times[0], times[1]) if times[0] and times[1] else None,
+            grade=_worse(cell.get("quality"), base.get("quality")),
+            modelled=run.modelled,
+            metric=metric,
+            quality=quality,
+            degrades=_degrades(metric, quality, _given(prediction.get("value"))),
+        )
+
+
+def _degrades(metric: object, difference: Interval | None, value: Interval | None) -> bool | None:
+    """Tell whether a difference is a loss of more than `NEGLIGIBLE`; None where that is unclear."""
+    if difference is None or value is None or difference.low is None or difference.high is None:
+        return None
+    sign, whole = (-1.0, 1.0) if metric == "accuracy" else (1.0, value.value - difference.value)
+    least, most = sorted((sign * difference.low / whole, sign * difference.high / whole))
+    return True if least > NEGLIGIBLE else False if most <= NEGLIGIBLE else None
+
+
+def _energy(row: Row) -> Interval | None:
+    return interval(row.get("energy_mj"), row.get("energy_ci_low_mj"), row.get("energy_ci_high_mj"))
+
+
+def _given(entry: object) -> Interval | None:
+    if not isinstance(entry, Mapping):
+        return None
+    return interval(entry.get("value"), entry.get("low"), entry.get("high"))
+
+
+def _worse(*grades: object) -> str:
+    return max((str(one) if one in _GRADES else INVALID for one in grades), key=_GRADES.index)

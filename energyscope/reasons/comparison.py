@@ -1,0 +1,18 @@
+"""The words of reasons about comparing runs: why a difference has no verdict, and what to know beside it."""
+
+from __future__ import annotations
+
+WORDS: dict[str, str] = {
+    # why a difference has no verdict of less or more
+    "difference-includes-zero": "the interval of the difference includes 0",
+    "interval-unknown": "no interval is known for it",
+    "in-neither-run": "neither run has it",
+    "in-one-run": "only one of the runs has it",
+    "other-conditions": "other {names:list}",
+    "too-noisy": "too noisy in {whose:list}",
+    # what to know of what is compared
+    "both-modelled": "both are MODELLED: a difference of joules is one of time",
+    "moments-alone": "in {run} alone, and not compared: {moments:list}",
+    "older-method-in": "measured by an older method in {whose:list}: {changes:reason}",
+    "same-execution": "both in {execution}",
+}

@@ -1,0 +1,104 @@
+"""The words of reasons about energies: windows and their rows, sensors and meters."""
+
+from __future__ import annotations
+
+WORDS: dict[str, str] = {
+    # how far a mean over windows can be relied on
+    "few-windows": "measured only {windows:count time} (grade A needs 5)",
+    "no-interval": "no 95 % interval from {windows:count usable measurement}",
+    "wide-interval": "95 % interval of ± {half_width:percent}",
+    # why a window gives no energy
+    "counter-jumped": "the energy counter jumped by {kj:,.3g} kJ in {seconds:.2g} s",
+    "counter-reset": "the energy counter was reset",
+    "counter-silent": "the energy counter did not answer",
+    "few-ticks": "only {ticks:count usable tick} in {seconds:.2f} s: use a longer window",
+    "no-call-between-ticks": "no call was completed between two ticks",
+    "no-tick-between-reads": "no tick of the counter fell between the two reads",
+    "nothing-left": "nothing is left after pauses or restored inputs are subtracted",
+    "shorter-than-tick": "shorter than the counter's tick ({tick_s:.2g} s)",
+    # what disturbed a window
+    "other-clocks": "the power cap made it run at clocks {change:change} from the model's",
+    "power-limit-changed": "the power limit changed from {before_w:g} W to {now_w:g} W",
+    "slowed-by-heat": "the GPU slowed down because of heat or a hardware limit",
+    # who else used the device
+    "busy-without-us": "the GPU was {share:percent} busy while nothing of this run was on it",
+    "memory-grew": "memory of other programs on this GPU grew by {mib:.0f} MiB",
+    "on-device": "{device}: {what:reason}",
+    "other-process": "process {pid} also uses this GPU",
+    "own-process-hidden": "the GPU's process list hides this process (a container?): "
+    "other users are detected by load and memory",
+    # what to know of a row
+    "kind-mean": "mean of its kind over {layers:count layer}",
+    "launches-nothing": "launches no work on the device",
+    "measured-on": "measured on {component}",
+    "no-memory-for-replay": "no device memory was left to replay it",
+    "not-capturable": "{error}",
+    "operation-unknown": "the matrix work of {operation} is unknown",
+    "power-without-energy": "the energy is unknown; power is the mean of the readings before and after",
+    "replayed-with-pauses": "replayed with pauses, which are subtracted, to stay below the power cap",
+    "retaken-windows": "{windows:count window} measured again",
+    "throttling-unknown": "the board does not report throttling",
+    "triggered-sampling": "triggered sampling, without amplification",
+    "varying-inputs": "its calls have inputs of different shapes; only the first is replayed",
+    "work-unknown": "FLOPs or bytes unknown: {why:reason}",
+    # how a profile was set up
+    "components-not-called": "{components:count component} missing: the model does not call {function}",
+    "eager-inputs": "inputs of the components are those of eager execution: {why:reason}",
+    "no-memory-for-graph": "no memory was left for a CUDA graph of the whole model with all inputs",
+    "read-around-components": "the meter was read once before and once after each component of ordinary passes; "
+    "nested components in passes of their own",
+    # which meter was taken, and what it reads
+    "asked-for": "asked for",
+    "averaged-power": "this GPU reports only averaged power (over about {seconds:g} s); the averaging is undone",
+    "counter-ticks": "the energy counter answers and ticks about every {period_s:.1g} s",
+    "cpu-not-metered": "the model runs on the CPU, whose power is not measured",
+    "energy-counter": "NVML's total-energy counter, polled by a separate process",
+    "meter-unusable": "{error}",
+    "modelled-joules": "MODELLED: every joule is time x {watts:g} W, as stated; no power was measured",
+    "nvml-missing": "the NVML binding is missing: pip install nvidia-ml-py",
+    "nvml-shadowed": "the deprecated package `pynvml` hides the maintained binding: "
+    "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py",
+    "played-back": "played back from {trace}",
+    "power-answers": "{field} answers",
+    "sampled-by-nvidia-smi": "nvidia-smi's {field} every {interval_s:g} s, time-stamped on arrival and integrated",
+    "sampled-power": "NVML's {field} power, sampled by a separate process and integrated",
+    "simulated-meter": "simulated: its true joules are known",
+    "whole-gpu": "the whole GPU in MIG mode: all of its slices count",
+    "whole-gpu-of-slice": "the whole GPU of a MIG slice: other slices count too",
+    # why a sensor's character is unknown
+    "field-silent": "this GPU does not answer this field",
+    "field-shows-no-power": "the field shows no power",
+    "load-power-not-reached": "the field did not reach the power of the load",
+    "no-energy-counter": "this GPU has no readable energy counter",
+    "no-power-field": "no power field answers",
+    "no-two-ticks": "the counter has no two ticks in a row to compare",
+    "power-not-sampled": "power was not sampled over the whole interval",
+    "small-power-step": "power only went from {before_w:.0f} to {after_w:.0f} W",
+    "step-not-watched": "the field was not watched from before the step",
+    # what the doctor finds
+    "energy-measurable": "Energy can be measured here.",
+    "energy-measurable-with-advice": "Energy can be measured here, with the limits listed above.",
+    "energy-from-power": "Energy can be measured here, from sampled power alone ({meter}).",
+    "energy-not-measurable": "Energy cannot be measured here: {error}",
+    "energy-only-modelled": "No GPU: energy would be MODELLED as time x stated watts, and says no more than time.",
+    # what the doctor advises
+    "counter-disagrees": "the counter reads {share:percent} of the integrated {field} power: one of them is wrong "
+    "or includes more (memory, a module); compare --meter nvml with --meter nvml-power",
+    "counter-unused": "the energy counter is not used ({why:reason}): intervals will be wider",
+    "gpu-unused-by-torch": "NVML finds {gpus:count GPU} ({first}), but torch can use none: "
+    "install torch with CUDA, and check that CUDA_VISIBLE_DEVICES is not empty",
+    "gpu-used-by-others": "{who:reason}: its energy would be counted; end it, or wait until it is done",
+    "mig-on": "MIG is on: energy is read for the whole GPU and includes all slices; "
+    "use --whole-gpu for that, or turn MIG off (nvidia-smi -mig 0)",
+    "persistence-off": "persistence mode is off: the driver may unload between programs, and idle power then "
+    "jumps; turn it on as root (nvidia-smi -pm 1)",
+    "polling-alone-changes-energy": "reading the counter without a pause, as some tools do, changes its energy by "
+    "{change:change}: run no other monitor beside energyscope",
+    "polling-changes-energy": "reading the counter as energyscope does changes its energy by {change:change}: "
+    "use --meter nvml-power",
+    "polling-changes-time": "polling the sensor changes the time of calls by {change:change}: "
+    "look for a busy host; leave two cores free",
+    "power-limit-lowered": "the power limit is {limit_w:.0f} W, below this board's default of {default_w:.0f} W: "
+    "costly components run at lower clocks; reset it as root (nvidia-smi -pl {default_w:.0f}), or report it",
+    "slow-ticks": "the sensor ticks only every {period_s:.2f} s: use longer windows, --window {window_s:.1f}",
+}

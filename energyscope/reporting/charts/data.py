@@ -1,0 +1,141 @@
+"""From a table to a chart's data: records with what tooltips say, held small, and the finished specification."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from energyscope.reporting.charts import theme
+from energyscope.reporting.charts.theme import altair
+from energyscope.reporting.table import Column, Table
+from energyscope.runs.intervals import Interval, finite
+
+LIT = "lit"
+_LETTER_PX, _SYMBOL_PX = 6.4, 34  # of a legend's names, and what stands before and behind each
+_MANY = 60  # records: fewer are held one by one
+_FADED = 0.2  # how much of a mark's opacity is left where something else is highlighted
+# A component is highlighted with what it is part of and what is part of it; a mark of a kind with its kind.
+_MATCHES = (
+    f"{LIT} == null || (datum.component != null && {LIT}.components != null"
+    f" ? indexof({LIT}.components, datum.component) >= 0 : indexof({LIT}.kinds, datum.kind) >= 0)"
+)
+
+
+def value_of(cell: Any) -> float | None:
+    """Return a cell as a number."""
+    return finite(cell.value if isinstance(cell, Interval) else cell)
+
+
+def limits_of(cell: Any) -> tuple[float | None, float | None]:
+    """Return the limits of a cell; None where it has none."""
+    return (cell.low, cell.high) if isinstance(cell, Interval) and cell.known else (None, None)
+
+
+def tips(row: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, str]:
+    """Return what a mark's tooltip says of a row: every column as it is written in the table."""
+    return {f"tip{at}": column.text(row.get(column.key)) for at, column in enumerate(columns)}
+
+
+def tooltip(columns: Sequence[Column]) -> list[Any]:
+    """Return the encoding of such tooltips."""
+    alt = altair()
+    return [alt.Tooltip(f"tip{at}:N", title=column.title) for at, column in enumerate(columns)]
+
+
+def shown_columns(table: Table, most: int = 7) -> list[Column]:
+    """Return the columns of a table that a tooltip has room for."""
+    return [column for column in table.filled().columns if column.unit != "reasons"][:most]
+
+
+def named(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a mark can be highlighted by: its component, and its kind."""
+    return {key: row[key] for key in ("kind", "component") if row.get(key) is not None}
+
+
+def faded(opacity: float = 1.0, left: float = _FADED) -> Any:
+    """Return the opacity of marks in a `linked` chart: full where nothing, or the mark itself, is highlighted."""
+    alt = altair()
+    return alt.condition(_MATCHES, alt.value(opacity), alt.value(round(opacity * left, 3)))
+
+
+def legend(names: Sequence[str], **options: Any) -> Any:
+    """Return a legend above a chart, with as many names in a line as the chart's width has room for."""
+    alt = altair()
+    each = max(map(len, names), default=0) * _LETTER_PX + _SYMBOL_PX
+    columns = alt.ExprRef(f"max(1, floor(width / {each:.0f}))")
+    titled = f"{json.dumps(theme.TITLES)}[datum.label] || datum.label"
+    return alt.Legend(**{"orient": "top", "title": None, "columns": columns, "labelExpr": titled, **options})
+
+
+def linked(chart: Any, records: Iterable[Mapping[str, Any]]) -> Any:
+    """Let a chart show what is highlighted on the page, if its records can be.
+
+    The page sets the parameter ``lit`` to null, or to the ``kinds`` and ``components`` that stay as they are.
+    """
+    alt = altair()
+    kinds = sorted({str(record["kind"]) for record in records if record.get("kind")})
+    return chart.add_params(alt.param(LIT, value=None), alt.param("kinds", value=kinds))
+
+
+def chart_of(records: list[dict[str, Any]]) -> Any:
+    """Return an Altair chart of records, of which many are held by columns: a page may hold thousands.
+
+    Words that recur are held once; the chart's first transforms make the records of it again.
+    """
+    alt = altair()
+    if len(records) < _MANY:
+        return alt.Chart(_rows_class()(values=records))
+    names = list(dict.fromkeys(name for record in records for name in record))
+    columns: dict[str, list[Any]] = {name: [record.get(name) for record in records] for name in names}
+    words = {f"{name}_words": list(dict.fromkeys(columns[name])) for name in names if _recurs(columns[name])}
+    coded = [name for name in names if f"{name}_words" in words]
+    for name in coded:
+        at = {word: index for index, word in enumerate(words[f"{name}_words"])}
+        columns[name] = [at[word] for word in columns[name]]
+    chart = alt.Chart(_rows_class()(values=[{**columns, **words}])).transform_flatten(names)
+    return chart.transform_calculate(**{name: f"datum.{name}_words[datum.{name}]" for name in coded})
+
+
+def _recurs(values: Sequence[Any]) -> bool:
+    """Whether values are words, or nothing, of which most occur more than once."""
+    written = all(value is None or isinstance(value, str | bool) for value in values)
+    return written and len(set(values)) <= len(values) / 2
+
+
+@cache
+def _rows_class() -> Any:
+    """Return Altair's data without the copies that it makes at every step: of a thousand records, seconds."""
+
+    class Rows(altair().Data):  # type: ignore[misc]
+        def __deepcopy__(self, memo: dict[int, Any]) -> Rows:
+            return self
+
+        def to_dict(self, *_: Any, **__: Any) -> dict[str, Any]:
+            return {"values": self._kwds["values"]}
+
+    return Rows
+
+
+def finished(chart: Any, height: float) -> Any:
+    """Give a chart its height, and the width of the place where it stands."""
+    sized = chart.properties(width="container", height=height, padding=4)
+    return sized.properties(autosize=altair().AutoSizeParams(type="fit-x", contains="padding"))
+
+
+def spec(chart: Any) -> dict[str, Any]:
+    """Return a chart as a Vega-Lite specification without a theme; data that layers share are held once.
+
+    The specification is not validated here, which would take seconds for a large run: the tests do that.
+    """
+    specification: dict[str, Any] = chart.to_dict(validate=False)
+    specification.pop("config", None)
+    datasets: dict[str, Any] = {}
+    for part in (specification, *specification.get("layer", [])):
+        values = (part.get("data") or {}).get("values")
+        if values is not None:
+            name = next((known for known, held in datasets.items() if held == values), f"data{len(datasets)}")
+            datasets[name] = values
+            part["data"] = {"name": name}
+    return {**specification, "datasets": {name: [*map(dict, held)] for name, held in datasets.items()}}

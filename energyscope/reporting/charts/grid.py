@@ -1,0 +1,88 @@
+"""A grid of coloured cells: components by layer, or coefficients of columns against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from energyscope.reporting import format as fmt
+from energyscope.reporting.charts import data
+from energyscope.reporting.charts.scales import magnitude
+from energyscope.reporting.charts.theme import altair
+from energyscope.reporting.table import Table
+
+_ROW_PX = 24
+
+
+def grid(
+    table: Table,
+    row: str,
+    column: str,
+    value: str,
+    *,
+    diverging: bool = False,
+    written: bool = False,
+    across: str = "",
+) -> Any:
+    """Draw a cell for each row of a table, at its ``row`` and ``column``, coloured by its ``value``.
+
+    Noisy cells have a cross. ``diverging`` colours lie between -1 and 1, around a pale 0; ``written`` puts the
+    values into the cells. ``across`` is the title below the columns.
+    """
+    alt = altair()
+    rows = [one for one in table.rows if data.value_of(one.get(value)) is not None]
+    held = table.column(value)
+    values = [data.value_of(one[value]) or 0.0 for one in rows]
+    divisor, unit = fmt.scale(max(map(abs, values), default=0.0), held.unit)
+    columns = data.shown_columns(table)
+    size = magnitude([value / divisor for value in values])
+    middle = (max(values, default=0.0) + min(values, default=0.0)) / 2
+    records = [
+        {
+            "row": str(one[row]),
+            "column": one[column],
+            "value": at / divisor,
+            "text": fmt.number(at / divisor, 2),
+            "ink": ("#10161d" if abs(at) < 0.55 else "#ffffff")
+            if diverging
+            else ("#ffffff" if at < middle else "#000000"),
+            "noisy": bool(one.get("noisy")),
+            **data.named(one),
+            **data.tips(one, columns),
+        }
+        for one, at in zip(rows, values, strict=True)
+    ]
+    if diverging:
+        scale = alt.Scale(domain=[-1, 0, 1], range=["#3f7cac", "#f4f1ea", "#d1603d"], type="linear")
+    else:
+        scale = alt.Scale(scheme="viridis", **({} if size.type == "linear" else {"type": size.type}))
+    ticks = {"values": size.ticks, "labelOverlap": True} if size.ticks else {}
+    legend = alt.Legend(
+        orient="top", gradientLength=alt.ExprRef("min(180, width)"), gradientThickness=10, titleLimit=360, **ticks
+    )
+    title = f"{held.title} ({unit})" if unit else held.title
+    order, over = (
+        list(dict.fromkeys(one["row"] for one in records)),
+        list(dict.fromkeys(one["column"] for one in records)),
+    )
+    plain = alt.Axis(domain=False, ticks=False, labelPadding=6, labelLimit=200)
+    turned = any(isinstance(name, str) and len(name) > 4 for name in over)
+    below = alt.Axis(
+        domain=False, ticks=False, labelAngle=-40 if turned else 0, labelOverlap=not turned, labelLimit=120
+    )
+    base = data.chart_of(records).encode(
+        x=alt.X("column:O", sort=over, title=across or None, axis=below),
+        y=alt.Y("row:N", sort=order, title=None, axis=plain),
+        tooltip=data.tooltip(columns),
+    )
+    cells = base.mark_rect(cornerRadius=2 if len(over) <= 40 else 0)
+    layers = [
+        cells.encode(fill=alt.Fill("value:Q", title=title, scale=scale, legend=legend), opacity=data.faded())
+    ]
+    if any(one["noisy"] for one in records):
+        crosses = base.transform_filter("datum.noisy").mark_point(
+            shape="M-1,-1L1,1M-1,1L1,-1", size=60, strokeWidth=1.4, filled=False
+        )
+        layers.append(crosses.encode(stroke=alt.Stroke("ink:N", scale=None), opacity=data.faded(0.8)))
+    if written:
+        layers.append(base.mark_text(fontSize=11).encode(text="text:N", color=alt.Color("ink:N", scale=None)))
+    return data.finished(data.linked(alt.layer(*layers), records), _ROW_PX * len(order))

@@ -1,0 +1,197 @@
+"""The first screen of a comparison: what changed, by how much, whether that is shown, and what differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from energyscope.reporting import format as fmt
+from energyscope.reporting.comparison import differences
+from energyscope.reporting.comparison.source import Against, Source
+from energyscope.reporting.page import sentence
+from energyscope.reporting.run.answer import Chip, Stat
+from energyscope.reporting.run.report import Report, execution_name, precision_name
+from energyscope.reporting.section import Figure
+from energyscope.reporting.table import Table
+from energyscope.runs.compare_conditions import BOARD, DEVICE
+from energyscope.runs.compare_difference import LATENCY, PER_INFERENCE, PER_PASS, PER_STEP, POWER, Difference
+from energyscope.runs.compare_whole import SCORES, CellComparison
+from energyscope.runs.intervals import finite
+from energyscope.runs.store import Run
+
+_PER = {PER_PASS: "forward pass", PER_STEP: "decode step", PER_INFERENCE: "inference"}
+_IMPLIED = (BOARD, "device.power_limit_w", "driver", "sensor.meter", "sensor.watts")  # by another device
+_MOST_BARS = 9
+_WARNED = {
+    "random weights": "The true shape without trained weights: energy depends on values to some degree.",
+    "MODELLED": "No power sensor was read: every joule is time x stated watts.",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a reader gets of one other run against the baseline in ten seconds."""
+
+    against: Against
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The numbers of the sentences, and what they hang on."""
+        against, lead, standing = self.against, self.against.lead, self.against.standing
+        obstacles = {one.field: one.name for one in standing.obstacles}
+        sizes = [finite(report.part("model").get("parameters")) for report in against.reports]
+        items = against.workloads[0].pair.normalised if against.workloads else ()
+        work = {item.name: item.relative for item in items}
+        precision = precision_name(against.cell.precision) if against.cell and not against.workloads else ""
+        return {
+            "lead": lead,
+            "baseline": against.names[0],
+            "other": against.names[1],
+            "unit": f"{precision} {_PER[lead.name]}".strip() if lead else None,
+            "modelled": [name for name, one in zip(against.names, against.reports, strict=True) if one.modelled],
+            "stages": [_stages(report.run) for report in against.reports],
+            "obstacles": sorted(
+                standing.names(_IMPLIED if DEVICE in obstacles else ()),
+                key=lambda name: name == obstacles.get(BOARD),
+            ),
+            "board": list(obstacles) == [BOARD],
+            "differ": {held.field: held for one in against.every() for held in one.notes},
+            "same": against.reports[0].run.path.resolve() == against.reports[1].run.path.resolve(),
+            "sizes": sizes[1] / sizes[0] if sizes[0] and sizes[1] else None,
+            "per_parameter": work.get("energy per parameter"),
+            "halves": [fmt.relative(one) for one in (lead.baseline, lead.other)] if lead else [],
+        }
+
+    @cached_property
+    def sentence(self) -> str:
+        """What takes less or more, and whether that is shown."""
+        return sentence("compare/answer.txt.j2", facts=self.facts)
+
+    @cached_property
+    def cause(self) -> str:
+        """What differs between the runs, and what that means."""
+        return sentence("compare/cause.txt.j2", facts=self.facts)
+
+    @cached_property
+    def trust(self) -> str:
+        """How far the verdict can be relied on."""
+        return sentence("compare/trust.txt.j2", facts=self.facts)
+
+    @cached_property
+    def stats(self) -> list[Stat]:
+        """Energy, its ratio, those of time and power, and the scores."""
+        lead, rows = self.against.lead, {item.name: item for item in self.against.rows if item.relative}
+        if lead is None:
+            return []
+        label = f"{'Modelled energy' if self.against.modelled else 'Energy'} per {self.facts['unit']}"
+        errors = " and ".join(fmt.measured(one, "mJ") for one in (lead.baseline, lead.other))
+        found = [Stat(label, _both(lead, "mJ"), hint=errors), Stat.of("Energy ratio", lead.relative, "ratio")]
+        ratios = ((LATENCY, "Time ratio"), (POWER, "Power ratio"))
+        found += [Stat.of(title, rows[name].relative, "ratio") for name, title in ratios if name in rows]
+        scores = (rows[name] for name in SCORES if name in rows)
+        found += [
+            Stat(one.name.capitalize(), _both(one, "share" if one.name == "accuracy" else "")) for one in scores
+        ]
+        return found[:5]
+
+    def record(self) -> dict[str, str]:
+        """Return the answer for a machine."""
+        other = self.against.reports[1].run.name
+        return {"other": other, "sentence": self.sentence, "cause": self.cause, "trust": self.trust}
+
+    def whole(self, place: int = 0) -> Table:
+        """Return what the whole model takes at a workload, then the energy at others and of a generation."""
+        against = self.against
+        shown = against.workloads[place] if against.workloads else None
+        rows = [differences.row(item) for item in (shown.pair.whole if shown else against.rows)]
+        rows += [differences.row(item, name=f"Energy, {workload.label}") for workload in against.shared_workloads
+                 for item in workload.pair.whole if workload is not shown and item.name in _PER]  # fmt: skip
+        rows += [differences.row(item) for item in (against.generation.rows[:1] if against.generation else ())]
+        return differences.table(against, rows, "Whole model")
+
+    def parts(self, place: int = 0) -> Table:
+        """Return what changed, the largest change first: blocks, else precisions of the benchmark."""
+        against = self.against
+        if against.workloads:
+            rows = [differences.row(item) for item in against.workloads[place].blocks]
+            return differences.table(against, rows, "Energy by block", "Block")
+        rows = precision_rows(against)
+        rows.sort(key=lambda row: -abs(row["ratio"].value - 1) if row["ratio"] else 1.0)
+        return differences.table(against, rows, "Energy by precision", "Precision")
+
+
+def precision_rows(against: Against) -> list[dict[str, Any]]:
+    """Return the energy of one inference in each cell that both benchmarks have."""
+    several = len({(cell.batch_size, cell.sequence_length) for cell in against.cells}) > 1
+
+    def name(cell: CellComparison) -> str:
+        shape = f", {cell.batch_size} x {cell.sequence_length}" if several else ""
+        return f"{precision_name(cell.precision)}{shape}"
+
+    return [
+        differences.row(item, name=name(cell), kind=cell.precision, cell=cell)
+        for cell in against.cells
+        for item in cell.rows
+        if item.name == PER_INFERENCE
+    ]
+
+
+def figures(source: Source) -> list[Figure]:
+    """Return the ratios of blocks and those of whole models, a view for each other run and workload."""
+    parts, wholes = [], []
+    for against in source.others:
+        for place in range(max(len(against.workloads), 1)):
+            when = {"other": against.key} | ({against.dimension: str(place)} if against.workloads else {})
+            answer = Answer(against)
+            parts += differences.ratios(answer.parts(place).head(_MOST_BARS), when, kinds=True)
+            wholes += differences.ratios(answer.whole(place), when)
+    by = "block" if source.others[0].workloads else "precision"
+    found = [
+        Figure("compare-parts", f"Energy ratio by {by}", parts,
+               "Largest change first; whiskers: 95 % intervals. Hollow: not shown."),
+        Figure("compare-whole", "Ratios of the whole model", wholes,
+               "Ratio to the baseline. Green: better; red: worse. Hollow: not shown."),
+    ]  # fmt: skip
+    return [one for one in found if one.views]
+
+
+def chips(source: Source) -> list[Chip]:
+    """Return what was measured, how and where; what differs between the runs is marked."""
+    reports, found = source.reports, []
+    for values in (
+        [_device(one) for one in reports],
+        [str(one.part("model").get("name") or "") for one in reports],
+        [precision_name(one.part("settings").get("precision") or "") for one in reports],
+        [execution_name(one.part("settings").get("execution") or "eager") for one in reports],
+    ):
+        if not any(values):
+            continue
+        names = list(dict.fromkeys(value or fmt.UNKNOWN for value in values))
+        text = " \u2192 ".join(names[:3]) + " \u2026" * (len(names) > 3)
+        found.append(Chip(text, "differs" if len(names) > 1 else ""))
+    for word, flags in zip(
+        _WARNED, ([one.random for one in reports], [one.modelled for one in reports]), strict=True
+    ):
+        names = [name for name, flag in zip(source.names, flags, strict=True) if flag]
+        if names:
+            found.append(Chip(word if all(flags) else f"{word}: {fmt.listed(names, 2)}", "warn", _WARNED[word]))
+    return found
+
+
+def _device(report: Report) -> str:
+    """Return on what a model lay, and on how many of them where it is spread."""
+    device = report.part("device")
+    count = len(device.get("spread") or ()) or 1
+    return f"{count} x " * (count > 1) + str(device.get("name") or device.get("type") or "")
+
+
+def _stages(run: Run) -> list[str]:
+    """Return the stages in which a run measured energy."""
+    profiled = run.energy is not None and not run.energy.empty
+    results = {"profile": profiled, "benchmark": run.benchmark, "generation": run.generation}
+    return [name for name, result in results.items() if result]
+
+
+def _both(item: Difference, unit: str) -> str:
+    return " \u2192 ".join(fmt.quantity(one.value if one else None, unit) for one in (item.baseline, item.other))

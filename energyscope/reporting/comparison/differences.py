@@ -1,0 +1,81 @@
+"""Differences as a table and as a chart of ratios: the same everywhere on a page and in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from energyscope import reasons
+from energyscope.reporting.charts.bars import bars, dots
+from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
+from energyscope.reporting.comparison.source import Against
+from energyscope.reporting.section import View
+from energyscope.reporting.table import Amount, Column, Row, Table
+from energyscope.runs.compare_difference import LATENCY, LESS, POWER, SHOWN, TOKENS_PER_JOULE, Difference
+from energyscope.runs.compare_difference import NOT_COMPARABLE as UNDECIDED
+
+_TITLES = {LATENCY: "time"}
+_UNITS = {"tokens/J": "", "accuracy": "share"}
+_BETTER_LARGER = frozenset({TOKENS_PER_JOULE, "accuracy"})
+NOT_COMPARABLE = "not comparable"
+_VERDICTS = {"less": "less", "more": "more", "no-difference-shown": "not shown"}
+_WHY = {"too-noisy": "too noisy", "interval-unknown": "no interval", "in-one-run": "in one run only",
+        "in-neither-run": "in neither run"}  # fmt: skip
+_SPREAD = 12.0  # ratios that differ by more stand on a logarithmic axis
+
+
+def row(item: Difference, **more: Any) -> dict[str, Any]:
+    """Return a difference as a row; ``judged`` is the colour of its verdict, ``decided`` whether it has one."""
+    good = (item.verdict == LESS) != (item.name in _BETTER_LARGER)
+    judged = item.verdict in SHOWN and item.name != POWER
+    unit = _UNITS.get(item.name, _UNITS.get(item.unit, item.unit))
+    name = title_of(item.kind) if item.kind and item.kind == item.name else _TITLES.get(item.name, item.name)
+    return {
+        "name": capital(name),
+        "kind": item.kind,
+        "baseline": Amount.of(item.baseline, unit),
+        "other": Amount.of(item.other, unit),
+        "change": Amount.of(item.change, unit),
+        "ratio": item.relative,
+        "verdict": _verdict(item),
+        "noisy": item.verdict not in SHOWN,
+        "decided": item.verdict != UNDECIDED,
+        "judged": (SAVES if good else COSTS) if judged else UNCLEAR,
+        **more,
+    }
+
+
+def capital(name: str) -> str:
+    """Return a name as it begins a row."""
+    return name[:1].upper() + name[1:]
+
+
+def _verdict(item: Difference) -> str:
+    """Return a verdict in words; where there is none and one reason of its own, that."""
+    codes = [one.code for one in reasons.split(item.reason)]
+    why = _WHY.get(str(codes[0]), NOT_COMPARABLE) if len(codes) == 1 else NOT_COMPARABLE
+    return _VERDICTS.get(item.verdict, why)
+
+
+def table(against: Against, rows: Iterable[Row], heading: str, first: str = "What") -> Table:
+    """Return rows of differences as a table."""
+    columns = [
+        Column("name", first),
+        Column("ratio", "Ratio", "ratio", "other / baseline, with 95 % interval"),
+        Column("baseline", against.heads[0], "", f"baseline: {against.names[0]}, with 95 % interval", rank=2),
+        Column("other", against.heads[1], "", f"{against.names[1]}, with 95 % interval", rank=1),
+        Column("verdict", "Verdict", "text", "less, more: the 95 % interval of the difference excludes 0"),
+    ]
+    return Table(columns, list(rows), heading)
+
+
+def ratios(held: Table, when: Mapping[str, str], *, kinds: bool = False) -> list[View]:
+    """Draw the ratios of a table, coloured by kind or by verdict; nothing where there are none."""
+    rows = [one if kinds else {**one, "colour": one["judged"]} for one in held.rows if one["ratio"] is not None]
+    values = [1.0, *(one["ratio"].value for one in rows)]
+    drawn = Table(held.columns, rows, held.title)
+    if not rows:
+        return []
+    if max(values) > _SPREAD * min(values):
+        return [View(dots(drawn, "name", "ratio", log=True, reference=1.0, title="Ratio to baseline"), held, when)]
+    return [View(bars(drawn, "name", "ratio", reference=1.0), held, when)]

@@ -1,0 +1,294 @@
+"""The sections of a comparison's page, in the order in which they stand on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from energyscope.reporting import format as fmt
+from energyscope.reporting.charts.bars import bars
+from energyscope.reporting.charts.plane import Axis, curves, plane
+from energyscope.reporting.charts.theme import title_of
+from energyscope.reporting.comparison import differences
+from energyscope.reporting.comparison.answer import Answer, precision_rows
+from energyscope.reporting.comparison.differences import capital
+from energyscope.reporting.comparison.source import COMPARE, Against, Source
+from energyscope.reporting.run.energy import layers_said
+from energyscope.reporting.run.parts import blocks
+from energyscope.reporting.run.report import PREFILL, Report, execution_name, given, precision_name
+from energyscope.reporting.section import Content, Figure, View
+from energyscope.reporting.table import Column, Row, Table
+from energyscope.runs.compare_conditions import EXECUTION, NAMES, PRECISION, value_of
+from energyscope.runs.compare_difference import ENERGIES, LATENCY, POWER
+from energyscope.runs.compare_parts import layers_of, mostly_invalid
+from energyscope.runs.compare_whole import SCORES, cells_of, evaluation_of, per_work, predictions_of
+from energyscope.runs.intervals import interval, not_negative
+from energyscope.runs.tree import sum_energy
+
+_WORK = (("token", "Per token", "mJ"), ("parameter", "Per parameter", "nJ"), ("FLOP", "Per FLOP", "pJ"))
+
+
+@COMPARE.section(1, "runs", "All runs")
+def all_runs(source: Source) -> Content | None:
+    """Return the energy of every run for a unit of work, where there are more than two."""
+    known = [(one.names[1], one.workloads[0], one.standing.names()) for one in source.others if one.workloads]
+    if not source.switch or not known:
+        return None
+    workloads = [(source.names[0], known[0][1].sides[0], ())] + [
+        (name, at.sides[1], why) for name, at, why in known
+    ]
+    apart = len({workload.label for _, workload, _ in workloads}) > 1
+    rows = [
+        {
+            "run": f"{name}, {workload.label.lower()}" if apart else name,
+            "workload": workload.label,
+            **per_work(workload.document, workload.tree.root),
+            "noisy": bool(why) or workload.quality == "invalid",
+            "verdict": f"{differences.NOT_COMPARABLE}: other {fmt.listed(why)}" if why else "comparable",
+        }
+        for name, workload, why in workloads
+    ]
+    columns = [Column("run", "Run"), Column("workload", "Workload")]
+    columns += [Column(key, title, unit) for key, title, unit in _WORK]
+    table = Table([*columns, Column("verdict", "With the baseline")], rows, "Energy for a unit of work")
+    keys = [key for key, _, _ in _WORK if any(row[key] for row in rows)]
+    views = [View(bars(table, "run", key, colour="run"), table, {"per": key}) for key in keys]
+    caption = "As measured; whiskers: 95 % intervals. Hollow: not comparable with the baseline."
+    return Content(
+        {"units": [(key, f"per {key}") for key in keys]}, [Figure("runs-work", table.title, views, caption)]
+    )
+
+
+@COMPARE.section(2, "energy", "Energy")
+def energy(source: Source) -> Content | None:
+    """Return the whole model and its blocks, and what share of the model each block takes."""
+    tables, shares = {}, []
+    for against in source.others:
+        if not against.workloads and against.rows:
+            tables[f"energy-{against.key}-0"] = Answer(against).whole()
+        for place, workload in enumerate(against.workloads):
+            items = [*workload.pair.whole, *workload.pair.normalised, *workload.blocks]
+            rows = [differences.row(item) for item in items]
+            tables[f"energy-{against.key}-{place}"] = differences.table(against, rows, "Whole model and blocks")
+            if workload.blocks:
+                table, when = _shares(against, place), {"other": against.key, against.dimension: str(place)}
+                shares.append(View(bars(table, "part", "share", series="run"), table, when))
+    caption = "Of each run's own measured energy; nothing is scaled. Hollow: too noisy."
+    figures = [Figure("energy-shares", "Shares of the model", shares, caption)] if shares else []
+    return Content({}, figures, tables) if tables else None
+
+
+def _shares(against: Against, place: int) -> Table:
+    workloads = zip(against.names, against.workloads[place].sides, strict=True)
+    rows = [
+        {**row, "part": capital(title_of(row["kind"])), "run": name}
+        for name, workload in workloads
+        for row in blocks(workload.tree, modelled=False).rows
+    ]
+    order = [row["part"] for row in rows]
+    columns = [Column("part", "Block"), Column("run", "Run"), Column("share", "Share", "share"),
+               Column("energy", "Energy", "mJ")]  # fmt: skip
+    return Table(columns, sorted(rows, key=lambda row: order.index(row["part"])), "Shares of the model")
+
+
+@COMPARE.section(3, "generation", "Generation")
+def generation(source: Source) -> Content | None:
+    """Return the traced generations, and energy and time at every workload."""
+    tables = {}
+    for against in source.others:
+        rows = [differences.row(item) for item in (against.generation.rows if against.generation else ())]
+        if rows or len(against.shared_workloads) > 1:
+            rows += [
+                differences.row(item, name=f"{'Time' if item.name == LATENCY else 'Energy'}, {workload.label}")
+                for workload in against.shared_workloads
+                for item in workload.pair.whole
+                if item.name in {LATENCY, *ENERGIES}
+            ]
+            tables[f"generation-{against.key}"] = differences.table(against, rows, "Generation, by phase")
+    return Content({}, [], tables) if tables else None
+
+
+@COMPARE.section(4, "precisions", "Precisions")
+def precisions(source: Source) -> Content | None:
+    """Return benchmarks of the same shape, and energy against quality over all runs."""
+    tables = {f"precisions-{one.key}": _cells(one) for one in source.others if one.cells}
+    views = [view for one in source.others if one.workloads and one.cells
+             for view in differences.ratios(_cells(one), {"other": one.key}, kinds=True)]  # fmt: skip
+    figures = (
+        [Figure("precisions-ratio", "Energy ratio by precision", views, "Hollow: not shown.")] if views else []
+    )
+    figures += [figure for metric in SCORES for figure in _plane(source, metric)]
+    return Content({}, figures, tables) if tables or figures else None
+
+
+def _cells(against: Against) -> Table:
+    rows = precision_rows(against)
+    for row in rows:
+        items = {item.name: item for item in row["cell"].rows}
+        row |= {key: items[name].relative for key, name in (("time", LATENCY), ("power", POWER)) if name in items}
+        row["quality"] = next((items[name].change for name in SCORES if name in items), None)
+        row["kernels"] = "other" if row["cell"].implementations else None
+    more = [
+        Column("time", "Time ratio", "ratio"),
+        Column("power", "Power ratio", "ratio"),
+        Column("quality", "Quality", "", "difference of accuracy or perplexity"),
+        Column("kernels", "Kernels", "text", "whether the runs computed the precision by other ones"),
+    ]
+    alone = against.benchmark.alone if against.benchmark else ()
+    shape = "In {run} alone: {precision}, {batch_size} x {sequence_length} tokens."
+    notes = [shape.format(**{**one, "precision": precision_name(one["precision"])}) for one in alone]
+    held = differences.table(against, rows, "Energy of one inference", "Precision")
+    return Table([*held.columns, *more], rows, held.title, notes)
+
+
+def _plane(source: Source, metric: str) -> Iterator[Figure]:
+    """Yield energy per token against a metric, with a line through what no other point beats in both."""
+    rows = candidates(source, metric)
+    if len({row["run"] for row in rows}) < 2:
+        return
+    word = " (MODELLED)" if any(report.modelled for report in source.reports) else ""
+    columns = [
+        Column("run", "Run"),
+        Column("at", "Precision"),
+        Column("energy", f"Energy per token{word}", "mJ"),
+        Column("score", metric.capitalize(), "share" if metric == "accuracy" else ""),
+        Column("best", "Not beaten"),
+    ]
+    table = Table(columns, rows, f"Energy against {metric}")
+    best = sorted((row for row in rows if row["best"]), key=lambda row: row["energy"].value)
+    front = Table(
+        columns, [{**row, "run": "not beaten", "dashed": True} for row in best[: len(best) * (len(best) > 1)]]
+    )
+    chart = plane(table, Axis("energy"), Axis("score"), series="run", name="at", lines=front)
+    caption = "Dashed: no other one beats these in both, by their values. Hollow: not comparable."
+    yield Figure.of(f"precisions-{metric}", table.title, chart, table, caption)
+
+
+def candidates(source: Source, metric: str) -> list[dict[str, Any]]:
+    """Return all that has energy and a score on the baseline's evaluation data, and whether another beats it."""
+    obstacles = [(), *(one.standing.names() for one in source.others)]
+    asked = [[evaluation_of(run.document).get(key) for key in ("source", "examples")] for run in source.runs]
+    rows = [
+        {**row, "run": name, "noisy": row["noisy"] or bool(why)}
+        for name, report, why, data in zip(source.names, source.reports, obstacles, asked, strict=True)
+        if data == asked[0]
+        for row in list(_of_benchmark(report, metric)) or list(_of_profile(report, metric))
+    ]
+    sign = -1.0 if metric == "accuracy" else 1.0
+    places = [(row["energy"].value, sign * row["score"].value) for row in rows]
+    held = [place for place, row in zip(places, rows, strict=True) if not row["noisy"]]
+    for place, row in zip(places, rows, strict=True):
+        beaten = any(one[0] <= place[0] and one[1] <= place[1] and one != place for one in held)
+        row["best"] = not beaten and not row["noisy"]
+    return rows
+
+
+def _of_benchmark(report: Report, metric: str) -> Iterator[dict[str, Any]]:
+    scores = predictions_of(report.run.benchmark or {})
+    for shape, cell in cells_of(report.run.benchmark or {}).items():
+        score = given((scores.get((shape[0], metric)) or {}).get("value"))
+        item, tokens = not_negative(given(cell.get("energy_mj"))), shape[1] * shape[2]
+        if score and item and tokens:
+            noisy = cell.get("quality") == "invalid"
+            yield {
+                "at": precision_name(shape[0]),
+                "energy": item.scaled(1 / tokens),
+                "score": score,
+                "noisy": noisy,
+            }
+
+
+def _of_profile(report: Report, metric: str) -> Iterator[dict[str, Any]]:
+    score = interval((evaluation_of(report.document).get("baseline") or {}).get(metric))
+    workload = next((one for one in report.every_workload if one.phase == PREFILL and one.per_token), None)
+    if score and workload:
+        name = precision_name(report.part("settings").get("precision"))
+        yield {"at": name, "energy": workload.per_token, "score": score, "noisy": workload.quality == "invalid"}
+
+
+@COMPARE.section(5, "layers", "Layers")
+def layers(source: Source) -> Content | None:
+    """Return layers by relative depth, of other models whose layers differ."""
+    columns = [
+        Column("run", "Run"),
+        Column("depth", "Relative depth", "share"),
+        Column("energy", "Energy of a layer", "mJ"),
+    ]
+    views = []
+    for against in source.others:
+        for place, workload in enumerate(against.workloads):
+            if workload.pair.depth and any(layers_said(side)["differ"] for side in workload.sides):
+                rows = [
+                    {"run": name, "depth": (at + 0.5) / len(held), "energy": sum_energy(nodes),
+                     "noisy": mostly_invalid(nodes)}
+                    for name, side in zip(against.names, workload.sides, strict=True)
+                    for held in [layers_of(side.tree, "layer")]
+                    for at, nodes in enumerate(held)
+                ]  # fmt: skip
+                table = Table(columns, rows, "Energy of a layer by relative depth")
+                chart = curves(table, Axis("depth"), Axis("energy"), series="run")
+                views.append(View(chart, table, {"other": against.key, against.dimension: str(place)}))
+    figure = Figure("layers-depth", "Energy of a layer by relative depth", views, "Band: 95 % intervals.")
+    return Content({}, [figure]) if views else None
+
+
+@COMPARE.section(6, "table", "All differences")
+def every_difference(source: Source) -> Content | None:
+    """Return every component of every workload, the largest change first."""
+    tables: dict[str, Table] = {}
+    for against in source.others:
+        rows = [
+            differences.row(item, name=item.name, of=item.kind, count=item.count, origin=item.origin,
+                            workload=workload.label if len(against.workloads) > 1 else None)
+            for workload in against.workloads
+            for item in workload.pair.largest
+        ]  # fmt: skip
+        held = differences.table(against, rows, "Every component", "Component")
+        name, *values = held.columns
+        values.insert(3, Column("change", "Difference", "", "other - baseline, with 95 % interval"))
+        columns = [name, Column("of", "Kind"), Column("workload", "Workload"), *values,
+                   Column("count", "Stands for", "count"), Column("origin", "Measured")]  # fmt: skip
+        tables |= {f"all-{against.key}": Table(columns, rows, held.title)} if rows else {}
+    return Content({}, [], tables) if tables else None
+
+
+@COMPARE.section(7, "conditions", "Conditions")
+def conditions(source: Source) -> Content:
+    """Return under what each run was made: what differs, and what is the same."""
+    columns = [Column("name", "Condition"), *(Column(str(at), name) for at, name in enumerate(source.names))]
+    rows: dict[bool, list[Row]] = {True: [], False: []}
+    for field, name in NAMES.items():
+        values = [value_of(run.document, field) for run in source.runs]
+        if any(value not in (None, False) for value in values):
+            row = {
+                "name": capital(name),
+                **{str(at): _written(field, value) for at, value in enumerate(values)},
+            }
+            rows[len(set(map(str, values))) > 1].append(row)
+    tables = {
+        "differ": Table(columns, rows[True], "What differs"),
+        "same": Table(columns, rows[False], "What is the same"),
+    }
+    remarks = [(one.names[1], list(dict.fromkeys(said for held in one.every() for said in held.remarks)))
+               for one in source.others]  # fmt: skip
+    data = {"remarks": [one for one in remarks if one[1]], "warnings": source.comparison.warnings}
+    return Content(data, [], tables)
+
+
+_WRITTEN: dict[str, Callable[[Any], str]] = {
+    EXECUTION: execution_name,
+    PRECISION: precision_name,
+    "clocks": lambda value: fmt.quantity(value, "count"),
+    "model.parameters": lambda value: fmt.quantity(value, "parameters"),
+}
+
+
+def _written(field: str, value: Any) -> Any:
+    """Write a value of a condition as the rest of the page does."""
+    return _WRITTEN[field](value) if field in _WRITTEN and value is not None else value
+
+
+@COMPARE.section(8, "method", "Method")
+def method(source: Source) -> Content:
+    """Return how runs are compared."""
+    return Content({"modelled": any(report.modelled for report in source.reports)})

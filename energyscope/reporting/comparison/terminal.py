@@ -1,0 +1,73 @@
+"""A comparison in the terminal: the same answer as on its page, in at most 25 lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from energyscope.reporting.comparison import differences
+from energyscope.reporting.comparison.answer import Answer, chips
+from energyscope.reporting.comparison.source import Source
+from energyscope.reporting.table import Table
+from energyscope.reporting.terminal_text import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+MOST_LINES = 25
+
+
+def answer_of(source: Source, width: int, page: str | None = None) -> RenderableType:
+    """Return the answer: sentence, whole model, largest changes, trust, and where the page is, if there is one."""
+    from rich.console import Console, Group
+
+    measure = Console(width=width, height=100)
+    for most in range(9, 0, -1):
+        drawn = Group(*_answer(source, most, width, page))
+        if len(measure.render_lines(drawn, measure.options.update(width=width))) <= MOST_LINES:
+            break
+    return drawn
+
+
+def record(source: Source) -> dict[str, Any]:
+    """Return what JSON holds of a comparison: every difference, and the answers."""
+    return {**asdict(source.comparison), "answers": [Answer(against).record() for against in source.others]}
+
+
+def _answer(source: Source, most: int, width: int, page: str | None) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    yield Text(printable(f"{' and '.join(source.names[1:])} against {source.names[0]}"), style="bold")
+    line = Text()
+    for chip in chips(source):
+        style = {"warn": "bold yellow", "differs": "bold"}.get(chip.tone, "dim")
+        line.append(" \u00b7 " if line else "", "dim").append(printable(chip.text), style)
+    yield line
+    for one in source.comparison.unfinished:
+        yield Text(printable(f"{one['run']} is not complete: {one['stage']} {one['state']}"), style="bold yellow")
+    first = Answer(source.others[0])
+    yield Text(printable(first.sentence), style="bold")
+    yield Text(printable(first.cause))
+    whole = first.whole()
+    if source.switch:
+        rows = [differences.row(one.lead, name=f"{one.names[1]}, per {Answer(one).facts['unit']}")
+                for one in source.others if one.lead]  # fmt: skip
+        whole = differences.table(source.others[0], rows, f"Energy against {source.names[0]}", "Run")
+    parts = first.parts()
+    title = f"{parts.title}, {first.against.names[1]}" if source.switch else parts.title
+    for table in (whole, Table(parts.columns, parts.rows, title)):
+        if table:
+            yield _few(table, most, width)
+    if first.trust:
+        yield Text.assemble(("Can I trust this? ", "bold"), printable(first.trust))
+    if page:
+        yield Text(f"report: {page}", style="bold", overflow="fold")
+
+
+def _few(table: Table, most: int, width: int) -> RenderableType:
+    """Draw the first rows; the verdict is left out where none has one, and the sentence says why."""
+    rows = [{**row, "name": printable(row["name"])} for row in table.rows[:most]]
+    decided = any(row["decided"] for row in rows)
+    columns = [column for column in table.columns if decided or column.key != "verdict"]
+    return Table(columns, rows, printable(table.title)).rich(width)

@@ -1,0 +1,180 @@
+"""The figure of two runs: shares of energy, impact, precisions, and energy against impact, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from energyscope.impact.methods import REMOVALS
+from energyscope.reasons import join, reason
+from energyscope.reporting.charts.bars import dots
+from energyscope.reporting.charts.theme import SERIES, title_of
+from energyscope.reporting.print.sheets import Panel, Sheet, in_rows, notes
+from energyscope.reporting.run.changes import benchmark_table
+from energyscope.reporting.run.parts import blocks
+from energyscope.reporting.run.quality import kinds_table, method_name
+from energyscope.reporting.run.report import Report, precision_name
+from energyscope.reporting.table import Column, Table
+from energyscope.runs.intervals import interval
+
+STEM = "comparative_analysis"
+_SERIES = Column("series", "Run")
+Both = tuple[Report, Report]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is set side by side: a table of each run, of which a chart shows ``value`` by its first column.
+
+    ``reference`` is where a dashed line stands.
+    """
+
+    title: str
+    value: str
+    tables: Callable[[Both], Iterable[Table]]
+    reference: float | None = None
+    log: bool | None = None
+
+
+def comparative(first: Report, second: Report) -> Sheet:
+    """Return the comparison of two runs; what neither has is left out, and what one has not is said."""
+    both = (first, second)
+    names = _names(both)
+    panels, lacking = [], []
+    for subject in SUBJECTS:
+        tables = [_known(table, subject.value) for table in subject.tables(both)]
+        lacking += [(name, subject.title) for name, table in zip(names, tables, strict=True) if not table]
+        if any(tables):
+            panels.append(_panel(subject, tables, names))
+    if not panels:
+        return Sheet(STEM, reason=reason("nothing-in-common"))
+    left_out = [
+        reason("without-panels", panels=titles, why=reason("not-in-run", run=name))
+        for name in names
+        if (titles := [title for owner, title in lacking if owner == name])
+    ]
+    marks = (
+        "Lines: 95 % intervals. Hollow: energy known to no better than 10 %. Dashed: no change, or no correlation."
+    )
+    return Sheet(
+        STEM,
+        list(in_rows(panels, 2)),
+        [*_said(both, names), marks],
+        join(left_out) or None,
+        shared=True,
+    )
+
+
+def _panel(subject: Subject, tables: Sequence[Table], names: Sequence[str]) -> Panel:
+    """Draw the rows of both tables in one chart, each run in its colour."""
+    held = next(table for table in tables if table)
+    rows = [
+        {**row, "series": name, "colour": colour}
+        for name, colour, table in zip(names, SERIES, tables, strict=False)
+        for row in table.rows
+    ]
+    order = list(dict.fromkeys(row["part"] for row in rows))
+    rows.sort(key=lambda row: order.index(row["part"]))
+    column = held.column(subject.value)
+    chart = dots(
+        Table([held.column("part"), _SERIES, column], rows), "part", subject.value,
+        series="series", log=subject.log, reference=subject.reference,
+    )  # fmt: skip
+    return Panel(subject.title, chart)
+
+
+def _known(table: Table, value: str) -> Table:
+    return replace(table, rows=[row for row in table.rows if row.get(value) is not None])
+
+
+def _names(both: Both) -> list[str]:
+    """Return what tells the runs apart: their models, or their names where the model is the same."""
+    models, runs = (
+        [str(one.part("model").get("name") or one.run.name) for one in both],
+        [one.run.name for one in both],
+    )
+    names = models if models[0] != models[1] else runs
+    return names if names[0] != names[1] else [f"{name} ({at})" for at, name in enumerate(names, 1)]
+
+
+def _blocks(both: Both) -> Iterator[Table]:
+    """Yield the blocks of each run's costliest moment, the same kinds under one name."""
+    for one in both:
+        table = blocks(one.main.tree, modelled=one.modelled) if one.main else Table([], [])
+        yield replace(table, rows=[{**row, "part": title_of(row["kind"])} for row in table.rows])
+
+
+def _impact(both: Both) -> Iterator[Table]:
+    """Yield the mean KL divergence by kind of block under the first removal that the runs share."""
+    held = [one.run.impact for one in both]
+    known = [set(impact["method"]) for impact in held if impact is not None]
+    shared = [name for name in REMOVALS if known and all(name in methods for methods in known)]
+    for impact in held:
+        if impact is None or not shared:
+            yield Table([], [])
+            continue
+        table = kinds_table(impact[impact["method"] == shared[0]], "kl")
+        kept = [row for row in table.rows if "." not in row["kind"] and row["kind"] != "layer"]
+        column = replace(table.column("value"), title=f"{table.column('value').title}, {method_name(shared[0])}")
+        yield Table([table.column("part"), column], kept)
+
+
+def _precisions(both: Both) -> Iterator[Table]:
+    """Yield each benchmark at one shape; ratios of the baseline to itself are left out."""
+    for one, shape in zip(both, _at(both), strict=True):
+        table = benchmark_table(one)
+        base = (one.run.benchmark or {}).get("baseline")
+        rows = [
+            {**row, "part": row["name"]} | ({"ratio": None, "speedup": None} if row["kind"] == base else {})
+            for row in table.rows
+            if row["shape"] == shape
+        ]
+        yield Table([Column("part", "Precision"), *table.columns], rows)
+
+
+def _at(both: Both) -> list[str | None]:
+    """Return the shape at which each benchmark is shown: the first that both have, else its own first."""
+    shapes = [[row["shape"] for row in benchmark_table(one).rows] for one in both]
+    common = [shape for shape in shapes[0] if shape in shapes[1]][:1]
+    return [next(iter(common or own), None) for own in shapes]
+
+
+def _said(both: Both, names: Sequence[str]) -> list[str]:
+    """Return what holds of each run, once where it holds of both, and with the run's name where it does not."""
+    said = []
+    for one, shape in zip(both, _at(both), strict=True):
+        base = (one.run.benchmark or {}).get("baseline")
+        against = f" against {precision_name(base)}" if base else ""
+        held = [f"Energy by block: {one.main.label}."] if one.main else []
+        said.append([*notes(one), *held, *([f"Precisions: {shape} tokens{against}."] if shape else [])])
+    common = [note for note in said[0] if note in said[1]]
+    own = [
+        f"{name}: {note}" for name, held in zip(names, said, strict=True) for note in held if note not in common
+    ]
+    return [*common, *own]
+
+
+def _correlations(both: Both) -> Iterator[Table]:
+    """Yield Spearman's coefficient of energy with the KL divergence under each change."""
+    for one in both:
+        rows = [
+            {
+                "part": method_name(str(entry["y"]).partition(":")[0]),
+                "value": interval(entry.get("value"), entry.get("ci_low"), entry.get("ci_high")),
+            }
+            for entry in (one.run.correlation or {}).get("correlations") or []
+            if (entry.get("x"), entry.get("method")) == ("energy_mj", "spearman")
+            and str(entry.get("y")).endswith(":kl")
+        ]
+        yield Table([Column("part", "Change"), Column("value", "Spearman, energy with KL", "")], rows)
+
+
+SUBJECTS = (
+    Subject("Energy by block", "share", _blocks, log=False),
+    Subject("Impact by kind", "value", _impact),
+    Subject("Latency by precision", "latency", _precisions),
+    Subject("Energy by precision", "energy", _precisions),
+    Subject("Speed-up by precision", "speedup", _precisions, 1.0),
+    Subject("Energy against the baseline", "ratio", _precisions, 1.0),
+    Subject("Energy with impact", "value", _correlations, 0.0, log=False),
+)

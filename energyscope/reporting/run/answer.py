@@ -1,0 +1,401 @@
+"""The first screen of a run's page, and the end of a run in the terminal: one answer in both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from energyscope.advising.changes import WORKLOAD, Change, best, changes, winner
+from energyscope.reporting import format as fmt
+from energyscope.reporting.charts.theme import title_of
+from energyscope.reporting.page import sentence
+from energyscope.reporting.run import parts
+from energyscope.reporting.run.changes import change_figure, change_name, precision_figure
+from energyscope.reporting.run.energy import block_figure
+from energyscope.reporting.run.generation import phase_table, rates
+from energyscope.reporting.run.method import unfinished
+from energyscope.reporting.run.quality import rank_figure, ranking
+from energyscope.reporting.run.report import (
+    DECODE,
+    Report,
+    Workload,
+    execution_name,
+    given,
+    precision_name,
+    tokens_per_kwh,
+)
+from energyscope.reporting.run.trust import trust
+from energyscope.reporting.section import Figure
+from energyscope.reporting.table import Column, Table
+from energyscope.runs.intervals import Interval, finite, interval
+
+_MEMORY_BOUND = 30.0  # FLOPs for a byte of traffic, below which reading memory sets the pace of any current GPU
+_MOSTLY = 0.5
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One fact about the run; ``tone`` warns or reassures, ``hint`` explains."""
+
+    text: str
+    tone: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Stat:
+    """One of the few numbers of the first screen, with its error."""
+
+    label: str
+    value: str
+    error: str = ""
+    hint: str = ""
+
+    @classmethod
+    def of(cls, label: str, item: Interval | None, unit: str, hint: str = "") -> Stat:
+        """Write a value and its 95 % interval apart."""
+        written = fmt.measured(item, unit)
+        for mark in (f" {fmt.PLUS_MINUS} ", " ["):
+            value, found, error = written.partition(mark)
+            if found:
+                return cls(label, value, f"{found.strip()} {error}".replace("[ ", "["), hint)
+        return cls(label, written, "", hint)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a reader gets in ten seconds."""
+
+    report: Report
+
+    @cached_property
+    def chips(self) -> list[Chip]:
+        """What was measured, how and where, with what must not be overlooked."""
+        report, model = self.report, self.report.part("model")
+        settings = report.part("settings")
+        device = report.part("device")
+        measured = max(len(device.get("measured") or []), len(report.part("sensor").get("devices") or []), 1)
+        name = str(device.get("name") or device.get("type") or "")
+        executions = list(dict.fromkeys(workload.execution for workload in report.workloads)) or [
+            str(settings.get("execution") or "eager")
+        ]
+        found = [
+            Chip(f"{measured} x {name}" if measured > 1 else name),
+            Chip(_precisions(report)),
+            *(Chip(execution_name(one), hint=_EXECUTIONS.get(one, "")) for one in executions),
+            Chip(_batch(report, report.part("workload"))),
+        ]
+        if report.random:
+            found.append(
+                Chip(
+                    "random weights",
+                    "warn",
+                    "The true shape without trained weights: energy depends on values to some degree.",
+                )
+            )
+        elif model.get("weights"):
+            found.append(Chip(f"{model['weights']} weights"))
+        if report.modelled:
+            watts = finite(report.part("sensor").get("watts"))
+            stated = f"{fmt.quantity(watts, 'W')}" if watts is not None else "stated watts"
+            found.append(Chip("MODELLED", "warn", f"No power sensor was read: every joule is time x {stated}."))
+        if report.triggered:
+            found.append(
+                Chip(
+                    "triggered sampling",
+                    "warn",
+                    "Components were read in passing: what is shorter than a tick has no energy.",
+                )
+            )
+        if report.main is not None:
+            quality = report.main.quality
+            tone = "good" if quality in {"A", "B"} else "warn"
+            written = fmt.grade(quality, report.main.energy)
+            found.append(Chip(f"grade {written}" if tone == "good" or quality == "C" else written, tone, _GRADES))
+        return [chip for chip in found if chip.text]
+
+    @cached_property
+    def alerts(self) -> list[dict[str, Any]]:
+        """The stages that did not finish."""
+        return unfinished(self.report)
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """Everything that was measured beside the run's own setting."""
+        return changes(self.report.run)
+
+    @cached_property
+    def compares(self) -> bool:
+        """Whether the question is which precision: a classifier at several, or nothing but a benchmark."""
+        cells = (self.report.run.benchmark or {}).get("cells") or []
+        several = len({cell.get("precision") for cell in cells}) > 1
+        classifies = self.report.part("model").get("task") == "classification"
+        return several and (classifies or self.report.main is None)
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The numbers of the sentence, and which sentence they make."""
+        if self.compares:
+            return self._of_precisions()
+        workload = self.report.main
+        if workload is None or workload.energy is None:
+            return {"case": "nothing", "unfinished": self.alerts, "modelled": self.report.modelled}
+        whole, work, idle = self._whole(workload)
+        known = work is not None and idle is not None
+        blocks, share = _largest(workload, work=known)
+        waits = bool(known and whole and idle is not None and idle > _MOSTLY * whole.value)
+        return {
+            "case": "waits" if waits else "blocks",
+            "host": workload.host_bound,
+            "subject": self._subject(workload),
+            "energy": whole,
+            "work": work,
+            "idle": idle,
+            "blocks": blocks,
+            "share": share,
+            "of_work": known,
+            "modelled": self.report.modelled,
+        }
+
+    @cached_property
+    def sentence(self) -> str:
+        """The number that matters and its largest part."""
+        return sentence("run/answer.txt.j2", facts=self.facts)
+
+    @cached_property
+    def cause(self) -> str:
+        """Why it takes so much, and what to do, in one sentence."""
+        workload = self.report.main
+        phase = workload.phase if workload else None
+        remedy = best(self.changes, phase)
+        batch = next(
+            (one for one in self.changes if one.recommended and one.what in WORKLOAD and one.phase == phase), None
+        )
+        root = workload.tree.root if workload else None
+        flops, moved = (root.number(name) if root else None for name in ("flops", "bytes"))
+        return sentence(
+            "run/cause.txt.j2",
+            case=self.facts["case"],
+            modelled=self.report.modelled,
+            watts=finite(self.report.part("sensor").get("watts")),
+            memory=bool(flops is not None and moved and flops / moved < _MEMORY_BOUND),
+            weights=finite(self.report.part("model").get("size_bytes")),
+            remedy=_named(remedy),
+            batch=None if batch is None or batch is remedy else _named(batch),
+            measured=bool(self.changes),
+            device=self.report.part("device").get("type"),
+            facts=self.facts,
+        )
+
+    @cached_property
+    def stats(self) -> list[Stat]:
+        """Four or five numbers with their errors."""
+        if self.compares:
+            return self._precision_stats()
+        workload = self.report.main
+        if workload is None:
+            return []
+        per, per_token, time = self._rates(workload)
+        word = "Modelled energy" if self.report.modelled else "Energy"
+        found = [
+            Stat.of(f"{word} per {per[0]}", per[1], "mJ"),
+            Stat.of("Joules per 1,000 tokens", per_token.scaled(1000) if per_token else None, "mJ"),
+            Stat.of("Tokens per kWh", tokens_per_kwh(per_token), "parameters"),
+            Stat.of(time[0], time[1], "us"),
+        ]
+        power = interval(workload.power_w)
+        return [*found, *([] if self.report.modelled else [Stat.of("Mean power", power, "W")])]
+
+    @cached_property
+    def figures(self) -> list[Figure]:
+        """Energy by block, what would change it, and what the predictions need."""
+        first = block_figure(self.report) or precision_figure(self.report)
+        found = [first, change_figure(self.report), rank_figure(self.report)]
+        return [one for one in found if one is not None]
+
+    @cached_property
+    def ranking(self) -> str:
+        """What is safe to quantize or to remove, whatever is known of its energy."""
+        return sentence("run/ranking.txt.j2", ranking=ranking(self.report))
+
+    @cached_property
+    def trust(self) -> str:
+        """How far the numbers can be trusted, in one line."""
+        found = trust(self.report)
+        return sentence("run/trust_line.txt.j2", trust=found, benchmark=self._benchmark_noise())
+
+    @property
+    def breakdown(self) -> Table:
+        """The energy of the costliest workload by block."""
+        workload = self.report.main
+        return (
+            parts.blocks(workload.tree, modelled=self.report.modelled)
+            if workload
+            else Table([Column("part", "Part")], [])
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return the answer for a machine."""
+        return {"sentence": self.sentence, "cause": self.cause, "ranking": self.ranking, "trust": self.trust}
+
+    def _subject(self, workload: Workload) -> str:
+        if workload.phase == DECODE:
+            return "A generated token"
+        shape = _batch(self.report, self.report.part("workload")).removeprefix("batch ").removeprefix("1 x ")
+        return f"A pass over {shape}"
+
+    def _whole(self, workload: Workload) -> tuple[Interval | None, float | None, float | None]:
+        """Return the energy of the sentence's subject with its work and idle parts, mJ.
+
+        Of a traced generation these are the traced ones of its decode phase, per token.
+        """
+        if workload.phase != DECODE:
+            return workload.energy, workload.work, workload.idle
+        traced = next((row for row in phase_table(self.report).rows if row["kind"] == DECODE), None)
+        tokens = finite(traced.get("tokens")) if traced else None
+        if traced and tokens and traced["per_token"] is not None:
+            work, idle = (None if traced[key] is None else traced[key] / tokens for key in ("work", "idle"))
+            return traced["per_token"], work, idle
+        batch = workload.tokens or 1
+        work, idle = (None if value is None else value / batch for value in (workload.work, workload.idle))
+        return workload.per_token, work, idle
+
+    def _rates(
+        self, workload: Workload
+    ) -> tuple[tuple[str, Interval | None], Interval | None, tuple[str, Interval | None]]:
+        traced = rates(self.report)
+        if workload.phase == DECODE:
+            energy, seconds = self._whole(workload)[0], traced.get("time_per_output_token_s")
+            time = seconds.scaled(1e6) if seconds else interval(workload.time_us)
+            return ("generated token", energy), energy, ("Time per token", time)
+        time = _latency(workload, modelled=self.report.modelled)
+        return (
+            ("forward pass" if not self.report.generates else "prefill", workload.energy),
+            workload.per_token,
+            ("Latency", time),
+        )
+
+    def _of_precisions(self) -> dict[str, Any]:
+        document = self.report.run.benchmark or {}
+        baseline = precision_name(document.get("baseline"))
+        first = winner(self.report.run)
+        metric = next((str(one.get("metric")) for one in document.get("predictions") or []), None)
+        if first is None:
+            return {"case": "no-winner", "baseline": baseline, "modelled": self.report.modelled, "metric": metric}
+        return {
+            "case": "winner",
+            "name": precision_name(first.value),
+            "factor": 1 / first.energy.value,
+            "baseline": baseline,
+            "metric": first.metric or metric,
+            "degrades": first.degrades,
+            "quality": first.quality,
+            "modelled": self.report.modelled,
+            "random": self.report.random,
+            "change": first,
+        }
+
+    def _precision_stats(self) -> list[Stat]:
+        document, first = self.report.run.benchmark or {}, winner(self.report.run)
+        cells = {str(cell.get("precision")): cell for cell in reversed(document.get("cells") or [])}
+        name = first.value if first else str(document.get("baseline"))
+        cell, base = cells.get(name) or {}, cells.get(str(document.get("baseline"))) or {}
+        prediction: Mapping[str, Any] = next(
+            (one for one in document.get("predictions") or [] if one.get("precision") == name), {}
+        )
+        latency = given(cell.get("latency_s"))
+        energy, word = given(cell.get("energy_mj")), "Modelled energy" if self.report.modelled else "Energy"
+        tokens = (finite(cell.get("batch_size")) or 0) * (finite(cell.get("sequence_length")) or 0)
+        per_token = energy.scaled(1 / tokens) if energy and tokens else None
+        found = [
+            Stat.of(f"{word} per inference, {precision_name(name)}", energy, "mJ"),
+            *(
+                [
+                    Stat.of(
+                        f"{word} per inference, {precision_name(document.get('baseline'))}",
+                        given(base.get("energy_mj")),
+                        "mJ",
+                    )
+                ]
+                if first
+                else []
+            ),
+            Stat.of("Joules per 1,000 tokens", per_token.scaled(1000) if per_token else None, "mJ"),
+            Stat.of("Tokens per kWh", tokens_per_kwh(per_token), "parameters"),
+            Stat.of("Latency", latency.scaled(1e6) if latency else None, "us"),
+        ]
+        if prediction:
+            metric = str(prediction.get("metric"))
+            found.append(
+                Stat.of(
+                    metric.capitalize(), given(prediction.get("value")), "share" if metric == "accuracy" else ""
+                )
+            )
+        return found[:5] if not prediction else [*found[:4], found[-1]]
+
+    def _benchmark_noise(self) -> dict[str, Any] | None:
+        cells = (self.report.run.benchmark or {}).get("cells") or []
+        halves = [half for cell in cells if (half := fmt.relative(given(cell.get("energy_mj")))) is not None]
+        if not halves:
+            return None
+        return {
+            "best": min(halves),
+            "worst": max(halves),
+            "trials": max(int(finite(cell.get("trials")) or 0) for cell in cells),
+            "modelled": self.report.modelled,
+        }
+
+
+_GRADES = "A: known to 1 %, B: to 3 %, C: to 10 %, each with enough windows and no disturbance; else too noisy."
+_EXECUTIONS = {
+    "eager": "As most people run it: the host launches every kernel, and what that costs is included.",
+    "cuda-graph": "The GPU's work was recorded once and is replayed without gaps, without launches by the host.",
+}
+
+
+def _latency(workload: Workload, *, modelled: bool) -> Interval | None:
+    """Return the time of a pass; modelled energy is time x watts, so its interval is the time's."""
+    time = interval(workload.time_us)
+    if time is None or not modelled or workload.energy is None or workload.energy.value <= 0:
+        return time
+    return workload.energy.scaled(time.value / workload.energy.value)
+
+
+def _named(change: Change | None) -> dict[str, Any] | None:
+    return None if change is None else {"name": change_name(change), "saved": change.saved.value, "change": change}
+
+
+def _largest(workload: Workload, *, work: bool) -> tuple[list[str], float | None]:
+    """Return the one or two blocks that take most, by work where that is known, and their share of the energy."""
+    table = parts.blocks(workload.tree, modelled=False)
+    sizes = [
+        (row["work"] if work else row["energy"].value, row["kind"]) for row in table.rows if not row.get("rest")
+    ]
+    ranked = sorted(((size, kind) for size, kind in sizes if size is not None), reverse=True)
+    whole = workload.energy.value if workload.energy else 0.0
+    if not ranked or whole <= 0:
+        return [], None
+    most = 1 if len(ranked) == 1 or ranked[0][0] > 2 * ranked[1][0] else 2
+    return [title_of(kind) for _, kind in ranked[:most]], sum(size for size, _ in ranked[:most]) / whole
+
+
+def _precisions(report: Report) -> str:
+    model, settings = report.part("model"), report.part("settings")
+    cells = (report.run.benchmark or {}).get("cells") or []
+    if report.main is None and cells:
+        return ", ".join(dict.fromkeys(precision_name(cell.get("precision")) for cell in cells))
+    return precision_name(model.get("precision") or settings.get("precision") or "")
+
+
+def _batch(report: Report, shape: Mapping[str, Any]) -> str:
+    cells = (report.run.benchmark or {}).get("cells") or []
+    batch, length = shape.get("batch_size"), shape.get("sequence_length")
+    if report.main is None and cells:
+        batch, length = cells[0].get("batch_size"), cells[0].get("sequence_length")
+    if not batch:
+        return ""
+    if report.workloads and all(workload.phase == DECODE for workload in report.workloads):
+        return f"batch {batch}, {report.workloads[0].context or 0:,} tokens in the cache"
+    return f"batch {batch} x {length:,} tokens" if length else f"batch {batch}"

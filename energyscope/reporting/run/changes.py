@@ -1,0 +1,369 @@
+"""What would change it: every alternative, execution and precision that was measured, the largest saving first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from energyscope.advising.changes import Change, changes
+from energyscope.reporting import format as fmt
+from energyscope.reporting.charts.bars import bars
+from energyscope.reporting.charts.plane import Axis, curves, plane
+from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
+from energyscope.reporting.run.parts import NOISY, blocks
+from energyscope.reporting.run.report import (
+    EXECUTIONS,
+    RUN,
+    Report,
+    Workload,
+    execution_name,
+    given,
+    precision_name,
+)
+from energyscope.reporting.section import Content, Figure, View
+from energyscope.reporting.table import Column, Row, Table
+from energyscope.runs.intervals import Interval, finite, not_negative
+
+_COLOURS = {"saves": SAVES, "costs": COSTS, "unclear": UNCLEAR}
+_MOST_BARS = 9
+_PANELS = (
+    ("latency", "Latency"),
+    ("speedup", "Speed-up"),
+    ("energy", "Energy"),
+    ("throughput", "Throughput"),
+    ("quality", "Quality"),
+    ("size", "Model size"),
+)
+
+
+@RUN.section(3, "changes", "Changes", "--stages alternatives,benchmark")
+def section(report: Report) -> Content | None:
+    """Return everything that was measured beside the run's own setting, in one table."""
+    found = changes(report.run)
+    precisions = benchmark_table(report)
+    contexts = _contexts(report)
+    if not found and not precisions and not contexts:
+        return None
+    tables = {"changes": change_table(found, report)} if found else {}
+    tables |= {"benchmark": precisions} if precisions else {}
+    tables |= {"contexts": contexts} if contexts else {}
+    if skipped := _skipped(report):
+        tables["skipped"] = skipped
+    figures = [*_panels(precisions), *_launching(report)]
+    notes = [
+        *((report.run.alternatives or {}).get("notes") or []),
+        *((report.run.benchmark or {}).get("notes") or []),
+    ]
+    benchmark = report.run.benchmark or {}
+    data = {
+        "phases": list(dict.fromkeys(one.phase for one in found)),
+        "notes": notes,
+        "panels": [f.name for f in figures],
+        "no_quality": benchmark.get("predictions_reason"),
+        "baseline": benchmark.get("baseline"),
+    }
+    return Content(data, figures, tables)
+
+
+def change_name(change: Change) -> str:
+    """Return what a change is, as it is called in sentences: ``a CUDA graph``, ``a batch of 64``, ``BF16``."""
+    if change.what == "execution":
+        name = execution_name(change.value)
+        return name if name.startswith("torch") else f"a {name}" if name[0].isupper() else f"{name} execution"
+    if change.what == "precision":
+        return precision_name(change.value)
+    names = {
+        "batch_size": f"a batch of {change.value}",
+        "kv_cache": f"a {change.value} KV cache",
+        "attention": f"{change.value} attention",
+    }
+    return names.get(change.what, f"{change.what.replace('_', ' ')} {change.value}")
+
+
+def change_table(found: list[Change], report: Report) -> Table:
+    """Return changes with the energy that they save, what they do to time and quality, and how sure that is."""
+    columns = [
+        Column("change", "Change"),
+        Column("phase", "Phase"),
+        Column(
+            "saved",
+            "Energy saved (MODELLED)" if report.modelled else "Energy saved",
+            "share",
+            "of the same work; 95 % interval",
+        ),
+        Column("time", "Time", "ratio", "of a step or pass, against the run's own", rank=1),
+        Column("quality", "Quality", hint="change of accuracy or perplexity against the baseline", rank=2),
+        Column("confidence", "Confidence", hint="clear: the interval excludes no change"),
+        Column("setup", "Set up once", "s", rank=4),
+    ]
+    generates = report.generates
+    rows = [
+        {
+            "change": _capital(change_name(one)),
+            "phase": one.phase if generates else "forward pass",
+            "saved": one.saved,
+            "time": one.time,
+            "quality": _quality(one),
+            "confidence": _confidence(one),
+            "setup": one.setup_s,
+            "colour": _COLOURS[one.verdict],
+            "noisy": one.verdict == "unclear",
+            "label": f"{fmt.measured(one.saved, 'share')}",
+            "verdict": one.verdict,
+        }
+        for one in found
+    ]
+    return Table(columns, rows, "What would change it")
+
+
+def _capital(name: str) -> str:
+    return name if name.startswith("torch") else name[:1].upper() + name[1:]
+
+
+def change_figure(report: Report) -> Figure | None:
+    """Return the bars of what each change saves, one view for each phase that has any."""
+    found = changes(report.run)
+    every = change_table(found, report)
+    views = []
+    workloads: list[Workload | None] = [*report.workloads] or [None]
+    for workload in workloads:
+        phase = workload.phase if workload else None
+        chosen = [row for row, one in zip(every.rows, found, strict=True) if phase in {None, one.phase}]
+        if chosen:
+            table = Table(every.columns, chosen[:_MOST_BARS], every.title)
+            views.append(View(bars(table, "change", "saved"), table, {"phase": workload.name} if workload else {}))
+    caption = "Percent of energy saved, for the same work. Hollow: unclear."
+    return Figure("changes-saved", "What would change it", views, caption) if views else None
+
+
+def precision_figure(report: Report) -> Figure | None:
+    """Return the energy of an inference in each precision, of the benchmark's first batch size and length."""
+    table = benchmark_table(report)
+    if not table:
+        return None
+    columns = [table.column(key) for key in ("name", "energy", "ratio", "latency", "quality", "grade")]
+    held = Table(columns, [row for row in table.rows if row["shape"] == table.rows[0]["shape"]], table.title)
+    caption = "Energy of one inference; whiskers: 95 % intervals; hollow: known to no better than 10 %."
+    return Figure.of("precisions", "Energy by precision", bars(held, "name", "energy"), held, caption)
+
+
+def _quality(change: Change) -> str:
+    if change.what != "precision":
+        return "same" if change.what in {"batch_size", "execution", "kv_cache", "attention"} else fmt.UNKNOWN
+    if change.quality is None:
+        return "not measured"
+    sign = "+" if change.quality.value > 0 else ""
+    unit = "share" if change.metric == "accuracy" else ""
+    words = {True: "worse", False: "unchanged", None: "no loss shown"}[change.degrades]
+    return f"{words} ({change.metric} {sign}{fmt.quantity(change.quality.value, unit)})"
+
+
+def _confidence(change: Change) -> str:
+    if change.modelled:
+        return "MODELLED"
+    if change.disturbed:
+        return "disturbed"
+    return "unclear, includes 0" if change.verdict == "unclear" else "clear"
+
+
+def benchmark_table(report: Report) -> Table:
+    """Return the benchmark: every precision at every batch size and length."""
+    document = report.run.benchmark or {}
+    cells = document.get("cells") or []
+    judged = {str(one.get("precision")): one for one in document.get("predictions") or []}
+    models = {str(one.get("precision")): one for one in document.get("models") or []}
+    metric = next((str(one.get("metric")) for one in judged.values()), "accuracy")
+    columns = [
+        Column("name", "Precision"),
+        Column("shape", "Batch x tokens", rank=2),
+        Column("energy", "Energy (MODELLED)" if report.modelled else "Energy", "mJ", "of one inference"),
+        Column("ratio", "Energy / baseline", "ratio"),
+        Column("latency", "Latency", "us"),
+        Column("speedup", "Speed-up", "ratio", rank=3),
+        Column("throughput", "Throughput", "/s", "sequences a second", rank=4),
+        Column("power", "Power", "W", rank=5),
+        Column("quality", metric.capitalize(), "share" if metric == "accuracy" else ""),
+        Column("difference", "Change", "change" if metric == "accuracy" else "", rank=6),
+        Column("kl", "KL", "", "divergence of the outputs from the baseline's, nats", rank=8),
+        Column("size", "Size", "bytes", rank=3),
+        Column("memory", "Peak memory", "bytes", rank=7),
+        Column("tokens_per_j", "Tokens/J", "", rank=6),
+        Column("edp", "Energy x delay", "mJ s", rank=9),
+        Column("p95", "p95 latency", "us", rank=9),
+        Column("trials", "Trials", "count", rank=9),
+        Column("grade", "Grade", "grade", rank=1),
+        Column("reasons", "Reasons", "reasons", rank=9),
+    ]
+    rows = [_cell(cell, judged, models) for cell in cells]
+    return Table(columns, rows, "Precisions of the whole model")
+
+
+def _cell(cell: Mapping[str, Any], judged: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
+    name = str(cell.get("precision"))
+    prediction, model = judged.get(name) or {}, models.get(name) or {}
+    size, memory = finite(model.get("model_size_mb")), finite(cell.get("peak_allocated_gb"))
+    held = {
+        key: not_negative(given(cell.get(key)))
+        for key in (
+            "energy_mj",
+            "energy_ratio",
+            "latency_s",
+            "speedup",
+            "throughput",
+            "power_w",
+            "tokens_per_joule",
+            "p95_latency_s",
+            "energy_delay_product_js",
+        )
+    }
+    latency, p95, edp = held["latency_s"], held["p95_latency_s"], held["energy_delay_product_js"]
+    half = fmt.relative(held["energy_mj"])
+    return {
+        "name": precision_name(name),
+        "kind": name,
+        "shape": f"{cell.get('batch_size')} x {cell.get('sequence_length')}",
+        "energy": held["energy_mj"],
+        "ratio": held["energy_ratio"] or Interval(1.0),
+        "latency": latency.scaled(1e6) if latency else None,
+        "speedup": held["speedup"] or Interval(1.0),
+        "throughput": held["throughput"],
+        "power": held["power_w"],
+        "quality": given(prediction.get("value")),
+        "difference": given(prediction.get("difference")),
+        "kl": given(prediction.get("kl")),
+        "size": None if size is None else size * 1e6,
+        "memory": None if memory is None else memory * 1e9,
+        "tokens_per_j": held["tokens_per_joule"],
+        "edp": edp.scaled(1e3) if edp else None,
+        "p95": p95.scaled(1e6) if p95 else None,
+        "trials": cell.get("trials"),
+        "grade": cell.get("quality"),
+        "reasons": cell.get("reasons"),
+        "noisy": half is None or half > NOISY,
+        "batch": cell.get("batch_size"),
+        "length": cell.get("sequence_length"),
+        "implementation": model.get("implementation"),
+    }
+
+
+def _panels(table: Table) -> Iterator[Figure]:
+    """Yield the six panels of the benchmark, the trade-off, and growth where several shapes were measured."""
+    if not table:
+        return
+    first = table.rows[0]["shape"]
+    here = Table(table.columns, [row for row in table.rows if row["shape"] == first])
+    for key, title in _PANELS:
+        rows = [{**row, "noisy": _noisy(row[key])} for row in here.rows if row.get(key) is not None]
+        if rows:
+            held = Table([table.column("name"), table.column(key), table.column("grade")], rows)
+            heading = held.column(key).title if key in {"quality", "energy"} else title
+            caption = f"At {first} tokens. Whiskers: 95 % intervals. Hollow: known to no better than 10 %."
+            yield Figure.of(f"precision-{key}", heading, bars(held, "name", key), held, caption)
+    judged = Table(table.columns, [row for row in here.rows if row["quality"] is not None])
+    for name, key in (("tradeoff", "energy"), ("speed", "latency")):
+        if len(judged.rows) > 1:
+            title = f"{table.column(key).title} against {table.column('quality').title.lower()}"
+            chart = plane(judged, Axis(key), Axis("quality"), series="name", name="name")
+            caption = f"At {first} tokens. Lines: 95 % intervals. Hollow: energy known to no better than 10 %."
+            yield Figure.of(f"precision-{name}", title, chart, judged, caption)
+    yield from _grown(table)
+
+
+def _grown(table: Table) -> Iterator[Figure]:
+    """Yield tokens per joule, energy and latency over batch sizes at the first length, and the other way round."""
+    for key, other, title in (("batch", "length", "batch size"), ("length", "batch", "length")):
+        rows = sorted((row for row in table.rows if row[other] == table.rows[0][other]), key=lambda row: row[key])
+        held = Table([*table.columns, Column(key, title.capitalize(), "count")], rows)
+        if len({row[key] for row in rows}) < 2:
+            continue
+        for name, value in (("", "tokens_per_j"), ("energy-", "energy"), ("latency-", "latency")):
+            chart = curves(held, Axis(key, log=True), Axis(value, log=value != "tokens_per_j"), series="name")
+            at = f"{rows[0][other]} tokens" if other == "length" else f"a batch of {rows[0][other]}"
+            heading = f"{table.column(value).title} by {title}"
+            caption = f"Over {title} at {at}. Band: 95 % interval."
+            yield Figure.of(f"precision-{name}by-{key}", heading, chart, held, caption)
+
+
+def _noisy(value: object) -> bool:
+    half = fmt.relative(value) if isinstance(value, Interval) else None
+    return half is not None and half > NOISY
+
+
+def _launching(report: Report) -> Iterator[Figure]:
+    """Yield each block's energy in both executions, of the workloads that were measured in both."""
+    by_workload: dict[tuple[str, int | None], list[Any]] = {}
+    for workload in report.workloads:
+        by_workload.setdefault((workload.phase, workload.context), []).append(workload)
+    views = []
+    for workloads in by_workload.values():
+        if len({workload.execution for workload in workloads}) < 2:
+            continue
+        tables = {workload.execution: blocks(workload.tree, modelled=report.modelled) for workload in workloads}
+        columns = next(iter(tables.values())).columns
+        kinds = [row["kind"] for row in next(iter(tables.values())).rows if not row.get("rest")]
+        rows = [
+            {**row, "part": title_of(kind), "series": EXECUTIONS[execution], "execution": execution}
+            for kind in kinds
+            for execution, table in tables.items()
+            for row in table.rows
+            if row["kind"] == kind
+        ]
+        held = Table([columns[0], Column("series", "Execution"), *columns[1:]], rows)
+        chart = bars(held, "part", "energy", work="work", series="execution")
+        views += [View(chart, held, {"phase": workload.name}) for workload in workloads]
+    if views:
+        yield Figure(
+            "launching",
+            "What launching costs, by block",
+            views,
+            "Solid: work; pale: idle power; whiskers: 95 % intervals.",
+        )
+
+
+def _contexts(report: Report) -> Table:
+    """Return a step or pass at other contexts, which are other work."""
+    rows = []
+    for row in (report.run.alternatives or {}).get("rows") or []:
+        if row.get("what") in {"context_length", "base"}:
+            per_token, time = given(row.get("joules_per_token")), given(row.get("time_us"))
+            rows.append(
+                {
+                    "context": row.get("context_length"),
+                    "phase": row.get("phase"),
+                    "time": time,
+                    "energy": per_token.scaled(1e3) if per_token else None,
+                    "grade": row.get("quality"),
+                }
+            )
+    columns = [
+        Column("phase", "Phase"),
+        Column("context", "Tokens of context", "count"),
+        Column("energy", "Energy per token", "mJ"),
+        Column("time", "Time of a step or pass", "us"),
+        Column("grade", "Grade", "grade"),
+    ]
+    several = len({row["context"] for row in rows if row["phase"] == "decode"}) > 1
+    rows.sort(key=lambda row: (str(row["phase"]), row["context"] or 0))
+    return Table(
+        columns,
+        [row for row in rows if row["phase"] == "decode"] if several else [],
+        "The same step at other contexts",
+    )
+
+
+def _skipped(report: Report) -> Table:
+    """Return what could not be measured, and why."""
+    rows: list[Row] = [
+        {
+            "what": f"{one.get('what')} {one.get('value')}".replace("_", " "),
+            "phase": one.get("phase"),
+            "reason": one.get("reason"),
+        }
+        for one in (report.run.alternatives or {}).get("skipped") or []
+    ]
+    rows += [
+        {"what": precision_name(one.get("precision")), "phase": None, "reason": one.get("reason")}
+        for one in (report.run.benchmark or {}).get("skipped") or []
+    ]
+    columns = [Column("what", "Not measured"), Column("phase", "Phase"), Column("reason", "Why", "reasons")]
+    return Table(columns, rows, "What could not be measured")

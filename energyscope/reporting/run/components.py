@@ -1,0 +1,146 @@
+"""Every number of every component in one table, and the run's files to download."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from energyscope.reporting.run.report import RUN, Report
+from energyscope.reporting.section import Content
+from energyscope.reporting.table import Column, Table
+from energyscope.runs import schema
+from energyscope.runs.intervals import finite
+from energyscope.runs.tree import Node
+
+_MOST_BYTES = 1_000_000  # in the page, of all files together
+_FILES = (
+    (schema.RUN_FILE, "settings, device and state"),
+    (schema.ENERGY_FILE, "energy of every component"),
+    (schema.BENCHMARK_FILE, "every trial of the benchmark"),
+    (schema.MERGED_FILE, "energy and impact in one table"),
+    (schema.IMPACT_FILE, "impact of every change"),
+    (schema.GENERATION_JSON, "the traced generation"),
+    (schema.ALTERNATIVES_JSON, "the alternatives"),
+)
+_PACE = {"True": "host", "False": "device"}
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file of the run as its page carries it: zlib in base64, or None where the page has no room for it."""
+
+    name: str
+    title: str
+    packed: str | None
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The forms in which it can be saved; a table's own is CSV."""
+        return ("csv", "json") if Path(self.name).suffix == ".csv" else ("json",)
+
+
+@RUN.section(6, "table", "Table")
+def section(report: Report) -> Content | None:
+    """Return the table of all components, and the files."""
+    files = downloads(report.run.path)
+    table = component_table(report)
+    if not table and not files:
+        return None
+    return Content({"downloads": files}, tables={"energy": table} if table else {})
+
+
+def component_table(report: Report) -> Table:
+    """Return a row for each measurement: one that stands for several layers takes one row."""
+    columns = [
+        Column("name", "Component", "code"),
+        Column("kind", "Kind", rank=3),
+        Column("workload", "Workload", rank=2),
+        Column("layer", "Layer", "count", rank=9),
+        Column("energy", "Energy (MODELLED)" if report.modelled else "Energy", "mJ", "of one pass or step"),
+        Column("share", "Share", "share", "of the model", rank=1),
+        Column("work", "Work", "mJ", "beyond idle power x time", rank=4),
+        Column("idle", "Idle", "mJ", "idle power x time", rank=5),
+        Column("time", "Time", "us", rank=6),
+        Column("power", "Power", "W", rank=7),
+        Column("glue", "Overhead", "mJ", "what it does besides calling its parts", rank=9),
+        Column("unexplained", "Unexplained", "mJ", rank=9),
+        Column("flops", "FLOPs", "FLOP", rank=9),
+        Column("bytes", "Bytes", "bytes", rank=9),
+        Column("pj_per_flop", "pJ/FLOP", "", rank=9),
+        Column("intensity", "FLOP/byte", "", rank=9),
+        Column("pace", "Pace", hint="what sets it: the device, or launching from the host", rank=9),
+        Column("grade", "Grade", "grade", rank=1),
+        Column("reasons", "Reasons", "reasons", rank=8),
+    ]
+    several = len(report.every_workload) > 1
+    rows = []
+    for workload in report.every_workload:
+        held: dict[str, list[Node]] = {}
+        for node in workload.tree.nodes:
+            held.setdefault(node.source, []).append(node)
+        rows += [_row(source, nodes, workload.label if several else None) for source, nodes in held.items()]
+    return Table(columns, rows, "Every component").filled()
+
+
+def _row(source: str, nodes: list[Node], workload: str | None) -> dict[str, Any]:
+    node = nodes[0]
+    energy, flops, moved = node.energy, node.number("flops"), node.number("bytes")
+    several = len(nodes) > 1
+    share = node.number("share_of_total")
+    return {
+        "name": f"{source} (each of {len(nodes)})" if several else node.name,
+        "component": None if several else node.name,
+        "kind": node.kind,
+        "workload": workload,
+        "layer": None if several else node.layer,
+        "energy": energy,
+        "share": share,
+        "work": node.number("dynamic_mj"),
+        "idle": node.number("static_mj"),
+        "time": node.number("time_us"),
+        "power": node.number("power_w"),
+        "glue": node.glue,
+        "unexplained": finite(node.row.get("unexplained_mj")),
+        "flops": flops,
+        "bytes": moved,
+        "pj_per_flop": energy.scaled(1e9 / flops) if energy and flops else None,
+        "intensity": flops / moved if flops and moved else None,
+        "pace": _PACE.get(str(node.flag("host_bound"))),
+        "grade": str(node.row.get("quality")),
+        "reasons": node.row.get("reasons"),
+    }
+
+
+def tree(report: Report) -> list[tuple[str, str, str | None]]:
+    """Return every component with its kind and what it is part of, for highlighting."""
+    nodes = {node.name: node for workload in report.workloads for node in workload.tree.nodes}
+    return [(node.name, node.kind, node.parent) for node in nodes.values()]
+
+
+def downloads(folder: Path) -> list[Download]:
+    """Return the files of a run's directory that its page carries, the ones it needs most first."""
+    room, found = _MOST_BYTES, []
+    for name, title in _existing(folder):
+        packed = base64.b64encode(zlib.compress((folder / name).read_bytes(), 9)).decode("ascii")
+        fits = len(packed) <= room
+        room -= len(packed) if fits else 0
+        found.append(Download(name, title, packed if fits else None))
+    return found
+
+
+def _existing(folder: Path) -> Iterator[tuple[str, str]]:
+    return ((name, title) for name, title in _FILES if (folder / name).is_file())
+
+
+def payload(report: Report, files: list[Download]) -> dict[str, Any]:
+    """Return what the script needs to save files: their bytes, and which columns are text whatever they hold."""
+    rows = (schema.EnergyRow, schema.ImpactRow, schema.BenchmarkRow)
+    return {
+        "run": report.run.name,
+        "files": {one.name: one.packed for one in files if one.packed is not None},
+        "texts": sorted({field.name for row in rows for field in fields(row) if "str" in str(field.type)}),
+    }

@@ -1,0 +1,282 @@
+"""Where the energy goes: from the model down to its blocks, and inside of one layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from energyscope.relating.resampling import Axis as Values
+from energyscope.relating.within import differences
+from energyscope.reporting import format as fmt
+from energyscope.reporting.charts.bars import bars
+from energyscope.reporting.charts.grid import grid
+from energyscope.reporting.charts.plane import Axis, curves, plane
+from energyscope.reporting.charts.theme import title_of
+from energyscope.reporting.charts.tree import flow, strip
+from energyscope.reporting.run import parts
+from energyscope.reporting.run.report import RUN, Report, Workload
+from energyscope.reporting.section import Content, Figure, View
+from energyscope.reporting.table import Column, Row, Table
+from energyscope.runs.intervals import Interval, finite
+from energyscope.runs.tree import Node, sum_column, sum_energy
+
+_CAPTION = "Solid: work; pale: idle power; whiskers: 95 % intervals; hollow: known to no better than 10 %."
+_NOT_SPLIT = "Whiskers: 95 % intervals; hollow: known to no better than 10 %."
+
+
+@RUN.section(1, "energy", "Energy", "--stages profile")
+def section(report: Report) -> Content | None:
+    """Return the flow, the mean layer, and layers one by one where they differ."""
+    if not report.workloads:
+        return None
+    flows, layers, tables = [], [], {}
+    for workload in report.workloads:
+        down = parts.from_model_down(workload.tree, modelled=report.modelled)
+        inside = parts.one_layer(workload.tree, modelled=report.modelled)
+        for part, _ in report.part_dimension or [("energy", "")]:
+            when = {"phase": workload.name} | ({"part": part} if report.part_dimension else {})
+            if len(down.rows) > 1 and _drawable(down, part):
+                flows.append(View(flow(down, part), down, when))
+            if len(inside.rows) > 2 and _drawable(inside, part):
+                layers.append(View(strip(inside, part), inside, when))
+        tables[f"blocks-{workload.name}"] = parts.blocks(workload.tree, modelled=report.modelled)
+    figures = [
+        *(
+            [Figure("energy-flow", "From the model to its blocks", flows, "Height: energy. Hollow: too noisy.")]
+            if flows
+            else []
+        ),
+        *(
+            [
+                Figure(
+                    "energy-layer",
+                    "Inside one layer",
+                    layers,
+                    "Width: energy, the mean over layers. Click to zoom.",
+                )
+            ]
+            if layers
+            else []
+        ),
+    ]
+    said = {workload.name: layers_said(workload) for workload in report.workloads}
+    figures += [*_by_layer(report, said), *_efficiency(report, tables)]
+    tables |= {"kinds": tables[f"blocks-{report.workloads[0].name}"]}
+    return Content({"workloads": report.workloads, "layers": said, "reasons": _missing(report)}, figures, tables)
+
+
+def block_figure(report: Report) -> Figure | None:
+    """Return the energy by block, a view for each workload and for all energy, work and idle."""
+    return _bars(report, "energy-blocks", "Energy by block", parts.blocks)
+
+
+def type_figure(report: Report) -> Figure | None:
+    """Return the energy by type of component, in views as those by block; None where blocks have no parts."""
+    trees = [workload.tree for workload in report.workloads]
+    if all(parts.types(one, modelled=False).rows == parts.blocks(one, modelled=False).rows for one in trees):
+        return None
+    return _bars(report, "energy-types", "Energy by type", parts.types)
+
+
+def _bars(report: Report, name: str, title: str, grouped: Callable[..., Table]) -> Figure | None:
+    views = []
+    for workload in report.workloads:
+        table = grouped(workload.tree, modelled=report.modelled)
+        for part, _ in report.part_dimension or [("energy", "")]:
+            chosen = [{**row, "label": _label(row, part, workload)} for row in table.rows]
+            held = Table(table.columns, chosen, table.title)
+            if _drawable(held, part):
+                when = {"phase": workload.name} | ({"part": part} if report.part_dimension else {})
+                views.append(View(bars(held, "part", part, work="work" if part == "energy" else None), held, when))
+    caption = _CAPTION if report.part_dimension else _NOT_SPLIT
+    return Figure(name, title, views, caption) if views else None
+
+
+def _drawable(table: Table, part: str) -> bool:
+    held = [row.get(part) for row in table.rows]
+    return bool(held) and held[0] is not None
+
+
+def _label(row: Row, part: str, workload: Workload) -> str:
+    value = row.get(part)
+    amount = value.value if isinstance(value, Interval) else value
+    work, idle = workload.work, workload.idle
+    whole = {"energy": workload.energy.value if workload.energy else None, "work": work, "idle": idle}[part]
+    share = f" \u00b7 {fmt.quantity(amount / whole, 'share')}" if whole and amount is not None else ""
+    if part == "energy" and work and idle and idle > work and row.get("work") is not None:
+        share = f" \u00b7 {fmt.quantity(row['work'] / work, 'share')} of work"  # the better known of the two
+    return f"{fmt.quantity(amount, 'mJ')}{share}"
+
+
+def layers_said(workload: Workload) -> dict[str, Any]:
+    """Return whether layers measured by themselves differ by more than their errors, and their range."""
+    layers = [node for node in workload.tree.nodes if node.level == "layer"]
+    own = [node for node in layers if node.energy is not None and not node.reused]
+    energies = [node.energy for node in own if node.energy]
+    if len(own) < 2:
+        return {"count": len(own), "differ": False, "low": None, "high": None}
+    values = Values(
+        np.array([one.value for one in energies]),
+        np.array([one.below if one.known else 0.0 for one in energies]),
+        np.array([one.above if one.known else 0.0 for one in energies]),
+    )
+    found = differences(values)
+    ordered = sorted(one.value for one in energies)
+    return {"count": len(own), "differ": found.differ, "low": ordered[0], "high": ordered[-1]}
+
+
+def _by_layer(report: Report, said: dict[str, dict[str, Any]]) -> Iterator[Figure]:
+    """Yield the layers one by one where they differ, and every component of every layer as a heat map."""
+    lines, cells = [], []
+    for workload in report.workloads:
+        own = [
+            node
+            for node in workload.tree.nodes
+            if node.level == "layer" and node.energy is not None and not node.reused
+        ]
+        if said[workload.name]["differ"]:
+            columns = [
+                Column("component", "Layer", "code"),
+                Column("energy", "Energy", "mJ"),
+                Column("layer", "Number", "count"),
+            ]
+            rows = [
+                {
+                    "component": node.name,
+                    "kind": "layer",
+                    "energy": node.energy,
+                    "layer": node.layer,
+                    "of": "layer",
+                }
+                for node in own
+            ]
+            table = Table(columns, rows)
+            lines.append(
+                View(
+                    curves(table, Axis("layer", "Layer"), Axis("energy"), series="of", height=150),
+                    table,
+                    {"phase": workload.name},
+                )
+            )
+        table = _cells(workload)
+        if len({row["layer"] for row in table.rows}) > 1:
+            chart = grid(table, "row", "layer", "energy", across="Layer")
+            cells.append(View(chart, table, {"phase": workload.name}))
+    if lines:
+        yield Figure("energy-by-layer", "Energy of each layer", lines, "Band: 95 % intervals.")
+    if cells:
+        yield Figure("energy-heatmap", "Energy by layer and component", cells, "Crosses: too noisy.")
+
+
+def _cells(workload: Workload) -> Table:
+    """Return every component inside of a layer, or each layer where nothing inside was measured."""
+    inside = [node for node in workload.tree.nodes if node.layer is not None and node.level != "layer"]
+    nodes = inside or [node for node in workload.tree.nodes if node.level == "layer"]
+    groups = {node.group: node for node in nodes}
+    kinds = [node.kind for node in groups.values()]
+    names = {
+        group: title_of(node.kind) + (f" ({node.tail})" if kinds.count(node.kind) > 1 else "")
+        for group, node in groups.items()
+    }
+    columns = [
+        Column("component", "Component", "code"),
+        Column("row", "Kind"),
+        Column("layer", "Layer", "count"),
+        Column("energy", "Energy", "mJ"),
+        Column("reused", "Mean of its kind"),
+    ]
+    rows = [
+        {
+            "component": node.name,
+            "kind": node.kind,
+            "row": names[node.group],
+            "layer": node.layer,
+            "energy": node.energy,
+            "noisy": node.invalid,
+            "reused": node.reused,
+        }
+        for node in nodes
+        if node.energy is not None
+    ]
+    return Table(columns, rows)
+
+
+def _efficiency(report: Report, tables: dict[str, Table]) -> Iterator[Figure]:
+    """Yield power against intensity, and add the table of what work costs, by kind."""
+    views = []
+    for workload in report.workloads:
+        table = efficiency(workload)
+        if not table:
+            continue
+        tables[f"efficiency-{workload.name}"] = table
+        drawn = Table(table.columns, [row for row in table.rows if row["intensity"] and row["power"]])
+        if len(drawn.rows) > 2:
+            chart = plane(
+                drawn, Axis("intensity", log=True), Axis("power"), series="kind", name="part", height=260
+            )
+            views.append(View(chart, drawn, {"phase": workload.name}))
+    if views:
+        yield Figure(
+            "energy-intensity",
+            "Power against arithmetic intensity",
+            views,
+            "Each point: the components of a kind.",
+        )
+
+
+def efficiency(workload: Workload) -> Table:
+    """Return what the work of each kind of leaf costs: joules for a FLOP and a byte, rates, and its pace."""
+    columns = [
+        Column("part", "Kind"),
+        Column("flops", "FLOPs", "FLOP", "matrix work of a pass or step"),
+        Column("bytes", "Bytes", "bytes", "least traffic to memory"),
+        Column("pj_per_flop", "Energy per FLOP", "pJ"),
+        Column("nj_per_byte", "Energy per byte", "nJ"),
+        Column("flops_per_s", "Rate", "FLOP/s"),
+        Column("bytes_per_s", "Traffic", "bytes/s"),
+        Column("intensity", "FLOP/byte", ""),
+        Column("power", "Power", "W"),
+        Column("host", "Waits for the host", "share", "share of its energy where launching sets the pace"),
+    ]
+    rows = [
+        _work(kind, [node for node in workload.tree.leaves if node.kind == kind and node.energy])
+        for kind in dict.fromkeys(node.kind for node in workload.tree.leaves)
+    ]
+    known = [row for row in rows if row is not None and (row["flops"] or row["bytes"])]
+    known.sort(key=lambda row: -row["energy"].value)
+    return Table(columns, known, "Work and what it costs")
+
+
+def _work(kind: str, nodes: Sequence[Node]) -> dict[str, Any] | None:
+    energy = sum_energy(nodes)
+    if energy is None:
+        return None
+    flops, moved, time_us = (sum_column(nodes, name) for name in ("flops", "bytes", "time_us"))
+    flags = [node.flag("host_bound") for node in nodes]
+    waits = sum(node.energy.value for node, flag in zip(nodes, flags, strict=True) if flag and node.energy)
+    return {
+        "part": title_of(kind),
+        "kind": kind,
+        "energy": energy,
+        "flops": flops,
+        "bytes": moved,
+        "pj_per_flop": energy.scaled(1e9 / flops) if flops else None,
+        "nj_per_byte": energy.scaled(1e6 / moved) if moved else None,
+        "flops_per_s": flops / time_us * 1e6 if flops and time_us else None,
+        "bytes_per_s": moved / time_us * 1e6 if moved and time_us else None,
+        "intensity": flops / moved if flops and moved else None,
+        "power": energy.value / time_us * 1e3 if time_us else None,
+        "host": finite(waits / energy.value) if energy.value > 0 and None not in flags else None,
+    }
+
+
+def _missing(report: Report) -> list[Row]:
+    """Return the components without a value, with their reasons."""
+    return [
+        {"component": node.name, "workload": workload.label, "reasons": node.row.get("reasons")}
+        for workload in report.workloads
+        for node in workload.tree.nodes
+        if node.energy is None
+    ]

@@ -1,0 +1,463 @@
+"""A whole generation: its phases, power over time, what each token takes, and whether the parts agree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from energyscope.books.closure import too_wide
+from energyscope.reporting.charts.plane import Axis, curves, spans
+from energyscope.reporting.charts.theme import title_of
+from energyscope.reporting.charts.tree import strip
+from energyscope.reporting.run.parts import share_of
+from energyscope.reporting.run.report import DECODE, EAGER, PREFILL, RUN, Report, Workload, given
+from energyscope.reporting.section import Content, Figure
+from energyscope.reporting.table import Column, Row, Table
+from energyscope.runs.intervals import Interval, difference, finite, ratio, total, total_of_same
+from energyscope.runs.tree import sum_energy
+
+LOAD = "load"
+US_PER_S = 1e6
+AGREEMENT = 0.07  # how far the parts may be from what was traced
+_MARGIN_S, _MOST_POINTS = 0.3, 700
+_GROUPS = {
+    "attention.core": "attention core",
+    "attention.cache": "KV cache",
+    "attention.query": "projections",
+    "attention.key": "projections",
+    "attention.value": "projections",
+    "attention.qkv": "projections",
+    "attention.output": "projections",
+    "experts": "mlp",
+    "router": "mlp",
+}
+
+
+@RUN.section(2, "generation", "Generation", "--phase both", lambda report: report.writes)
+def section(report: Report) -> Content | None:
+    """Return phases, power, tokens and contexts; None where the run explains no generation."""
+    document = report.run.generation
+    grown = _growth(report)
+    if document is None and not grown:
+        return None
+    phases, figures = phase_table(report), []
+    whole = _down(report, phases)
+    if len(whole.rows) > 1:
+        figures.append(
+            Figure.of(
+                "generation-phases",
+                "Phases of one generation",
+                strip(whole, "energy"),
+                whole,
+                "Width: energy. Below a phase: the model's passes and generate's own loop.",
+            )
+        )
+    power = _power(report.run.trace, document or {})
+    if power:
+        chart = spans(power, "begin", "end", "power", series="phase")
+        figures.append(
+            Figure.of("generation-power", "Power over time", chart, power, "Mean power between readings.")
+        )
+    steps = _steps(document or {})
+    if steps:
+        chart = curves(steps, Axis("token"), Axis("energy", zero=True), series="of")
+        figures.append(
+            Figure.of(
+                "generation-tokens",
+                "Energy of each token",
+                chart,
+                steps,
+                "Decode steps in groups; band: 95 % interval.",
+            )
+        )
+    if grown:
+        chart = curves(grown, Axis("context", log=True), Axis("energy", zero=True), series="group")
+        figures.append(
+            Figure.of(
+                "generation-context",
+                "A decode step as the context grows",
+                chart,
+                grown,
+                "Energy of a step by what takes it.",
+            )
+        )
+    settings = (document or {}).get("settings") or {}
+    tables = {"phases": phases} if phases else {}
+    return Content({"settings": settings, "rates": rates(report), "grown": _slope(report)}, figures, tables)
+
+
+def rates(report: Report) -> dict[str, Interval | None]:
+    """Return the rates of the traced generation, in the units of generation.json."""
+    return {name: given(value) for name, value in ((report.run.generation or {}).get("rates") or {}).items()}
+
+
+def phase_table(report: Report) -> Table:
+    """Return the phases with their sum, in mJ and us; the load, which happens once, is in no sum."""
+    columns = [
+        Column("part", "Phase"),
+        Column("energy", "Energy (MODELLED)" if report.modelled else "Energy", "mJ"),
+        Column("share", "Share", "share", "of a generation without the load", rank=1),
+        Column("work", "Work", "mJ", "beyond idle power x time", rank=2),
+        Column("idle", "Idle", "mJ", "idle power x time", rank=3),
+        Column("time", "Time", "us"),
+        Column("power", "Power", "W", rank=4),
+        Column("tokens", "Tokens", "count", rank=5),
+        Column("per_token", "Energy per token", "mJ", rank=1),
+        Column(
+            "method",
+            "How",
+            rank=6,
+            hint="traced between two marks, repeated for a window, or by regression on ticks",
+        ),
+        Column("reason", "Why not", "reasons", rank=7),
+    ]
+    rows = [_phase(entry) for entry in (report.run.generation or {}).get("phases") or []]
+    summed = [row for row in rows if row["kind"] != LOAD and row["energy"] is not None]
+    if {PREFILL, DECODE} <= {row["kind"] for row in summed}:
+        energy = total_of_same([row["energy"] for row in summed])
+        rows = [
+            {**row, "share": share_of(Interval(row["energy"].value), Interval(energy.value))}
+            if row in summed
+            else row
+            for row in rows
+        ]
+        times = [row["time"] for row in summed]
+        known = [time for time in times if time is not None]
+        rows.append(
+            {
+                "part": "generation",
+                "kind": "model",
+                "energy": energy,
+                "share": Interval(1.0),
+                "work": _added(summed, "work"),
+                "idle": _added(summed, "idle"),
+                "time": total_of_same(known) if len(known) == len(times) else None,
+            }
+        )
+    return Table(columns, rows, "Phases of one generation")
+
+
+def _phase(entry: Mapping[str, Any]) -> dict[str, Any]:
+    energy, per_token, seconds = (given(entry.get(key)) for key in ("energy_j", "joules_per_token", "seconds"))
+    return {
+        "part": str(entry.get("phase")),
+        "kind": str(entry.get("phase")),
+        "energy": energy.scaled(1e3) if energy else None,
+        "work": _milli(entry.get("dynamic_j")),
+        "idle": _milli(entry.get("static_j")),
+        "time": seconds.scaled(1e6) if seconds else None,
+        "power": given(entry.get("power_w")),
+        "tokens": entry.get("tokens"),
+        "per_token": per_token.scaled(1e3) if per_token else None,
+        "method": entry.get("method"),
+        "reason": entry.get("reason"),
+    }
+
+
+def _milli(joules: object) -> float | None:
+    number = finite(joules)
+    return None if number is None else number * 1e3
+
+
+def _added(rows: Sequence[Row], key: str) -> float | None:
+    values = [row.get(key) for row in rows]
+    return sum(values) if values and None not in values else None  # type: ignore[arg-type]
+
+
+def _down(report: Report, phases: Table) -> Table:
+    """Return the generation, its phases, and below them the model's passes, the loop and what is unexplained."""
+    columns = [Column("part", "Part"), Column("energy", "Energy", "mJ"), Column("share", "Share", "share")]
+    whole = next((row for row in phases.rows if row["part"] == "generation"), None)
+    if whole is None:
+        return Table(columns, [])
+    rows: list[dict[str, Any]] = [{**whole, "depth": 0}]
+    beside = {row["phase"]: row for row in _beside(report)}
+    for row in phases.rows:
+        if row is whole or row["kind"] == LOAD or row["energy"] is None:
+            continue
+        rows.append({**row, "depth": 1})
+        parts = beside.get(row["kind"])
+        if parts is not None:
+            times = parts["times"]
+            inside = [
+                ("model", "model's passes", parts["model"].scaled(times)),
+                ("loop", "generate's loop", parts["loop"].scaled(times)),
+            ]
+            left = difference(row["energy"], total([energy for _, _, energy in inside]))
+            inside.append(("unexplained", "unexplained", left))
+            rows += [
+                {
+                    "part": part,
+                    "kind": kind,
+                    "energy": energy,
+                    "share": share_of(energy, whole["energy"]),
+                    "depth": 2,
+                    "rest": kind == "unexplained",
+                }
+                for kind, part, energy in inside
+            ]
+    return Table(columns, rows, "A generation and its parts")
+
+
+def _beside(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield for prefill and decode the model's own pass and the loop of one step, beside what was traced of it.
+
+    Where the host sets the pace, most of an energy is idle power x time, and that pace drifts between two
+    measurements; the work, beyond it, does not: ``work_ratio`` is parts / traced of the work alone.
+    """
+    document = report.run.generation or {}
+    settings, loop = document.get("settings") or {}, document.get("loop") or {}
+    prompt, new = finite(settings.get("prompt_tokens")), finite(settings.get("new_tokens"))
+    traced = {str(entry.get("phase")): entry for entry in document.get("phases") or []}
+    per_step, per_call = (loop.get(name) or {} for name in ("per_token", "per_call"))
+    if prompt is None or new is None:
+        return
+    wanted: list[tuple[str, float, _Pass | None, list[Mapping[str, Any]]]] = [
+        (PREFILL, 1.0, _pass_at(report, PREFILL, prompt), [per_step, per_call]),
+        (DECODE, new - 1, _own_step(document) or _pass_at(report, DECODE, prompt + new // 2), [per_step]),
+    ]
+    for phase, times, own, shares in wanted:
+        row = _phase(traced.get(phase) or {"phase": phase})
+        given_loop = [given(share.get("energy_mj")) for share in shares]
+        known = [energy for energy in given_loop if energy is not None]
+        if own is not None and row["energy"] is not None and len(known) == len(shares) and times > 0:
+            looped = [given(share.get("seconds")) for share in shares]
+            yield {
+                "phase": phase,
+                "times": times,
+                "model": own.energy,
+                "loop": total(known),
+                "traced": row["energy"].scaled(1 / times),
+                "work_ratio": _work_ratio(own, total(known).value, looped, row, times),
+            }
+
+
+class _Pass(NamedTuple):
+    """The model's own pass or step: its energy, and its energy beyond idle power x time, mJ."""
+
+    energy: Interval
+    work: Interval | None
+
+
+def _own_step(document: Mapping[str, Any]) -> _Pass | None:
+    """Return the step that was taken in turn with the generations."""
+    step = document.get("step") or {}
+    energy = given(step.get("energy_mj"))
+    return None if energy is None else _Pass(energy, given(step.get("dynamic_mj")))
+
+
+def _pass_at(report: Report, phase: str, context: float) -> _Pass | None:
+    """Return the model's pass of a phase at a context, eagerly, as `generate` runs it."""
+    wanted = (phase, int(context), EAGER)
+    for workload in report.every_workload:
+        if (workload.phase, workload.context, workload.execution) == wanted and workload.energy:
+            return _Pass(workload.energy, None if workload.work is None else Interval(workload.work))
+    return None
+
+
+def _work_ratio(
+    own: _Pass, loop_mj: float, looped: Sequence[Interval | None], phase: Mapping[str, Any], times: float
+) -> Interval | None:
+    """Return parts / traced of the work; the trace's work is known as well as its power is."""
+    idle, work, time, power = (phase[name] for name in ("idle", "work", "time", "power"))
+    seconds = [part.value for part in looped if part is not None]
+    if own.work is None or idle is None or work is None or not time or len(seconds) < len(looped):
+        return None
+    idle_mj_per_s = idle / (time.value / US_PER_S)
+    looped_work = loop_mj - idle_mj_per_s * sum(seconds)
+    parts = total([own.work, Interval(looped_work, looped_work, looped_work)])
+    if power is None or not power.known or work <= 0:
+        return None
+    mj_per_w = time.value / US_PER_S * 1e3
+    traced = Interval(work, work - power.below * mj_per_w, work + power.above * mj_per_w).scaled(1 / times)
+    return ratio(parts, traced)
+
+
+def agreements(report: Report) -> Table:
+    """Return parts measured by themselves beside the traced phase: the model's pass plus the loop, of one step."""
+    columns = [
+        Column("part", "Phase"),
+        Column("model", "Model's pass", "mJ"),
+        Column("loop", "Loop of generate", "mJ"),
+        Column("parts", "Together", "mJ"),
+        Column("traced", "Traced", "mJ"),
+        Column("ratio", "Parts / traced", "ratio"),
+        Column(
+            "work_ratio",
+            "Of the work",
+            "ratio",
+            "parts / traced beyond idle power: the host's pace leaves it alone",
+        ),
+        Column("verdict", "Verdict", hint="agrees within 7 %, of the work where that is known"),
+    ]
+    rows = []
+    for row in _beside(report):
+        parts = total([row["model"], row["loop"]])
+        against, work = ratio(parts, row["traced"]), row["work_ratio"]
+        rows.append(
+            {
+                "part": row["phase"],
+                "kind": row["phase"],
+                **row,
+                "parts": parts,
+                "ratio": against,
+                "verdict": _agrees(work if work and work.known else against),
+            }
+        )
+    return Table(columns, rows, "Parts against the traced generation, of one step")
+
+
+def _agrees(against: Interval | None) -> str:
+    if against is None or against.low is None or against.high is None:
+        return "unclear"
+    if abs(against.value - 1) <= AGREEMENT:
+        return "unclear" if too_wide(against.low, against.high) else "agrees"
+    return "differs" if against.excludes(1.0) else "unclear"
+
+
+def _steps(document: Mapping[str, Any]) -> Table:
+    """Return the energy of decode steps along a generation, in groups of steps."""
+    columns = [
+        Column("steps", "Tokens"),
+        Column("energy", "Energy of a step", "mJ"),
+        Column("time", "Time of a step", "us"),
+        Column("power", "Power", "W"),
+        Column("token", "Generated token", "count"),
+    ]
+    rows = []
+    for entry in document.get("steps") or []:
+        energy, seconds = given(entry.get("energy_mj")), given(entry.get("seconds"))
+        first, last = finite(entry.get("first")), finite(entry.get("last"))
+        if energy is not None and first is not None and last is not None:
+            rows.append(
+                {
+                    "steps": f"{first + 1:.0f} to {last + 1:.0f}",
+                    "token": (first + last) / 2 + 1,
+                    "energy": energy,
+                    "time": seconds.scaled(1e6) if seconds else None,
+                    "power": given(entry.get("power_w")),
+                    "of": DECODE,
+                    "kind": DECODE,
+                }
+            )
+    return Table(columns, rows, "Energy of each token")
+
+
+def _growth(report: Report) -> Table:
+    """Return a decode step's energy by group of components at each context; empty with fewer than two contexts."""
+    steps = _contexts(report)
+    columns = [
+        Column("context", "Tokens in the cache", "count"),
+        Column("group", "Group"),
+        Column("energy", "Energy of a step", "mJ"),
+    ]
+    rows = []
+    for workload in steps:
+        by_group: dict[str, list[Any]] = {}
+        for node in workload.tree.leaves:
+            by_group.setdefault(_GROUPS.get(node.kind, node.kind.partition(".")[0]), []).append(node)
+        energies = {name: energy for name, nodes in by_group.items() if (energy := sum_energy(nodes))}
+        largest = sorted(energies, key=lambda name: -energies[name].value)[:5]
+        rows += [
+            {"context": workload.context, "group": title_of(name), "energy": energies[name], "kind": name}
+            for name in largest
+        ]
+        whole = {"context": workload.context, "energy": workload.energy}
+        rows.append({**whole, "group": "whole step", "kind": "model"})
+    return Table(columns, rows, "A decode step as the context grows")
+
+
+def _contexts(report: Report) -> list[Workload]:
+    main = report.main
+    steps = [
+        workload
+        for workload in report.workloads
+        if workload.phase == DECODE and workload.context and main and workload.execution == main.execution
+    ]
+    several = len({workload.context for workload in steps}) > 1
+    return sorted(steps, key=lambda workload: workload.context or 0) if several else []
+
+
+def _slope(report: Report) -> dict[str, Any] | None:
+    """Return what each further 1,000 tokens of context add to a step, between the shortest and the longest."""
+    steps = [workload for workload in _contexts(report) if workload.energy]
+    if len(steps) < 2 or steps[0].energy is None or steps[-1].energy is None:
+        return None
+    added = difference(steps[-1].energy, steps[0].energy)
+    span = (steps[-1].context or 0) - (steps[0].context or 0)
+    return {
+        "per_thousand": added.scaled(1000 / span),
+        "shown": added.excludes(0.0),
+        "low": steps[0].context,
+        "high": steps[-1].context,
+    }
+
+
+def _power(trace: Any, document: Mapping[str, Any]) -> Table:
+    """Return mean power between readings of the counter, around the marked generations, by phase."""
+    columns = [
+        Column("begin", "From", "s"),
+        Column("end", "To", "s"),
+        Column("power", "Power", "W"),
+        Column("phase", "Phase"),
+    ]
+    marks = [
+        tuple(finite(one.get(key)) for key in ("begin_s", "prefill_end_s", "end_s"))
+        for one in document.get("marks") or []
+    ]
+    known = [
+        (begin, middle, end)
+        for begin, middle, end in marks
+        if begin is not None and middle is not None and end is not None
+    ]
+    if trace is None or trace.empty or not known:
+        return Table(columns, [])
+    low, high = min(mark[0] for mark in known) - _MARGIN_S, max(mark[2] for mark in known) + _MARGIN_S
+    device = str(trace["device"].iloc[0])
+    points = [one for one in _readings(trace[trace["device"] == device]) if one[1] > low and one[0] < high]
+    step = -(-len(points) // _MOST_POINTS) or 1
+    rows = []
+    for at in range(0, len(points), step):
+        group = points[at : at + step]
+        seconds = sum(end - begin for begin, end, _ in group)
+        middle = (group[0][0] + group[-1][1]) / 2
+        phase = next(
+            (PREFILL if middle < split else DECODE for begin, split, end in known if begin <= middle <= end),
+            "between",
+        )
+        rows.append(
+            {
+                "begin": group[0][0] - low,
+                "end": group[-1][1] - low,
+                "phase": phase,
+                "kind": phase,
+                "power": sum(watts * (end - begin) for begin, end, watts in group) / seconds,
+            }
+        )
+    return Table(columns, rows, "Power over time")
+
+
+def _readings(rows: Any) -> list[tuple[float, float, float]]:
+    """Return (begin, end, mean power) between readings that differ, of the counter where there is one."""
+    found = []
+    before: tuple[float, float | None] | None = None
+    for record in rows.sort_values("time_s").to_dict("records"):
+        time, energy, power = (finite(record[key]) for key in ("time_s", "energy_mj", "power_w"))
+        if time is None:
+            continue
+        if before is None:
+            before = (time, energy)
+            continue
+        since, counter = before
+        if time <= since or (counter is not None and energy == counter):
+            continue
+        rises = counter is not None and energy is not None and energy > counter
+        watts = (
+            (energy - counter) / 1e3 / (time - since)
+            if rises and energy is not None and counter is not None
+            else power
+        )
+        if watts is not None:
+            found.append((since, time, watts))
+        before = (time, energy)
+    return found

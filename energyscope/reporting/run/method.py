@@ -1,0 +1,105 @@
+"""How the numbers came about and on what: settings, sensor, model, device, versions, and the command to copy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from energyscope.reporting import format as fmt
+from energyscope.reporting.run.report import EXECUTIONS, RUN, Report
+from energyscope.reporting.section import Content
+from energyscope.reporting.table import Column, Table
+from energyscope.runs.intervals import finite
+from energyscope.runs.method import lacking, method_of, passes_of
+
+_PARTS = ("model", "workload", "device", "sensor", "settings", "environment")
+_UNITS = (("_bytes", "bytes"), ("_mj", "mJ"), ("_us", "us"), ("_s", "s"), ("_w", "W"))
+_MOST = 160  # characters of a value that is shown
+
+_UNFINISHED = {"interrupted": "was interrupted", "failed": "failed", "running": "has not finished"}
+
+
+@RUN.section(8, "method", "Method and environment")
+def section(report: Report) -> Content | None:
+    """Return everything that run.json says of how and on what the run was made."""
+    columns = [Column("part", "Part"), Column("name", "What"), Column("value", "Value")]
+    rows = [
+        {"part": part, "name": name, "value": value}
+        for part in _PARTS
+        for name, value in _facts(report.part(part))
+    ]
+    table = Table(columns, rows, "Settings, sensor, model, device and versions")
+    older = dict.fromkeys(text for text in _older(report) if text)
+    data = {
+        "command": report.document.get("command"),
+        "modelled": report.modelled,
+        "triggered": report.triggered,
+        "executions": list(
+            dict.fromkeys(EXECUTIONS.get(workload.execution, workload.execution) for workload in report.workloads)
+        ),
+        "older": list(older),
+        "stages": _stages(report),
+    }
+    return Content(data, tables={"settings": table})
+
+
+def unfinished(report: Report) -> list[dict[str, Any]]:
+    """Return the stages that were begun and not finished, with their reason and ``how`` that is said."""
+    return [
+        {**stage, "how": _UNFINISHED[stage["state"]]}
+        for stage in _stages(report)
+        if stage["state"] in _UNFINISHED and stage["stage"] != "report"
+    ]
+
+
+def _stages(report: Report) -> list[dict[str, Any]]:
+    stages = report.part("stages")
+    return [
+        {"stage": name, **{key: (entry or {}).get(key) for key in ("state", "reason", "seconds")}}
+        for name, entry in stages.items()
+    ]
+
+
+def _facts(part: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every value of a part of run.json, in words; long and empty ones are left out."""
+    for key, value in part.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, Mapping):
+            places = Counter(str(item) for item in value.values())
+            if key == "device_map":
+                yield (
+                    name,
+                    ", ".join(f"{fmt.count(amount, 'module')} on {place}" for place, amount in places.items()),
+                )
+            elif len(value) < 12:
+                yield from _facts(value, f"{key} ")
+        elif isinstance(value, list):
+            if value and len(value) < 12 and not isinstance(value[0], Mapping):
+                yield name, ", ".join(map(str, value))
+        elif value not in {None, ""}:
+            yield _without_unit(name, key), _written(key, value)
+
+
+def _written(key: str, value: object) -> str:
+    unit = next((unit for ending, unit in _UNITS if key.endswith(ending)), None)
+    amount = None if isinstance(value, bool | str) else finite(value)
+    if amount is None:
+        text = {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+        return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
+    if unit is not None:
+        return fmt.quantity(amount, unit)
+    return f"{amount:,.0f}" if amount == int(amount) and abs(amount) < 1e15 else fmt.number(amount)
+
+
+def _without_unit(name: str, key: str) -> str:
+    ending = next((ending for ending, _ in _UNITS if key.endswith(ending)), "")
+    return name[: len(name) - len(ending)] if ending else name
+
+
+def _older(report: Report) -> Iterator[str | None]:
+    """Yield what was mended in the method since the run's passes were measured."""
+    passes = [passes_of(report.document, "prefill")] if report.run.benchmark else []
+    passes += [(workload.phase, workload.execution) for workload in report.workloads]
+    for one in passes:
+        yield lacking(method_of(report.document, *one), *one)

@@ -1,0 +1,213 @@
+"""What a tree of measured components adds up to: by block, from the model down, and within one layer.
+
+Every value is of one pass or step, in mJ: ``energy`` with its interval, of which ``work`` is beyond idle power x
+time and ``idle`` the rest. Components, overhead between them and what is unexplained add up to the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from energyscope.reporting import format as fmt
+from energyscope.reporting.charts.theme import title_of
+from energyscope.reporting.table import Column, Table
+from energyscope.runs.intervals import Interval, finite, ratio
+from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals
+
+NOISY = 0.10  # relative half-width beyond which a value is not to be relied on: that of grade C
+OVERHEAD, UNEXPLAINED, OTHER = "overhead", "unexplained", "other"
+_HINTS = {
+    "energy": "of one pass or step, with its 95 % interval",
+    "work": "beyond idle power x time",
+    "idle": "idle power x time",
+}
+Rest = tuple[str, Interval, float | None]
+
+
+def columns(*, modelled: bool, whole: str = "model") -> list[Column]:
+    """Return the columns of a table of parts."""
+    word = "Energy (MODELLED)" if modelled else "Energy"
+    return [
+        Column("part", "Part"),
+        Column("energy", word, "mJ", _HINTS["energy"]),
+        Column("share", "Share", "share", f"of the {whole}"),
+        Column("work", "Work", "mJ", _HINTS["work"], rank=1),
+        Column("idle", "Idle", "mJ", _HINTS["idle"], rank=2),
+        Column("count", "Parts", "count", "how many components are added up", rank=4),
+        Column("noisy", "Too noisy", "text", "known to no better than 10 %", rank=3),
+    ]
+
+
+def blocks(tree: EnergyTree, *, modelled: bool) -> Table:
+    """Return the energy by block, the largest first, then overhead and what is unexplained.
+
+    Blocks are what the model and its layers are made of, each measured as a whole. They add up to the model.
+    """
+    if tree.root is None:
+        return Table(columns(modelled=modelled), [])
+    opened = [tree.root, *(node for node in tree.root.children if _is_open(node))]
+    inside = [child for node in opened for child in node.children if not _is_open(child)]
+    kinds = dict.fromkeys(node.kind for node in inside)
+    rows = [row for kind in kinds if (row := _row([node for node in inside if node.kind == kind], tree.root, 1.0))]
+    rows.sort(key=lambda row: -row["energy"].value)
+    rows += [_rest_row(rest, tree.root.energy, 1.0, len(opened)) for rest in _rests(opened)]
+    return Table(columns(modelled=modelled), rows)
+
+
+def types(tree: EnergyTree, *, modelled: bool) -> Table:
+    """Return the energy of the smallest components that were measured by kind, the largest first, and the rest."""
+    if tree.root is None:
+        return Table(columns(modelled=modelled), [])
+    kinds = dict.fromkeys(node.kind for node in tree.leaves)
+    same = [[node for node in tree.leaves if node.kind == kind] for kind in kinds]
+    rows = [row for nodes in same if (row := _row(nodes, tree.root, 1.0))]
+    rows.sort(key=lambda row: -row["energy"].value)
+    opened = [node for node in tree.nodes if any(child.energy for child in node.children)]
+    rows += [_rest_row(rest, tree.root.energy, 1.0, len(opened)) for rest in _rests(opened)]
+    return Table(columns(modelled=modelled), rows)
+
+
+def from_model_down(tree: EnergyTree, *, modelled: bool) -> Table:
+    """Return the model, its parts and the blocks of its layers, in depth-first order."""
+    root = tree.root
+    rows = list(_descend([root], root, 1.0, 0, 2)) if root is not None and root.energy is not None else []
+    return Table(columns(modelled=modelled), rows, "From the model to its blocks")
+
+
+def one_layer(tree: EnergyTree, *, modelled: bool) -> Table:
+    """Return the mean layer with its blocks and their parts, in depth-first order; empty where none has parts."""
+    layers = [node for node in tree.nodes if node.level == "layer" and node.energy is not None and node.children]
+    whole = sum_energy(layers)
+    if not layers or whole is None:
+        return Table(columns(modelled=modelled, whole="layer"), [])
+    mean = Interval(whole.value / len(layers))
+    rows = list(_descend(layers, None, 1 / len(layers), 0, 9, mean))
+    rows[0] = {**rows[0], "part": f"one of {len(layers)} layers, their mean" if len(layers) > 1 else "the layer"}
+    return Table(columns(modelled=modelled, whole="layer"), rows)
+
+
+def _is_open(node: Node) -> bool:
+    """Tell whether a node is a layer in which something was measured."""
+    return node.level == "layer" and any(child.energy for child in node.children)
+
+
+def _descend(
+    nodes: Sequence[Node], root: Node | None, scale: float, depth: int, deepest: int, whole: Interval | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for like components together, then what is in them: by kind, or by name within a layer."""
+    row = _row(nodes, root, scale, whole)
+    if row is None:
+        return
+    yield {**row, "depth": depth}
+    if depth >= deepest:
+        return
+    groups: dict[str, list[Node]] = {}
+    for child in (child for node in nodes for child in node.children):
+        groups.setdefault(child.kind if whole is None else child.group, []).append(child)
+    kinds = Counter(group[0].kind for group in groups.values())
+    for group in sorted(groups.values(), key=lambda group: -(sum_energy(group) or Interval(0.0)).value):
+        rows = list(_descend(group, root, scale, depth + 1, deepest, whole))
+        if rows and whole is not None and depth:
+            rows[0] = {**rows[0], "part": rows[0]["part"].replace(f"{nodes[0].kind}.", "", 1)}
+        if rows and kinds[group[0].kind] > 1:
+            rows[0] = {**rows[0], "part": f"{rows[0]['part']} ({group[0].tail})"}
+        yield from rows
+    measured = [node for node in nodes if any(child.energy for child in node.children)]
+    against = whole or (root.energy if root else None)
+    for rest in _rests(measured):
+        yield {**_rest_row(rest, against, scale, len(measured)), "depth": depth + 1}
+
+
+def _row(
+    nodes: Sequence[Node], root: Node | None, scale: float, whole: Interval | None = None
+) -> dict[str, Any] | None:
+    """Return what like components take together, times a scale; None where none has a value."""
+    measured = [node for node in nodes if node.energy is not None]
+    energy = sum_energy(measured)
+    if energy is None:
+        return None
+    work = sum_column(measured, "dynamic_mj")
+    half = fmt.relative(energy)
+    first = measured[0]
+    count = len(measured)
+    shown = round(count * scale) or 1
+    name = title_of(first.kind)
+    return {
+        "part": name + (f" \u00d7{shown}" if shown > 1 else ""),
+        "kind": first.kind,
+        "component": first.name if count == 1 else None,
+        "energy": energy.scaled(scale),
+        "share": share_of(energy.scaled(scale), whole or (root.energy if root else None)),
+        "work": None if work is None else work * scale,
+        "idle": None if work is None else (energy.value - work) * scale,
+        "count": count,
+        "noisy": half is None or half > NOISY,
+        "weak": sum(node.invalid for node in measured),
+    }
+
+
+def _rests(nodes: Sequence[Node]) -> Iterator[Rest]:
+    """Yield what nodes take beside their parts: overhead, what is unexplained, and what was not told apart."""
+    told = [node for node in nodes if node.glue is not None and node.self_energy is not None]
+    other = [node for node in nodes if node.glue is None and node.self_energy is not None]
+    for kind, pairs, static in (
+        (OVERHEAD, [(node, node.glue) for node in nodes if node.glue is not None], _overhead_idle),
+        (UNEXPLAINED, [(node, node.unexplained) for node in told], _unexplained_idle),
+        (OTHER, [(node, node.self_energy) for node in other], _other_idle),
+    ):
+        energy = sum_intervals(pairs)
+        if energy is not None and (energy.value or kind != OTHER):
+            idles = [static(node) for node, _ in pairs]
+            known = [idle for idle in idles if idle is not None]
+            yield kind, energy, math.fsum(known) if len(known) == len(idles) else None
+
+
+def _rest_row(rest: Rest, whole: Interval | None, scale: float, count: int) -> dict[str, Any]:
+    kind, energy, idle = rest
+    return {
+        "part": title_of(kind),
+        "kind": kind,
+        "component": None,
+        "energy": energy.scaled(scale),
+        "share": share_of(energy.scaled(scale), whole),
+        "work": None if idle is None else (energy.value - idle) * scale,
+        "idle": None if idle is None else idle * scale,
+        "count": count,
+        "noisy": False,
+        "weak": 0,
+        "rest": True,
+    }
+
+
+def _overhead_idle(node: Node) -> float | None:
+    return node.number("glue_static_mj")
+
+
+def _other_idle(node: Node) -> float | None:
+    own, parts = node.number("static_mj"), [child.number("static_mj") for child in node.children]
+    known = [part for part in parts if part is not None]
+    return None if own is None or len(known) < len(parts) else own - math.fsum(known)
+
+
+def _unexplained_idle(node: Node) -> float | None:
+    own, overhead = _other_idle(node), _overhead_idle(node)
+    return None if own is None or overhead is None else own - overhead
+
+
+def share_of(part: Interval, whole: Interval | None) -> Interval | None:
+    """Return a part's share of the whole; to first order where a limit is not positive."""
+    if whole is None or whole.value <= 0:
+        return None
+    if not whole.known:
+        return part.scaled(1 / whole.value)
+    found = ratio(part, whole)
+    if found is not None and found.known:
+        return found
+    share = part.value / whole.value
+    down, up = (whole.above, whole.below) if share >= 0 else (whole.below, whole.above)
+    below = math.hypot(part.below, share * down) / whole.value
+    above = math.hypot(part.above, share * up) / whole.value
+    return Interval(share, finite(share - below), finite(share + above))

@@ -1,0 +1,616 @@
+"""What the predictions need: impact of removing and quantizing, energy against impact, what is safe to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from energyscope.impact.methods import PREDICT, QUANTIZATIONS, REMOVALS
+from energyscope.relating.advice import SENSITIVITIES
+from energyscope.relating.joint import is_joint
+from energyscope.relating.quadrants import UNDECIDED, high_is_more
+from energyscope.reporting import format as fmt
+from energyscope.reporting.charts.bars import dots
+from energyscope.reporting.charts.grid import grid
+from energyscope.reporting.charts.plane import Axis, plane
+from energyscope.reporting.charts.theme import palette, title_of
+from energyscope.reporting.run.report import RUN, Report
+from energyscope.reporting.section import Content, Figure
+from energyscope.reporting.table import Column, Row, Table
+from energyscope.runs.intervals import finite, interval, total_of_same
+
+METHODS = {
+    "zero": "removed (zeros)",
+    "mean": "removed (mean)",
+    "resample": "removed (resampled)",
+    "skip": "layer skipped",
+    "int8": "INT8",
+    "int8-tensor": "INT8 per tensor",
+    "int4": "INT4",
+    "fp8": "FP8",
+    "nf4": "NF4",
+    "int8-wa": "INT8 with activations",
+    "fp8-wa": "FP8 with activations",
+    "bnb-int8": "bitsandbytes INT8",
+    "bnb-nf4": "bitsandbytes NF4",
+}
+METRICS = {
+    "kl": ("KL divergence (nats)", ""),
+    "js": ("Jensen-Shannon divergence (nats)", ""),
+    "loss_difference": ("Loss difference (nats)", ""),
+    "perplexity_difference": ("Perplexity difference", ""),
+    "accuracy_difference": ("Accuracy difference", "change"),
+    "top1_agreement": ("Top-1 agreement", "share"),
+    "logit_difference": ("Logit margin difference", ""),
+    "output_change": ("Change of its own output", "share"),
+}
+_CORNERS = {
+    ("right", "top"): "costly, needed",
+    ("right", "bottom"): "costly, little needed",
+    ("left", "top"): "cheap, needed",
+    ("left", "bottom"): "cheap, little needed",
+}
+_MOST_RANKED = 15
+_BLOCKS = frozenset(
+    {"attention", "mlp", "embedding", "lm_head", "norm", "pooler", "classifier", "router", "experts"}
+)
+_COLOURS = palette(METHODS)  # a change has one colour on every chart
+_ENERGY_COLUMNS = {
+    "energy_mj": "energy",
+    "static_mj": "idle energy",
+    "dynamic_mj": "work",
+    "time_us": "time",
+    "power_w": "power",
+}
+
+
+@RUN.section(
+    4,
+    "quality",
+    "Quality",
+    lambda report: f"{'--weights pretrained ' if report.random else ''}--stages ablate,correlate",
+)
+def section(report: Report) -> Content | None:
+    """Return quadrants, impact by kind, and the statistics behind them; None where no impact was measured."""
+    impact = _measured(report)
+    if impact.empty:
+        return None
+    correlation = report.run.correlation or {}
+    tables = {"impact": impact_table(report), **_coefficients(correlation)}
+    by_kind = {metric: table for metric in METRICS if (table := kinds_table(impact, metric))}
+    figures = [
+        *_quadrants(correlation, report),
+        *_ranked(impact),
+        *_by_kind(by_kind),
+        *_by_layer(impact),
+        *_matrix(correlation),
+    ]
+    if by_kind.get("kl"):
+        tables["impact-by-kind"] = by_kind["kl"]
+    if advice := _advice(correlation):
+        tables["advice"] = advice
+    if invalid := _invalid(report):
+        tables["invalid"] = invalid
+    data = {
+        "ranking": ranking(report),
+        "evaluation": report.part("workload").get("evaluation") or {},
+        "correlation": correlation,
+        "chosen": chosen(correlation),
+        "metrics": list(by_kind),
+    }
+    return Content(data, figures, tables)
+
+
+def method_name(method: str) -> str:
+    """Return what a method is called."""
+    return METHODS.get(method, method.replace("_", " "))
+
+
+def component_name(kind: str, layer: object) -> str:
+    """Return what a component is called in sentences, such as ``MLP of layer 3``."""
+    number = finite(layer)
+    return (
+        title_of(kind) + (f" of layer {number:.0f}" if number is not None else "")
+        if kind != "layer"
+        else f"layer {number or 0:.0f}"
+    )
+
+
+def _measured(report: Report) -> pd.DataFrame:
+    """Return the impact rows of changes that were made, each of one component."""
+    table = report.run.impact
+    if table is None or table.empty:
+        return pd.DataFrame()
+    return table[table["method"] != PREDICT]
+
+
+def _valid(impact: pd.DataFrame, metric: str) -> pd.DataFrame:
+    chosen = impact[(impact["metric"] == metric) & impact["valid"].astype(bool) & impact["value"].notna()]
+    return chosen[~chosen["component"].map(is_joint)]
+
+
+def ranking(report: Report) -> list[dict[str, Any]]:
+    """Return for quantization and for removal the blocks that are harmed least and most, by KL divergence.
+
+    The first method of each family that was measured; nothing here depends on any energy.
+    """
+    impact = _measured(report)
+    if impact.empty:
+        return []
+    kl = _valid(impact, "kl")
+    found = []
+    for family, methods in (("quantize", SENSITIVITIES), ("remove", REMOVALS)):
+        method = next((name for name in methods if (kl["method"] == name).any()), None)
+        rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
+        if method is not None and len(rows) > 1:
+            ordered = [(str(row["kind"]), finite(row["layer"])) for row in rows.to_dict("records")]
+            least, most = _grouped(ordered[:3]), _grouped(ordered[-1:])
+            found.append({"family": family, "method": method_name(method), "least": least, "most": most})
+    return found
+
+
+def _grouped(blocks: Sequence[tuple[str, float | None]]) -> list[str]:
+    """Name blocks, those of one kind together: ``attention of layers 3 and 1``."""
+    by_kind: dict[str, list[str]] = {}
+    for kind, layer in dict.fromkeys(blocks):
+        by_kind.setdefault(kind, []).extend([] if layer is None else [f"{layer:.0f}"])
+    return [
+        title_of(kind) + (f" of layer{'s' if len(layers) > 1 else ''} {fmt.listed(layers)}" if layers else "")
+        for kind, layers in by_kind.items()
+    ]
+
+
+def rank_figure(report: Report) -> Figure | None:
+    """Return impact by kind of one quantization and one removal: what may be changed, and what is needed."""
+    impact = _measured(report)
+    if impact.empty:
+        return None
+    kl = _valid(impact, "kl")
+    chosen = [
+        next((name for name in family if (kl["method"] == name).any()), None)
+        for family in (SENSITIVITIES, REMOVALS)
+    ]
+    table = kinds_table(kl[kl["method"].isin([one for one in chosen if one]) & kl["kind"].isin(_BLOCKS)], "kl")
+    if not table:
+        return None
+    chart = dots(table, "part", "value", series="method", log=True, title="KL divergence (nats): left is safe")
+    return Figure.of(
+        "quality-safe",
+        "What the predictions need",
+        chart,
+        table,
+        "Mean over a kind's components, each changed alone.",
+    )
+
+
+def kinds_table(impact: pd.DataFrame, metric: str) -> Table:
+    """Return the mean impact over the components of each kind by method, with the interval over examples."""
+    title, unit = METRICS[metric]
+    columns = [
+        Column("part", "Kind"),
+        Column("method", "Change"),
+        Column("value", title, unit),
+        Column("count", "Components", "count"),
+    ]
+    rows: list[dict[str, Any]] = []
+    valid = _valid(impact, metric) if not impact.empty else impact
+    for (kind, method), group in valid.groupby(["kind", "method"], sort=False) if not valid.empty else ():
+        values = [interval(row["value"], row["ci_low"], row["ci_high"]) for row in group.to_dict("records")]
+        known = [value for value in values if value is not None]
+        # over the same examples, errors go the same way
+        mean = total_of_same(known).scaled(1 / len(known)) if known else None
+        rows.append(
+            {
+                "part": title_of(str(kind)),
+                "kind": str(kind),
+                "method": method_name(str(method)),
+                "value": mean,
+                "count": len(known),
+                "id": str(method),
+                "colour": _COLOURS.get(str(method)),
+            }
+        )
+    order = {
+        kind: max((row["value"].value for row in rows if row["kind"] == kind and row["value"]), default=0.0)
+        for kind in {row["kind"] for row in rows}
+    }
+    rows.sort(key=lambda row: (-order[row["kind"]] if high_is_more(metric) else order[row["kind"]], row["kind"]))
+    return Table(columns, rows, f"{title} by kind")
+
+
+def _ranked(impact: pd.DataFrame) -> Iterator[Figure]:
+    """Yield every component's KL under the first quantization, the least harmed first."""
+    kl = _valid(impact, "kl")
+    method = next((name for name in SENSITIVITIES if (kl["method"] == name).any()), None)
+    rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
+    if method is None or rows.empty:
+        return
+    rows = rows if len(rows) <= _MOST_RANKED else pd.concat([rows.head(_MOST_RANKED - 5), rows.tail(5)])
+    columns = [Column("component", "Component", "code"), Column("part", "Kind"), Column("value", "KL (nats)", "")]
+    records = [
+        {
+            "component": row["component"],
+            "kind": row["kind"],
+            "part": title_of(row["kind"]),
+            "value": interval(row["value"], row["ci_low"], row["ci_high"]),
+        }
+        for row in rows.to_dict("records")
+    ]
+    table = Table(columns, records, f"Harm done by {method_name(method)}, component by component")
+    chart = dots(table, "component", "value", log=True)
+    yield Figure.of(
+        "quality-ranking",
+        f"Safest to quantize first ({method_name(method)})",
+        chart,
+        table,
+        "KL divergence; left is safe.",
+    )
+
+
+def kind_figures(report: Report) -> Iterator[Figure]:
+    """Yield impact by kind for each metric, with every removal and quantization in one chart."""
+    impact = _measured(report)
+    for metric, (title, _) in METRICS.items():
+        table = Table([], []) if impact.empty else kinds_table(impact, metric)
+        if table:
+            chart = dots(table, "part", "value", series="method", log=None if high_is_more(metric) else False)
+            caption = "Means over a kind's components, each changed alone; lines: 95 % intervals."
+            yield Figure.of(f"impact-{metric}", title, chart, table, caption)
+
+
+def _by_kind(by_kind: Mapping[str, Table]) -> Iterator[Figure]:
+    """Yield impact by kind for each metric, removal and quantization beside each other."""
+    for metric, table in by_kind.items():
+        if metric == "output_change":
+            continue
+        for family, methods in (("removal", REMOVALS), ("quantization", QUANTIZATIONS)):
+            held = Table(table.columns, [row for row in table.rows if row["id"] in methods])
+            if held:
+                chart = dots(held, "part", "value", series="method", log=None if high_is_more(metric) else False)
+                yield Figure.of(
+                    f"impact-{family}-{metric}",
+                    f"{METRICS[metric][0]}: {family}",
+                    chart,
+                    held,
+                    "Mean over a kind's components; lines: 95 % intervals.",
+                )
+
+
+def _by_layer(impact: pd.DataFrame) -> Iterator[Figure]:
+    """Yield the KL of each block of each layer, removed."""
+    kl = _valid(impact, "kl")
+    method = next((name for name in REMOVALS if (kl["method"] == name).any()), None)
+    rows = kl[
+        (kl["method"] == method)
+        & kl["layer"].notna()
+        & (kl["kind"] != "layer")
+        & ~kl["component"].str.contains("#")
+    ]
+    if method is None or rows["layer"].nunique() < 2:
+        return
+    columns = [
+        Column("component", "Component", "code"),
+        Column("part", "Kind"),
+        Column("layer", "Layer", "count"),
+        Column("value", "KL (nats)", ""),
+    ]
+    tails = rows.apply(
+        lambda row: str(row["component"]).partition(f".{int(row['layer'])}.")[2] or str(row["kind"]), axis=1
+    )
+    records = [
+        {
+            "component": row["component"],
+            "kind": row["kind"],
+            "part": tail,
+            "layer": int(row["layer"]),
+            "value": interval(row["value"], row["ci_low"], row["ci_high"]),
+        }
+        for row, tail in zip(rows.to_dict("records"), tails, strict=True)
+    ]
+    table = Table(columns, records)
+    yield Figure.of(
+        "impact-by-layer",
+        f"Impact by layer, {method_name(method)}",
+        grid(table, "part", "layer", "value", across="Layer"),
+        table,
+        "KL divergence when one component is removed.",
+    )
+
+
+def _quadrants(correlation: Mapping[str, Any], report: Report) -> Iterator[Figure]:
+    """Yield energy against impact, with the medians that part the quadrants."""
+    points = correlation.get("points") or []
+    if not points:
+        return
+    method, _, metric = str(correlation.get("impact")).partition(":")
+    title, unit = METRICS.get(metric, (metric, ""))
+    limits = correlation.get("quadrants") or {}
+    columns = [
+        Column("component", "Component", "code"),
+        Column("energy", "Energy (MODELLED)" if report.modelled else "Energy", "mJ"),
+        Column("impact", f"{title}, {method_name(method)}", unit),
+        Column("quadrant", "Quadrant"),
+        Column("stability", "Stays there", "share", "share of resamples in which it keeps its quadrant"),
+    ]
+    rows = [
+        {
+            "component": point["component"],
+            "kind": point["kind"],
+            "name": component_name(point["kind"], point.get("layer")),
+            "energy": interval(point["energy_mj"], point.get("energy_ci_low_mj"), point.get("energy_ci_high_mj")),
+            "impact": interval(point["impact"], point.get("impact_ci_low"), point.get("impact_ci_high")),
+            "quadrant": point["quadrant"],
+            "stability": point.get("stability"),
+            "noisy": point["quadrant"] == UNDECIDED,
+        }
+        for point in sorted(points, key=lambda point: -point["energy_mj"])
+    ]
+    table = Table(columns, rows, "Energy against impact")
+    guides = [
+        [value] if (value := finite(limits.get(key))) is not None else []
+        for key in ("energy_threshold_mj", "impact_threshold")
+    ]
+    chart = plane(
+        table,
+        Axis("energy", guides=guides[0]),
+        Axis("impact", guides=guides[1]),
+        name="name",
+        corners=_CORNERS if high_is_more(metric) else None,
+    )
+    yield Figure.of(
+        "quality-quadrants",
+        "Energy against impact",
+        chart,
+        table,
+        "Dashed: medians. Lines: 95 % intervals. Hollow: undecided.",
+    )
+
+
+def chosen(correlation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the coefficients of energy with the chosen impact, each with its interval or the reason for none."""
+    impact = correlation.get("impact")
+    return [
+        {
+            "method": one.get("method"),
+            "value": interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
+            "n": one.get("n"),
+            "reason": one.get("reason"),
+        }
+        for one in correlation.get("correlations") or []
+        if one.get("x") == "energy_mj" and one.get("y") == impact
+    ]
+
+
+def _coefficients(correlation: Mapping[str, Any]) -> dict[str, Table]:
+    """Return the tables of statistics: coefficients, null models, predictors, and components removed together."""
+    columns = [
+        Column("x", "Energy"),
+        Column("y", "Impact"),
+        Column("method", "Coefficient"),
+        Column("value", "Value", ""),
+        Column("n", "Points", "count"),
+        Column("p_value", "p", ""),
+        Column("reason", "Why not", "reasons"),
+    ]
+    tables = {}
+    rows = [_coefficient(one) for one in correlation.get("correlations") or []]
+    rows += [
+        {**_coefficient(one), "method": f"{one.get('method')}, each kind centred"}
+        for one in correlation.get("adjusted") or []
+    ]
+    for kind in (correlation.get("within_kinds") or {}).get("kinds") or []:
+        rows += [
+            {
+                **_coefficient(one),
+                "method": f"{one.get('method')}, within {title_of(str(kind.get('kind')))}",
+                "x": "energy_mj",
+                "y": correlation.get("impact"),
+            }
+            for one in kind.get("correlations") or []
+        ]
+    if rows:
+        tables["coefficients"] = Table(columns, rows, "Correlation of energy with impact")
+    nulls = [
+        {
+            "predictor": one.get("predictor"),
+            "target": one.get("target"),
+            "n": one.get("n"),
+            "reason": one.get("reason"),
+            "value": interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
+            "measured": interval(one.get("measured"), one.get("measured_ci_low"), one.get("measured_ci_high")),
+            "better": one.get("better"),
+        }
+        for one in correlation.get("nulls") or []
+    ]
+    if nulls:
+        held = [
+            Column("predictor", "Instead of energy"),
+            Column("target", "Target"),
+            Column("value", "Its coefficient", ""),
+            Column("measured", "Energy's", ""),
+            Column("better", "Shown to be better"),
+            Column("n", "Points", "count"),
+            Column("reason", "Why not", "reasons"),
+        ]
+        tables["null-models"] = Table(
+            held, nulls, "Do parameters, FLOPs or bytes rank impact as well as measured energy?"
+        )
+    predicted = [
+        {
+            "predictor": one.get("predictor"),
+            "impact": _impact_name(str(one.get("impact"))),
+            "n": one.get("n"),
+            "reason": one.get("reason"),
+            "value": interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
+            "within": finite(one.get("within_kinds")),
+        }
+        for one in correlation.get("predictors") or []
+    ]
+    if predicted:
+        held = [
+            Column("predictor", "Predictor"),
+            Column("impact", "Measured impact"),
+            Column("value", "Rank correlation", ""),
+            Column("within", "Within kinds", ""),
+            Column("n", "Components", "count"),
+            Column("reason", "Why not", "reasons"),
+        ]
+        tables["predictors"] = Table(held, predicted, "How well cheap predictors rank components")
+    together = [_together(one) for one in correlation.get("joint") or []]
+    if together:
+        held = [
+            Column("component", "Removed together", "code"),
+            Column("method", "Change"),
+            Column("joint", "KL together", ""),
+            Column("single", "Sum of each alone", ""),
+            Column("verdict", "Verdict"),
+            Column("reason", "Why not", "reasons"),
+        ]
+        tables["joint"] = Table(held, together, "Components removed together")
+    tables |= {"compared": compared} if (compared := _compared(correlation)) else {}
+    return tables
+
+
+def _compared(correlation: Mapping[str, Any]) -> Table:
+    """Return which components take no part in the comparison, and why."""
+    rows = (correlation.get("compared") or {}).get("left_out") or []
+    columns = [Column("components", "Components", "count"), Column("reason", "Not compared because", "reasons")]
+    return Table(columns, rows, "Components that are not compared")
+
+
+def _coefficient(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "x": one.get("x"),
+        "y": one.get("y"),
+        "method": one.get("method"),
+        "n": one.get("n"),
+        "p_value": finite(one.get("p_value")),
+        "value": interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
+        "reason": one.get("reason"),
+    }
+
+
+def _together(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "component": one.get("component"),
+        "method": method_name(str(one.get("method"))),
+        "verdict": str(one.get("verdict") or "").replace("-", " "),
+        "joint": interval(one.get("joint"), one.get("joint_ci_low"), one.get("joint_ci_high")),
+        "single": interval(one.get("single_sum"), one.get("sum_ci_low"), one.get("sum_ci_high")),
+        "reason": one.get("reason"),
+    }
+
+
+def _impact_name(column: str) -> str:
+    method, _, metric = column.partition(":")
+    return f"{METRICS.get(metric, (metric, ''))[0]}, {method_name(method)}" if metric else column
+
+
+def _matrix(correlation: Mapping[str, Any]) -> Iterator[Figure]:
+    """Yield the rank correlation of every energy column with every impact that was measured."""
+    matrix = correlation.get("matrix") or {}
+    names, energy = (
+        [str(one) for one in matrix.get("columns") or []],
+        [str(one) for one in matrix.get("energy_columns") or []],
+    )
+    values = matrix.get("value") or []
+    columns = [Column("row", "Impact"), Column("column", "Energy"), Column("value", "Spearman", "")]
+    rows = [
+        {
+            "row": _impact_name(name),
+            "column": _ENERGY_COLUMNS.get(other, other),
+            "value": finite(values[down][across]),
+        }
+        for down, name in enumerate(names)
+        if name not in energy and down < len(values)
+        for across, other in enumerate(names)
+        if other in energy
+    ]
+    table = Table(columns, [row for row in rows if row["value"] is not None])
+    if table:
+        chart = grid(table, "row", "column", "value", diverging=True, written=True)
+        yield Figure.of(
+            "quality-matrix",
+            "Every energy metric against every impact",
+            chart,
+            table,
+            "Spearman's rank correlation over components.",
+        )
+
+
+def _advice(correlation: Mapping[str, Any]) -> Table:
+    """Return what the measurements say to do about each component, most energy first."""
+    rows = [
+        {
+            "component": one.get("component"),
+            "advice": str(one.get("advice") or "none").replace("-", " "),
+            "quadrant": one.get("quadrant"),
+            "why": one.get("withheld_because") or one.get("why"),
+            "energy": finite(one.get("energy_mj")),
+            "impact": finite(one.get("impact")),
+        }
+        for one in correlation.get("advice") or []
+    ]
+    columns = [
+        Column("component", "Component", "code"),
+        Column("advice", "Recommended"),
+        Column("quadrant", "Quadrant"),
+        Column("energy", "Energy", "mJ"),
+        Column("impact", "Impact", ""),
+        Column("why", "Why", "reasons"),
+    ]
+    return Table(
+        columns, rows, f"Recommended for each component, by {_impact_name(str(correlation.get('advice_column')))}"
+    )
+
+
+def impact_table(report: Report) -> Table:
+    """Return every impact that was measured, a row for each component, method and metric."""
+    columns = [
+        Column("component", "Component", "code"),
+        Column("kind", "Kind"),
+        Column("method", "Change"),
+        Column("metric", "Metric"),
+        Column("value", "Value", ""),
+        Column("examples", "Examples", "count", rank=1),
+        Column("reasons", "Reasons", "reasons", rank=2),
+    ]
+    rows: Sequence[Row] = [
+        {
+            "component": row["component"],
+            "kind": row["kind"],
+            "method": method_name(row["method"]),
+            "metric": row["metric"],
+            "value": interval(row["value"], row["ci_low"], row["ci_high"]) if row["valid"] else None,
+            "examples": row["examples"],
+            "reasons": row["reasons"],
+        }
+        for row in (_measured(report).to_dict("records") if not _measured(report).empty else ())
+    ]
+    return Table(columns, rows, "Impact of every change")
+
+
+def _invalid(report: Report) -> Table:
+    """Return the rows without a value, counted by their reason."""
+    counted: dict[str, list[dict[str, Any]]] = {}
+    impact = _measured(report)
+    for row in impact[~impact["valid"].astype(bool)].to_dict("records"):
+        counted.setdefault(str(row["reasons"] or ""), []).append({str(key): value for key, value in row.items()})
+    rows = [
+        {
+            "reasons": reason,
+            "count": len(rows),
+            "methods": ", ".join(dict.fromkeys(method_name(row["method"]) for row in rows)),
+            "kinds": ", ".join(dict.fromkeys(title_of(row["kind"]) for row in rows)),
+        }
+        for reason, rows in sorted(counted.items(), key=lambda item: -len(item[1]))
+    ]
+    columns = [
+        Column("reasons", "Why there is no value", "reasons"),
+        Column("count", "Rows", "count"),
+        Column("kinds", "Kinds"),
+        Column("methods", "Changes"),
+    ]
+    return Table(columns, rows, "Impact without a value")

@@ -1,0 +1,252 @@
+"""What the page of a run is about: the run, and the workloads that it measured, costliest first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from energyscope.reporting import format as fmt
+from energyscope.reporting.section import Page
+from energyscope.runs.intervals import Interval, finite, interval
+from energyscope.runs.method import execution_of
+from energyscope.runs.store import Run
+from energyscope.runs.tree import EnergyTree, Node, energy_tree, tokens_of
+
+PREFILL, DECODE = "prefill", "decode"
+EAGER, GRAPH = "eager", "cuda-graph"
+EXECUTIONS = {EAGER: "eager", GRAPH: "CUDA graph", "torch-compile": "torch.compile"}
+TRIGGERED = "triggered"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What was measured in one execution: a pass over a prompt, or a decode step.
+
+    Energies are in mJ and times in us of one pass or step; ``tokens`` are read (prefill) or made (decode) by it.
+    ``weight`` is how often an inference takes it, ``document`` run.json as of this workload alone.
+    """
+
+    name: str
+    phase: str
+    context: int | None
+    execution: str
+    label: str
+    tokens: float | None
+    weight: float
+    tree: EnergyTree
+    document: Mapping[str, Any]
+
+    @property
+    def energy(self) -> Interval | None:
+        """The measured energy of the whole model."""
+        return self.tree.model_energy
+
+    @property
+    def work(self) -> float | None:
+        """Its energy beyond idle power x time; None where that is not known or not a part of it."""
+        work, energy = self._root("dynamic_mj"), self.energy
+        return work if work is not None and energy is not None and 0 <= work <= energy.value else None
+
+    @property
+    def idle(self) -> float | None:
+        """Idle power x its time."""
+        return None if self.work is None or self.energy is None else self.energy.value - self.work
+
+    @property
+    def time_us(self) -> float | None:
+        """How long it takes."""
+        return self._root("time_us")
+
+    @property
+    def power_w(self) -> float | None:
+        """Mean power while it runs again and again."""
+        return self._root("power_w")
+
+    @property
+    def quality(self) -> str:
+        """The whole model's grade."""
+        return str(self.tree.root.row.get("quality")) if self.tree.root else "invalid"
+
+    @property
+    def detailed(self) -> bool:
+        """Whether its components were measured, and not the model alone."""
+        return len(self.tree.nodes) > 1
+
+    @property
+    def host_bound(self) -> bool:
+        """Whether launching from the host sets the model's pace."""
+        return self.tree.root is not None and bool(self.tree.root.flag("host_bound"))
+
+    @property
+    def unit(self) -> str:
+        """What its energy is of."""
+        return "step" if self.phase == DECODE else "pass"
+
+    @property
+    def per_token(self) -> Interval | None:
+        """Energy (mJ) for each token that it reads or makes."""
+        return self.energy.scaled(1 / self.tokens) if self.energy and self.tokens else None
+
+    @property
+    def cost(self) -> float:
+        """What it takes in one inference, mJ."""
+        return self.weight * (self.energy.value if self.energy else 0.0)
+
+    def _root(self, column: str) -> float | None:
+        return self.tree.root.number(column) if self.tree.root else None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run as its page shows it."""
+
+    run: Run
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What run.json holds."""
+        return self.run.document
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        """Return a part of run.json; an empty one where it is missing or null."""
+        found = self.document.get(name)
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def modelled(self) -> bool:
+        """Whether its joules are time x stated watts."""
+        return self.run.modelled
+
+    @property
+    def random(self) -> bool:
+        """Whether the model has no trained weights."""
+        return self.part("model").get("weights") == "random"
+
+    @property
+    def writes(self) -> bool:
+        """Whether the model writes text, so that a generation can be explained."""
+        return self.part("model").get("task") == "next-token"
+
+    @property
+    def triggered(self) -> bool:
+        """Whether components were read in passing, and never replayed."""
+        return self.part("settings").get("sampling") == TRIGGERED
+
+    @cached_property
+    def every_workload(self) -> list[Workload]:
+        """All workloads that were measured, the costliest first."""
+        if self.run.energy is None or self.run.energy.empty:
+            return []
+        parts = [(entry, self.run.scene(str(entry["name"]))) for entry in self.run.scenes] or [({}, self.run)]
+        held = [(entry, run) for entry, run in parts if run.energy is not None and not run.energy.empty]
+        generates = any(entry.get("phase") == DECODE for entry, _ in held)
+        twice = len({execution_of(run.document) for _, run in held}) > 1
+        found = [self._workload(entry, run, generates=generates, twice=twice) for entry, run in held]
+        return sorted(found, key=lambda workload: -workload.cost)
+
+    @cached_property
+    def workloads(self) -> list[Workload]:
+        """Those whose components were measured; else the whole model alone."""
+        return [workload for workload in self.every_workload if workload.detailed] or self.every_workload[:1]
+
+    @property
+    def main(self) -> Workload | None:
+        """The costliest workload."""
+        return self.workloads[0] if self.workloads else None
+
+    @cached_property
+    def generates(self) -> bool:
+        """Whether it explains a generation: it has decode steps, or traced one."""
+        return self.run.generation is not None or any(workload.phase == DECODE for workload in self.every_workload)
+
+    @property
+    def phase_dimension(self) -> list[tuple[str, str]]:
+        """The switch between workloads: values and labels; empty where there is one."""
+        return [(workload.name, workload.label) for workload in self.workloads] if len(self.workloads) > 1 else []
+
+    @cached_property
+    def part_dimension(self) -> list[tuple[str, str]]:
+        """The switch between all energy, work and idle; empty where the two are not known."""
+        known = self.workloads and all(splits(workload.tree) for workload in self.workloads)
+        return [("energy", "all"), ("work", "work"), ("idle", "idle")] if known else []
+
+    def _workload(self, entry: Mapping[str, Any], run: Run, *, generates: bool, twice: bool) -> Workload:
+        assert run.energy is not None  # noqa: S101 - the callers' runs have a table
+        tree = energy_tree(run.energy)
+        row = tree.root.row if tree.root else tree.nodes[0].row
+        phase, context = str(row.get("phase")), finite(row.get("context_length"))
+        execution = str(row.get("execution") or execution_of(run.document))
+        new = finite(self.part("settings").get("new_tokens")) or 1.0
+        label = _label(phase, context, finite(row.get("batch_size")), generates=generates)
+        return Workload(
+            name=str(entry.get("name") or phase),
+            phase=phase,
+            context=int(context) if context else None,
+            execution=execution,
+            label=f"{label}, {EXECUTIONS.get(execution, execution)}" if twice else label,
+            tokens=tokens_of(run.document, tree.root),
+            weight=new if phase == DECODE else 1.0,
+            tree=tree,
+            document=run.document,
+        )
+
+
+RUN: Page[Report] = Page("run")
+
+
+def _label(phase: str, context: float | None, batch: float | None, *, generates: bool) -> str:
+    length = "" if context is None else f"{context:,.0f}"
+    sequences = f"{batch:,.0f} x " if batch and batch > 1 else ""
+    if phase == DECODE:
+        return f"Decode at {length} tokens" if length else "Decode"
+    name = "Prefill" if generates else "Forward pass"
+    return f"{name}, {sequences}{length} tokens" if length else name
+
+
+def splits(tree: EnergyTree) -> bool:
+    """Tell whether work and idle energy are known of the model and of every component with an energy."""
+    if tree.root is None or (tree.root.number("dynamic_mj") or 0.0) <= 0:
+        return False
+    return all(node.number("dynamic_mj") is not None for node in tree.nodes if node.energy is not None)
+
+
+def grades(nodes: list[Node] | tuple[Node, ...]) -> Counter[str]:
+    """Count the grades of measurements; one that stands for several components counts once."""
+    return Counter(str(node.row.get("quality")) for node in {node.source: node for node in nodes}.values())
+
+
+def given(entry: object) -> Interval | None:
+    """Return an entry of a document, ``{value, low, high}``, as an interval."""
+    if not isinstance(entry, Mapping):
+        return None
+    return interval(entry.get("value"), entry.get("low"), entry.get("high"))
+
+
+def execution_name(execution: object) -> str:
+    """Return what an execution is called in a sentence."""
+    return EXECUTIONS.get(str(execution), str(execution))
+
+
+def precision_name(precision: object) -> str:
+    """Return what a precision is called, such as ``FP16``."""
+    titles = {"fp16-autocast": "FP16 autocast", "int8-static": "INT8 static", "auto": "auto"}
+    return titles.get(str(precision), str(precision).upper())
+
+
+def tokens_per_kwh(per_token: Interval | None) -> Interval | None:
+    """Return the tokens that a kilowatt-hour makes, from mJ per token."""
+    if per_token is None or per_token.value <= 0:
+        return None
+    low, high = per_token.low, per_token.high
+    known = low is not None and high is not None and low > 0
+    return Interval(
+        3.6e9 / per_token.value, 3.6e9 / high if known and high else None, 3.6e9 / low if known and low else None
+    )
+
+
+def noun(amount: float, word: str) -> str:
+    """Return an amount with its noun."""
+    return fmt.count(int(amount), word)

@@ -1,0 +1,145 @@
+"""How it scales: the law of energy against work that the run is a cell of, in a sweep or a set of runs."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from energyscope.reporting.charts.plane import Axis, plane
+from energyscope.reporting.run.report import DECODE, RUN, Report, execution_name, given, precision_name
+from energyscope.reporting.section import Content, Figure, View
+from energyscope.reporting.table import Column, Table
+from energyscope.runs.intervals import finite
+from energyscope.runs.laws import NamingLaws, is_of_run, laws_naming
+from energyscope.runs.laws_flaws import flaw
+from energyscope.runs.schema import REPORT_FILE
+
+_SAME = 1e-6  # relative, of one energy in two files
+_CURVE = 40  # points on a line of a law
+
+
+@RUN.section(5, "scaling", "Scaling")
+def section(report: Report) -> Content | None:
+    """Return the laws of the nearest set that joins the run; None where none does."""
+    sets = laws_naming(report.run.path) if report.workloads else []
+    for named in sets:
+        groups = (
+            []
+            if flaw(named.document)
+            else [one for group in named.document["groups"] if (one := _group(group, named, report))]
+        )
+        if groups:
+            views = [View(one["chart"], one["table"]) for one in groups[:1]]
+            caption = "Points: measured; line: E0 + k x FLOPs; ringed: this run."
+            figures = [Figure("scaling-law", "Energy against work", views, caption)] if views else []
+            tables = {"scaling": groups[0]["table"], "scaling-kinds": groups[0]["kinds"]}
+            return Content({"set": _link(named, report), "groups": groups, "stale": False}, figures, tables)
+    if sets:
+        return Content({"set": _link(sets[0], report), "groups": [], "stale": True})
+    return None
+
+
+def _link(named: NamingLaws, report: Report) -> dict[str, Any]:
+    page = named.folder / REPORT_FILE
+    link = os.path.relpath(page, report.run.path.resolve()).replace(os.sep, "/") if page.is_file() else None
+    return {"name": str(named.document.get("name") or named.folder.name), "link": link}
+
+
+def _group(group: Mapping[str, Any], named: NamingLaws, report: Report) -> dict[str, Any] | None:
+    """Return a group of cells that holds this run with the energies that it has now."""
+    place = report.run.path.resolve()
+    mine = {
+        (cell["batch_size"], cell["tokens"]) for cell in group["cells"] if is_of_run(cell, named.folder, place)
+    }
+    whole = next((one for one in group["subjects"] if one.get("role") == "whole"), None)
+    if not mine or whole is None:
+        return None
+    energies = [workload.energy.value for workload in report.every_workload if workload.energy]
+    rows = []
+    for point in whole.get("points") or []:
+        energy, flops = given(point.get("energy_mj")), finite(point.get("flops"))
+        if energy is None or not flops:
+            continue
+        same = any(math.isclose(energy.value, one, rel_tol=_SAME) for one in energies)
+        own = (point["batch_size"], point["tokens"]) in mine and same
+        rows.append(
+            {
+                "cell": _shape(point, str(group.get("phase"))),
+                "flops": flops,
+                "energy": energy,
+                "own": own,
+                "series": "this run" if own else "other cells",
+                "name": "this run" if own else None,
+            }
+        )
+    if not any(row["own"] for row in rows):
+        return None
+    columns = [
+        Column("cell", "Batch x tokens"),
+        Column("flops", "FLOPs", "FLOP"),
+        Column("energy", "Energy", "mJ"),
+    ]
+    table, law = Table(columns, rows, "Cells of the law"), whole.get("two_term") or {}
+    fixed, slope = given(law.get("fixed_mj")), given(law.get("marginal_pj_per_flop"))
+    lines = _line(table, fixed.value, slope.value) if fixed and slope else None
+    held_out: Mapping[str, Any] = next(
+        (one for one in whole.get("held_out") or [] if one.get("law") == "two-term"), {}
+    )
+    return {
+        "label": _label(group),
+        "fixed": fixed,
+        "slope": slope,
+        "r2": finite(law.get("r2")),
+        "cells": len(rows),
+        "held_out": finite(held_out.get("median")),
+        "reason": law.get("reason"),
+        "table": table,
+        "kinds": _kinds(group),
+        "chart": plane(
+            table, Axis("flops"), Axis("energy"), series="series", name="name", lines=lines, height=250
+        ),
+    }
+
+
+def _label(group: Mapping[str, Any]) -> str:
+    how = precision_name(group.get("precision")), execution_name(group.get("execution"))
+    return ", ".join(map(str, (group.get("model"), group.get("phase"), *how)))
+
+
+def _shape(point: Mapping[str, Any], phase: str) -> str:
+    return f"{point['batch_size']} x {point['tokens']:,}" + (" in the cache" if phase == DECODE else "")
+
+
+def _line(table: Table, fixed: float, slope: float) -> Table:
+    """Return the law between the least and the most work, evenly on a logarithmic axis."""
+    low, high = min(row["flops"] for row in table.rows), max(row["flops"] for row in table.rows)
+    work = [low * (high / low) ** (step / _CURVE) for step in range(_CURVE + 1)]
+    rows = [{"flops": flops, "energy": fixed + slope * flops * 1e-9, "series": "other cells"} for flops in work]
+    return Table(table.columns, [row for row in rows if row["energy"] > 0])
+
+
+def _kinds(group: Mapping[str, Any]) -> Table:
+    """Return the law of each kind: fixed energy and energy per further FLOP."""
+    rows = []
+    for subject in group["subjects"]:
+        law = subject.get("two_term") or {}
+        rows.append(
+            {
+                "subject": subject.get("subject"),
+                "kind": subject.get("subject"),
+                "fixed": given(law.get("fixed_mj")),
+                "slope": given(law.get("marginal_pj_per_flop")),
+                "r2": finite(law.get("r2")),
+                "reason": law.get("reason"),
+            }
+        )
+    columns = [
+        Column("subject", "Kind"),
+        Column("fixed", "Fixed energy", "mJ", "E0"),
+        Column("slope", "Per further FLOP", "pJ", "k"),
+        Column("r2", "R\u00b2", ""),
+        Column("reason", "Why not", "reasons"),
+    ]
+    return Table(columns, rows, "Laws by kind")

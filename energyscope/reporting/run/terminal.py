@@ -1,0 +1,225 @@
+"""A run in the terminal: how `energyscope run` ends, and what `energyscope show` prints."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from energyscope import reasons
+from energyscope.errors import UsageError
+from energyscope.reporting.run import page  # noqa: F401 - registers the sections
+from energyscope.reporting.run.answer import Answer
+from energyscope.reporting.run.report import RUN, Report, given
+from energyscope.reporting.section import tables
+from energyscope.reporting.table import Column, Table
+from energyscope.reporting.terminal_text import Harmless, printable
+from energyscope.runs import schema
+from energyscope.runs.intervals import interval
+from energyscope.runs.summary import state, summary
+from energyscope.runs.writing import is_written
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from energyscope.runs.store import Run
+
+MOST_LINES = 25
+SUMMARY = "summary"
+_BLOCKS = ("part", "energy", "share", "work", "idle")
+_CHANGES = ("change", "phase", "saved", "time", "quality", "confidence")
+_SHOWN = {
+    "changes": 14,
+    "benchmark": 14,
+    "phases": 10,
+    "impact-by-kind": 14,
+    "trust": 10,
+    "energy": 10,
+}  # rows of each
+
+
+def answer_of(run: Run, width: int) -> RenderableType:
+    """Return the answer in at most 25 lines: sentence, breakdown, changes, trust, and where the page is."""
+    from rich.console import Console, Group
+
+    answer = Answer(Report(run))
+    measure = Console(width=width, height=100)
+    for blocks, changes in ((8, 6), (7, 5), (6, 4), (5, 4), (4, 3), (3, 2), (2, 1)):
+        drawn = Group(*_answer(answer, blocks, changes, width))
+        if len(measure.render_lines(drawn, measure.options.update(width=width))) <= MOST_LINES:
+            break
+    return drawn
+
+
+def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    report = answer.report
+    name = str(report.part("model").get("name") or report.run.name)
+    chips = Text(printable(name), style="bold")
+    for chip in answer.chips:
+        chips.append(" \u00b7 ", "dim").append(
+            printable(chip.text), "bold yellow" if chip.tone == "warn" else "dim"
+        )
+    yield chips
+    for one in answer.alerts:
+        why = f": {reasons.words(one['reason'])}" if one["reason"] else ""
+        yield Text(printable(f"{one['stage']} {one['how']}{why}"), style="bold yellow")
+    yield Text(printable(answer.sentence), style="bold")
+    yield Text(printable(answer.cause))
+    breakdown = _columns(answer.breakdown, _BLOCKS)
+    if breakdown:
+        rest = [row for row in breakdown.rows if row.get("rest")]  # never left out: they say how well it adds up
+        named = [row for row in breakdown.rows if not row.get("rest")][: max(blocks - len(rest), 1)]
+        yield Table(breakdown.columns, [*named, *rest]).rich(width)
+    shown = tables(RUN.shown(report)).get("changes")
+    if shown:
+        phases = {answer.report.main.phase, "forward pass"} if answer.report.main else set()
+        rows = [row for row in shown.rows if not phases or row["phase"] in phases] or shown.rows
+        yield _columns(Table(shown.columns, rows, shown.title), _CHANGES).head(changes).rich(width)
+    if answer.ranking:
+        yield Text(printable(answer.ranking))
+    yield Text.assemble(("Can I trust this? ", "bold"), printable(answer.trust))
+    yield Text(printable(_where(report.run)), style="bold", overflow="fold")
+
+
+def _columns(table: Table, keys: tuple[str, ...]) -> Table:
+    return Table([column for column in table.columns if column.key in keys], table.rows, table.title).filled()
+
+
+def _where(run: Run) -> str:
+    """Say where the page is, else how it is made."""
+    file = run.path / schema.REPORT_FILE
+    return (
+        f"Report: {file}"
+        if file.is_file()
+        else f"No page yet: energyscope report {shlex.quote(printable(run.path))}"
+    )
+
+
+def run_tables(run: Run) -> dict[str, Table]:
+    """Return every table of a run's page by name."""
+    return tables(RUN.shown(Report(run)))
+
+
+def table_of(run: Run, name: str) -> Table:
+    """Return one table of a run's page.
+
+    Raises:
+        UsageError: it has none of that name; the message lists those that it has.
+
+    """
+    known = run_tables(run)
+    if name not in known:
+        raise UsageError(f"--table {name!r} is none of {', '.join([SUMMARY, *known])}")
+    return known[name]
+
+
+def record(run: Run, name: str | None = None) -> Any:
+    """Return what JSON holds of a run: its summary with the answer, or one table's rows with raw numbers."""
+    if name in {None, SUMMARY}:
+        return {**summary(run), "answer": Answer(Report(run)).record(), "tables": list(run_tables(run))}
+    return table_of(run, str(name)).records()
+
+
+def show(run: Run, console: Console, name: str | None = None) -> None:
+    """Print a run's answer and its usual tables, or one whole table: drawn on a terminal, tab-separated elsewhere.
+
+    Raises:
+        UsageError: there is no table of that name.
+
+    """
+    if name not in {None, SUMMARY}:
+        _print(table_of(run, str(name)), console)
+        return
+    console.print(Harmless(answer_of(run, console.width)))
+    if name is None:
+        for key, table in run_tables(run).items():
+            if key in _SHOWN:
+                console.print()
+                _print(table.head(_SHOWN[key]), console)
+        others = ", ".join(key for key in run_tables(run))
+        console.print(f"One table whole: energyscope show RUN --table NAME ({others})", style="dim", markup=False)
+
+
+def trials(run: Run) -> Table:
+    """Return every trial of a benchmark."""
+    columns = [
+        Column("precision", "Precision"),
+        Column("batch_size", "Batch", "count", rank=2),
+        Column("sequence_length", "Tokens", "count", rank=2),
+        Column("trial", "Trial", "count"),
+        Column("mean_latency", "Latency", "s"),
+        Column("p95_latency", "p95", "s", rank=3),
+        Column("throughput", "Throughput", "/s", rank=4),
+        Column("mean_power_w", "Power", "W", rank=1),
+        Column("energy", "Energy", "mJ", "of one inference"),
+        Column("ticks", "Ticks", "count", rank=5),
+        Column("reasons", "Reasons", "reasons", rank=6),
+    ]
+    rows = [] if run.trials is None else run.trials.to_dict("records")
+    for row in rows:
+        row["energy"] = interval(
+            row["energy_per_inference_mj"], row.get("energy_ci_low_mj"), row.get("energy_ci_high_mj")
+        )
+    return Table(columns, [{str(key): value for key, value in row.items()} for row in rows], "Trials")
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """Return a line for each run: what was run, on what, how far it came, and what a pass or an inference took."""
+    columns = [
+        Column("name", "Run"),
+        Column("energy", "Energy per pass", "mJ"),
+        Column("meter", "Meter"),
+        Column("model", "Model", rank=1),
+        Column("device", "Device", rank=3),
+        Column("how", "Measured", rank=4),
+        Column("created", "Created", rank=5),
+        Column("state", "State", rank=2),
+    ]
+    return Table(columns, [_listed(run) for run in runs], "Runs")
+
+
+def _listed(run: Run) -> dict[str, Any]:
+    report = Report(run)
+    settings, device = report.part("settings"), report.part("device")
+    base: dict[str, Any] = next(
+        (
+            cell
+            for cell in (run.benchmark or {}).get("cells") or []
+            if cell.get("precision") == (run.benchmark or {}).get("baseline")
+        ),
+        {},
+    )
+    energy = report.main.energy if report.main else given(base.get("energy_mj"))
+    sampling = settings.get("sampling")
+    how = [
+        settings.get("precision"),
+        settings.get("execution"),
+        sampling if sampling != "replay" else None,
+        "MODELLED" if run.modelled else None,
+    ]
+    return {
+        "name": run.name,
+        "energy": energy,
+        "meter": "MODELLED" if run.modelled else report.part("sensor").get("meter"),
+        "model": report.part("model").get("name") or settings.get("model"),
+        "device": device.get("name") or device.get("type"),
+        "how": ", ".join(str(word) for word in how if word),
+        "created": str(report.document.get("created") or "").replace("T", " ").removesuffix("Z"),
+        "state": _state(run),
+    }
+
+
+def _state(run: Run) -> str:
+    found = state(run.document)
+    if found != "running":
+        return found
+    return {True: "running", False: "broken off", None: "running or broken off"}[is_written(run.path)]
+
+
+def _print(table: Table, console: Console) -> None:
+    if not console.is_terminal:
+        console.file.write(table.delimited(clean=printable))
+        return
+    console.print(Harmless(table.filled().rich(console.width)))

@@ -1,0 +1,315 @@
+"""Can these numbers be trusted: do the parts add up, does replay agree with the model, drift, and noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+from energyscope.books.closure import CLOSED, OVER, UNCERTAIN, UNDER, state, too_wide
+from energyscope.reporting import format as fmt
+from energyscope.reporting.charts.theme import title_of
+from energyscope.reporting.run.generation import agreements
+from energyscope.reporting.run.parts import NOISY
+from energyscope.reporting.run.report import RUN, Report, Workload, grades
+from energyscope.reporting.section import Content
+from energyscope.reporting.table import Column, Table
+from energyscope.runs.intervals import Interval, finite, interval
+from energyscope.runs.tree import sum_column, sum_energy
+
+Level = Literal["yes", "mostly", "partly", "no"]
+WELL, ILL, UNKNOWN = "\u2713", "!", "?"
+_ADDS_UP = {CLOSED: WELL, UNDER: ILL, OVER: ILL, UNCERTAIN: UNKNOWN}
+_REPLAY_AGREES = 0.05  # how far replayed / in the model may be from 1
+_REPLAY_REACH = 0.15  # and how far its interval may reach
+
+
+@dataclass(frozen=True)
+class Trust:
+    """A verdict in one word, and the facts behind it: the limits of the total, what parts add up to, and so on.
+
+    ``total`` is the whole model's relative half-width, ``adds_up`` what its parts come to as a share of it with
+    the ``state`` of that, ``noisy`` the share of measured values that are too noisy.
+    """
+
+    level: Level
+    modelled: bool
+    watts: float | None
+    total: float | None
+    adds_up: Interval | None
+    state: str | None
+    noisy: float
+    drifted: float | None
+
+
+def trust(report: Report) -> Trust | None:
+    """Judge the run by its costliest workload; None where nothing was profiled."""
+    workload = report.main
+    if workload is None:
+        return None
+    total, adds_up = fmt.relative(workload.energy), adds_up_of(workload)
+    judged = grades(workload.tree.nodes)
+    noisy = judged["invalid"] / max(sum(judged.values()), 1)
+    drift = _drift(workload.document)
+    state = adds_up[1] if adds_up else None
+    level: Level = "yes"
+    if total is None or total > 0.03 or state != CLOSED or drift or noisy > 0.25:
+        level = "mostly"
+    if total is None or total > NOISY or state in {UNDER, OVER} or noisy > 0.5:
+        level = "partly"
+    return Trust(
+        level="no" if report.modelled else level,
+        modelled=report.modelled,
+        watts=finite(report.part("sensor").get("watts")),
+        total=total,
+        adds_up=adds_up[0] if adds_up else None,
+        state=state,
+        noisy=noisy,
+        drifted=drift,
+    )
+
+
+@RUN.section(7, "trust", "Trust")
+def section(report: Report) -> Content | None:
+    """Return the matrix of workloads and checks, and the tables behind it."""
+    if not report.workloads:
+        return None
+    matrix = [
+        {
+            "workload": workload.label,
+            "adds_up": _adds_up(workload),
+            "replay": _replay(workload),
+            "drift": _drift_said(workload.document),
+            "noise": _noise(workload),
+        }
+        for workload in report.workloads
+    ]
+    columns = [
+        Column("workload", "Workload"),
+        Column("adds_up", "Parts add up to", hint="what components and overhead take, of the measured model"),
+        Column(
+            "replay", "Replay", hint="whether kinds take in replay what the model saves without them, within 5 %"
+        ),
+        Column("drift", "Drift", hint="change of the whole model's energy over the run"),
+        Column(
+            "noise", "Noise", hint="95 % half-width of the whole model, and values known to no better than 10 %"
+        ),
+    ]
+    tables = {"trust": Table(columns, matrix, "Checks")}
+    for workload in report.workloads:
+        for name, table in (
+            ("adds-up", _levels(workload)),
+            ("replay", _kinds(workload)),
+            ("passes", _passes(workload)),
+            ("methods", _methods(workload, report)),
+        ):
+            if table:
+                tables[f"{name}-{workload.name}"] = table
+    beside = agreements(report)
+    if beside:
+        tables["agreement"] = beside
+    devices = _devices(report)
+    if devices:
+        tables["devices"] = devices
+    warnings = report.document.get("warnings") or []
+    return Content({"trust": trust(report), "workloads": report.workloads, "warnings": warnings}, tables=tables)
+
+
+def adds_up_of(workload: Workload, level: str = "model") -> tuple[Interval, str] | None:
+    """Return what the parts of a level add up to, as a share of it, and the state of that."""
+    entry = (workload.document.get("closure") or {}).get(level)
+    if not isinstance(entry, Mapping):
+        return None
+    energy = interval(entry.get("energy"), entry.get("energy_low"), entry.get("energy_high"))
+    if energy is None:
+        return None
+    noted = entry.get("state")
+    judged = str(noted) if noted else state(entry, workload.execution)
+    return energy, UNCERTAIN if judged == CLOSED and too_wide(energy.low, energy.high) else judged
+
+
+def _adds_up(workload: Workload) -> str:
+    found = adds_up_of(workload)
+    return fmt.UNKNOWN if found is None else f"{_ADDS_UP.get(found[1], UNKNOWN)} {fmt.measured(found[0], 'share')}"
+
+
+def _levels(workload: Workload) -> Table:
+    """Return what parts add up to at every level, by energy, time, work and idle."""
+    columns = [
+        Column("level", "Level"),
+        Column("energy", "Energy", "share"),
+        Column("time", "Time", "share", rank=1),
+        Column("dynamic", "Work", "share", rank=2),
+        Column("static", "Idle", "share", rank=3),
+        Column("state", "Verdict"),
+    ]
+    words = {CLOSED: "adds up", UNDER: "too little", OVER: "too much", UNCERTAIN: "unclear"}
+    rows = []
+    for level, entry in (workload.document.get("closure") or {}).items():
+        found = adds_up_of(workload, level)
+        if found is not None:
+            held = {
+                name: interval(entry.get(name), entry.get(f"{name}_low"), entry.get(f"{name}_high"))
+                for name in ("energy", "time", "dynamic", "static")
+            }
+            rows.append({"level": title_of(level), **held, "state": words.get(found[1], found[1])})
+    return Table(columns, rows, "What the parts of each level add up to")
+
+
+def _replayed(workload: Workload) -> Iterator[dict[str, Any]]:
+    """Yield each kind's replayed energy beside what the model saves without it, the largest first."""
+    found = []
+    for kind, entry in (workload.document.get("differential") or {}).items():
+        saved = interval(entry.get("energy_mj"), entry.get("low"), entry.get("high"))
+        if saved is None:
+            continue
+        ratio = interval(entry.get("ratio"), entry.get("ratio_low"), entry.get("ratio_high"))
+        found.append(
+            {
+                "kind": kind,
+                "part": title_of(kind),
+                "saved": saved,
+                "replayed": finite(entry.get("replayed_mj")),
+                "ratio": ratio,
+                "verdict": _agreement(saved, ratio),
+            }
+        )
+    yield from sorted(found, key=lambda row: -row["saved"].value)
+
+
+def _agreement(saved: Interval, ratio: Interval | None) -> str:
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return "unclear"
+    if saved.value <= 0 or (saved.low is not None and saved.low <= 0):
+        return "too small"
+    if (
+        abs(ratio.value - 1) <= _REPLAY_AGREES
+        and ratio.low >= 1 - _REPLAY_REACH
+        and ratio.high <= 1 + _REPLAY_REACH
+    ):
+        return "agrees"
+    if not ratio.excludes(1.0):
+        return "unclear"
+    return "costlier in replay" if ratio.value > 1 else "cheaper in replay"
+
+
+def _replay(workload: Workload) -> str:
+    verdicts = [row["verdict"] for row in _replayed(workload)]
+    agree = verdicts.count("agrees")
+    apart = sum("replay" in verdict for verdict in verdicts)
+    if not verdicts:
+        return fmt.UNKNOWN
+    if not agree and not apart:
+        return f"{UNKNOWN} unclear for {fmt.count(len(verdicts), 'kind')}"
+    return f"{WELL if agree >= apart else ILL} agrees for {agree} of {fmt.count(agree + apart, 'kind')}"
+
+
+def _kinds(workload: Workload) -> Table:
+    columns = [
+        Column("part", "Kind"),
+        Column("saved", "In the model", "mJ", "what the model saves without the kind"),
+        Column("replayed", "In replay", "mJ"),
+        Column("ratio", "Replay / model", "ratio"),
+        Column("verdict", "Verdict"),
+    ]
+    return Table(columns, list(_replayed(workload)), "Replay against the model, by kind")
+
+
+def _drift(document: Mapping[str, Any]) -> float | None:
+    """Return the relative drift of the model's energy, where it is shown; else None."""
+    entry = document.get("drift") or {}
+    return finite(entry.get("change")) if entry.get("significant") else None
+
+
+def _drift_said(document: Mapping[str, Any]) -> str:
+    entry = document.get("drift") or {}
+    change = interval(entry.get("change"), entry.get("low"), entry.get("high"))
+    if change is None:
+        return fmt.UNKNOWN
+    half = 0.0 if change.low is None or change.high is None else (change.high - change.low) / 2
+    mark = ILL if entry.get("significant") else UNKNOWN if half > NOISY else WELL
+    return f"{mark} {fmt.measured(change, 'change')}"
+
+
+def _passes(workload: Workload) -> Table:
+    columns = [
+        Column("index", "Pass", "count"),
+        Column("idle_w", "Idle power", "W"),
+        Column("anchor_mj", "Whole model", "mJ"),
+        Column("clock_mhz", "Clock", "MHz"),
+        Column("temperature_c", "Temperature", "\u00b0C"),
+    ]
+    rows = [one for one in workload.document.get("passes") or [] if isinstance(one, Mapping)]
+    return Table(columns, rows, "Passes over the components, the whole model before each")
+
+
+def _noise(workload: Workload) -> str:
+    half, judged = fmt.relative(workload.energy), grades(workload.tree.nodes)
+    weak, every = judged["invalid"], sum(judged.values())
+    mark = UNKNOWN if half is None else WELL if half <= 0.03 and weak <= every / 4 else ILL
+    total = "" if half is None else f"{fmt.noise(workload.energy)}; "
+    return f"{mark} {total}{weak} of {fmt.count(every, 'value')} too noisy"
+
+
+def _methods(workload: Workload, report: Report) -> Table:
+    """Return what attribution by time, and the counter's plain difference, would have said of each kind."""
+    columns = [
+        Column("part", "Kind"),
+        Column("energy", "Measured", "mJ"),
+        Column("proportional_mj", "By time", "mJ", "the model's energy shared by time"),
+        Column("naive_mj", "Plain difference", "mJ", "the counter read at start and end"),
+    ]
+    if report.modelled or report.triggered:
+        return Table(columns, [])
+    rows: list[dict[str, Any]] = []
+    for kind in dict.fromkeys(node.kind for node in workload.tree.leaves):
+        nodes = [node for node in workload.tree.leaves if node.kind == kind and node.energy is not None]
+        found = {name: sum_column(nodes, name) for name in ("proportional_mj", "naive_mj")}
+        if nodes and any(value is not None for value in found.values()):
+            rows.append({"part": title_of(kind), "kind": kind, "energy": sum_energy(nodes), **found})
+    rows.sort(key=lambda row: -row["energy"].value if row["energy"] else 0.0)
+    return Table(columns, rows, "What simpler methods would have said")
+
+
+def _devices(report: Report) -> Table:
+    """Return the energy on each of several devices, of the costliest workload."""
+    names = [str(one.get("device")) for one in report.part("sensor").get("devices") or []]
+    workload = report.main
+    if len(names) < 2 or workload is None or workload.tree.root is None:
+        return Table([], [])
+    places = [str(one.get("place")) for one in report.part("device").get("spread") or []]
+    leaves = [node for node in workload.tree.leaves if node.energy is not None]
+    rows = []
+    for at, name in enumerate(names):
+        place = places[at] if len(places) == len(names) else None
+        elsewhere = [node for node in leaves if place and place not in str(node.row.get("device")).split("+")]
+        rows.append(
+            {
+                "device": name,
+                "place": place,
+                "energy": _on([workload.tree.root], at),
+                "waiting": _on(elsewhere, at) if elsewhere else None,
+            }
+        )
+    columns = [
+        Column("device", "Device", "code"),
+        Column("place", "Place", "code"),
+        Column("energy", "Energy", "mJ"),
+        Column("waiting", "While others work", "mJ", "energy while components of other devices ran"),
+    ]
+    return Table(columns, rows, f"Energy by device: {workload.label}")
+
+
+def _on(nodes: list[Any], at: int) -> float | None:
+    """Add up what nodes take on one device; None where one of them does not say, since a part is no sum."""
+    listed = [str(node.row.get("devices_mj") or "").split(";") for node in nodes]
+    known = [value for parts in listed if at < len(parts) and (value := finite(parts[at])) is not None]
+    return sum(known) if nodes and len(known) == len(nodes) else None
+
+
+def idle_watts(report: Report) -> float | None:
+    """Return the idle power (W) around the passes; None where it was not measured."""
+    found = [finite(one.get("idle_w")) for one in report.document.get("passes") or [] if isinstance(one, Mapping)]
+    known = [watts for watts in found if watts is not None]
+    return median(known) if known else None

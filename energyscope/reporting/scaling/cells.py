@@ -1,0 +1,87 @@
+"""The cells that laws are made of, with links to their runs; what was not measured; and the method."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from energyscope.reporting.run.report import execution_name
+from energyscope.reporting.scaling.laws import LAWS, Entry, Laws, fitted
+from energyscope.reporting.section import Content
+from energyscope.reporting.table import Column, Table
+from energyscope.runs.schema import REPORT_FILE
+
+
+@LAWS.section(6, "cells", "Cells")
+def section(laws: Laws) -> Content:
+    """Return every cell, and those that sweeps could not measure."""
+    tables = {"cells": _cells(laws), "not-measured": _not_measured(laws)}
+    return Content(tables={name: table for name, table in tables.items() if table})
+
+
+@LAWS.section(7, "method", "Method")
+def method(laws: Laws) -> Content:
+    """Return how the laws came about."""
+    subjects = [one for group in laws.groups for one in group["subjects"]]
+    data = {
+        "command": laws.document.get("command"),
+        "modelled": laws.modelled,
+        "roofline": any(fitted(one.get("roofline")) for one in subjects),
+        "sizes": bool(laws.settings),
+    }
+    return Content(data)
+
+
+def _cells(laws: Laws) -> Table:
+    """Return the runs that laws were made of, each with a link to its page where that is there."""
+    columns = [
+        Column("run", "Run"),
+        Column("model", "Model"),
+        Column("phase", "Phase"),
+        Column("precision", "Precision"),
+        Column("name", "Execution"),
+        Column("batch_size", "Batch", "count"),
+        Column("tokens", "Tokens", "count", "of a sequence, or in the cache"),
+        Column("quality", "Grade", "grade", "of the whole model's energy"),
+        Column("kv_cache", "KV cache"),
+        Column("weights", "Weights"),
+        Column("meter", "Meter"),
+        Column("method", "Method"),
+        Column("device", "Device"),
+        Column("board", "Board", "code"),
+    ]
+    rows: list[dict[str, Any]] = [
+        {**one, "name": execution_name(one.get("execution")), "href": _link(one, laws.folder)}
+        for one in laws.document["sources"]
+    ]
+    return Table(columns, rows, "Cells")
+
+
+def _link(one: Entry, folder: Path) -> str | None:
+    """Return a relative link to a run's page, or to its directory; None where neither is there any more.
+
+    A directory that was moved with its cells is found by the cells' names.
+    """
+    for given in filter(None, (one.get("path"), one.get("run"))):
+        place = folder / str(given)
+        try:
+            if not place.is_dir() or place.resolve() == folder.resolve():
+                continue
+            page = place / REPORT_FILE
+            target = Path(os.path.relpath(page if page.is_file() else place, folder)).as_posix()
+        except (OSError, ValueError):  # a name that no file can have
+            continue
+        return quote(f"./{target}" if page.is_file() else f"./{target}/")
+    return None
+
+
+def _not_measured(laws: Laws) -> Table:
+    """Return the cells of sweeps that were not measured, and why."""
+    columns = [Column("cell", "Not measured"), Column("state", "State"), Column("reason", "Why", "reasons")]
+    rows = [
+        {**one, "cell": "/".join(str(one[name]) for name in ("sweep", "cell") if one.get(name))}
+        for one in laws.document["not_measured"]
+    ]
+    return Table(columns, rows, "Cells that were not measured")

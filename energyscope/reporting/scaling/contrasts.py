@@ -1,0 +1,144 @@
+"""The same work in two executions or two precisions: energy in the first over that in the second."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from energyscope.reporting import format as fmt
+from energyscope.reporting.charts.bars import dots
+from energyscope.reporting.charts.plane import Axis, curves
+from energyscope.reporting.run.report import GRAPH, execution_name, given, precision_name
+from energyscope.reporting.scaling.laws import LAWS, WHOLE, Entry, Laws, cells_of, named, shape_name, shape_of
+from energyscope.reporting.section import Content, Figure, View
+from energyscope.reporting.table import Column, Table
+
+RATIOS = "contrast-ratios"
+_KEY = ("field", "first", "second", "model", "phase", "precision", "execution", "kv_cache", "board")
+_MOST = 5  # parts of a chart
+_IN_SENTENCE = {GRAPH: "a CUDA graph"}
+
+
+@LAWS.section(3, "contrasts", "Contrasts")
+def section(laws: Laws) -> Content | None:
+    """Return the ratio of two settings at every shape, one view for each pair."""
+    pairs = pairs_of(laws)
+    if not pairs:
+        return None
+    views = [_view(_ratios(laws, pair), str(at)) for at, pair in enumerate(pairs)]
+    caption = "Below 1: the first takes less. Bands and whiskers: 95 % intervals."
+    tables = {
+        f"ratios-of-{at}": _by_shape(laws, pair, label)
+        for at, (pair, label) in enumerate(zip(pairs, pair_labels(laws), strict=True))
+    }
+    names = {_pair_name(pair[0]) for pair in pairs}
+    over = f"{laws.energy}, {names.pop() if len(names) == 1 else 'one setting over another'}"
+    return Content(figures=[Figure(RATIOS, over, views, caption)], tables=tables)
+
+
+def pairs_of(laws: Laws) -> list[list[Entry]]:
+    """Return the contrasts of each pair of settings by work; first the pair whose whole models differ most."""
+    found: dict[tuple[str, ...], list[Entry]] = {}
+    for one in sorted(laws.document["contrasts"], key=lambda one: (_work(one), shape_of(one))):
+        found.setdefault(tuple(str(one.get(field)) for field in _KEY), []).append(one)
+
+    def gap(pair: Sequence[Entry]) -> float:
+        ratios = [item.value for one in pair if one["subject"] == WHOLE and (item := given(one.get("ratio")))]
+        return max((abs(math.log(value)) for value in ratios if value > 0), default=-1.0)
+
+    return sorted(found.values(), key=gap, reverse=True)
+
+
+def pair_labels(laws: Laws) -> list[str]:
+    """Return what each pair of settings is called, with what else tells it from others of its kind."""
+    firsts = [pair[0] for pair in pairs_of(laws)]
+    names = [_pair_name(one) for one in firsts]
+    rest = laws.told_apart([{key: value for key, value in one.items() if key != one["field"]} for one in firsts])
+    several = len(set(names)) < len(names)
+    return [f"{name}, {more}" if several else name for name, more in zip(names, rest, strict=True)]
+
+
+def contrast_facts(laws: Laws) -> dict[str, Any]:
+    """Return the numbers of a sentence about the whole model: what the first setting saves where."""
+    wholes = [one for one in pairs_of(laws)[0] if one["subject"] == WHOLE]
+    verdicts = [_verdict(one) for one in wholes]
+    return {
+        "first": _in_sentence(wholes[0], "first"),
+        "second": _in_sentence(wholes[0], "second"),
+        "cells": [(shape_name(one, one.get("phase")), given(one.get("ratio"))) for one in wholes],
+        "less": verdicts.count("less"),
+        "more": verdicts.count("more"),
+        "older": any(any((one.get("lacking") or {}).values()) for one in wholes),
+    }
+
+
+def _ratios(laws: Laws, pair: Sequence[Entry]) -> Table:
+    """Return the ratios of a pair by subject and shape."""
+    columns = [
+        Column("part", "Part"),
+        Column("shape", "Shape"),
+        Column("work", "Batch x tokens", "count"),
+        Column("ratio", "Ratio (MODELLED)" if laws.modelled else "Ratio", "ratio"),
+        Column("verdict", "Verdict"),
+        Column("older", "Older method", "reasons"),
+    ]
+    rows = [
+        cells_of(
+            one,
+            **named(one),
+            shape=shape_name(one, one.get("phase")),
+            work=_work(one),
+            verdict=_verdict(one),
+            older=next((why for why in (one.get("lacking") or {}).values() if why), None),
+        )
+        for one in pair
+    ]
+    return Table(columns, rows, "One setting against another")
+
+
+def _by_shape(laws: Laws, pair: Sequence[Entry], label: str) -> Table:
+    """Return the ratios of a pair, a row for each part and a column for each shape."""
+    shapes = {str(shape_of(one)): shape_name(one, one.get("phase")) for one in pair}
+    last = len(shapes) - 1  # in a narrow terminal, the first and the last shape stay
+    columns = [
+        Column(key, name, "ratio", rank=at % last if last else 0) for at, (key, name) in enumerate(shapes.items())
+    ]
+    rows: dict[str, dict[str, Any]] = {}
+    for one in pair:
+        rows.setdefault(one["subject"], named(one))[str(shape_of(one))] = given(one.get("ratio"))
+    title = f"Energy of {label}{' (MODELLED)' if laws.modelled else ''}"
+    return Table([Column("part", _pair_name(pair[0])), *columns], list(rows.values()), title)
+
+
+def _view(table: Table, at: str) -> View:
+    """Draw ratios over the work of a pass; of one shape, by part."""
+    if len({row["work"] for row in table.rows}) < 2:
+        return View(dots(table, "part", "ratio", reference=1.0), table, {"contrast": at})
+    kinds = list(dict.fromkeys(row["kind"] for row in table.rows))[:_MOST]
+    held = Table(table.columns, [row for row in table.rows if row["kind"] in kinds])
+    chart = curves(held, Axis("work", log=True), Axis("ratio", guides=(1.0,)), series="kind", height=250)
+    return View(chart, table, {"contrast": at})
+
+
+def _name(one: Entry, side: str) -> str:
+    return (precision_name if one["field"] == "precision" else execution_name)(one[side])
+
+
+def _pair_name(one: Entry) -> str:
+    return f"{_name(one, 'first')} / {_name(one, 'second')}"
+
+
+def _in_sentence(one: Entry, side: str) -> str:
+    return _IN_SENTENCE.get(str(one[side])) or _name(one, side)
+
+
+def _verdict(one: Entry) -> str:
+    item = given(one.get("ratio"))
+    if item is None:
+        return fmt.UNKNOWN
+    return "unclear, includes 1" if not item.excludes(1.0) else "less" if item.value < 1 else "more"
+
+
+def _work(one: Entry) -> int:
+    return math.prod(shape_of(one))

@@ -1,0 +1,213 @@
+"""Models of several sizes: energy per token against parameters, where it goes, and sizes predicted from others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from energyscope.reporting.charts.bars import bars
+from energyscope.reporting.charts.plane import Axis, curves, plane
+from energyscope.reporting.run.report import given
+from energyscope.reporting.scaling.laws import (
+    LAWS,
+    SUM,
+    WHOLE,
+    Entry,
+    Laws,
+    alike,
+    best_known,
+    cells_of,
+    kind_of,
+    law_name,
+    named,
+    shape_name,
+    shape_of,
+)
+from energyscope.reporting.scaling.trust import error_label
+from energyscope.reporting.section import Content, Figure, View
+from energyscope.reporting.table import Column, Table
+
+PER_TOKEN, LEFT_OUT = "sizes-per-token", "sizes-left-out"
+_FIGURES = (
+    (
+        PER_TOKEN,
+        "energy_per_token_mj",
+        "per token",
+        "Lines join one shape. Whiskers: 95 % intervals; hollow: too noisy.",
+    ),
+    (
+        "sizes-per-parameter",
+        "pj_per_parameter_token",
+        "per parameter and token",
+        "Level where energy grows in proportion to parameters.",
+    ),
+    ("sizes-per-flop", "pj_per_flop", "per FLOP", "All energy of a pass over its FLOPs."),
+)
+
+
+@LAWS.section(1, "sizes", "Sizes")
+def section(laws: Laws) -> Content | None:
+    """Return energy against parameters, one view for each setting that was measured at several sizes."""
+    if not laws.settings:
+        return None
+    every = [_sizes(laws, shapes) for shapes in laws.settings]
+    figures = []
+    for name, key, title, caption in _FIGURES:
+        held = [Table(one.columns, [row for row in one.rows if row["parameters"] and row[key]]) for one in every]
+        axes = Axis("parameters", log=True), Axis(key, log=True)
+        drawn = [
+            plane(one, *axes, series="shape", name="name", lines=one, height=250) if one else None for one in held
+        ]
+        figures.append(_figure(name, f"{laws.energy} {title}", drawn, held, caption))
+    shares = [_shares(shapes) for shapes in laws.settings]
+    axes = Axis("parameters", log=True), Axis("share", log=False)
+    drawn = [curves(one, *axes, series="kind") if one else None for one in shares]
+    figures.append(
+        _figure("sizes-shares", "Where it goes, by model size", drawn, shares, "Shares of the measured whole.")
+    )
+    left_out = _left_out(laws)
+    wholes = [
+        Table(left_out.columns, [row for row in left_out.rows if row["kind"] == WHOLE and row["at"] == at])
+        for at in range(len(every))
+    ]
+    drawn = [bars(one, "left_out", "median", series="way") if one else None for one in wholes]
+    title = "Held-out error: each model predicted from the others"
+    figures.append(_figure(LEFT_OUT, title, drawn, wholes, "Median over shapes. Less is better."))
+    tables = {
+        "exponents": _exponents(laws),
+        "sizes": every[0],
+        "left-out": left_out,
+        "left-out-cells": _cells(laws),
+    }
+    return Content(
+        figures=[one for one in figures if one.views],
+        tables={name: table for name, table in tables.items() if table},
+    )
+
+
+def _figure(name: str, title: str, drawn: Sequence[Any], held: Sequence[Table], caption: str) -> Figure:
+    """Return a figure with a view for each setting that has a chart."""
+    views = [
+        View(chart, table, {"setting": str(at)})
+        for at, (chart, table) in enumerate(zip(drawn, held, strict=True))
+        if chart is not None
+    ]
+    return Figure(name, title, views, caption)
+
+
+def _sizes(laws: Laws, shapes: Sequence[Entry]) -> Table:
+    """Return every model at every shape of one setting."""
+    columns = [
+        Column("model", "Model"),
+        Column("shape", "Shape"),
+        Column("parameters", "Parameters", "parameters"),
+        Column("layers", "Layers", "count", rank=6),
+        Column("energy_per_token_mj", f"{laws.energy} per token", "mJ"),
+        Column("pj_per_parameter_token", "Per parameter and token", "pJ", rank=3),
+        Column("pj_per_flop", "Per FLOP", "pJ", rank=4),
+        Column("energy_mj", laws.energy, "mJ", "of a pass or step", rank=5),
+        Column("time_us", "Time", "us", rank=2),
+        Column("power", "Power", "W", rank=7),
+        Column("weights", "Weights", rank=8),
+    ]
+    rows = [
+        cells_of(
+            row,
+            shape=shape_name(one, one.get("phase")),
+            power=None if laws.modelled else row.get("power_w"),
+            name=row["model"] if one is best_known(shapes) else None,  # each model is named once
+            noisy=shape_of(one) in laws.weak({**one, "model": row["model"]}),
+        )
+        for one in shapes
+        for row in one["rows"]
+    ]
+    return Table(columns, rows, "Models compared")
+
+
+def _exponents(laws: Laws) -> Table:
+    """Return by which power of the parameters energy per token grows, at each shape."""
+    columns = [
+        Column("setting", "Setting"),
+        Column("shape", "Shape"),
+        Column("models", "Models", "count", rank=1),
+        Column("exponent", "Exponent", "", "of parameters; 1: energy per token grows as parameters do"),
+        Column("reason", "Why not", "reasons", rank=2),
+    ]
+    rows = [
+        cells_of(one, setting=label, shape=shape_name(one, one.get("phase")), models=len(one["rows"]))
+        for shapes, label in zip(laws.settings, laws.setting_labels, strict=True)
+        for one in shapes
+    ]
+    return Table(columns, rows, "Energy per token as a power of parameters")
+
+
+def _shares(shapes: Sequence[Entry]) -> Table:
+    """Return each kind's share of the whole, at the shape whose exponent is known best."""
+    columns = [
+        Column("model", "Model"),
+        Column("kind", "Part"),
+        Column("share", "Share of the model", "share"),
+        Column("parameters", "Parameters", "parameters"),
+        Column("shape", "Shape"),
+    ]
+    one = best_known(shapes)
+    rows = [
+        cells_of(row, kind=kind_of(kind), share=given(share), shape=shape_name(one, one.get("phase")))
+        for row in one["rows"]
+        for kind, share in (row.get("shares") or {}).items()
+        if row.get("parameters")
+    ]
+    return Table(columns, rows, "Where it goes, by model size")
+
+
+def _held_out(laws: Laws) -> list[tuple[Entry, dict[str, Any]]]:
+    """Return what became of each model that was left out, with the cells that name it; by size."""
+    sizes = {row["model"]: row.get("parameters") or 0 for one in laws.document["sizes"] for row in one["rows"]}
+    entries = sorted(laws.document["sizes_held_out"], key=lambda one: sizes.get(one.get("left_out"), 0))
+    return [
+        (
+            one,
+            {
+                "left_out": one.get("left_out"),
+                "setting": label,
+                **named(one),
+                "law": law_name(one.get("law")),
+                "at": next((at for at, shapes in enumerate(laws.settings) if alike(one, shapes[0])), None),
+                "way": "as the sum of parts" if one.get("law") == SUM else "by a law of the whole",
+            },
+        )
+        for one, label in zip(entries, laws.told_apart(entries), strict=True)
+    ]
+
+
+def _left_out(laws: Laws) -> Table:
+    """Return how far each model is from what the others predict of it and of its parts."""
+    columns = [
+        Column("left_out", "Left out"),
+        Column("setting", "Setting", rank=2),
+        Column("part", "Part"),
+        Column("law", "Law"),
+        Column("median", "Held-out error", "share", "median over the model's cells"),
+        Column("worst", "Worst", "share", rank=1),
+        Column("cells", "Cells", "count", rank=4),
+        Column("extrapolated", "Beyond the others", hint="larger or smaller than every model used", rank=3),
+    ]
+    rows = [cells_of(one, **row, label=error_label(one)) for one, row in _held_out(laws)]
+    return Table(columns, rows, "Sizes left out and predicted from the others")
+
+
+def _cells(laws: Laws) -> Table:
+    columns = [
+        Column("left_out", "Left out"),
+        Column("setting", "Setting"),
+        Column("part", "Part"),
+        Column("law", "Law"),
+        Column("shape", "Shape"),
+        Column("relative", "Predicted - measured", "change", "as a share of the measured energy"),
+    ]
+    rows = [
+        cells_of(cell, **row, shape=shape_name(cell, one.get("phase")))
+        for one, row in _held_out(laws)
+        for cell in one.get("errors") or []
+    ]
+    return Table(columns, rows, "Every cell of the sizes left out")

@@ -1,0 +1,198 @@
+"""A table of typed columns: the one shape in which numbers reach a page, the terminal, a file or a chart.
+
+A row is a mapping from column keys to raw values: numbers in the column's unit, `Interval`, text, bool, reasons.
+What is written of a value follows from the column's unit alone, so a number reads the same wherever it stands.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from energyscope import reasons
+from energyscope.reporting import format as fmt
+from energyscope.runs.intervals import Interval, finite
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+Row = Mapping[str, Any]
+_TEXTS = frozenset({"text", "grade", "reasons", "code"})
+_ENDINGS = {"mJ": "mj", "J": "j", "pJ": "pj", "us": "us", "s": "s", "W": "w", "bytes": "bytes", "FLOP": "flops"}
+_GRADES = {"A": 0.0, "B": 1.0, "C": 2.0, "invalid": 3.0}
+_PADDING, _BETWEEN = 2, 3  # spaces between two columns of a terminal: one is the box's
+
+
+@dataclass(frozen=True)
+class Amount(Interval):
+    """A value with a unit of its own, for columns whose rows are of several quantities."""
+
+    unit: str = ""
+
+    @classmethod
+    def of(cls, item: Interval | None, unit: str) -> Amount | None:
+        """Give a value its unit."""
+        return None if item is None else cls(item.value, item.low, item.high, unit)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: the ``key`` of its values in a row, its ``title``, and the ``unit`` that they are in.
+
+    Units are those of `format`, and ``text``, ``grade`` (A, B, C or invalid), ``reasons`` (of
+    `energyscope.reasons`) and ``code`` (shown in monospace). ``hint`` explains the title. Where a table is too
+    wide for a terminal, columns of the highest ``rank`` are left out first, and never those of rank 0.
+    """
+
+    key: str
+    title: str
+    unit: str = "text"
+    hint: str = ""
+    rank: int = 0
+
+    @property
+    def name(self) -> str:
+        """What files and machines know it by: the key with its unit, as ``energy_mj``."""
+        ending = _ENDINGS.get(self.unit, "")
+        return f"{self.key}_{ending}" if ending and not self.key.endswith(ending) else self.key
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its values are numbers, which stand to the right."""
+        return self.unit not in _TEXTS
+
+    def text(self, value: Any) -> str:
+        """Write a value."""
+        if value is None or value != value:  # noqa: PLR0124 - NaN, and pandas' missing value, differ from themselves
+            return fmt.UNKNOWN
+        if isinstance(value, Interval):
+            return fmt.measured(value, value.unit if isinstance(value, Amount) else self.unit)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if self.unit == "reasons":
+            return reasons.words(value)
+        if self.unit == "grade":
+            return fmt.grade(str(value))
+        return fmt.quantity(float(value), self.unit) if self.numeric and not isinstance(value, str) else str(value)
+
+    def sort_key(self, value: Any) -> float | None:
+        """Return the number by which a value sorts; None where it sorts by its text, or not at all."""
+        if self.unit == "grade":
+            return _GRADES.get(str(value))
+        return finite(value.value if isinstance(value, Interval) else value) if self.numeric else None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows. Rows may hold more than the columns show: what a chart of them needs."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    title: str = ""
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    def __bool__(self) -> bool:
+        """Whether it has a row."""
+        return bool(self.rows)
+
+    def column(self, key: str) -> Column:
+        """Return the column of a key."""
+        return next(column for column in self.columns if column.key == key)
+
+    def filled(self) -> Table:
+        """Return the table without columns that no row has a value in."""
+        kept = [
+            one
+            for one in self.columns
+            if any(one.text(row.get(one.key)) not in {fmt.UNKNOWN, ""} for row in self.rows)
+        ]
+        return replace(self, columns=kept)
+
+    def head(self, most: int) -> Table:
+        """Return the first rows alone."""
+        return replace(self, rows=self.rows[:most])
+
+    def texts(self) -> list[list[str]]:
+        """Return what is written in every cell."""
+        return [[column.text(row.get(column.key)) for column in self.columns] for row in self.rows]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the raw values by column name, as JSON holds them: an interval as ``{value, low, high}``."""
+        return [{one.name: _plain(row.get(one.key)) for one in self.columns} for row in self.rows]
+
+    def delimited(self, delimiter: str = "\t", clean: Callable[[str], str] = str) -> str:
+        """Return the raw values as lines of cells; an interval takes ``key``, ``_low`` and ``_high``.
+
+        ``clean`` is applied to each text, to keep a terminal from obeying a name.
+        """
+        wide = {
+            column.key
+            for column in self.columns
+            if any(isinstance(row.get(column.key), Interval) for row in self.rows)
+        }
+        names = []
+        for column in self.columns:
+            names += [column.name, *(f"{column.name}_{end}" for end in ("low", "high") if column.key in wide)]
+        out = io.StringIO()
+        writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(names)
+        for row in self.rows:
+            cells = [cell for one in self.columns for cell in _cells(row.get(one.key), wide=one.key in wide)]
+            writer.writerow([clean(cell) if isinstance(cell, str) else cell for cell in cells])
+        return out.getvalue()
+
+    def fitted(self, width: int) -> Table:
+        """Return the table without the columns for which a terminal of this width has no room."""
+        columns = list(self.columns)
+        texts = {one.key: [one.text(row.get(one.key)) for row in self.rows] for one in columns}
+        widths = {one.key: max(map(len, [one.title, *texts[one.key]])) for one in columns}
+        while sum(widths[one.key] + _BETWEEN for one in columns) - _BETWEEN > width and any(
+            one.rank for one in columns
+        ):
+            columns.remove(max(reversed(columns), key=lambda one: one.rank))
+        return replace(self, columns=columns)
+
+    def rich(self, width: int) -> RichTable:
+        """Draw the table for a terminal of this width."""
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        fitted = self.fitted(width)
+        drawn = RichTable(
+            title=Text(self.title) if self.title else None,
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            show_edge=False,
+            pad_edge=False,
+            padding=(0, _PADDING, 0, 0),
+        )
+        for column in fitted.columns:
+            drawn.add_column(
+                Text(column.title),
+                justify="right" if column.numeric else "left",
+                overflow="fold",
+                no_wrap=column.numeric,
+            )
+        for row in fitted.texts():
+            drawn.add_row(*map(Text, row))
+        return drawn
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Interval):
+        return {"value": value.value, "low": value.low, "high": value.high}
+    if isinstance(value, float):
+        return finite(value)
+    return value
+
+
+def _cells(value: Any, *, wide: bool) -> Iterable[Any]:
+    if isinstance(value, Interval):
+        return (value.value, value.low, value.high)
+    plain = "" if value is None or value != value else value  # noqa: PLR0124
+    return (plain, "", "") if wide else (plain,)

@@ -1,0 +1,155 @@
+"""The first screen: which sentence, with which numbers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from benchmark_builder import Bench
+from generation_builder import Inference, build_inference
+from run_builder import Shape, build_run
+
+from energyscope.reporting.run.answer import Answer
+from energyscope.reporting.run.report import Report
+from energyscope.runs.store import RunStore, load_run
+
+
+def answer(run):
+    return Answer(Report(run))
+
+
+def rewritten(run, change):
+    """Return a run with its energy table changed."""
+    table = run.energy.copy()
+    change(table)
+    table.to_csv(run.path / "per_layer_energy.csv", index=False)
+    return load_run(run.path)
+
+
+def waiting(table):
+    table["static_mj"] = table["energy_mj"] * 0.8
+    table["dynamic_mj"] = table["energy_mj"] * 0.2
+    table["host_bound"] = True
+
+
+def test_a_run_that_waits_is_told_by_work_and_idle_power(tmp_path):
+    """GIVEN 80 % idle power while the host launches, THEN the sentence has both parts of the model's energy."""
+    run = rewritten(build_run(tmp_path / "run"), waiting)
+    found = answer(run)
+    energy = Report(run).main.energy.value
+    assert found.facts["case"] == "waits"
+    assert found.facts["work"] == pytest.approx(0.2 * energy)
+    assert found.facts["idle"] == pytest.approx(0.8 * energy)
+
+
+def test_a_run_that_works_is_told_by_its_largest_blocks(tmp_path):
+    """GIVEN mostly work, THEN the share of the energy that is work in the one or two largest blocks."""
+    run = build_run(tmp_path / "run")
+    facts = answer(run).facts
+    assert facts["case"] == "blocks"
+    assert facts["of_work"]
+    blocks = {row["kind"]: row["work"] for row in answer(run).breakdown.rows if not row.get("rest")}
+    largest = sorted(blocks.values(), reverse=True)[: len(facts["blocks"])]
+    assert facts["share"] == pytest.approx(sum(largest) / Report(run).main.energy.value)
+
+
+def test_a_generation_is_told_by_its_token(tmp_path):
+    """GIVEN a traced generation, THEN energy, work and idle are those of a traced token, which add up."""
+    run = build_inference(tmp_path / "run", Inference(layers=2, contexts=(1024,)))
+    facts = answer(run).facts
+    traced = run.generation["rates"]["joules_per_generated_token"]["value"] * 1e3
+    assert facts["subject"] == "A generated token"
+    assert facts["energy"].value == pytest.approx(traced, rel=0.01)
+    assert facts["work"] + facts["idle"] == pytest.approx(traced, rel=0.02)
+
+
+def test_a_classifier_at_several_precisions_is_told_by_the_winner(tmp_path):
+    """GIVEN a benchmark of a classifier, THEN the precision that saves most without a loss of accuracy."""
+    bench = Bench(precisions=("fp32", "fp16", "bf16", "int8"), metric="accuracy")
+    run = build_run(tmp_path / "run", Shape(benchmark=bench), model={"task": "classification", "metric": "accuracy"})
+    facts = answer(run).facts
+    ratios = {cell["precision"]: cell["energy_ratio"]["value"] for cell in run.benchmark["cells"] if cell["energy_ratio"]}
+    assert facts["case"] == "winner"
+    assert facts["factor"] == pytest.approx(1 / ratios[facts["change"].value])
+    assert facts["change"].degrades is not True
+    assert facts["factor"] == pytest.approx(1 / min(ratios.values()), rel=0.2)
+
+
+def test_a_benchmark_alone_is_told_by_its_winner(tmp_path):
+    """GIVEN nothing but a benchmark, THEN precisions are the question, whatever the task."""
+    found = answer(build_run(tmp_path / "run", Shape(profile=False, impact=False, benchmark=Bench(metric=None))))
+    assert found.facts["case"] == "winner"
+    assert found.facts["metric"] is None
+    assert "not judged" in found.sentence
+
+
+def test_where_no_precision_saves_none_is_praised(tmp_path):
+    """GIVEN intervals of all ratios that include 1, THEN there is no winner."""
+    run = build_run(tmp_path / "run", Shape(profile=False, impact=False, benchmark=Bench()))
+    store = RunStore.open(run.path)
+    document = run.benchmark
+    for cell in document["cells"]:
+        cell["energy_ratio"] = {"value": 0.9, "low": 0.7, "high": 1.2}
+    store.write_json("benchmark.json", document)
+    assert answer(load_run(run.path)).facts["case"] == "no-winner"
+
+
+def test_a_run_with_nothing_measured_says_so(tmp_path):
+    """GIVEN a failed profile, THEN no number, and the stage that failed."""
+    run = build_run(tmp_path / "run", Shape(profile=False, impact=False))
+    store = RunStore.open(run.path)
+    store.document["stages"]["profile"] = {"state": "failed", "reason": "CUDA out of memory", "seconds": 1.0}
+    store.update()
+    found = answer(load_run(run.path))
+    assert found.facts["case"] == "nothing"
+    assert [one["stage"] for one in found.alerts] == ["profile"]
+    assert "profile" in found.sentence
+    assert found.stats == []
+
+
+@pytest.mark.parametrize("modelled", [False, True])
+def test_what_must_not_be_overlooked_is_a_chip(tmp_path, modelled):
+    """GIVEN random weights and modelled joules, THEN chips warn of both, and the sentence names MODELLED."""
+    run = build_run(tmp_path / "run", Shape(modelled=modelled, impact=False), model={"weights": "random"})
+    warnings = {chip.text for chip in answer(run).chips if chip.tone == "warn"}
+    assert "random weights" in warnings
+    assert ("MODELLED" in warnings) is modelled
+    assert ("MODELLED" in answer(run).sentence) is modelled
+
+
+def test_the_ranking_needs_no_energy(tmp_path):
+    """GIVEN impact of a modelled run of which every energy is too noisy, THEN the ranking stands all the same."""
+    run = build_run(tmp_path / "run", Shape(modelled=True))
+    noisy = rewritten(build_run(tmp_path / "noisy", Shape(modelled=True)), lambda table: table.__setitem__("quality", "invalid"))
+    assert answer(run).ranking
+    assert answer(noisy).ranking == answer(run).ranking
+
+
+def test_stats_carry_errors_and_joules_per_thousand_tokens(tmp_path):
+    """GIVEN a pass over 128 tokens, THEN four or five numbers, that of 1,000 tokens being 1000/128 of the pass."""
+    run = build_run(tmp_path / "run")
+    stats = answer(run).stats
+    assert 4 <= len(stats) <= 5
+    assert stats[0].error.startswith("±")
+    assert any("kWh" in one.label for one in stats)
+    energy = Report(run).main
+    assert energy.per_token.value * 128 == pytest.approx(energy.energy.value)
+
+
+RUNS = {
+    "pass": lambda path: build_run(path, Shape(benchmark=Bench())),
+    "modelled": lambda path: build_run(path, Shape(modelled=True)),
+    "generation": lambda path: build_inference(path, Inference(layers=2, contexts=(1024,))),
+    "benchmark": lambda path: build_run(path, Shape(profile=False, impact=False, benchmark=Bench())),
+    "waits": lambda path: rewritten(build_run(path), waiting),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_sentence_is_short(tmp_path, name):
+    """GIVEN any run, THEN its sentence has at most 20 words, and two numbers with a unit beside precisions."""
+    found = answer(RUNS[name](tmp_path / "run"))
+    for text in (found.sentence, found.cause):
+        words = [word for word in text.split() if re.search(r"\w", word)]
+        assert len(words) <= 24, text
+        assert len(re.findall(r"(?<![\w.])\d[\d.,]*(?= ?(?:%|[a-zµ]?J\b|x\b))", text)) <= 2, text

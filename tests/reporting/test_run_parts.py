@@ -1,0 +1,102 @@
+"""Energy by block, from the model down and inside one layer: sums that add up, and nothing scaled."""
+
+from __future__ import annotations
+
+import pytest
+from run_builder import Shape, build_run
+
+from energyscope.reporting.run import parts
+from energyscope.reporting.run.report import Report
+from energyscope.runs.intervals import Interval
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    return Report(build_run(tmp_path_factory.mktemp("parts") / "run", Shape(layers=3))).main.tree
+
+
+def by_kind(table):
+    return {row["kind"]: row for row in table.rows}
+
+
+def test_blocks_overhead_and_the_rest_add_up_to_the_model(tree):
+    """GIVEN a whole tree, THEN energy, work, idle and shares of its blocks add up to the model's, to rounding."""
+    table = parts.blocks(tree, modelled=False)
+    assert sum(row["energy"].value for row in table.rows) == pytest.approx(tree.model_energy.value)
+    assert sum(row["share"].value for row in table.rows) == pytest.approx(1.0)
+    assert sum(row["work"] for row in table.rows) == pytest.approx(tree.root.number("dynamic_mj"))
+    assert sum(row["idle"] for row in table.rows) == pytest.approx(tree.root.number("static_mj"))
+
+
+def test_blocks_are_what_layers_are_made_of_each_once(tree):
+    """GIVEN three layers, THEN attention and MLP are counted three times, and no sub-component appears."""
+    rows = by_kind(parts.blocks(tree, modelled=False))
+    assert {kind: rows[kind]["count"] for kind in ("attention", "mlp", "norm", "embedding")} == {
+        "attention": 3, "mlp": 3, "norm": 7, "embedding": 1,
+    }  # fmt: skip
+    assert not any("." in kind or kind == "layer" for kind in rows)
+    sizes = [row["energy"].value for row in parts.blocks(tree, modelled=False).rows if not row.get("rest")]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_flow_adds_up_at_every_level(tree):
+    """GIVEN the flow's rows in depth-first order, THEN each row is the sum of those right below it."""
+    rows = parts.from_model_down(tree, modelled=False).rows
+    assert [row["depth"] for row in rows][0] == 0
+    for at, row in enumerate(rows):
+        below = []
+        for other in rows[at + 1 :]:
+            if other["depth"] <= row["depth"]:
+                break
+            below += [other["energy"].value] if other["depth"] == row["depth"] + 1 else []
+        if below:
+            assert sum(below) == pytest.approx(row["energy"].value)
+
+
+def test_one_layer_is_the_mean_of_all(tree):
+    """GIVEN layers, THEN the layer that is shown is their mean, and parts with one kind are told by name."""
+    rows = parts.one_layer(tree, modelled=False).rows
+    layers = [node.energy.value for node in tree.nodes if node.level == "layer"]
+    assert rows[0]["energy"].value == pytest.approx(sum(layers) / 3)
+    assert [row["part"] for row in rows if row["kind"] == "norm"] == ["norm (ln_2)", "norm (ln_1)"]
+    assert {row["kind"] for row in rows if row["depth"] == 2} >= {"attention.core", "mlp.up", "overhead"}
+
+
+def test_negative_unexplained_energy_stays_negative(tmp_path):
+    """GIVEN parts that exceed the model, THEN what is unexplained is below 0, and the sum still holds."""
+    tree = Report(build_run(tmp_path / "run", Shape(unexplained_share=-0.05))).main.tree
+    table = parts.blocks(tree, modelled=False)
+    assert by_kind(table)["unexplained"]["energy"].value < 0
+    assert sum(row["energy"].value for row in table.rows) == pytest.approx(tree.model_energy.value)
+
+
+def test_without_overhead_the_rest_is_not_attributed(tmp_path):
+    """GIVEN a run that did not measure overhead, THEN the rest is called so, and no overhead is invented."""
+    table = parts.blocks(Report(build_run(tmp_path / "run", Shape(glue=False))).main.tree, modelled=False)
+    assert "other" in by_kind(table)
+    assert not {"overhead", "unexplained"} & set(by_kind(table))
+
+
+def test_a_part_known_to_no_better_than_ten_percent_is_noisy(tree):
+    """GIVEN wide and narrow intervals, THEN only sums beyond 10 % are marked, whatever grades their parts have."""
+    for node in tree.nodes:
+        half = 0.2 if node.kind == "attention" else 0.01
+        node.energy = node.energy and Interval(node.energy.value, node.energy.value * (1 - half), node.energy.value * (1 + half))
+    rows = by_kind(parts.blocks(tree, modelled=False))
+    assert rows["attention"]["noisy"]
+    assert not rows["mlp"]["noisy"]
+
+
+def test_modelled_joules_say_so_and_have_no_parts(tmp_path):
+    """GIVEN modelled energy, THEN the column names it, and work and idle are unknown, not 0."""
+    table = parts.blocks(Report(build_run(tmp_path / "run", Shape(modelled=True))).main.tree, modelled=True)
+    assert "MODELLED" in table.column("energy").title
+    assert {row["work"] for row in table.rows} == {None}
+    assert [column.key for column in table.filled().columns if column.key in {"work", "idle"}] == []
+
+
+def test_a_share_of_nothing_is_unknown():
+    """GIVEN a model without energy, THEN there is no share."""
+    assert parts.share_of(Interval(1.0), None) is None
+    assert parts.share_of(Interval(1.0), Interval(0.0)) is None
+    assert parts.share_of(Interval(-1.0, -2.0, 0.5), Interval(10.0, 9.0, 11.0)).low < 0

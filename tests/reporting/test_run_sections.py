@@ -1,0 +1,313 @@
+"""The sections of a run's page: each tells what its files hold, and is left out where there is nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmark_builder import Bench
+from generation_builder import Inference, build_inference
+from impact_builder import every_impact
+from run_builder import Shape, build_run
+
+from energyscope.reporting.run import changes, components, energy, generation, method, page, quality, trust
+from energyscope.reporting.run.report import RUN, Report
+from energyscope.reporting.section import figures, tables
+from energyscope.runs.intervals import Interval
+from energyscope.runs.store import RunStore, load_run
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """A run with a profile, impact and a benchmark."""
+    return build_run(tmp_path_factory.mktemp("full") / "run", Shape(benchmark=Bench(batch_sizes=(1, 8))))
+
+
+@pytest.fixture(scope="module")
+def inference(tmp_path_factory):
+    """A generation with prefill and two decode steps."""
+    return build_inference(tmp_path_factory.mktemp("inference") / "run", Inference(layers=3, contexts=(1024, 128)))
+
+
+def names(run):
+    return [one.section.name for one in RUN.shown(Report(run))]
+
+
+def test_sections_stand_in_the_order_of_the_questions(full, inference):
+    """GIVEN what was measured, THEN energy first and the method last; what was not measured is no section."""
+    assert page.RUN is RUN
+    assert names(full) == ["energy", "changes", "quality", "table", "trust", "method"]
+    assert names(inference) == ["energy", "generation", "changes", "table", "trust", "method"]
+
+
+def test_missing_sections_are_named_with_their_options(full):
+    """GIVEN a run without a generation, THEN the closing line names it with the option that measures it."""
+    missing = RUN.missing(Report(full), RUN.shown(Report(full)))
+    assert missing == {"generation": "--phase both"}
+
+
+def test_every_figure_name_is_unique_and_every_view_has_numbers(full, inference):
+    """GIVEN whole pages, THEN figure names are unique, views have different states, and each has its table."""
+    for run in (full, inference):
+        drawn = list(figures(RUN.shown(Report(run))))
+        assert len({figure.name for figure in drawn}) == len(drawn)
+        for figure in drawn:
+            states = [json.dumps(dict(view.when), sort_keys=True) for view in figure.views]
+            assert len(set(states)) == len(states)
+            assert all(view.table.rows for view in figure.views)
+
+
+def test_captions_are_short(full, inference):
+    """GIVEN any figure, THEN its caption has at most 20 words."""
+    for run in (full, inference):
+        for figure in figures(RUN.shown(Report(run))):
+            assert len(figure.caption.split()) <= 20, figure.caption
+
+
+def test_layers_that_are_equal_are_one_line_and_no_chart(tmp_path):
+    """GIVEN layers that differ by less than their errors, or by more, THEN a chart only of the latter."""
+    equal = build_run(tmp_path / "equal")
+    table = equal.energy.copy()
+    layers = table["level"] == "layer"
+    for factors, differ in (((1.0, 1.001, 0.999, 1.0), False), ((1.0, 1.5, 0.7, 1.2), True)):
+        table.loc[layers, "energy_mj"] = 12.0 * np.array(factors)
+        table.loc[layers, "energy_ci_low_mj"] = table.loc[layers, "energy_mj"] * 0.97
+        table.loc[layers, "energy_ci_high_mj"] = table.loc[layers, "energy_mj"] * 1.03
+        table.to_csv(equal.path / "per_layer_energy.csv", index=False)
+        found = energy.section(Report(load_run(equal.path)))
+        assert found.data["layers"]["prefill"]["differ"] is differ
+        assert ("energy-by-layer" in {figure.name for figure in found.figures}) is differ
+
+
+def test_work_and_idle_are_views_of_one_figure(full):
+    """GIVEN a measured run, THEN blocks, flow and layer have a view each of all energy, work and idle."""
+    found = {figure.name: figure for figure in energy.section(Report(full)).figures}
+    for name in ("energy-flow", "energy-layer"):
+        assert [view.when["part"] for view in found[name].views] == ["energy", "work", "idle"]
+
+
+def test_efficiency_is_energy_for_work(full):
+    """GIVEN counted work, THEN joules per FLOP and byte are the quotients, and no work has no price."""
+    report = Report(full)
+    for row in energy.efficiency(report.main).rows:
+        if row["flops"]:
+            assert row["pj_per_flop"].value == pytest.approx(row["energy"].value * 1e9 / row["flops"])
+        else:
+            assert row["pj_per_flop"] is None
+
+
+def test_phases_add_up_without_the_load(inference):
+    """GIVEN traced phases, THEN the generation is their sum, shares add up to 1, and the load is in neither."""
+    table = generation.phase_table(Report(inference))
+    whole = next(row for row in table.rows if row["part"] == "generation")
+    rows = [row for row in table.rows if row is not whole and row["kind"] != "load" and row["energy"]]
+    assert sum(row["energy"].value for row in rows) == pytest.approx(whole["energy"].value)
+    assert sum(row["share"].value for row in rows) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("disagree", "verdict"), [(1.0, {"agrees"}), (1.6, {"differs"})])
+def test_parts_are_held_against_the_trace(tmp_path, disagree, verdict):
+    """GIVEN a decode step that was traced as its parts say, or not, THEN the verdict follows the ratio."""
+    run = build_inference(tmp_path / "run", Inference(layers=2, contexts=(1024,), disagree=disagree))
+    rows = {row["part"]: row for row in generation.agreements(Report(run)).rows}
+    assert {rows["decode"]["verdict"]} == verdict
+    assert rows["decode"]["ratio"].value == pytest.approx(1 / disagree, rel=0.05)
+
+
+def test_power_over_time_keeps_its_energy(inference):
+    """GIVEN the trace, THEN power x time over all bars is the counter's rise, and phases are marked."""
+    found = {figure.name: figure for figure in generation.section(Report(inference)).figures}
+    rows = found["generation-power"].views[0].table.rows
+    joules = sum(row["power"] * (row["end"] - row["begin"]) for row in rows)
+    trace = inference.trace[inference.trace["device"] == inference.trace["device"].iloc[0]]
+    marks = inference.generation["marks"]
+    around = trace["time_s"].between(marks[0]["begin_s"] - 0.3, marks[-1]["end_s"] + 0.3)
+    rise = (trace[around]["energy_mj"].max() - trace[around]["energy_mj"].min()) / 1e3
+    assert joules == pytest.approx(rise, rel=0.05)
+    assert {"prefill", "decode"} & {row["phase"] for row in rows}
+
+
+def test_context_growth_needs_two_contexts(inference, tmp_path):
+    """GIVEN steps at two contexts, THEN their growth, by group, the whole step among them; of one there is none."""
+    one = build_inference(tmp_path / "one", Inference(layers=2, contexts=(1024,)))
+    assert "generation-context" not in {figure.name for figure in generation.section(Report(one)).figures}
+    found = {figure.name: figure for figure in generation.section(Report(inference)).figures}
+    rows = found["generation-context"].views[0].table.rows
+    assert {row["context"] for row in rows} == {128, 1024}
+    assert "whole step" in {row["group"] for row in rows}
+
+
+def test_the_table_of_changes_holds_what_was_measured(inference):
+    """GIVEN alternatives, THEN energy, time, quality and confidence of each, and what could not be measured apart."""
+    found = changes.section(Report(inference))
+    row = found.tables["changes"].rows[0]
+    assert {"change", "phase", "saved", "time", "quality", "confidence"} <= set(row)
+    assert isinstance(row["saved"], Interval)
+    skipped = inference.alternatives["skipped"]
+    assert (len(found.tables["skipped"].rows) if skipped else 0) == len(skipped)
+
+
+def test_every_precision_and_shape_of_a_benchmark_is_in_its_table(full):
+    """GIVEN two batch sizes, THEN a row for each cell, the six panels of the first shape, and growth by batch."""
+    found = changes.section(Report(full))
+    assert len(found.tables["benchmark"].rows) == len(full.benchmark["cells"])
+    drawn = {figure.name for figure in found.figures}
+    assert {f"precision-{key}" for key in ("latency", "speedup", "energy", "throughput", "quality", "size")} <= drawn
+    assert "precision-by-batch" in drawn
+    energies = {row["name"]: row["energy"].value for row in found.figures[2].views[0].table.rows}
+    first = full.benchmark["cells"][0]
+    assert energies["FP32"] == pytest.approx(first["energy_mj"]["value"])
+
+
+def test_impact_by_kind_is_the_mean_over_its_components(full):
+    """GIVEN impact of each component, THEN a kind's value is the mean, and joint removals are in none."""
+    table = quality.kinds_table(full.impact, "kl")
+    row = next(row for row in table.rows if (row["kind"], row["id"]) == ("mlp", "zero"))
+    own = full.impact.query("kind == 'mlp' and method == 'zero' and metric == 'kl'")["value"]
+    assert row["value"].value == pytest.approx(own.mean())
+    assert row["count"] == len(own)
+
+
+def test_the_ranking_orders_blocks_by_harm(tmp_path):
+    """GIVEN every method, THEN the least harmed comes first, for quantization and for removal."""
+    run = build_run(tmp_path / "run")
+    RunStore.open(run.path).write_rows("prediction_impact.csv", every_impact(run).to_dict("records"), list(run.impact.columns))
+    found = {one["family"]: one for one in quality.ranking(Report(load_run(run.path)))}
+    assert set(found) == {"quantize", "remove"}
+    assert all(one["least"] and one["most"] for one in found.values())
+    assert "embedding" in found["remove"]["most"][0] or "LM head" in found["remove"]["most"][0]
+
+
+def test_points_without_a_coefficient_still_stand_in_the_scatter(tmp_path):
+    """GIVEN a coefficient that is None with its reason, THEN the scatter shows all points and the table the reason."""
+    run = build_run(tmp_path / "run")
+    document = run.correlation
+    for one in document["correlations"]:
+        one.update(value=None, ci_low=None, ci_high=None, reason="too-few-points(points=4, needed=8)")
+    RunStore.open(run.path).write_json("correlation.json", document)
+    found = quality.section(Report(load_run(run.path)))
+    drawn = {figure.name: figure for figure in found.figures}
+    assert len(drawn["quality-quadrants"].views[0].table.rows) == len(document["points"])
+    assert {row["value"] for row in found.tables["coefficients"].rows} == {None}
+    assert all(re.search(r"8", text) for text in (row[-1] for row in found.tables["coefficients"].texts()))
+
+
+def test_invalid_impact_is_counted_by_reason(tmp_path):
+    """GIVEN rows without a value, THEN they are counted by their reason, and never drawn."""
+    run = build_run(tmp_path / "run")
+    impact = run.impact.copy()
+    impact["reasons"] = impact["reasons"].astype(object)
+    chosen = impact["kind"] == "norm"
+    impact.loc[chosen, ["valid", "value", "reasons"]] = [False, np.nan, "output-unchanged"]
+    impact.to_csv(run.path / "prediction_impact.csv", index=False)
+    found = quality.section(Report(load_run(run.path)))
+    assert [row["count"] for row in found.tables["invalid"].rows] == [int(chosen.sum())]
+    assert "norm" not in {row["kind"] for row in found.tables["impact-by-kind"].rows}
+
+
+def test_the_table_has_a_row_for_each_measurement(full):
+    """GIVEN values that stand for several layers, THEN one row each, said to be of so many; no measurement twice."""
+    table = components.component_table(Report(full))
+    sources = {node.source for node in Report(full).main.tree.nodes}
+    assert len(table.rows) == len(sources)
+    assert any("each of 4" in row["name"] for row in table.rows)
+
+
+def test_downloads_are_the_files_as_they_are(full):
+    """GIVEN the packed files, THEN unpacking gives their very bytes; what has no room is named without them."""
+    import base64
+    import zlib
+
+    found = {one.name: one for one in components.downloads(full.path)}
+    packed = found["per_layer_energy.csv"].packed
+    assert zlib.decompress(base64.b64decode(packed)) == (full.path / "per_layer_energy.csv").read_bytes()
+    assert {"run.json", "benchmark_results.csv", "prediction_impact.csv"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("energy_ratio", "half", "level"),
+    [(1.0, 0.01, "yes"), (0.85, 0.01, "partly"), (1.0, 0.3, "mostly"), (1.2, 0.02, "partly")],
+)
+def test_trust_follows_from_what_adds_up(tmp_path, energy_ratio, half, level):
+    """GIVEN parts that add up, do not, or might, THEN the verdict is yes, partly or mostly."""
+    closure = {"model": {"energy": energy_ratio, "energy_low": energy_ratio - half, "energy_high": energy_ratio + half, "with_glue": True}}
+    run = build_run(tmp_path / "run")
+    store = RunStore.open(run.path)
+    store.document["closure"] = closure
+    store.document["drift"] = None
+    store.update()
+    found = trust.trust(Report(load_run(run.path)))
+    assert found.level == level
+    assert found.adds_up == Interval(energy_ratio, energy_ratio - half, energy_ratio + half)
+
+
+def test_modelled_joules_are_trusted_as_times_only(tmp_path):
+    """GIVEN stated watts, THEN the verdict is no, whatever adds up."""
+    assert trust.trust(Report(build_run(tmp_path / "run", Shape(modelled=True)))).level == "no"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [((1.0, 0.95, 1.05), "agrees"), ((1.0, 0.5, 1.5), "unclear"), ((1.3, 1.2, 1.4), "costlier in replay"),
+     ((0.7, 0.6, 0.8), "cheaper in replay")],
+)  # fmt: skip
+def test_replay_is_judged_by_its_interval(tmp_path, ratio, verdict):
+    """GIVEN replayed against in the model, THEN it agrees within 5 %, or differs where the interval excludes 1."""
+    run = build_run(tmp_path / "run")
+    store = RunStore.open(run.path)
+    value, low, high = ratio
+    entry = {"energy_mj": 5.0, "low": 4.8, "high": 5.2, "replayed_mj": 5.0 * value, "ratio": value, "ratio_low": low, "ratio_high": high}
+    store.document["differential"] = {"mlp": entry}
+    store.update()
+    rows = trust.section(Report(load_run(run.path))).tables["replay-prefill"].rows
+    assert [row["verdict"] for row in rows] == [verdict]
+
+
+def test_several_devices_are_listed(tmp_path):
+    """GIVEN energies of two devices, THEN each has its own; where a component does not say, there is no sum."""
+    sensor = {"devices": [{"device": "GPU-a"}, {"device": "GPU-b"}]}
+    run = build_run(tmp_path / "run", Shape(), sensor=sensor)
+    table = run.energy.copy()
+    table["devices_mj"] = [f"{0.75 * energy};{0.25 * energy}" for energy in table["energy_mj"]]
+    table.to_csv(run.path / "per_layer_energy.csv", index=False)
+    report = Report(load_run(run.path))
+    rows = trust.section(report).tables["devices"].rows
+    assert [row["energy"] for row in rows] == pytest.approx([0.75 * report.main.energy.value, 0.25 * report.main.energy.value])
+
+
+def test_the_method_says_how_and_on_what(full):
+    """GIVEN run.json, THEN its settings and versions are there in words, with units, and its command to copy."""
+    found = method.section(Report(full))
+    facts = {(row["part"], row["name"]): row["value"] for row in found.tables["settings"].rows}
+    assert found.data["command"] == full.document["command"]
+    assert facts["device", "power limit"].endswith("W")
+    assert facts["model", "name"] == full.document["model"]["name"]
+
+
+def test_an_older_method_is_named(tmp_path):
+    """GIVEN a prefill in a CUDA graph of before a change of the method, THEN the page says what was mended."""
+    run = build_run(tmp_path / "run", Shape(execution="cuda-graph"))
+    store = RunStore.open(run.path)
+    store.document.pop("method", None)
+    store.update()
+    assert method.section(Report(load_run(run.path))).data["older"]
+
+
+def test_tables_of_a_run_are_all_of_its_sections(full):
+    """GIVEN a page, THEN its tables by name are those that `show --table` knows, each with unique columns."""
+    found = tables(RUN.shown(Report(full)))
+    assert {"blocks-prefill", "changes", "benchmark", "impact", "energy", "trust", "settings"} <= set(found)
+    for table in found.values():
+        keys = [column.key for column in table.columns]
+        assert len(keys) == len(set(keys))
+
+
+def test_no_impact_is_no_section(tmp_path):
+    """GIVEN a table of predictors alone, THEN there is no section of quality and no error."""
+    run = build_run(tmp_path / "run", Shape(impact=False))
+    assert quality.section(Report(run)) is None
+    empty = pd.DataFrame(columns=["method", "metric"])
+    assert quality.kinds_table(empty, "kl").rows == []
