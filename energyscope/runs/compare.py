@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import UsageError
 from energyscope.reasons import Reason, reason
-from energyscope.runs.compare_conditions import Standing, conditions, unfinished, warnings
+from energyscope.runs.compare_conditions import (
+    Condition,  # noqa: F401 - the fields of `Standing` are annotated with it, which tools resolve here
+    Standing,
+    conditions,
+    unfinished,
+    warnings,
+)
 from energyscope.runs.compare_difference import Difference
 from energyscope.runs.compare_parts import Alignment, by_depth, compare_parts
 from energyscope.runs.compare_whole import (

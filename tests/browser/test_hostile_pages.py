@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import opened, unfold
+from browsing import opened, unfold, until
 from page_gallery import HOSTILE, Gallery
 
 if TYPE_CHECKING:
@@ -29,6 +29,40 @@ def test_nothing_runs_and_nothing_breaks(browser: Browser, gallery: Gallery, kin
     assert page.locator("[data-chart].failed").count() == 0
     assert page.locator("main img, main script, main b:text-is('</b>')").count() == 0
     assert wrong == []
+    page.close()
+
+
+@pytest.mark.parametrize("which", ["ends-script", "ends-attribute", "markup", "long"])
+def test_what_the_script_shows_is_text(browser: Browser, gallery: Gallery, which: str) -> None:
+    """GIVEN hostile names, WHEN a row is chosen and a mark is pointed at, THEN the tooltip has no markup."""
+    page, wrong = opened(browser, gallery[f"hostile-report-{which}"], viewport={"width": 1280, "height": 900})
+    unfold(page)
+    page.locator("#table-energy tbody tr", has_text=HOSTILE[which][:9]).first.click()
+    assert page.locator("tr.lit").count() > 0
+    page.locator("[data-chart=energy-heatmap] svg .mark-rect path[aria-label*='transformer.h.0.']").first.hover()
+    page.locator("#vg-tooltip-element.visible", has_text=HOSTILE[which][:9]).wait_for()
+    assert page.locator("#vg-tooltip-element :is(img, script, b)").count() == 0
+    assert page.evaluate("window.hacked") is None
+    assert wrong == []
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["fine", "comparison", "laws"])
+def test_the_policy_lets_nothing_in_or_out(browser: Browser, gallery: Gallery, name: str) -> None:
+    """GIVEN a script that had got into a page, THEN it would not run, and nothing could be fetched or sent."""
+    page, _ = opened(browser, gallery[name])
+    page.evaluate(
+        "window.blocked = []; document.addEventListener('securitypolicyviolation',"
+        " (event) => window.blocked.push(event.effectiveDirective));"
+        "const script = document.createElement('script'); script.textContent = 'window.hacked = 1';"
+        "document.body.append(script); document.body.insertAdjacentHTML('beforeend',"
+        " '<img src=https://example.org/1.png><button onclick=window.hacked=1>x</button>');"
+        "document.querySelector('body > button').click(); fetch('https://example.org').catch(() => 0)"
+    )
+    wanted = {"script-src-elem", "script-src-attr", "img-src", "connect-src"}
+    until(page, lambda: wanted <= set(page.evaluate("window.blocked")))
+    assert wanted <= set(page.evaluate("window.blocked"))
+    assert page.evaluate("window.hacked") is None
     page.close()
 
 

@@ -1,9 +1,8 @@
 """Follow a tutorial as a newcomer does: its blocks in order, in one folder, on a terminal of 80 columns.
 
-``bash`` and ``python`` blocks are run; a ``text`` block is what the block before it prints, the lines that are
-worth showing; anything else (``console``) is only to be read. Shown lines are compared with what comes out as
-`skeleton` leaves them: without numbers, scales of units, grades, box lines and spaces. Within a shown line ``...``
-stands for anything; a line of it alone, for lines that are not shown.
+``bash`` and ``python`` blocks are run; a ``text`` block is what the block before it prints, from its first line on;
+anything else (``console``) is only to be read. ``...`` stands for what is not shown. The rest is compared as
+`skeleton` leaves it: without numbers, scales of units, grades, box lines, and where lines are broken.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import struct
 import subprocess
 import sys
 import termios
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 RUN = ("bash", "python")
@@ -27,24 +26,24 @@ _STYLE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 
 @dataclass
 class Step:
-    """A block that is run, and the lines that its output must have."""
+    """A block that is run, and what is shown of its output."""
 
     language: str
     code: str
-    shown: list[str] = field(default_factory=list)
+    shown: str = ""
 
 
 def steps(tutorial: str) -> list[Step]:
     """Return a tutorial's blocks that are run, with what is shown of their output."""
-    found: list[Step] = []
+    blocks: list[Step] = []
     after_a_run = False
     for language, body in _FENCE.findall(tutorial):
         if language in RUN:
-            found.append(Step(language, body))
+            blocks.append(Step(language, body))
         elif language == "text" and after_a_run:
-            found[-1].shown = [line for line in body.splitlines() if line.strip(" .")]
+            blocks[-1].shown = body
         after_a_run = language in RUN
-    return found
+    return blocks
 
 
 def follow(step: Step, folder: Path) -> tuple[int, str]:
@@ -75,20 +74,22 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def missing(shown: list[str], printed: str) -> list[str]:
-    """Return the shown lines that nothing like was printed."""
-    lines = [skeleton(line) for line in printed.splitlines()]
-    return [line for line in shown if not any(_pattern(line).fullmatch(one) for one in lines)]
+def missing(shown: str, printed: str) -> str | None:
+    """Return the first shown stretch, between two ``...``, that was not printed after those before it; None if all were."""
+    output, position = f" {skeleton(printed)} ", 0
+    for stretch in shown.split("..."):
+        words = f" {skeleton(stretch)} " if stretch.strip() else " "
+        start = output.find(words, position)
+        if start < 0:
+            return stretch
+        position = start + len(words) - 1
+    return None
 
 
-def _pattern(shown: str) -> re.Pattern[str]:
-    parts = [re.escape(skeleton(part)) for part in shown.split("...")]
-    return re.compile(r"\s*.*\s*".join(parts))
-
-
-def skeleton(line: str) -> str:
-    """Return a line without what differs from one machine or minute to the next."""
-    line = re.sub(r"(?:[-+\u00d7] ?)?\d(?:[\d,.]*\d)?(?:e[-+]?\d+)?", "#", line)
-    line = re.sub(r"# (p|n|\u00b5|m|k|M|G)?(s|J|W|GB|MB)\b", r"# \2", line)
-    line = re.sub(r"(?<![\w#])(A|B|C|invalid)(?![\w])", "grade", line)
-    return " ".join(re.sub(r"[\u2500\u2501]+", " ", line).split())
+def skeleton(text: str) -> str:
+    """Return a text without what differs from one machine or minute to the next."""
+    text = re.sub(r"(?:[-+\u2212\u00d7] ?)?\d(?:[\d,.]*\d)?(?:e[-+]?\d+)?", "#", text)
+    text = re.sub(r"\u00b1 ?#|\[#, #\]", "\u00b1", text)
+    text = re.sub(r"# (p|n|\u00b5|m|k|M|G)?(s|J|W|GB|MB|FLOP)\b", r"# \2", text)
+    text = re.sub(r"(?:\bgrade )?(?<![\w#])(?:A|B|C|invalid|too noisy)(?!\w)", "grade", text)
+    return " ".join(re.sub(r"[\u2500\u2501]+", " ", text).split())

@@ -10,6 +10,7 @@ from energyscope.metering import settled
 from energyscope.reporting.run.terminal import answer_of
 from energyscope.runs import schema
 from energyscope.runs.compare import compare
+from energyscope.runs.compare_difference import NOT_COMPARABLE
 from energyscope.runs.store import load_run
 from energyscope.stages import run as stage
 from energyscope.stages import scenes, session, steps
@@ -56,7 +57,7 @@ def test_a_triggered_run_below_the_tick_still_makes_a_report(machine, tmp_path):
     assert run.merged["zero:kl"].notna().sum() == len(run.energy) - 1
     assert (run.path / schema.REPORT_FILE).exists()
     assert answer_of(run, 80) is not None
-    assert {part.verdict for part in compare([run, run]).pairs[0].parts} <= {"not comparable"}
+    assert {part.verdict for part in compare([run, run]).pairs[0].parts} <= {NOT_COMPARABLE}
 
 
 @pytest.mark.slow

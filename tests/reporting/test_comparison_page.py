@@ -262,7 +262,7 @@ def test_generations_have_their_moments_and_rates(tmp_path: Path) -> None:
         ]
     rows = tables_of(COMPARE.shown(source))["generation-1"].rows
     assert rows[0]["name"] == "Energy per generated token"
-    assert against.workloads[0].workloads[0].phase == "decode"
+    assert against.workloads[0].sides[0].phase == "decode"
 
 
 def test_several_others_are_switched_between(tmp_path: Path) -> None:

@@ -311,3 +311,12 @@ def test_no_impact_is_no_section(tmp_path):
     assert quality.section(Report(run)) is None
     empty = pd.DataFrame(columns=["method", "metric"])
     assert quality.kinds_table(empty, "kl").rows == []
+
+
+def test_older_coefficients_of_few_points_are_not_shown():
+    """GIVEN a run of an older version with a coefficient of 4 points, THEN the table has the reason instead."""
+    older = {"correlations": [{"x": "energy_mj", "y": "zero:kl", "method": "pearson", "n": 4, "value": 0.28, "p_value": 0.9},
+                              {"x": "energy_mj", "y": "zero:kl", "method": "kendall", "n": 9, "value": 0.5, "p_value": 0.1}]}  # fmt: skip
+    few, enough = quality._coefficients(older)["coefficients"].rows
+    assert (few["value"], few["p_value"], few["reason"].code) == (None, None, "too-few-points")
+    assert (enough["value"].value, enough["p_value"], enough["reason"]) == (0.5, 0.1, None)

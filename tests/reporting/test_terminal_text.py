@@ -92,9 +92,11 @@ def test_hostile_runs_do_nothing_to_the_terminal(tmp_path: Path) -> None:
     run = replace(run, document={**run.document, "name": f"run{hostile}"})
     console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
     differences = answer_of(Source.of([run, run]), 100)
-    for table in (brief_summary(run, 100), run_summary(run), runs_table([run]), differences):
-        console.print(Harmless(table))
-    show(run, console)
+    runs = terminal.runs_table([run]).filled().rich(100)
+    for drawn in (terminal.answer_of(run, 100), runs, differences):
+        console.print(Harmless(drawn))
+    for table in (None, "energy"):
+        terminal.show(run, console, table)
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert {letter for letter in said if not letter.isprintable()} == {"\n"}
     for name in ("head", "model", "device", "run"):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from energyscope.advising.changes import WORKLOAD, Change, best, changes, winner
+from energyscope.advising.changes import INVALID, WORKLOAD, Change, best, changes, winner
+from energyscope.metering.interval import grade
 from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
@@ -109,12 +110,33 @@ class Answer:
                     "Components were read in passing: what is shorter than a tick has no energy.",
                 )
             )
-        if report.main is not None:
-            quality = report.main.quality
+        if self._graded is not None:
+            quality, energy = self._graded
+            written = fmt.grade(quality, energy)
             tone = "good" if quality in {"A", "B"} else "warn"
-            written = fmt.grade(quality, report.main.energy)
-            found.append(Chip(f"grade {written}" if tone == "good" or quality == "C" else written, tone, _GRADES))
+            found.append(Chip(written if quality == INVALID else f"grade {written}", tone, _GRADES))
         return [chip for chip in found if chip.text]
+
+    @property
+    def _graded(self) -> tuple[str, Interval | None] | None:
+        """The grade and the energy that the sentence rests on."""
+        if self.report.main is not None and self._traced is not None:
+            settings = (self.report.run.generation or {}).get("settings") or {}
+            energy = self._traced["per_token"]
+            half = fmt.relative(energy)
+            return grade(half, int(finite(settings.get("generations")) or 0))[0], energy
+        if self.report.main is not None:
+            return self.report.main.quality, self.report.main.energy
+        cell = self._cell
+        return (str(cell.get("quality") or INVALID), given(cell.get("energy_mj"))) if cell else None
+
+    @cached_property
+    def _cell(self) -> Mapping[str, Any]:
+        """The benchmark's first cell of the precision that wins, or else of the baseline."""
+        document, first = self.report.run.benchmark or {}, winner(self.report.run)
+        name = first.value if first else document.get("baseline")
+        cells = document.get("cells") or []
+        return next((cell for cell in cells if cell.get("precision") == name), {})
 
     @cached_property
     def alerts(self) -> list[dict[str, Any]]:
@@ -186,8 +208,14 @@ class Answer:
             batch=None if batch is None or batch is remedy else _named(batch),
             measured=bool(self.changes),
             device=self.report.part("device").get("type"),
+            quickest=self._quickest if self.report.modelled else None,
             facts=self.facts,
         )
+
+    @property
+    def _quickest(self) -> dict[str, Any] | None:
+        """The change that saves most where joules are time: what clearly takes less of it."""
+        return _named(next((one for one in self.changes if one.verdict == "saves" and not one.degrades), None))
 
     @cached_property
     def stats(self) -> list[Stat]:
@@ -224,7 +252,12 @@ class Answer:
     def trust(self) -> str:
         """How far the numbers can be trusted, in one line."""
         found = trust(self.report)
-        return sentence("run/trust_line.txt.j2", trust=found, benchmark=self._benchmark_noise())
+        return sentence(
+            "run/trust_line.txt.j2",
+            trust=found,
+            traced=self._traced is not None,
+            benchmark=self._benchmark_noise(),
+        )
 
     @property
     def breakdown(self) -> Table:
@@ -246,6 +279,14 @@ class Answer:
         shape = _batch(self.report, self.report.part("workload")).removeprefix("batch ").removeprefix("1 x ")
         return f"A pass over {shape}"
 
+    @cached_property
+    def _traced(self) -> Mapping[str, Any] | None:
+        """The traced decode phase, where the sentence is of a generated token and rests on it."""
+        if self.report.main is None or self.report.main.phase != DECODE:
+            return None
+        row = next((row for row in phase_table(self.report).rows if row["kind"] == DECODE), None)
+        return row if row and finite(row.get("tokens")) and row["per_token"] is not None else None
+
     def _whole(self, workload: Workload) -> tuple[Interval | None, float | None, float | None]:
         """Return the energy of the sentence's subject with its work and idle parts, mJ.
 
@@ -253,9 +294,9 @@ class Answer:
         """
         if workload.phase != DECODE:
             return workload.energy, workload.work, workload.idle
-        traced = next((row for row in phase_table(self.report).rows if row["kind"] == DECODE), None)
-        tokens = finite(traced.get("tokens")) if traced else None
-        if traced and tokens and traced["per_token"] is not None:
+        traced = self._traced
+        if traced is not None:
+            tokens = float(traced["tokens"])
             work, idle = (None if traced[key] is None else traced[key] / tokens for key in ("work", "idle"))
             return traced["per_token"], work, idle
         batch = workload.tokens or 1
@@ -295,26 +336,35 @@ class Answer:
             "modelled": self.report.modelled,
             "random": self.report.random,
             "change": first,
+            "level": [precision_name(one.value) for one in self._level_with(first)],
         }
+
+    def _level_with(self, first: Change) -> list[Change]:
+        """Return the other precisions whose interval overlaps the winner's."""
+        if first.energy.high is None:
+            return []
+        others = [one for one in self.changes if one.what == "precision" and one.value != first.value]
+        return [one for one in others if one.energy.low is not None and one.energy.low <= first.energy.high]
 
     def _precision_stats(self) -> list[Stat]:
         document, first = self.report.run.benchmark or {}, winner(self.report.run)
         cells = {str(cell.get("precision")): cell for cell in reversed(document.get("cells") or [])}
         name = first.value if first else str(document.get("baseline"))
-        cell, base = cells.get(name) or {}, cells.get(str(document.get("baseline"))) or {}
+        cell, base = self._cell, cells.get(str(document.get("baseline"))) or {}
         prediction: Mapping[str, Any] = next(
             (one for one in document.get("predictions") or [] if one.get("precision") == name), {}
         )
-        latency = given(cell.get("latency_s"))
+        latency, written = given(cell.get("latency_s")), precision_name(name)
+        unit = "inference" if finite(cell.get("batch_size")) == 1 else "batch"
         energy, word = given(cell.get("energy_mj")), "Modelled energy" if self.report.modelled else "Energy"
         tokens = (finite(cell.get("batch_size")) or 0) * (finite(cell.get("sequence_length")) or 0)
         per_token = energy.scaled(1 / tokens) if energy and tokens else None
         found = [
-            Stat.of(f"{word} per inference, {precision_name(name)}", energy, "mJ"),
+            Stat.of(f"{word} per {unit}, {written}", energy, "mJ"),
             *(
                 [
                     Stat.of(
-                        f"{word} per inference, {precision_name(document.get('baseline'))}",
+                        f"{word} per {unit}, {precision_name(document.get('baseline'))}",
                         given(base.get("energy_mj")),
                         "mJ",
                     )
@@ -322,9 +372,9 @@ class Answer:
                 if first
                 else []
             ),
-            Stat.of("Joules per 1,000 tokens", per_token.scaled(1000) if per_token else None, "mJ"),
-            Stat.of("Tokens per kWh", tokens_per_kwh(per_token), "parameters"),
-            Stat.of("Latency", latency.scaled(1e6) if latency else None, "us"),
+            Stat.of(f"Joules per 1,000 tokens, {written}", per_token.scaled(1000) if per_token else None, "mJ"),
+            Stat.of(f"Tokens per kWh, {written}", tokens_per_kwh(per_token), "parameters"),
+            Stat.of(f"Latency, {written}", latency.scaled(1e6) if latency else None, "us"),
         ]
         if prediction:
             metric = str(prediction.get("metric"))
@@ -344,6 +394,7 @@ class Answer:
             "best": min(halves),
             "worst": max(halves),
             "trials": max(int(finite(cell.get("trials")) or 0) for cell in cells),
+            "judged": bool((self.report.run.benchmark or {}).get("predictions")),
             "modelled": self.report.modelled,
         }
 

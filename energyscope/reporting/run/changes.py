@@ -12,6 +12,7 @@ from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
 from energyscope.reporting.run.parts import NOISY, blocks
 from energyscope.reporting.run.report import (
+    EAGER,
     EXECUTIONS,
     RUN,
     Report,
@@ -75,7 +76,7 @@ def change_name(change: Change) -> str:
     names = {
         "batch_size": f"a batch of {change.value}",
         "kv_cache": f"a {change.value} KV cache",
-        "attention": f"{change.value} attention",
+        "attention": "unfused attention" if change.value == EAGER else f"{change.value} attention",
     }
     return names.get(change.what, f"{change.what.replace('_', ' ')} {change.value}")
 
@@ -132,7 +133,8 @@ def change_figure(report: Report) -> Figure | None:
         if chosen:
             table = Table(every.columns, chosen[:_MOST_BARS], every.title)
             views.append(View(bars(table, "change", "saved"), table, {"phase": workload.name} if workload else {}))
-    caption = "Percent of energy saved, for the same work. Hollow: unclear."
+    baseline = precision_name((report.run.benchmark or {}).get("baseline")) if report.main is None else "this run"
+    caption = f"Percent of energy saved against {baseline}, same work; left of zero: costs more. Hollow: unclear."
     return Figure("changes-saved", "What would change it", views, caption) if views else None
 
 
@@ -143,7 +145,7 @@ def precision_figure(report: Report) -> Figure | None:
         return None
     columns = [table.column(key) for key in ("name", "energy", "ratio", "latency", "quality", "grade")]
     held = Table(columns, [row for row in table.rows if row["shape"] == table.rows[0]["shape"]], table.title)
-    caption = "Energy of one inference; whiskers: 95 % intervals; hollow: known to no better than 10 %."
+    caption = "Energy of one batch; whiskers: 95 % intervals; hollow: known to no better than 10 %."
     return Figure.of("precisions", "Energy by precision", bars(held, "name", "energy"), held, caption)
 
 

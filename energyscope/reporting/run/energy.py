@@ -106,7 +106,7 @@ def _label(row: Row, part: str, workload: Workload) -> str:
     whole = {"energy": workload.energy.value if workload.energy else None, "work": work, "idle": idle}[part]
     share = f" \u00b7 {fmt.quantity(amount / whole, 'share')}" if whole and amount is not None else ""
     if part == "energy" and work and idle and idle > work and row.get("work") is not None:
-        share = f" \u00b7 {fmt.quantity(row['work'] / work, 'share')} of work"  # the better known of the two
+        share = f" \u00b7 {fmt.quantity(row['work'] / work, 'share')} of all work"  # the better known of the two
     return f"{fmt.quantity(amount, 'mJ')}{share}"
 
 

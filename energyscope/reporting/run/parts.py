@@ -167,6 +167,7 @@ def _rests(nodes: Sequence[Node]) -> Iterator[Rest]:
 
 def _rest_row(rest: Rest, whole: Interval | None, scale: float, count: int) -> dict[str, Any]:
     kind, energy, idle = rest
+    half = fmt.relative(energy)
     return {
         "part": title_of(kind),
         "kind": kind,
@@ -176,7 +177,7 @@ def _rest_row(rest: Rest, whole: Interval | None, scale: float, count: int) -> d
         "work": None if idle is None else (energy.value - idle) * scale,
         "idle": None if idle is None else idle * scale,
         "count": count,
-        "noisy": False,
+        "noisy": half is None or half > NOISY,
         "weak": 0,
         "rest": True,
     }

@@ -9,6 +9,7 @@ import pandas as pd
 
 from energyscope.impact.methods import PREDICT, QUANTIZATIONS, REMOVALS
 from energyscope.relating.advice import SENSITIVITIES
+from energyscope.relating.association import too_few
 from energyscope.relating.joint import is_joint
 from energyscope.relating.quadrants import UNDECIDED, high_is_more
 from energyscope.reporting import format as fmt
@@ -481,14 +482,15 @@ def _compared(correlation: Mapping[str, Any]) -> Table:
 
 
 def _coefficient(one: Mapping[str, Any]) -> dict[str, Any]:
+    few = too_few(int(finite(one.get("n")) or 0))  # older runs hold coefficients of fewer points
     return {
         "x": one.get("x"),
         "y": one.get("y"),
         "method": one.get("method"),
         "n": one.get("n"),
-        "p_value": finite(one.get("p_value")),
-        "value": interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
-        "reason": one.get("reason"),
+        "p_value": None if few else finite(one.get("p_value")),
+        "value": None if few else interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
+        "reason": one.get("reason") or few,
     }
 
 
@@ -515,7 +517,7 @@ def _matrix(correlation: Mapping[str, Any]) -> Iterator[Figure]:
         [str(one) for one in matrix.get("columns") or []],
         [str(one) for one in matrix.get("energy_columns") or []],
     )
-    values = matrix.get("value") or []
+    values, points = matrix.get("value") or [], matrix.get("n") or []
     columns = [Column("row", "Impact"), Column("column", "Energy"), Column("value", "Spearman", "")]
     rows = [
         {
@@ -526,7 +528,7 @@ def _matrix(correlation: Mapping[str, Any]) -> Iterator[Figure]:
         for down, name in enumerate(names)
         if name not in energy and down < len(values)
         for across, other in enumerate(names)
-        if other in energy
+        if other in energy and not too_few(int(finite(points[down][across]) or 0))
     ]
     table = Table(columns, [row for row in rows if row["value"] is not None])
     if table:

@@ -164,8 +164,15 @@ class Report:
 
     @property
     def phase_dimension(self) -> list[tuple[str, str]]:
-        """The switch between workloads: values and labels; empty where there is one."""
-        return [(workload.name, workload.label) for workload in self.workloads] if len(self.workloads) > 1 else []
+        """The switch between workloads: values, and labels with what each takes; empty where there is one."""
+        if len(self.workloads) < 2:
+            return []
+        energies = [workload.energy.value if workload.energy else None for workload in self.workloads]
+        labels = [
+            workload.label if energy is None else f"{workload.label} ({fmt.quantity(energy, 'mJ')})"
+            for workload, energy in zip(self.workloads, energies, strict=True)
+        ]
+        return [(workload.name, label) for workload, label in zip(self.workloads, labels, strict=True)]
 
     @cached_property
     def part_dimension(self) -> list[tuple[str, str]]:

@@ -11,11 +11,11 @@ from energyscope.books.closure import CLOSED, OVER, UNCERTAIN, UNDER, state, too
 from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.generation import agreements
-from energyscope.reporting.run.parts import NOISY
+from energyscope.reporting.run.parts import NOISY, UNEXPLAINED, blocks
 from energyscope.reporting.run.report import RUN, Report, Workload, grades
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, finite, interval
+from energyscope.runs.intervals import Interval, difference, finite, interval
 from energyscope.runs.tree import sum_column, sum_energy
 
 Level = Literal["yes", "mostly", "partly", "no"]
@@ -38,6 +38,7 @@ class Trust:
     watts: float | None
     total: float | None
     adds_up: Interval | None
+    blocks: Interval | None
     state: str | None
     noisy: float
     drifted: float | None
@@ -49,6 +50,8 @@ def trust(report: Report) -> Trust | None:
     if workload is None:
         return None
     total, adds_up = fmt.relative(workload.energy), adds_up_of(workload)
+    rows = blocks(workload.tree, modelled=report.modelled).rows
+    left = next((row["share"] for row in rows if row["kind"] == UNEXPLAINED), None)
     judged = grades(workload.tree.nodes)
     noisy = judged["invalid"] / max(sum(judged.values()), 1)
     drift = _drift(workload.document)
@@ -64,6 +67,7 @@ def trust(report: Report) -> Trust | None:
         watts=finite(report.part("sensor").get("watts")),
         total=total,
         adds_up=adds_up[0] if adds_up else None,
+        blocks=None if left is None else difference(Interval(1.0, 1.0, 1.0), left),
         state=state,
         noisy=noisy,
         drifted=drift,

@@ -94,7 +94,7 @@ class LawsAnswer:
             found = [
                 Stat.of("Exponent of parameters", facts["exponent"], "", f"{facts['phase']}, {facts['shape']}"),
                 *_each(f"{energy} per token, {{}}", facts["models"], facts["tokens"], "mJ", facts["shape"]),
-                _error("Left-out size, error up to", errors.get("high"), errors.get("worst")),
+                _error("Median error, worst left-out size", errors.get("high"), errors.get("worst")),
             ]
         elif self.laws.case == "contrast":
             cells = facts["cells"]
