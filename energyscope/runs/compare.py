@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from energyscope.errors import UsageError
 from energyscope.reasons import Reason, reason
 from energyscope.runs.compare_conditions import (
-    Condition,  # noqa: F401 - the fields of `Standing` are annotated with it, which tools resolve here
+    Condition,  # noqa: F401 - fields of `Standing` are annotated with it
     Standing,
     conditions,
     unfinished,

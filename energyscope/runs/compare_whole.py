@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from energyscope.reasons import Reason  # noqa: F401 - a field of `Standing` is annotated with it
 from energyscope.runs.compare_conditions import BATCH, LENGTH, Condition, Document, Standing, conditions
 from energyscope.runs.compare_difference import (
     IDLE,

@@ -34,7 +34,7 @@ def change(ratio, **fields):
     ],
 )  # fmt: skip
 def test_an_interval_decides(ratio, fields, verdict, recommended):
-    """GIVEN a ratio, THEN it saves or costs where its interval excludes 1; modelled or worse is not recommended."""
+    """GIVEN a ratio, THEN it saves or costs where its interval excludes 1; if modelled or worse, no advice."""
     found = change(ratio, **fields)
     assert (found.verdict, found.recommended) == (verdict, recommended)
 
@@ -45,7 +45,7 @@ def test_what_is_saved_is_one_minus_the_ratio_with_its_limits_turned():
 
 
 def test_alternatives_are_ratios_of_the_same_work(tmp_path):
-    """GIVEN measured alternatives, THEN each but other contexts is a change with the ratio in the file, best first."""
+    """GIVEN measured alternatives, THEN each but other contexts is a change with the file's ratio, best first."""
     run = build_inference(tmp_path / "run", Inference(layers=2))
     found = changes(run)
     rows = {(row["what"], row["value"], row["phase"]): row for row in run.alternatives["rows"]}
@@ -102,9 +102,9 @@ def test_the_winner_saves_most_of_those_that_lose_nothing(tmp_path):
     )
     document = run.benchmark
     ratios = {"fp16": (0.3, 0.29, 0.31), "nf4": (0.2, 0.19, 0.21)}
-    for cell in document["cells"]:
-        if cell["precision"] in ratios:
-            cell["energy_ratio"] = dict(zip(("value", "low", "high"), ratios[cell["precision"]], strict=True))
+    for held in document["cells"]:
+        if held["precision"] in ratios:
+            held["energy_ratio"] = dict(zip(("value", "low", "high"), ratios[held["precision"]], strict=True))
     for one in document["predictions"]:
         if one["precision"] == "nf4":
             one["difference"] = {"value": -0.1, "low": -0.12, "high": -0.08}
@@ -129,7 +129,7 @@ def of_documents(run, alternatives=None, benchmark=None):
     st.sampled_from([[], ["another process"]]), st.sampled_from([2, 5]),
 )  # fmt: skip
 def test_only_undisturbed_intervals_without_one_are_told(plain, value, half, quality, guards, windows):
-    """Whatever the ratio, its width, grade, guards and windows, the verdict follows the interval and its reasons."""
+    """Whatever the ratio, its width, grade, guards and windows, the verdict follows interval and reasons."""
     measured = row("batch_size", "16", mj=100 * value, half=half, quality=quality, guards=guards, windows=windows)
     (found,) = of_documents(plain, document(measured))
     disturbed = quality == "invalid" and (bool(guards) or windows < 3)

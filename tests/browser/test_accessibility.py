@@ -1,4 +1,4 @@
-"""Every sort of page, everything that folds opened: judged by axe-core, light and dark; contrasts; the keyboard."""
+"""Every sort of page, with its folds open: judged by axe-core, light and dark; contrasts; the keyboard."""
 
 from __future__ import annotations
 

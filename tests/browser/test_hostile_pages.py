@@ -39,7 +39,7 @@ def test_what_the_script_shows_is_text(browser: Browser, gallery: Gallery, which
     unfold(page)
     page.locator("#table-energy tbody tr", has_text=HOSTILE[which][:9]).first.click()
     assert page.locator("tr.lit").count() > 0
-    page.locator("[data-chart=energy-heatmap] svg .mark-rect path[aria-label*='transformer.h.0.']").first.hover()
+    page.locator("[data-chart=energy-heatmap] svg .mark-rect path[aria-label*='Kind: MLP;']").first.hover()
     page.locator("#vg-tooltip-element.visible", has_text=HOSTILE[which][:9]).wait_for()
     assert page.locator("#vg-tooltip-element :is(img, script, b)").count() == 0
     assert page.evaluate("window.hacked") is None

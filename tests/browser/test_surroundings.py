@@ -28,8 +28,8 @@ def themes(page: Page, wanted: str) -> set[str]:
 def misfits(page: Page) -> list[str]:
     """Return the charts that are not as wide as their places."""
     found: list[str] = page.evaluate(
-        f"{SHOWN}.filter(place => Math.abs(place.clientWidth - place.querySelector('svg').getBoundingClientRect().width) > 1)"
-        ".map(place => place.dataset.chart)"
+        f"{SHOWN}.filter(place => Math.abs(place.clientWidth"
+        " - place.querySelector('svg').getBoundingClientRect().width) > 1).map(place => place.dataset.chart)"
     )
     return found
 
@@ -42,7 +42,7 @@ def fitted(page: Page) -> None:
 
 
 def test_charts_are_as_wide_as_their_places_whatever_the_window_does(browser: Browser, gallery: Gallery) -> None:
-    """GIVEN a window that changes its size while parts are hidden, THEN each chart has its new width when shown."""
+    """GIVEN a window that changes its size while parts are hidden, THEN each chart fits when it is shown."""
     page, wrong = opened(browser, gallery["executions"], viewport={"width": 1200, "height": 900})
     fitted(page)
     page.set_viewport_size({"width": 600, "height": 800})

@@ -1,8 +1,8 @@
 """Follow a tutorial as a newcomer does: its blocks in order, in one folder, on a terminal of 80 columns.
 
-``bash`` and ``python`` blocks are run; a ``text`` block is what the block before it prints, from its first line on;
-anything else (``console``) is only to be read. ``...`` stands for what is not shown. The rest is compared as
-`skeleton` leaves it: without numbers, scales of units, grades, box lines, and where lines are broken.
+``bash`` and ``python`` blocks are run; a ``text`` block is what the block before it prints, ``...`` in it what is
+not shown; anything else (``console``) is only to be read. Both are compared as `skeleton` leaves them: without
+numbers, scales of units, grades, intervals, box lines and line breaks.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _read(terminal: int) -> bytes:
 
 
 def missing(shown: str, printed: str) -> str | None:
-    """Return the first shown stretch, between two ``...``, that was not printed after those before it; None if all were."""
+    """Return the first stretch between two ``...`` that was not printed after those before it, if any."""
     output, position = f" {skeleton(printed)} ", 0
     for stretch in shown.split("..."):
         words = f" {skeleton(stretch)} " if stretch.strip() else " "
@@ -89,7 +89,7 @@ def missing(shown: str, printed: str) -> str | None:
 def skeleton(text: str) -> str:
     """Return a text without what differs from one machine or minute to the next."""
     text = re.sub(r"(?:[-+\u2212\u00d7] ?)?\d(?:[\d,.]*\d)?(?:e[-+]?\d+)?", "#", text)
-    text = re.sub(r"\u00b1 ?#|\[#, #\]", "\u00b1", text)
+    text = re.sub(r" ?(\u00b1 ?#|\[#, #\])", "", text)
     text = re.sub(r"# (p|n|\u00b5|m|k|M|G)?(s|J|W|GB|MB|FLOP)\b", r"# \2", text)
     text = re.sub(r"(?:\bgrade )?(?<![\w#])(?:A|B|C|invalid|too noisy)(?!\w)", "grade", text)
     return " ".join(re.sub(r"[\u2500\u2501]+", " ", text).split())

@@ -63,7 +63,10 @@ def test_what_is_not_run_names_commands_and_options_that_exist():
 
 def test_what_is_not_printed_is_found():
     """The comparison forgives numbers, units, grades, intervals and line breaks, and nothing else."""
-    printed = "load\nhead   4.22 mJ \u00b1 0.04   0.94 %   too noisy\n \u2500\u2500\u2500 \noverhead \u22123 \u00b5s, of\nwork"
+    printed = (
+        "load\nhead   4.22 mJ \u00b1 0.04   0.94 %   too noisy\n \u2500\u2500\u2500 \n"
+        "overhead \u22123 \u00b5s, of\nwork"
+    )
     assert missing("head 961 \u00b5J [900, 1,022] 2.0 %  B\n...\n... 7 ms, ... work\n...\n", printed) is None
     assert missing("overhead 3 s, of work", printed) is None
     assert missing("tail 4.22 mJ ...", printed) == "tail 4.22 mJ "

@@ -13,15 +13,26 @@ from energyscope.reporting.charts.tree import flow, strip
 from energyscope.reporting.table import Column, Table
 from energyscope.runs.intervals import Interval
 
-COLUMNS = [Column("part", "Part"), Column("energy", "Energy", "mJ"), Column("work", "Work", "mJ"), Column("layer", "Layer", "count")]
+COLUMNS = [
+    Column("part", "Part"),
+    Column("energy", "Energy", "mJ"),
+    Column("work", "Work", "mJ"),
+    Column("layer", "Layer", "count"),
+]
 ROWS = [
-    {"part": "model", "kind": "model", "depth": 0, "energy": Interval(2000.0, 1900.0, 2100.0), "work": 800.0, "layer": 1},
-    {"part": "MLP", "kind": "mlp", "component": "h.0.mlp", "depth": 1, "energy": Interval(1500.0, 1450.0, 1550.0), "work": 700.0, "layer": 2},
-    {"part": "attention", "kind": "attention", "depth": 1, "energy": Interval(700.0, 500.0, 900.0), "work": 90.0, "noisy": True, "layer": 3},
-    {"part": "unexplained", "kind": "unexplained", "depth": 1, "energy": Interval(-200.0, -300.0, -100.0), "work": None, "rest": True, "layer": 4},
+    {"part": "model", "kind": "model", "depth": 0, "layer": 1,
+     "energy": Interval(2000.0, 1900.0, 2100.0), "work": 800.0},
+    {"part": "MLP", "kind": "mlp", "component": "h.0.mlp", "depth": 1, "layer": 2,
+     "energy": Interval(1500.0, 1450.0, 1550.0), "work": 700.0},
+    {"part": "attention", "kind": "attention", "depth": 1, "layer": 3, "noisy": True,
+     "energy": Interval(700.0, 500.0, 900.0), "work": 90.0},
+    {"part": "unexplained", "kind": "unexplained", "depth": 1, "layer": 4, "rest": True,
+     "energy": Interval(-200.0, -300.0, -100.0), "work": None},
 ]  # fmt: skip
 TABLE = Table(COLUMNS, ROWS)
-MANY = Table(COLUMNS, [{**ROWS[1], "part": f"p{at}", "layer": at, "energy": Interval(10.0 + at)} for at in range(200)])
+MANY = Table(
+    COLUMNS, [{**ROWS[1], "part": f"p{at}", "layer": at, "energy": Interval(10.0 + at)} for at in range(200)]
+)
 CHARTS = {
     "bars": lambda: bars(TABLE, "part", "energy", work="work"),
     "bars in series": lambda: bars(TABLE, "part", "energy", series="kind"),
@@ -30,7 +41,9 @@ CHARTS = {
     "curves": lambda: curves(TABLE, Axis("layer"), Axis("energy"), series="kind"),
     "spans": lambda: spans(TABLE, "layer", "energy", "work", series="kind"),
     "grid": lambda: grid(TABLE, "part", "layer", "energy"),
-    "diverging grid": lambda: grid(Table(COLUMNS, [{**ROWS[0], "energy": 0.5}]), "part", "layer", "energy", diverging=True, written=True),
+    "diverging grid": lambda: grid(
+        Table(COLUMNS, [{**ROWS[0], "energy": 0.5}]), "part", "layer", "energy", diverging=True, written=True
+    ),
     "flow": lambda: flow(TABLE, "energy"),
     "strip": lambda: strip(TABLE, "energy"),
     "many": lambda: grid(MANY, "part", "layer", "energy"),
@@ -39,7 +52,7 @@ CHARTS = {
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_is_valid_and_takes_its_theme_from_the_page(name):
-    """GIVEN any drawing, THEN it is valid Vega-Lite, as wide as its place, and holds no colours of text or paper."""
+    """GIVEN any drawing, THEN it is valid Vega-Lite, as wide as its place, without colours of text or paper."""
     chart = CHARTS[name]()
     chart.to_dict(validate=True)
     spec = data.spec(chart)
@@ -74,13 +87,21 @@ def test_what_is_below_zero_is_drawn_below_zero():
 
 def test_nothing_is_scaled_to_its_whole():
     """GIVEN parts that exceed their whole, THEN each keeps its own size in the flow and in the strip."""
-    boxes = {one["tip0"]: one["bottom"] - one["top"] for one in records(CHARTS["flow"]()) if "right" in one and "bottom" in one}
+    boxes = {
+        one["tip0"]: one["bottom"] - one["top"]
+        for one in records(CHARTS["flow"]())
+        if "right" in one and "bottom" in one
+    }
     assert boxes["MLP"] == pytest.approx(1.5)
     assert boxes["attention"] == pytest.approx(0.7)
     assert boxes["model"] == pytest.approx(2.0)
     cells = {one["tip0"]: one["right"] - one["x"] for one in records(CHARTS["strip"]())}
     assert cells == pytest.approx({"model": 2.0, "MLP": 1.5, "attention": 0.7})
-    zoom = {one["name"]: one["value"] for one in data.spec(CHARTS["strip"]())["params"] if one["name"] in {"from", "to"}}
+    zoom = {
+        one["name"]: one["value"]
+        for one in data.spec(CHARTS["strip"]())["params"]
+        if one["name"] in {"from", "to"}
+    }
     assert zoom == {"from": 0.0, "to": pytest.approx(2.2)}  # what exceeds the model is shown
 
 

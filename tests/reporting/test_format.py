@@ -24,7 +24,7 @@ from energyscope.runs.intervals import Interval
     ],
 )  # fmt: skip
 def test_a_quantity_has_three_digits_in_a_unit_that_fits(value, unit, written):
-    """GIVEN a value in a unit of the run files, THEN it is written as people read it; what is unknown is a dash."""
+    """GIVEN a value in a unit of the run files, THEN it is written as people read it; the unknown is a dash."""
     assert fmt.quantity(value, unit) == written
 
 

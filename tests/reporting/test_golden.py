@@ -67,7 +67,9 @@ def terminal_of(run) -> str:
 RUNS = {
     "generation": lambda path: build_inference(path, Inference(layers=2, contexts=(1024,))),
     "classifier": lambda path: build_run(
-        path, Shape(layers=2, benchmark=Bench(metric="accuracy")), model={"task": "classification", "metric": "accuracy"}
+        path,
+        Shape(layers=2, benchmark=Bench(metric="accuracy")),
+        model={"task": "classification", "metric": "accuracy"},
     ),
     "modelled": lambda path: build_run(path, Shape(layers=2, modelled=True, benchmark=Bench(modelled=True))),
 }  # fmt: skip

@@ -66,9 +66,13 @@ def test_a_generation_is_told_by_its_token(tmp_path):
 def test_a_classifier_at_several_precisions_is_told_by_the_winner(tmp_path):
     """GIVEN a benchmark of a classifier, THEN the precision that saves most without a loss of accuracy."""
     bench = Bench(precisions=("fp32", "fp16", "bf16", "int8"), metric="accuracy")
-    run = build_run(tmp_path / "run", Shape(benchmark=bench), model={"task": "classification", "metric": "accuracy"})
+    run = build_run(
+        tmp_path / "run", Shape(benchmark=bench), model={"task": "classification", "metric": "accuracy"}
+    )
     facts = answer(run).facts
-    ratios = {cell["precision"]: cell["energy_ratio"]["value"] for cell in run.benchmark["cells"] if cell["energy_ratio"]}
+    ratios = {
+        cell["precision"]: cell["energy_ratio"]["value"] for cell in run.benchmark["cells"] if cell["energy_ratio"]
+    }
     assert facts["case"] == "winner"
     assert facts["factor"] == pytest.approx(1 / ratios[facts["change"].value])
     assert facts["change"].degrades is not True
@@ -120,7 +124,9 @@ def test_what_must_not_be_overlooked_is_a_chip(tmp_path, modelled):
 def test_the_ranking_needs_no_energy(tmp_path):
     """GIVEN impact of a modelled run of which every energy is too noisy, THEN the ranking stands all the same."""
     run = build_run(tmp_path / "run", Shape(modelled=True))
-    noisy = rewritten(build_run(tmp_path / "noisy", Shape(modelled=True)), lambda table: table.__setitem__("quality", "invalid"))
+    noisy = rewritten(
+        build_run(tmp_path / "noisy", Shape(modelled=True)), lambda table: table.__setitem__("quality", "invalid")
+    )
     assert answer(run).ranking
     assert answer(noisy).ranking == answer(run).ranking
 

@@ -42,7 +42,7 @@ def test_blocks_are_what_layers_are_made_of_each_once(tree):
 def test_the_flow_adds_up_at_every_level(tree):
     """GIVEN the flow's rows in depth-first order, THEN each row is the sum of those right below it."""
     rows = parts.from_model_down(tree, modelled=False).rows
-    assert [row["depth"] for row in rows][0] == 0
+    assert rows[0]["depth"] == 0
     for at, row in enumerate(rows):
         below = []
         for other in rows[at + 1 :]:
@@ -81,7 +81,9 @@ def test_a_part_known_to_no_better_than_ten_percent_is_noisy(tree):
     """GIVEN wide and narrow intervals, THEN only sums beyond 10 % are marked, whatever grades their parts have."""
     for node in tree.nodes:
         half = 0.2 if node.kind == "attention" else 0.01
-        node.energy = node.energy and Interval(node.energy.value, node.energy.value * (1 - half), node.energy.value * (1 + half))
+        node.energy = node.energy and Interval(
+            node.energy.value, node.energy.value * (1 - half), node.energy.value * (1 + half)
+        )
     rows = by_kind(parts.blocks(tree, modelled=False))
     assert rows["attention"]["noisy"]
     assert not rows["mlp"]["noisy"]

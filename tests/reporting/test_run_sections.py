@@ -131,7 +131,7 @@ def test_power_over_time_keeps_its_energy(inference):
 
 
 def test_context_growth_needs_two_contexts(inference, tmp_path):
-    """GIVEN steps at two contexts, THEN their growth, by group, the whole step among them; of one there is none."""
+    """GIVEN steps at two contexts, THEN their growth by group, the whole step among them; of one context none."""
     one = build_inference(tmp_path / "one", Inference(layers=2, contexts=(1024,)))
     assert "generation-context" not in {figure.name for figure in generation.section(Report(one)).figures}
     found = {figure.name: figure for figure in generation.section(Report(inference)).figures}
@@ -141,7 +141,7 @@ def test_context_growth_needs_two_contexts(inference, tmp_path):
 
 
 def test_the_table_of_changes_holds_what_was_measured(inference):
-    """GIVEN alternatives, THEN energy, time, quality and confidence of each, and what could not be measured apart."""
+    """GIVEN alternatives, THEN energy, time, quality and confidence of each; apart what was not measured."""
     found = changes.section(Report(inference))
     row = found.tables["changes"].rows[0]
     assert {"change", "phase", "saved", "time", "quality", "confidence"} <= set(row)
@@ -155,7 +155,9 @@ def test_every_precision_and_shape_of_a_benchmark_is_in_its_table(full):
     found = changes.section(Report(full))
     assert len(found.tables["benchmark"].rows) == len(full.benchmark["cells"])
     drawn = {figure.name for figure in found.figures}
-    assert {f"precision-{key}" for key in ("latency", "speedup", "energy", "throughput", "quality", "size")} <= drawn
+    assert {
+        f"precision-{key}" for key in ("latency", "speedup", "energy", "throughput", "quality", "size")
+    } <= drawn
     assert "precision-by-batch" in drawn
     energies = {row["name"]: row["energy"].value for row in found.figures[2].views[0].table.rows}
     first = full.benchmark["cells"][0]
@@ -174,7 +176,9 @@ def test_impact_by_kind_is_the_mean_over_its_components(full):
 def test_the_ranking_orders_blocks_by_harm(tmp_path):
     """GIVEN every method, THEN the least harmed comes first, for quantization and for removal."""
     run = build_run(tmp_path / "run")
-    RunStore.open(run.path).write_rows("prediction_impact.csv", every_impact(run).to_dict("records"), list(run.impact.columns))
+    RunStore.open(run.path).write_rows(
+        "prediction_impact.csv", every_impact(run).to_dict("records"), list(run.impact.columns)
+    )
     found = {one["family"]: one for one in quality.ranking(Report(load_run(run.path)))}
     assert set(found) == {"quantize", "remove"}
     assert all(one["least"] and one["most"] for one in found.values())
@@ -182,7 +186,7 @@ def test_the_ranking_orders_blocks_by_harm(tmp_path):
 
 
 def test_points_without_a_coefficient_still_stand_in_the_scatter(tmp_path):
-    """GIVEN a coefficient that is None with its reason, THEN the scatter shows all points and the table the reason."""
+    """GIVEN no coefficient but its reason, THEN all points are shown, and the reason."""
     run = build_run(tmp_path / "run")
     document = run.correlation
     for one in document["correlations"]:
@@ -209,7 +213,7 @@ def test_invalid_impact_is_counted_by_reason(tmp_path):
 
 
 def test_the_table_has_a_row_for_each_measurement(full):
-    """GIVEN values that stand for several layers, THEN one row each, said to be of so many; no measurement twice."""
+    """GIVEN values that stand for several layers, THEN one row each with their number; no measurement twice."""
     table = components.component_table(Report(full))
     sources = {node.source for node in Report(full).main.tree.nodes}
     assert len(table.rows) == len(sources)
@@ -233,7 +237,14 @@ def test_downloads_are_the_files_as_they_are(full):
 )
 def test_trust_follows_from_what_adds_up(tmp_path, energy_ratio, half, level):
     """GIVEN parts that add up, do not, or might, THEN the verdict is yes, partly or mostly."""
-    closure = {"model": {"energy": energy_ratio, "energy_low": energy_ratio - half, "energy_high": energy_ratio + half, "with_glue": True}}
+    closure = {
+        "model": {
+            "energy": energy_ratio,
+            "energy_low": energy_ratio - half,
+            "energy_high": energy_ratio + half,
+            "with_glue": True,
+        }
+    }
     run = build_run(tmp_path / "run")
     store = RunStore.open(run.path)
     store.document["closure"] = closure
@@ -259,7 +270,15 @@ def test_replay_is_judged_by_its_interval(tmp_path, ratio, verdict):
     run = build_run(tmp_path / "run")
     store = RunStore.open(run.path)
     value, low, high = ratio
-    entry = {"energy_mj": 5.0, "low": 4.8, "high": 5.2, "replayed_mj": 5.0 * value, "ratio": value, "ratio_low": low, "ratio_high": high}
+    entry = {
+        "energy_mj": 5.0,
+        "low": 4.8,
+        "high": 5.2,
+        "replayed_mj": 5.0 * value,
+        "ratio": value,
+        "ratio_low": low,
+        "ratio_high": high,
+    }
     store.document["differential"] = {"mlp": entry}
     store.update()
     rows = trust.section(Report(load_run(run.path))).tables["replay-prefill"].rows
@@ -275,7 +294,9 @@ def test_several_devices_are_listed(tmp_path):
     table.to_csv(run.path / "per_layer_energy.csv", index=False)
     report = Report(load_run(run.path))
     rows = trust.section(report).tables["devices"].rows
-    assert [row["energy"] for row in rows] == pytest.approx([0.75 * report.main.energy.value, 0.25 * report.main.energy.value])
+    assert [row["energy"] for row in rows] == pytest.approx(
+        [0.75 * report.main.energy.value, 0.25 * report.main.energy.value]
+    )
 
 
 def test_the_method_says_how_and_on_what(full):
@@ -315,8 +336,9 @@ def test_no_impact_is_no_section(tmp_path):
 
 def test_older_coefficients_of_few_points_are_not_shown():
     """GIVEN a run of an older version with a coefficient of 4 points, THEN the table has the reason instead."""
-    older = {"correlations": [{"x": "energy_mj", "y": "zero:kl", "method": "pearson", "n": 4, "value": 0.28, "p_value": 0.9},
-                              {"x": "energy_mj", "y": "zero:kl", "method": "kendall", "n": 9, "value": 0.5, "p_value": 0.1}]}  # fmt: skip
+    pair = {"x": "energy_mj", "y": "zero:kl"}
+    older = {"correlations": [{**pair, "method": "pearson", "n": 4, "value": 0.28, "p_value": 0.9},
+                              {**pair, "method": "kendall", "n": 9, "value": 0.5, "p_value": 0.1}]}  # fmt: skip
     few, enough = quality._coefficients(older)["coefficients"].rows
     assert (few["value"], few["p_value"], few["reason"].code) == (None, None, "too-few-points")
     assert (enough["value"].value, enough["p_value"], enough["reason"]) == (0.5, 0.1, None)

@@ -23,10 +23,14 @@ from energyscope.runs.store import load_run
 
 REPORTS = sorted(path.parent for path in Path(__file__).parents[2].glob("reports/*/run.json"))
 RUNS = {
-    "everything": lambda path: build_run(path, Shape(benchmark=Bench(precisions=("fp32", "fp16", "bf16", "int8", "nf4")))),
+    "everything": lambda path: build_run(
+        path, Shape(benchmark=Bench(precisions=("fp32", "fp16", "bf16", "int8", "nf4")))
+    ),
     "modelled": lambda path: build_run(path, Shape(modelled=True)),
     "generation": lambda path: build_inference(path, Inference(layers=3, contexts=(1024, 128))),
-    "both": lambda path: build_inference(path, Inference(layers=2, contexts=(1024,), executions=("eager", "cuda-graph"))),
+    "both": lambda path: build_inference(
+        path, Inference(layers=2, contexts=(1024,), executions=("eager", "cuda-graph"))
+    ),
     "benchmark": lambda path: build_run(path, Shape(profile=False, impact=False, benchmark=Bench())),
     "nothing": lambda path: build_run(path, Shape(profile=False, impact=False)),
 }  # fmt: skip
@@ -42,7 +46,7 @@ def printed(drawable, width=80):
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_ends_with_its_answer_in_25_lines(tmp_path, name, width):
-    """GIVEN any run, THEN at most 25 lines, none wider than the terminal, with the page's own sentence and trust."""
+    """GIVEN any run, THEN at most 25 lines, none wider than the terminal, with the page's sentence and trust."""
     run = RUNS[name](tmp_path / "run")
     lines = printed(terminal.answer_of(run, width), width)
     text = " ".join(" ".join(lines).split())
@@ -68,7 +72,7 @@ def test_overhead_and_the_rest_are_never_left_out(tmp_path):
 
 
 def test_one_table_is_printed_whole_and_an_unknown_one_lists_them(tmp_path):
-    """GIVEN a table's name, THEN all of its rows; GIVEN a wrong one, THEN the message names those that there are."""
+    """GIVEN a table's name, THEN all of its rows; GIVEN a wrong one, THEN the message names the tables."""
     run = RUNS["everything"](tmp_path / "run")
     console = Console(width=120, file=io.StringIO())
     terminal.show(run, console, "energy")

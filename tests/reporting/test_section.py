@@ -17,7 +17,9 @@ def page():
         return Content({"subject": subject}, [Figure.of("one", "One", object(), TABLE)], {"table": TABLE})
 
     made.section(3, "third", "Third")(lambda _: None)
-    made.section(4, "fourth", "Fourth", "--stages fourth", applies=lambda subject: subject != "run")(lambda _: None)
+    made.section(4, "fourth", "Fourth", "--stages fourth", applies=lambda subject: subject != "run")(
+        lambda _: None
+    )
     made.section(2, "second", "Second", "--stages second")(lambda _: None)
     return made
 

@@ -15,7 +15,8 @@ from energyscope.runs.intervals import Interval
 
 COLUMNS = [
     Column("name", "Name"), Column("energy", "Energy", "mJ"), Column("share", "Share", "share", rank=1),
-    Column("grade", "Grade", "grade", rank=2), Column("why", "Why", "reasons", rank=3), Column("none", "Empty", "mJ"),
+    Column("grade", "Grade", "grade", rank=2), Column("why", "Why", "reasons", rank=3),
+    Column("none", "Empty", "mJ"),
 ]  # fmt: skip
 ROWS = [
     {"name": "a\tb", "energy": Interval(1550.0, 1500.0, 1600.0), "share": 0.5, "grade": "invalid",
@@ -47,7 +48,11 @@ def test_lines_of_cells_hold_raw_numbers():
     """GIVEN a pipe, THEN raw values, an interval in three columns, and no cell that breaks a line."""
     rows = list(csv.DictReader(io.StringIO(TABLE.delimited()), delimiter="\t"))
     assert rows[0]["name"] == "a\tb"
-    assert [float(rows[0][key]) for key in ("energy_mj", "energy_mj_low", "energy_mj_high")] == [1550.0, 1500.0, 1600.0]
+    assert [float(rows[0][key]) for key in ("energy_mj", "energy_mj_low", "energy_mj_high")] == [
+        1550.0,
+        1500.0,
+        1600.0,
+    ]
     assert (rows[1]["energy_mj"], rows[1]["energy_mj_low"], rows[1]["share"]) == ("2.0", "", "")
 
 
@@ -62,7 +67,9 @@ def test_records_are_json_with_intervals_as_objects():
 def test_a_terminal_gets_what_it_has_room_for(width):
     """GIVEN 80 or 120 columns and a wide table, THEN no line is wider, and columns of rank 0 always stand."""
     wide = [Column("name", "Name"), *(Column(f"c{at}", f"Column {at}", "mJ", rank=at) for at in range(20))]
-    table = Table(wide, [{"name": "x" * 20, **{f"c{at}": Interval(at + 1.5, at + 1.0, at + 2.0) for at in range(20)}}])
+    table = Table(
+        wide, [{"name": "x" * 20, **{f"c{at}": Interval(at + 1.5, at + 1.0, at + 2.0) for at in range(20)}}]
+    )
     console = Console(width=width, file=io.StringIO())
     console.print(table.rich(width))
     lines = console.file.getvalue().splitlines()

@@ -50,16 +50,16 @@ def test_no_control_character_leaves_a_table(name: str) -> None:
     table = Table(title=Text(name))
     table.add_column(Text(name))
     table.add_row(Text(f"before {name} after"))
-    said = _drawn(Harmless(table))
-    assert [letter for letter in said if not letter.isprintable() and letter != "\n"] == []
-    assert "before" in said
-    assert "after" in said
+    printed = _drawn(Harmless(table))
+    assert [letter for letter in printed if not letter.isprintable() and letter != "\n"] == []
+    assert "before" in printed
+    assert "after" in printed
 
 
 def test_colours_pass() -> None:
     """GIVEN a styled text with a control character, THEN the style is drawn and the character is not."""
-    said = _drawn(Harmless(Text("\x1b[2Jred", style="red")), colour="standard")
-    assert said == "\x1b[31m [2Jred\x1b[0m\n"
+    printed = _drawn(Harmless(Text("\x1b[2Jred", style="red")), colour="standard")
+    assert printed == "\x1b[31m [2Jred\x1b[0m\n"
 
 
 def test_a_name_that_fits_is_one_line() -> None:
@@ -68,8 +68,8 @@ def test_a_name_that_fits_is_one_line() -> None:
 
 def test_a_long_name_is_broken_before_a_dot() -> None:
     """GIVEN less room, THEN the name's parts stay whole, and what stands behind it has a line of its own."""
-    said = _drawn(Dotted("model.layers.15.post_attention_layernorm", "(each of 4)"), width=28)
-    assert said == "model.layers.15\n.post_attention_layernorm\n(each of 4)\n"
+    printed = _drawn(Dotted("model.layers.15.post_attention_layernorm", "(each of 4)"), width=28)
+    assert printed == "model.layers.15\n.post_attention_layernorm\n(each of 4)\n"
 
 
 @given(st.text(alphabet="ab.-漢", min_size=1, max_size=60), st.integers(1, 30))
@@ -97,7 +97,7 @@ def test_hostile_runs_do_nothing_to_the_terminal(tmp_path: Path) -> None:
         console.print(Harmless(drawn))
     for table in (None, "energy"):
         terminal.show(run, console, table)
-    said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert {letter for letter in said if not letter.isprintable()} == {"\n"}
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert {letter for letter in printed if not letter.isprintable()} == {"\n"}
     for name in ("head", "model", "device", "run"):
-        assert f"{name} ]0;owned" in " ".join(said.split())
+        assert f"{name} ]0;owned" in " ".join(printed.split())

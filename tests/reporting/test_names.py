@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from energyscope.reporting.charts import names as naming
+from energyscope.reporting.charts import names
 
-SIZES = range(len(naming.SIZES))
+SIZES = range(len(names.SIZES))
 
 
 def _spots(count: int, seed: int) -> list[tuple[float, float]]:
@@ -21,53 +21,53 @@ def _spots(count: int, seed: int) -> list[tuple[float, float]]:
 def test_names_do_not_overlap_anything(count: int) -> None:
     """GIVEN 1 to 400 points, THEN no name meets a point, another name or a corner, in any width."""
     spots = _spots(count, seed=count)
-    names = [f"attention.output {index}" for index in range(count)]
-    corners = [naming.corner(right, top, "high energy, low impact: 12", 0.5) for right in (False, True)
+    labels = [f"attention.output {index}" for index in range(count)]
+    corners = [names.corner(right, top, "high energy, low impact: 12", 0.5) for right in (False, True)
                for top in (False, True)]  # fmt: skip
-    found = naming.named(spots, names, range(count), 12, [[boxes[at] for boxes in corners] for at in SIZES])
+    placed = names.named(spots, labels, range(count), 12, [[boxes[at] for boxes in corners] for at in SIZES])
     for at in SIZES:
-        plot = naming._Plot(spots, names, naming.SIZES[at], [])
-        shown = [name for name in found if naming._FROM[at] >= name.from_px]
+        plot = names._Plot(spots, labels, names.SIZES[at], [])
+        shown = [name for name in placed if names._FROM[at] >= name.from_px]
         boxes = [plot.box(name.index, (name.right, name.down)) for name in shown]
-        points = [naming._around(middle, naming._POINT_PX) for middle in plot._middles]
-        assert not any(naming._meet(one, other) for one, other in itertools.combinations(boxes, 2))
-        assert not any(naming._meet(box, other) for box in boxes for other in points)
-        assert not any(naming._meet(box, corner[at]) for box in boxes for corner in corners)
-    assert len(found) <= 12
+        points = [names._around(middle, names._POINT_PX) for middle in plot._middles]
+        assert not any(names._meet(one, other) for one, other in itertools.combinations(boxes, 2))
+        assert not any(names._meet(box, other) for box in boxes for other in points)
+        assert not any(names._meet(box, corner[at]) for box in boxes for corner in corners)
+    assert len(placed) <= 12
 
 
 def test_names_lie_on_no_line() -> None:
     """GIVEN a limit across the plot and an interval, THEN the name meets neither; what a point covers is none."""
     spot, limit = (0.5, 0.5), ((0.0, 0.53), (1.0, 0.53))
     for long in (0.005, 0.3):
-        taken = naming.lines([limit, ((0.5 - long, 0.5), (0.5 + long, 0.5))])
+        taken = names.lines([limit, ((0.5 - long, 0.5), (0.5 + long, 0.5))])
         assert {len(boxes) for boxes in taken} == {1 if long < 0.007 else 2}
-        (name,) = naming.named([spot], ["attention 0"], [0], 5, taken)
+        (name,) = names.named([spot], ["attention 0"], [0], 5, taken)
         assert name.down == 1, "the limit lies where a name above would stand"
         for at in SIZES:
-            box = naming._Plot([spot], ["attention 0"], naming.SIZES[at], []).box(0, (name.right, name.down))
-            assert not any(naming._meet(box, other) for other in taken[at])
+            box = names._Plot([spot], ["attention 0"], names.SIZES[at], []).box(0, (name.right, name.down))
+            assert not any(names._meet(box, other) for other in taken[at])
 
 
 def test_a_name_is_of_one_point_only() -> None:
     """GIVEN two points on each other and one apart, THEN only the latter is named: the name could be of either."""
-    found = naming.named([(0.5, 0.5), (0.501, 0.505), (0.5, 0.9)], ["a", "b", "c"], [0, 1, 2], 5)
-    assert [name.index for name in found] == [2]
+    placed = names.named([(0.5, 0.5), (0.501, 0.505), (0.5, 0.9)], ["a", "b", "c"], [0, 1, 2], 5)
+    assert [name.index for name in placed] == [2]
 
 
 def test_a_name_is_written_from_the_width_on_that_has_room() -> None:
     """GIVEN two points with long names, THEN a telephone shows neither, and every wider plot both."""
-    found = naming.named([(0.3, 0.5), (0.6, 0.5)], ["attention.output 10"] * 2, [0, 1], 5)
-    assert [name.from_px for name in found] == [naming.NARROW_PX] * 2
+    placed = names.named([(0.3, 0.5), (0.6, 0.5)], ["attention.output 10"] * 2, [0, 1], 5)
+    assert [name.from_px for name in placed] == [names.NARROW_PX] * 2
 
 
 def test_a_lone_point_has_its_name_at_any_width() -> None:
     """GIVEN one point, THEN it is named, also on a telephone; near the right end the name stands left of it."""
-    assert naming.named([(0.4, 0.5)], ["norm"], [0], 5) == [naming.Name(0, right=False, down=-1, from_px=0)]
-    assert naming.named([(0.95, 0.5)], ["norm"], [0], 5)[0].right
+    assert names.named([(0.4, 0.5)], ["norm"], [0], 5) == [names.Name(0, right=False, down=-1, from_px=0)]
+    assert names.named([(0.95, 0.5)], ["norm"], [0], 5)[0].right
 
 
 def test_the_order_decides_who_is_named() -> None:
     """GIVEN room for one name, THEN it is that of the first in order."""
     spots = [(0.3, 0.5), (0.3, 0.9)]
-    assert [name.index for name in naming.named(spots, ["a", "b"], [1, 0], 1)] == [1]
+    assert [name.index for name in names.named(spots, ["a", "b"], [1, 0], 1)] == [1]
