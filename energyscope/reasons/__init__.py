@@ -45,7 +45,12 @@ class Reason(str):
     @property
     def words(self) -> str:
         """What it says, in words; free text says itself."""
-        return str(self) if self.code is None else _Words().vformat(WORDS[self.code], (), self.values)
+        if self.code is None:
+            return str(self)
+        try:
+            return _Words().vformat(WORDS[self.code], (), self.values)
+        except (LookupError, TypeError, ValueError):  # a file may hold values of another type
+            return str(self)
 
 
 def reason(code: str, **values: Any) -> Reason:

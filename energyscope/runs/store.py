@@ -134,7 +134,7 @@ class Run:
     @property
     def modelled(self) -> bool:
         """Whether its joules are time x stated watts instead of measured ones."""
-        return bool(self.document.get("sensor", {}).get("modelled"))
+        return bool((self.document.get("sensor") or {}).get("modelled"))
 
     @property
     def scenes(self) -> tuple[dict[str, Any], ...]:

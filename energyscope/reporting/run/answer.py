@@ -33,6 +33,7 @@ from energyscope.reporting.table import Column, Table
 from energyscope.runs.intervals import Interval, finite, interval
 
 _MEMORY_BOUND = 30.0  # FLOPs for a byte of traffic, below which reading memory sets the pace of any current GPU
+_COMPUTE_BOUND = 300.0  # and above which arithmetic does
 _MOSTLY = 0.5
 
 
@@ -120,6 +121,8 @@ class Answer:
     @property
     def _graded(self) -> tuple[str, Interval | None] | None:
         """The grade and the energy that the sentence rests on."""
+        if self.compares and self._cell:
+            return str(self._cell.get("quality") or INVALID), given(self._cell.get("energy_mj"))
         if self.report.main is not None and self._traced is not None:
             settings = (self.report.run.generation or {}).get("settings") or {}
             energy = self._traced["per_token"]
@@ -202,11 +205,13 @@ class Answer:
             case=self.facts["case"],
             modelled=self.report.modelled,
             watts=finite(self.report.part("sensor").get("watts")),
-            memory=bool(flops is not None and moved and flops / moved < _MEMORY_BOUND),
+            intensity=flops / moved if flops is not None and moved else None,
+            memory_bound=_MEMORY_BOUND,
+            compute_bound=_COMPUTE_BOUND,
             weights=finite(self.report.part("model").get("size_bytes")),
             remedy=_named(remedy),
             batch=None if batch is None or batch is remedy else _named(batch),
-            measured=bool(self.changes),
+            measured=any(phase in {None, one.phase} for one in self.changes),
             device=self.report.part("device").get("type"),
             quickest=self._quickest if self.report.modelled else None,
             facts=self.facts,
@@ -251,12 +256,13 @@ class Answer:
     @cached_property
     def trust(self) -> str:
         """How far the numbers can be trusted, in one line."""
-        found = trust(self.report)
+        noise = self._benchmark_noise()
+        found = None if self.compares and noise else trust(self.report)
         return sentence(
             "run/trust_line.txt.j2",
             trust=found,
             traced=self._traced is not None,
-            benchmark=self._benchmark_noise(),
+            benchmark=noise,
         )
 
     @property
@@ -275,7 +281,8 @@ class Answer:
 
     def _subject(self, workload: Workload) -> str:
         if workload.phase == DECODE:
-            return "A generated token"
+            at = f" at {workload.context:,} tokens of context" if workload.context and not self._traced else ""
+            return f"A generated token{at}"
         shape = _batch(self.report, self.report.part("workload")).removeprefix("batch ").removeprefix("1 x ")
         return f"A pass over {shape}"
 

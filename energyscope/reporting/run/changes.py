@@ -13,7 +13,6 @@ from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
 from energyscope.reporting.run.parts import NOISY, blocks
 from energyscope.reporting.run.report import (
     EAGER,
-    EXECUTIONS,
     RUN,
     Report,
     Workload,
@@ -304,7 +303,7 @@ def _launching(report: Report) -> Iterator[Figure]:
         columns = next(iter(tables.values())).columns
         kinds = [row["kind"] for row in next(iter(tables.values())).rows if not row.get("rest")]
         rows = [
-            {**row, "part": title_of(kind), "series": EXECUTIONS[execution], "execution": execution}
+            {**row, "part": title_of(kind), "series": execution_name(execution), "execution": execution}
             for kind in kinds
             for execution, table in tables.items()
             for row in table.rows

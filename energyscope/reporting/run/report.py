@@ -76,9 +76,9 @@ class Workload:
         return len(self.tree.nodes) > 1
 
     @property
-    def host_bound(self) -> bool:
-        """Whether launching from the host sets the model's pace."""
-        return self.tree.root is not None and bool(self.tree.root.flag("host_bound"))
+    def host_bound(self) -> bool | None:
+        """Whether launching from the host sets the model's pace; None where that is not known."""
+        return None if self.tree.root is None else self.tree.root.flag("host_bound")
 
     @property
     def unit(self) -> str:
@@ -252,8 +252,3 @@ def tokens_per_kwh(per_token: Interval | None) -> Interval | None:
     return Interval(
         3.6e9 / per_token.value, 3.6e9 / high if known and high else None, 3.6e9 / low if known and low else None
     )
-
-
-def noun(amount: float, word: str) -> str:
-    """Return an amount with its noun."""
-    return fmt.count(int(amount), word)

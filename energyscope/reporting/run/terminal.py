@@ -138,7 +138,7 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
             if key in _SHOWN:
                 console.print()
                 _print(table.head(_SHOWN[key]), console)
-        others = ", ".join(key for key in run_tables(run))
+        others = ", ".join(printable(key) for key in run_tables(run))
         console.print(f"One table whole: energyscope show RUN --table NAME ({others})", style="dim", markup=False)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, Literal
 
 from energyscope.books.closure import CLOSED, OVER, UNCERTAIN, UNDER, state, too_wide
@@ -50,8 +49,6 @@ def trust(report: Report) -> Trust | None:
     if workload is None:
         return None
     total, adds_up = fmt.relative(workload.energy), adds_up_of(workload)
-    rows = blocks(workload.tree, modelled=report.modelled).rows
-    left = next((row["share"] for row in rows if row["kind"] == UNEXPLAINED), None)
     judged = grades(workload.tree.nodes)
     noisy = judged["invalid"] / max(sum(judged.values()), 1)
     drift = _drift(workload.document)
@@ -67,11 +64,18 @@ def trust(report: Report) -> Trust | None:
         watts=finite(report.part("sensor").get("watts")),
         total=total,
         adds_up=adds_up[0] if adds_up else None,
-        blocks=None if left is None else difference(Interval(1.0, 1.0, 1.0), left),
+        blocks=blocks_add_up_to(workload),
         state=state,
         noisy=noisy,
         drifted=drift,
     )
+
+
+def blocks_add_up_to(workload: Workload) -> Interval | None:
+    """Return what blocks and overhead take as a share of the measured model: all but what is unexplained."""
+    rows = blocks(workload.tree, modelled=False).rows
+    left = next((row["share"] for row in rows if row["kind"] == UNEXPLAINED), None)
+    return None if left is None else difference(Interval(1.0, 1.0, 1.0), left)
 
 
 @RUN.section(7, "trust", "Trust")
@@ -83,6 +87,7 @@ def section(report: Report) -> Content | None:
         {
             "workload": workload.label,
             "adds_up": _adds_up(workload),
+            "blocks": blocks_add_up_to(workload),
             "replay": _replay(workload),
             "drift": _drift_said(workload.document),
             "noise": _noise(workload),
@@ -91,7 +96,10 @@ def section(report: Report) -> Content | None:
     ]
     columns = [
         Column("workload", "Workload"),
-        Column("adds_up", "Parts add up to", hint="what components and overhead take, of the measured model"),
+        Column("adds_up", "Parts add up to", hint="layers, other parts and overhead, of the measured model"),
+        Column(
+            "blocks", "Blocks add up to", "share", "the same with the blocks inside layers, each measured", rank=1
+        ),
         Column(
             "replay", "Replay", hint="whether kinds take in replay what the model saves without them, within 5 %"
         ),
@@ -310,10 +318,3 @@ def _on(nodes: list[Any], at: int) -> float | None:
     listed = [str(node.row.get("devices_mj") or "").split(";") for node in nodes]
     known = [value for parts in listed if at < len(parts) and (value := finite(parts[at])) is not None]
     return sum(known) if nodes and len(known) == len(nodes) else None
-
-
-def idle_watts(report: Report) -> float | None:
-    """Return the idle power (W) around the passes; None where it was not measured."""
-    found = [finite(one.get("idle_w")) for one in report.document.get("passes") or [] if isinstance(one, Mapping)]
-    known = [watts for watts in found if watts is not None]
-    return median(known) if known else None
