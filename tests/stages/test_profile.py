@@ -118,7 +118,7 @@ def test_progress_counts_up_to_its_total(measured):
     assert done == sorted(done)
     assert all(one[2] < one[3] for one in measured[2])
     assert done[-1] == measured[2][-1][3] - 1
-    assert any("glue" in step[1] for step in measured[2])
+    assert any("overhead" in step[1] for step in measured[2])
 
 
 def test_a_repeated_window_replaces_the_first(measured):
