@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from energyscope.runs.intervals import Interval, finite, interval, ratio
+from energyscope.reasons import split
+from energyscope.runs.intervals import Interval, finite, given, interval, ratio
 from energyscope.runs.method import execution_of
 from energyscope.runs.moments import Moment
 from energyscope.runs.store import Run
@@ -23,6 +24,7 @@ NEGLIGIBLE = 0.005  # loss of accuracy, or relative rise of perplexity, that nob
 FEWEST_WINDOWS = 3  # of an alternative that something may be concluded from
 WORKLOAD = frozenset({"batch_size"})  # changes of what the model is given, which not everybody can make
 _GRADES = ("A", "B", "C", INVALID)
+_SCATTER = frozenset({"wide-interval", "few-windows", "no-interval", "unstable-latency"})  # the interval shows it
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,10 @@ def _alternatives(run: Run) -> Iterator[Change]:
     rows = [row for row in document.get("rows") or [] if isinstance(row, Mapping)]
     bases = {row.get("phase"): row for row in rows if row.get("what") == "base"}
     for row in rows:
-        base, energy = bases.get(row.get("phase")), _given(row.get("ratio"))
+        base, energy = bases.get(row.get("phase")), given(row.get("ratio"))
         if base is None or row is base or energy is None or row.get("what") == "context_length":
             continue
-        times = [_given(one.get("time_us")) for one in (row, base)]
+        times = [given(one.get("time_us")) for one in (row, base)]
         yield Change(
             what=str(row.get("what")),
             value=str(row.get("value")),
@@ -109,15 +111,21 @@ def _alternatives(run: Run) -> Iterator[Change]:
             grade=_worse(row.get("quality"), base.get("quality")),
             modelled=bool(document.get("modelled", run.modelled)),
             setup_s=finite(row.get("setup_s")),
-            disturbed=_disturbed(row) or _disturbed(base),
+            disturbed=any(_disturbed(one, one.get("guards", True)) for one in (row, base)),
         )
 
 
-def _disturbed(row: Row) -> bool:
-    """Tell whether a row is below grade C for more than the scatter of its windows."""
+def _disturbed(row: Row, guards: object) -> bool:
+    """Tell whether a row is below grade C for more than the scatter of its windows or trials."""
     if row.get("quality") != INVALID:
         return False
-    return bool(row.get("guards", True)) or (finite(row.get("windows")) or 0) < FEWEST_WINDOWS
+    count = finite(row.get("windows", row.get("trials"))) or 0
+    return bool(guards) or count < FEWEST_WINDOWS
+
+
+def _guards(row: Row) -> set[str]:
+    """Return the disturbances among the reasons of a row that does not list its guards."""
+    return {one.code for one in split(row.get("reasons")) if one.code} - _SCATTER
 
 
 def _executions(run: Run) -> Iterator[Change]:
@@ -151,6 +159,7 @@ def _executions(run: Run) -> Iterator[Change]:
                 time=ratio(times[0], times[1]) if times[0] and times[1] else None,
                 grade=_worse(row.get("quality"), first[1].get("quality")),
                 modelled=run.modelled,
+                disturbed=any(_disturbed(one, _guards(one)) for one in (row, first[1])),
             )
 
 
@@ -171,14 +180,14 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
         if base is None or cell is base:
             continue
         paired = base.get("precision") == baseline
-        pair = _given(cell.get("energy_mj")), _given(base.get("energy_mj"))
+        pair = given(cell.get("energy_mj")), given(base.get("energy_mj"))
         apart = ratio(pair[0], pair[1]) if pair[0] and pair[1] else None
-        energy = _given(cell.get("energy_ratio")) if paired else apart
+        energy = given(cell.get("energy_ratio")) if paired else apart
         if energy is None:
             continue
-        times = _given(cell.get("latency_s")), _given(base.get("latency_s"))
+        times = given(cell.get("latency_s")), given(base.get("latency_s"))
         prediction = judged.get(name) or {}
-        quality = _given(prediction.get("difference")) if paired else None
+        quality = given(prediction.get("difference")) if paired else None
         metric = prediction.get("metric")
         yield Change(
             what="precision",
@@ -190,7 +199,8 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
             modelled=run.modelled,
             metric=metric,
             quality=quality,
-            degrades=_degrades(metric, quality, _given(prediction.get("value"))),
+            degrades=_degrades(metric, quality, given(prediction.get("value"))),
+            disturbed=any(_disturbed(one, _guards(one)) for one in (cell, base)),
         )
 
 
@@ -205,12 +215,6 @@ def _degrades(metric: object, difference: Interval | None, value: Interval | Non
 
 def _energy(row: Row) -> Interval | None:
     return interval(row.get("energy_mj"), row.get("energy_ci_low_mj"), row.get("energy_ci_high_mj"))
-
-
-def _given(entry: object) -> Interval | None:
-    if not isinstance(entry, Mapping):
-        return None
-    return interval(entry.get("value"), entry.get("low"), entry.get("high"))
 
 
 def _worse(*grades: object) -> str:

@@ -42,7 +42,7 @@ def command(
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; a page only with --report.")] = False,
 ) -> None:
-    """Print how runs differ from a baseline, and write a page of it."""
+    """Print how runs differ from a baseline, and draw a page of that."""
     from rich.console import Console
 
     from energyscope.errors import UsageError

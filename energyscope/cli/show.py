@@ -27,7 +27,7 @@ def command(
     root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with raw numbers.")] = False,
 ) -> None:
-    """Print a run's tables; in a pipe, as tab-separated lines."""
+    """Print a run's answer and main tables, or one table in full (in a pipe: tab-separated)."""
     from rich.console import Console
 
     from energyscope.reporting.run.terminal import record, show

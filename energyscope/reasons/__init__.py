@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from energyscope.reasons import benchmark, comparison, energy, figures, generation, impact, run, scaling
+from energyscope.reporting import format as fmt
 
 __all__ = ["WORDS", "Reason", "join", "read", "reason", "split", "words"]
 
@@ -22,6 +23,7 @@ WORDS: dict[str, str] = {code: text for topic in _TOPICS for code, text in topic
 _WRITTEN = re.compile(r"([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?:\((.*)\))?", re.DOTALL)
 _NAME = re.compile(r"\s*,?\s*([a-z_][a-z0-9_]*)=")
 _DECODER = json.JSONDecoder()
+_UNITS = {"percent": "share", "change": "change", "number": ""}  # of values whose words name no unit
 
 
 class Reason(str):
@@ -136,29 +138,26 @@ def _json(value: Any) -> str:
 
 
 class _Words(string.Formatter):
-    """Fills words in: Python's own format specifications, and a few more.
+    """Fills words in as `energyscope.reporting.format` writes numbers, whatever the file that they come from.
 
-    ``{windows:count window}`` writes ``1 window`` or ``3 windows``; ``{names:list}`` writes ``a, b and c``
-    and ``{names:list 2}`` writes ``a, b and 1 more``; ``{share:percent}`` writes ``12.7 %`` and
-    ``{change:change}`` ``+12.7 %``; ``{why:reason}`` puts a reason that is a value into words. What is None is
+    ``{windows:count window}`` writes ``1 window`` or ``3 windows``, and ``{tokens:count}`` ``1,024``;
+    ``{names:list}`` writes ``a, b and c`` and ``{names:list 2}`` ``a, b and 1 more``; ``{share:percent}`` writes
+    ``12.7 %`` and ``{change:change}`` ``+12.7 %``; ``{watts:in W}`` writes a value in its unit and
+    ``{error:number}`` one without; ``{why:reason}`` puts a reason that is a value into words. What is None is
     ``unknown``.
     """
 
     def format_field(self, value: Any, format_spec: str) -> str:
         """Write one value."""
-        kind, _, noun = format_spec.partition(" ")
+        kind, _, rest = format_spec.partition(" ")
         if value is None:
             return "unknown"
         if kind == "count":
-            return f"{value:,} {noun}" + ("" if value == 1 else "s")
+            return fmt.count(value, rest) if rest else fmt.quantity(value, "count")
         if kind == "list":
-            items = [str(item) for item in value]
-            if noun and len(items) > int(noun):
-                items[int(noun) :] = [f"{len(items) - int(noun)} more"]
-            return " and ".join(part for part in (", ".join(items[:-1]), *items[-1:]) if part)
-        if kind in {"percent", "change"}:
-            sign = "+" if kind == "change" else ""
-            return f"{100 * value:{sign}.{0 if abs(value) >= 0.1 else 1}f} %"
+            return fmt.listed([str(item) for item in value], int(rest) if rest else len(value))
+        if kind in _UNITS or kind == "in":
+            return fmt.quantity(value, _UNITS.get(kind, rest))
         if kind == "reason":
             return words(value)
         return str(super().format_field(value, format_spec))

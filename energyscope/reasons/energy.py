@@ -8,21 +8,21 @@ WORDS: dict[str, str] = {
     "no-interval": "no 95 % interval from {windows:count usable measurement}",
     "wide-interval": "95 % interval of ± {half_width:percent}",
     # why a window gives no energy
-    "counter-jumped": "the energy counter jumped by {kj:,.3g} kJ in {seconds:.2g} s",
+    "counter-jumped": "the energy counter jumped by {kj:in kJ} in {seconds:in s}",
     "counter-reset": "the energy counter was reset",
     "counter-silent": "the energy counter did not answer",
-    "few-ticks": "only {ticks:count usable tick} in {seconds:.2f} s: use a longer window",
+    "few-ticks": "only {ticks:count usable tick} in {seconds:in s}: use a longer window",
     "no-call-between-ticks": "no call was completed between two ticks",
     "no-tick-between-reads": "no tick of the counter fell between the two reads",
     "nothing-left": "nothing is left after pauses or restored inputs are subtracted",
-    "shorter-than-tick": "shorter than the counter's tick ({tick_s:.2g} s)",
+    "shorter-than-tick": "shorter than the counter's tick ({tick_s:in s})",
     # what disturbed a window
     "other-clocks": "the power cap made it run at clocks {change:change} from the model's",
-    "power-limit-changed": "the power limit changed from {before_w:g} W to {now_w:g} W",
+    "power-limit-changed": "the power limit changed from {before_w:in W} to {now_w:in W}",
     "slowed-by-heat": "the GPU slowed down because of heat or a hardware limit",
     # who else used the device
     "busy-without-us": "the GPU was {share:percent} busy while nothing of this run was on it",
-    "memory-grew": "memory of other programs on this GPU grew by {mib:.0f} MiB",
+    "memory-grew": "memory of other programs on this GPU grew by {mib:in MiB}",
     "on-device": "{device}: {what:reason}",
     "other-process": "process {pid} also uses this GPU",
     "own-process-hidden": "the GPU's process list hides this process (a container?): "
@@ -49,18 +49,18 @@ WORDS: dict[str, str] = {
     "nested components in passes of their own",
     # which meter was taken, and what it reads
     "asked-for": "asked for",
-    "averaged-power": "this GPU reports only averaged power (over about {seconds:g} s); the averaging is undone",
-    "counter-ticks": "the energy counter answers and ticks about every {period_s:.1g} s",
+    "averaged-power": "this GPU reports only averaged power (over about {seconds:in s}); the averaging is undone",
+    "counter-ticks": "the energy counter answers and ticks about every {period_s:in s}",
     "cpu-not-metered": "the model runs on the CPU, whose power is not measured",
     "energy-counter": "NVML's total-energy counter, polled by a separate process",
     "meter-unusable": "{error}",
-    "modelled-joules": "MODELLED: every joule is time x {watts:g} W, as stated; no power was measured",
+    "modelled-joules": "MODELLED: every joule is time x {watts:in W}, as stated; no power was measured",
     "nvml-missing": "the NVML binding is missing: pip install nvidia-ml-py",
     "nvml-shadowed": "the deprecated package `pynvml` hides the maintained binding: "
     "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py",
     "played-back": "played back from {trace}",
     "power-answers": "{field} answers",
-    "sampled-by-nvidia-smi": "nvidia-smi's {field} every {interval_s:g} s, time-stamped on arrival and integrated",
+    "sampled-by-nvidia-smi": "nvidia-smi's {field} every {interval_s:in s}, time-stamped on arrival, integrated",
     "sampled-power": "NVML's {field} power, sampled by a separate process and integrated",
     "simulated-meter": "simulated: its true joules are known",
     "whole-gpu": "the whole GPU in MIG mode: all of its slices count",
@@ -73,7 +73,7 @@ WORDS: dict[str, str] = {
     "no-power-field": "no power field answers",
     "no-two-ticks": "the counter has no two ticks in a row to compare",
     "power-not-sampled": "power was not sampled over the whole interval",
-    "small-power-step": "power only went from {before_w:.0f} to {after_w:.0f} W",
+    "small-power-step": "power only went from {before_w:in W} to {after_w:in W}",
     "step-not-watched": "the field was not watched from before the step",
     # what the doctor finds
     "energy-measurable": "Energy can be measured here.",
@@ -98,7 +98,7 @@ WORDS: dict[str, str] = {
     "use --meter nvml-power",
     "polling-changes-time": "polling the sensor changes the time of calls by {change:change}: "
     "look for a busy host; leave two cores free",
-    "power-limit-lowered": "the power limit is {limit_w:.0f} W, below this board's default of {default_w:.0f} W: "
+    "power-limit-lowered": "the power limit is {limit_w:in W}, below this board's default of {default_w:in W}: "
     "costly components run at lower clocks; reset it as root (nvidia-smi -pl {default_w:.0f}), or report it",
-    "slow-ticks": "the sensor ticks only every {period_s:.2f} s: use longer windows, --window {window_s:.1f}",
+    "slow-ticks": "the sensor ticks only every {period_s:in s}: use longer windows, --window {window_s:.1f}",
 }

@@ -24,7 +24,7 @@ WORDS: dict[str, str] = {
     "ended-before-generation": "the run ended before a generation was finished",
     "loading-not-metered": "loading was not watched by the meter",
     "one-new-token": "one new token: nothing is decoded after it",
-    "meter-slower-than-phase": "this meter's power lags or is averaged over up to {settle_s:.2g} s, "
+    "meter-slower-than-phase": "this meter's power lags or is averaged over up to {settle_s:in s}, "
     "longer than a phase: "
     "use --meter nvml",
     "no-memory-for-step": "no memory was left for the step beside the generations",
@@ -39,5 +39,5 @@ WORDS: dict[str, str] = {
     "generate for longer",
     "phase-not-in-ticks": "no tick interval contains any of: {phase}",
     "phases-not-separable": "not separable from {other}: both take the same share of every tick interval",
-    "phase-too-uncertain": "{energy_j:.3g} J ± {half_j:.2g} J is too uncertain: generate for longer",
+    "phase-too-uncertain": "{energy_j:in J} ± {half_j:in J} is too uncertain: generate for longer",
 }

@@ -8,9 +8,9 @@ WORDS: dict[str, str] = {
     "bitsandbytes-missing": "bitsandbytes cannot be imported ({error}); run pip install bitsandbytes",
     "bitsandbytes-odd-inputs": "bitsandbytes' 4-bit CPU kernels need an even number of inputs, not {inputs} "
     "({weight})",
-    "bitsandbytes-overflow": "bitsandbytes quantizes from float16, which cannot hold {largest:.3g} ({weight})",
+    "bitsandbytes-overflow": "bitsandbytes quantizes from float16, which cannot hold {largest:number} ({weight})",
     "bitsandbytes-wrong": "bitsandbytes computes {weight} ({rows} x {inputs}) wrongly on {device} "
-    "(relative error {error:.2g})",
+    "(relative error {error:number})",
     "called-with-cache": "called with a KV cache, which a second run would fill again; use use_cache=False",
     "change-fails": "the model fails with this change ({error})",
     "change-undefined": "the output is not finite, or is zero where its replacement is not",
@@ -23,7 +23,7 @@ WORDS: dict[str, str] = {
     "not-called": "not called in the forward pass",
     "of-component": "{component}: {why:reason}",
     "one-example-batch": "resampling needs another example in the batch, and a batch holds only one",
-    "output-changed-by-rounding": "the output changed by rounding only (relative change {change:.1e})",
+    "output-changed-by-rounding": "the output changed by rounding only (relative change {change:number})",
     "output-not-finite": "the output is not finite on these data",
     "output-size-varies": "the number of output features varies, so there is no mean output",
     "output-unchanged": "the change did not alter the output",
@@ -87,7 +87,7 @@ WORDS: dict[str, str] = {
     # within kinds
     "differences-unknown": "whether {axis} differs between these components is unknown: {why:reason}",
     "differences-within-error": "{axis} differs no more than its measurement error does "
-    "(Q = {q:.3g}, df = {df}, p = {p_value:.2g})",
+    "(Q = {q:number}, df = {df}, p = {p_value:number})",
     "kinds-that-differ": "tested are kinds of {needed} or more that differ beyond measurement error on both axes "
     "(Cochran's Q, p < {level}), with Holm's correction",
     "one-component": "only one component",
@@ -99,7 +99,8 @@ WORDS: dict[str, str] = {
     "cheap-dispensable": "the predictions depend little on it, but there is little energy to save",
     "cheap-sensitive": "it does not tolerate fewer bits, and there is little energy to save",
     "cheap-tolerant": "it tolerates fewer bits, but there is little energy to save",
-    "closure-outside": "the parts add up to {closure:.4g} of the model's energy; advice needs {low:g} to {high:g}",
+    "closure-outside": "the parts add up to {closure:percent} of the model's energy; "
+    "advice needs {low:percent} to {high:percent}",
     "closure-unknown": "how far the parts add up to the model's energy is unknown",
     "costly-critical": "it takes much energy, and the predictions depend on it",
     "costly-dispensable": "it takes much energy, and the predictions depend little on it",

@@ -33,7 +33,7 @@ WORDS: dict[str, str] = {
     "int8-static": "{layers:count linear layer} in INT8: weights by row, {bits}-bit activations by layer, "
     "calibrated on evaluation data (batches: {batches}); the rest in FP32",
     "not-its-kernels": "{layers} of {total} layers multiply in PyTorch: bitsandbytes' {precision} kernels are "
-    "wrong on this {device} for {inputs:list} inputs (error {error:.2g}); time and energy are not theirs",
+    "wrong on this {device} for {inputs:list} inputs (error {error:number}); time and energy are not theirs",
     "plain-shares": "shares are plain tensors: transformers' wrapping of them at every call is not measured",
     "split-over-processes": "split over {processes} processes: energy is summed over their devices; "
     "work, bytes and parameters are one process's",

@@ -39,13 +39,13 @@ WORDS: dict[str, str] = {
     "no-law-without": "without {by} {left_out}: {why:reason}",
     "of-part": "{part}: {why:reason}",
     # tokens per joule
-    "knee": "up to {noun} {at:,}, tokens/J rise to {factor:.2g} times those at {noun} {least:,}; "
+    "knee": "up to {noun} {at:count}, tokens/J rise to {factor:number} times those at {noun} {least:count}; "
     "the next doubling changes them by {gain:change}",
-    "knee-unclear": "no clear knee: from {noun} {start:,} to {end:,}, tokens/J change by {gain:change} "
+    "knee-unclear": "no clear knee: from {noun} {start:count} to {end:count}, tokens/J change by {gain:change} "
     "[{low:change}, {high:change}] per doubling",
-    "no-gain-from-start": "no knee: from {noun} {start:,} to {end:,}, "
+    "no-gain-from-start": "no knee: from {noun} {start:count} to {end:count}, "
     "tokens/J change by only {gain:change} per doubling",
-    "no-knee-yet": "no knee up to {noun} {end:,}: from {start:,}, "
+    "no-knee-yet": "no knee up to {noun} {end:count}: from {start:count}, "
     "tokens/J still change by {gain:change} per doubling",
     # what measured cells lack
     "whole-not-measured": "the whole model was not measured",
@@ -71,7 +71,7 @@ WORDS: dict[str, str] = {
     "of {others} at {unused:list}, only the whole model counts",
     "of-group": "{model}, {phase}: {why:reason}",
     # predictions
-    "beyond-cells": "{measure} are {factor:.2g} times the {end} measured",
+    "beyond-cells": "{measure} are {factor:number} times the {end} measured",
     "none-measured": "no {measure} were measured",
     "parts-beyond-cells": "{beyond} of {parts} parts lie outside of what was measured",
     "negative-energy": "the law gives a negative energy here: measure cells nearer to this shape",
@@ -86,8 +86,8 @@ WORDS: dict[str, str] = {
     "one-other-model": "{model} was not measured, only {other}: "
     "errors for another model are unknown (two would show them)",
     "laws-of-other-models": "{model} was not measured: its laws are of {models:list}",
-    "scaled-to-board": "energies of board {board} are scaled by {factor:.3f} "
+    "scaled-to-board": "energies of board {board} are scaled by {factor:number} "
     "to those of {reference} (the whole model)",
-    "default-context-shortened": "no --context-length was given: {tokens:,} tokens, "
+    "default-context-shortened": "no --context-length was given: {tokens:count} tokens, "
     "the most that this model has room for",
 }

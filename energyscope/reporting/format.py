@@ -2,7 +2,7 @@
 
 Units are those of the run files: ``mJ``, ``us``, ``W``, ``bytes``, ``FLOP``, ``pJ`` and rates of them; ``J`` and
 ``s`` scale too. ``share`` is written in percent, ``change`` in percent with its sign, ``ratio`` as ``8.3x``,
-``count`` in full. What is unknown is a dash, never 0.
+``count`` in full, ``amount`` in thousands, millions or billions. What is unknown is a dash, never 0.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _SKEWED = 1.25  # limits whose distances from the value differ by more are writt
 _MOST_DIGITS = 5
 _LEAST_PERCENT = 0.01
 _FINE_PERCENT = 0.0005  # half-widths below are written with two places
+_FINEST_PERCENT = 0.00005  # and those below with as many as they need
 _TINY = 1e-4  # written with an exponent
 
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -26,7 +27,7 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "pJ": ((1e12, "J"), (1e9, "mJ"), (1e6, "\u00b5J"), (1e3, "nJ"), (1.0, "pJ")),
     "us": ((1e6, "s"), (1e3, "ms"), (1.0, "\u00b5s"), (1e-3, "ns")),
     "bytes": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes")),
-    "parameters": ((1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, "")),
+    "amount": ((1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, "")),
     "FLOP": ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1.0, "FLOP")),
     "FLOP/s": ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1.0, "FLOP/s")),
     "bytes/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
@@ -76,42 +77,45 @@ def quantity(value: float | None, unit: str = "") -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if unit == "count":
-        return f"{value:,.0f}"
+        return f"{value:z,.0f}".replace("-", "\u2212")
     if unit == "ratio":
         return f"{number(value, 2 if 0.1 <= abs(value) < 100 else 3)}x"
     divisor, name = scale(value, unit)
     shown = value / divisor
     if unit in _PERCENT:
         if 0 < abs(shown) < _LEAST_PERCENT:
-            return f"<{_LEAST_PERCENT} %"
+            return f"<{_LEAST_PERCENT} %" if shown > 0 else f">\u2212{_LEAST_PERCENT} %"
         return _signed(f"{shown:,.{_percent_places(shown)}f} %", value, unit)
-    return f"{number(shown)} {name}".rstrip().replace("-", "\u2212")
+    return _minus(f"{number(shown)} {name}".rstrip())
 
 
 def measured(item: Interval | None, unit: str = "") -> str:
     """Write a value with its 95 % interval: ``"1.83 J \u00b1 0.22"``, ``"1.83 J [1.6, 2.4]"`` if it is skewed."""
+    return " ".join(part for part in apart(item, unit) if part)
+
+
+def apart(item: Interval | None, unit: str = "") -> tuple[str, str]:
+    """Write a value, and apart its 95 % interval: ``"\u00b1 0.22"`` or ``"[1.6, 2.4]"``, empty if not known."""
     if item is None:
-        return UNKNOWN
+        return UNKNOWN, ""
     if item.low is None or item.high is None or not math.isfinite(item.value):
-        return quantity(item.value, unit)
+        return quantity(item.value, unit), ""
     half = (item.high - item.low) / 2
     if half <= 0:
-        return quantity(item.value, unit)
+        return quantity(item.value, unit), ""
     divisor, name = (1.0, "x") if unit == "ratio" else scale(max(abs(item.value), half), unit)
     if abs(item.value / divisor) < _TINY:
-        low, high = (number(limit / divisor, 2) for limit in (item.low, item.high))
-        return f"{number(item.value / divisor, 2)} {name} [{low}, {high}]".replace("  ", " ").replace(
-            "-", "\u2212"
-        )
+        value, low, high = (_minus(number(one / divisor, 2)) for one in (item.value, item.low, item.high))
+        return f"{value} {name}".rstrip(), f"[{low}, {high}]"
     places = _places(half / divisor, item.value / divisor)
-    if unit in _PERCENT:
+    if unit in _PERCENT and half >= _FINEST_PERCENT:
         places = min(places, 2 if half < _FINE_PERCENT or abs(item.value) < 0.01 else 1)
-    value, low, high = (f"{part / divisor:,.{places}f}" for part in (item.value, item.low, item.high))
+    value, low, high = (_minus(f"{part / divisor:z,.{places}f}") for part in (item.value, item.low, item.high))
     named = f"{value}{name}" if unit == "ratio" else f"{value} {name}".rstrip()
     named = _signed(named, item.value, unit)
     if max(item.above, item.below) > _SKEWED * min(item.above, item.below):
-        return f"{named} [{low}, {high}]".replace("-", "\u2212")
-    return f"{named} {PLUS_MINUS} {half / divisor:,.{places}f}"
+        return named, f"[{low}, {high}]"
+    return named, f"{PLUS_MINUS} {half / divisor:,.{places}f}"
 
 
 def relative(item: Interval | None) -> float | None:
@@ -150,9 +154,12 @@ def unbroken(sentence: str) -> str:
     return _BOUND.sub(lambda found: found[0].replace(" ", "\u00a0"), sentence)
 
 
+def _minus(written: str) -> str:
+    return written.replace("-", "\u2212")
+
+
 def _signed(written: str, value: float, unit: str) -> str:
-    written = written.replace("-", "\u2212")
-    return f"+{written}" if unit == "change" and value > 0 else written
+    return f"+{written}" if unit == "change" and value > 0 else _minus(written)
 
 
 def _percent_places(percent: float) -> int:

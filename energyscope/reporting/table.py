@@ -87,12 +87,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows. Rows may hold more than the columns show: what a chart of them needs."""
+    """Columns and rows. Rows may hold more than the columns show: what a chart of them needs.
+
+    ``more`` counts rows that were left out, which a terminal says below the table.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Row]
     title: str = ""
     notes: Sequence[str] = field(default_factory=tuple)
+    more: int = 0
 
     def __bool__(self) -> bool:
         """Whether it has a row."""
@@ -113,7 +117,7 @@ class Table:
 
     def head(self, most: int) -> Table:
         """Return the first rows alone."""
-        return replace(self, rows=self.rows[:most])
+        return replace(self, rows=self.rows[:most], more=self.more + max(len(self.rows) - most, 0))
 
     def texts(self) -> list[list[str]]:
         """Return what is written in every cell."""
@@ -166,6 +170,8 @@ class Table:
             title=Text(self.title) if self.title else None,
             title_justify="left",
             title_style="bold",
+            caption=Text(f"and {self.more} more") if self.more else None,
+            caption_justify="left",
             box=box.SIMPLE_HEAD,
             show_edge=False,
             pad_edge=False,

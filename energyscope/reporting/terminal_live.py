@@ -22,7 +22,6 @@ BAR, BESIDE_BAR = 20, 58  # columns of the bar, and of the longest counts and ti
 FEWEST = 3  # windows from which limits are shown
 STAGE_WIDTH = 13
 WAITING = "\u00b7"
-_WITHOUT = ", not counting "
 _STYLES = {"done": "green", "running": "bold", "failed": "bold red", "interrupted": "bold yellow"}
 _MARKS = {"done": "\u2713", "running": "\u25b8", "skipped": "\u2013", "failed": "\u2717", "interrupted": "\u2717"}
 
@@ -135,10 +134,7 @@ def _ended(stage: Stage) -> str:
 
 def left_said(left: Left) -> str:
     """Say how long a run has still to go, and in words what nobody can foresee of it."""
-    if left.span is None:
-        return "time left: known once the model is loaded"
-    without = f"{_WITHOUT}{', '.join(left.without)}" if left.without else ""
-    return printable(f"{span_said(left.span)} left{without}")
+    return ", ".join(part for part in _left_parts(left) if part)
 
 
 def span_said(span: Span) -> str:
@@ -173,12 +169,18 @@ def _stage(stage: Stage, picture: Picture, width: int) -> list[Text]:
 
 def _left(left: Left, width: int) -> list[Text]:
     """Return the line of what is left of the run, in two where the terminal is narrow."""
-    said = left_said(left)
-    if cell_len(said) + 1 < width:
-        return [Text(f" {said}")]
-    first, _, names = said.partition(_WITHOUT)
-    lines = [f" {first},", f" {_WITHOUT.lstrip(', ')}{names}"] if names else [f" {first}"]
-    return [_cut(Text(line), width) for line in lines]
+    time, without = _left_parts(left)
+    said = ", ".join(part for part in (time, without) if part)
+    lines = [said] if cell_len(said) + 1 < width else [f"{time},", without] if without else [time]
+    return [_cut(Text(f" {line}"), width) for line in lines]
+
+
+def _left_parts(left: Left) -> tuple[str, str]:
+    """Return how long a run has still to go, and the stages that this does not count."""
+    if left.span is None:
+        return "time left: known once the model is loaded", ""
+    without = f"not counting {', '.join(left.without)}" if left.without else ""
+    return f"{span_said(left.span)} left", printable(without)
 
 
 def _running(line: Text, step: Step, picture: Picture, width: int) -> list[Text]:

@@ -23,7 +23,7 @@ from energyscope.runs.compare_difference import (
     compared,
     quantities,
 )
-from energyscope.runs.intervals import Interval, finite, interval, not_negative
+from energyscope.runs.intervals import Interval, finite, given, interval, not_negative
 from energyscope.runs.tree import Node, tokens_of
 
 if TYPE_CHECKING:
@@ -40,20 +40,14 @@ _TRACED = {"prompt_tokens": "prompt tokens", "new_tokens": "new tokens", "batch_
 _CACHE = "generation.kv_cache"  # the question, and no obstacle
 
 
-def given(entry: object, factor: float = 1.0) -> Interval | None:
-    """Read a value with its limits."""
-    held = entry if isinstance(entry, Mapping) else {}
-    found = interval(held.get("value"), held.get("low"), held.get("high"))
-    return found.scaled(factor) if found else None
-
-
 def _key(path: str, factor: float = 1.0, *, signed: bool = False) -> Callable[[Entry], Interval | None]:
     """Return what reads an entry of a document; what is not ``signed`` has no limit below 0."""
 
     def read(document: Entry) -> Interval | None:
         for key in path.split("."):
             document = document.get(key) or {}
-        found = given(document, factor)
+        found = given(document)
+        found = found.scaled(factor) if found else None
         return found if signed else not_negative(found)
 
     return read

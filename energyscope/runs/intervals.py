@@ -7,7 +7,7 @@ Medicine 27 (2008), 1693-1702): it needs only each value's own limits and keeps 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -51,6 +51,13 @@ def interval(value: object, low: object = None, high: object = None) -> Interval
     if number is None:
         return None
     return Interval(number, finite(low), finite(high))
+
+
+def given(entry: object) -> Interval | None:
+    """Return an entry of a document, ``{value, low, high}``, as an interval; None where it holds no number."""
+    if not isinstance(entry, Mapping):
+        return None
+    return interval(entry.get("value"), entry.get("low"), entry.get("high"))
 
 
 def not_negative(item: Interval | None) -> Interval | None:

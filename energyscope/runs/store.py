@@ -212,7 +212,7 @@ def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
         if (sweep / schema.SWEEP_FILE).is_file():
             raise RunError(f"{sweep} is a sweep: name one of the runs in it, such as {_first_cell(sweep)}")
         if (sweep / schema.LAWS_JSON).is_file():
-            raise RunError(f"{sweep} holds laws of runs, and no run: name the runs or sweeps that they are of")
+            raise RunError(f"{sweep} holds laws, and no run: `energyscope report {sweep}` draws their page")
     if direct.is_dir():
         raise RunError(f"{direct} holds no {schema.RUN_FILE}: it is not a run directory")
     raise RunError(f"no run {str(reference)!r} here or in {root}/: {_alike(direct.name, root)}")

@@ -114,6 +114,16 @@ def test_the_winner_saves_most_of_those_that_lose_nothing(tmp_path):
     assert winner(load_run(run.path)).value == "fp16"
 
 
+def test_a_precision_that_was_disturbed_is_not_told(tmp_path):
+    """GIVEN a cell of grade 'invalid', THEN scatter leaves the verdict to the interval; a disturbance does not."""
+    run = build_run(tmp_path / "run", Shape(benchmark=Bench(precisions=("fp32", "fp16"))))
+    for cause, verdict in (("wide-interval(half_width=0.2)", "saves"), ("slowed-by-heat", "unclear")):
+        (_, held) = cells = [dict(one) for one in run.benchmark["cells"]]
+        held.update(quality="invalid", reasons=cause, energy_ratio={"value": 0.3, "low": 0.25, "high": 0.35})
+        (found,) = of_documents(run, benchmark={**run.benchmark, "cells": cells})
+        assert found.verdict == verdict
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     """Return a run of bf16 that measured neither alternatives nor a benchmark."""

@@ -6,7 +6,7 @@ import pytest
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
-from energyscope.reporting.run.report import Report, given, tokens_per_kwh
+from energyscope.reporting.run.report import Report, tokens_per_kwh
 from energyscope.runs.intervals import Interval
 
 
@@ -54,10 +54,3 @@ def test_tokens_per_kilowatt_hour():
     found = tokens_per_kwh(Interval(3600.0, 1800.0, 7200.0))
     assert (found.value, found.low, found.high) == pytest.approx((1e6, 5e5, 2e6))
     assert tokens_per_kwh(None) is None
-
-
-def test_entries_of_documents_are_read_as_intervals():
-    """GIVEN what JSON holds, THEN an interval; null and text are nothing."""
-    assert given({"value": 1, "low": 0.5, "high": None}) == Interval(1.0, 0.5, None)
-    assert given(None) is None
-    assert given({"value": None}) is None

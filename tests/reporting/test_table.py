@@ -44,6 +44,14 @@ def test_columns_that_nobody_fills_are_left_out():
     assert [column.key for column in TABLE.filled().columns] == ["name", "energy", "share", "grade", "why"]
 
 
+def test_rows_that_are_left_out_are_counted():
+    """GIVEN the head of a table, THEN a terminal says how many rows follow; nothing of a whole one."""
+    console = Console(file=io.StringIO(), width=100)
+    for table in (TABLE.head(1), TABLE.head(2)):
+        console.print(table.rich(100))
+    assert console.file.getvalue().count("and 1 more") == 1  # type: ignore[attr-defined]
+
+
 def test_lines_of_cells_hold_raw_numbers():
     """GIVEN a pipe, THEN raw values, an interval in three columns, and no cell that breaks a line."""
     rows = list(csv.DictReader(io.StringIO(TABLE.delimited()), delimiter="\t"))

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -18,7 +17,7 @@ from run_builder import Shape, build_run
 from energyscope.reporting.comparison.source import Source
 from energyscope.reporting.comparison.terminal import answer_of
 from energyscope.reporting.run import terminal
-from energyscope.reporting.terminal_text import Dotted, Harmless, broken, printable
+from energyscope.reporting.terminal_text import Harmless, printable
 
 HOSTILE = ["\x1b[2Jgone", "a\nb", "a\rb", "\x1b]0;title\x07", "a\x08b", "\u202eright", "\x9b31m", "\udc80", "a\tb"]
 
@@ -60,24 +59,6 @@ def test_colours_pass() -> None:
     """GIVEN a styled text with a control character, THEN the style is drawn and the character is not."""
     printed = _drawn(Harmless(Text("\x1b[2Jred", style="red")), colour="standard")
     assert printed == "\x1b[31m [2Jred\x1b[0m\n"
-
-
-def test_a_name_that_fits_is_one_line() -> None:
-    assert _drawn(Dotted("transformer.h.1.mlp", "(each of 4)")) == "transformer.h.1.mlp (each of 4)\n"
-
-
-def test_a_long_name_is_broken_before_a_dot() -> None:
-    """GIVEN less room, THEN the name's parts stay whole, and what stands behind it has a line of its own."""
-    printed = _drawn(Dotted("model.layers.15.post_attention_layernorm", "(each of 4)"), width=28)
-    assert printed == "model.layers.15\n.post_attention_layernorm\n(each of 4)\n"
-
-
-@given(st.text(alphabet="ab.-漢", min_size=1, max_size=60), st.integers(1, 30))
-def test_a_broken_name_is_the_name(name: str, width: int) -> None:
-    """Whatever the name, nothing of it is lost but empty ends, and only a part that is too long by itself is."""
-    lines = broken(name, width)
-    assert "".join(lines).replace(".", "") == name.replace(".", "")
-    assert all(cell_len(line) <= width or not set(".-") & set(line[1:-1]) for line in lines)
 
 
 def test_hostile_runs_do_nothing_to_the_terminal(tmp_path: Path) -> None:

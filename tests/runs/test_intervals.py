@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from energyscope.runs.intervals import Interval, difference, finite, interval, ratio, total, total_of_same
+from energyscope.runs.intervals import Interval, difference, finite, given, interval, ratio, total, total_of_same
 
 
 def test_missing_cells_make_no_interval() -> None:
@@ -14,6 +14,13 @@ def test_missing_cells_make_no_interval() -> None:
     assert interval(math.nan, 1.0, 2.0) is None
     assert finite("text") is None
     assert interval(2.0, math.nan, 3.0) == Interval(2.0, None, 3.0)
+
+
+def test_entries_of_documents_are_read_as_intervals() -> None:
+    """GIVEN what JSON holds, THEN an interval; null and text are nothing."""
+    assert given({"value": 1, "low": 0.5, "high": None}) == Interval(1.0, 0.5, None)
+    assert given(None) is None
+    assert given({"value": None}) is None
 
 
 def test_errors_of_independent_values_add_in_quadrature() -> None:

@@ -15,14 +15,14 @@ from energyscope.reporting.comparison.differences import capital
 from energyscope.reporting.comparison.source import COMPARE, Against, Source
 from energyscope.reporting.run.energy import layers_said
 from energyscope.reporting.run.parts import blocks
-from energyscope.reporting.run.report import PREFILL, Report, execution_name, given, precision_name
+from energyscope.reporting.run.report import PREFILL, Report, execution_name, precision_name
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Row, Table
 from energyscope.runs.compare_conditions import EXECUTION, NAMES, PRECISION, value_of
 from energyscope.runs.compare_difference import ENERGIES, LATENCY, POWER
 from energyscope.runs.compare_parts import layers_of, mostly_invalid
 from energyscope.runs.compare_whole import SCORES, cells_of, evaluation_of, per_work, predictions_of
-from energyscope.runs.intervals import interval, not_negative
+from energyscope.runs.intervals import given, interval, not_negative
 from energyscope.runs.tree import sum_energy
 
 _WORK = (("token", "Per token", "mJ"), ("parameter", "Per parameter", "nJ"), ("FLOP", "Per FLOP", "pJ"))
@@ -279,7 +279,7 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
     EXECUTION: execution_name,
     PRECISION: precision_name,
     "clocks": lambda value: fmt.quantity(value, "count"),
-    "model.parameters": lambda value: fmt.quantity(value, "parameters"),
+    "model.parameters": lambda value: fmt.quantity(value, "amount"),
 }
 
 

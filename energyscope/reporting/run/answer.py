@@ -8,33 +8,32 @@ from functools import cached_property
 from typing import Any
 
 from energyscope.advising.changes import INVALID, WORKLOAD, Change, best, changes, winner
-from energyscope.metering.interval import grade
 from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
 from energyscope.reporting.run import parts
 from energyscope.reporting.run.changes import change_figure, change_name, precision_figure
 from energyscope.reporting.run.energy import block_figure
-from energyscope.reporting.run.generation import phase_table, rates
-from energyscope.reporting.run.method import unfinished
+from energyscope.reporting.run.method import left_out, unfinished
 from energyscope.reporting.run.quality import rank_figure, ranking
 from energyscope.reporting.run.report import (
     DECODE,
     Report,
     Workload,
     execution_name,
-    given,
     precision_name,
     tokens_per_kwh,
 )
+from energyscope.reporting.run.subject import Subject, subject_of
 from energyscope.reporting.run.trust import trust
 from energyscope.reporting.section import Figure
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, finite, interval
+from energyscope.runs.intervals import Interval, finite, given
 
 _MEMORY_BOUND = 30.0  # FLOPs for a byte of traffic, below which reading memory sets the pace of any current GPU
 _COMPUTE_BOUND = 300.0  # and above which arithmetic does
 _MOSTLY = 0.5
+_PER_THOUSAND = "Joules per 1,000 tokens"
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,8 @@ class Stat:
     @classmethod
     def of(cls, label: str, item: Interval | None, unit: str, hint: str = "") -> Stat:
         """Write a value and its 95 % interval apart."""
-        written = fmt.measured(item, unit)
-        for mark in (f" {fmt.PLUS_MINUS} ", " ["):
-            value, found, error = written.partition(mark)
-            if found:
-                return cls(label, value, f"{found.strip()} {error}".replace("[ ", "["), hint)
-        return cls(label, written, "", hint)
+        value, error = fmt.apart(item, unit)
+        return cls(label, value, error, hint)
 
 
 @dataclass(frozen=True)
@@ -123,28 +118,25 @@ class Answer:
         """The grade and the energy that the sentence rests on."""
         if self.compares and self._cell:
             return str(self._cell.get("quality") or INVALID), given(self._cell.get("energy_mj"))
-        if self.report.main is not None and self._traced is not None:
-            settings = (self.report.run.generation or {}).get("settings") or {}
-            energy = self._traced["per_token"]
-            half = fmt.relative(energy)
-            return grade(half, int(finite(settings.get("generations")) or 0))[0], energy
-        if self.report.main is not None:
-            return self.report.main.quality, self.report.main.energy
-        cell = self._cell
-        return (str(cell.get("quality") or INVALID), given(cell.get("energy_mj"))) if cell else None
+        return (self.subject.quality, self.subject.energy) if self.subject else None
 
     @cached_property
     def _cell(self) -> Mapping[str, Any]:
-        """The benchmark's first cell of the precision that wins, or else of the baseline."""
+        """The benchmark's first cell of the precision that wins, else of the baseline, else of any."""
         document, first = self.report.run.benchmark or {}, winner(self.report.run)
-        name = first.value if first else document.get("baseline")
-        cells = document.get("cells") or []
-        return next((cell for cell in cells if cell.get("precision") == name), {})
+        cells = {str(cell.get("precision")): cell for cell in reversed(document.get("cells") or [])}
+        named = cells.get(first.value if first else str(document.get("baseline")))
+        return named or next(reversed(cells.values()), {})
 
     @cached_property
     def alerts(self) -> list[dict[str, Any]]:
         """The stages that did not finish."""
         return unfinished(self.report)
+
+    @cached_property
+    def subject(self) -> Subject | None:
+        """What the answer is about; None where nothing has an energy."""
+        return subject_of(self.report)
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -164,23 +156,25 @@ class Answer:
         """The numbers of the sentence, and which sentence they make."""
         if self.compares:
             return self._of_precisions()
-        workload = self.report.main
-        if workload is None or workload.energy is None:
-            return {"case": "nothing", "unfinished": self.alerts, "modelled": self.report.modelled}
-        whole, work, idle = self._whole(workload)
-        known = work is not None and idle is not None
-        blocks, share = _largest(workload, work=known)
-        waits = bool(known and whole and idle is not None and idle > _MOSTLY * whole.value)
+        subject, workload = self.subject, self.report.main
+        if subject is None:
+            return {
+                "case": "nothing",
+                "unfinished": self.alerts or left_out(self.report),
+                "modelled": self.report.modelled,
+            }
+        blocks, share = _largest(workload, work=subject.splits) if workload else ([], None)
+        waits = subject.idle is not None and subject.splits and subject.idle > _MOSTLY * subject.energy.value
         return {
             "case": "waits" if waits else "blocks",
-            "host": workload.host_bound,
-            "subject": self._subject(workload),
-            "energy": whole,
-            "work": work,
-            "idle": idle,
+            "host": workload.host_bound if workload else None,
+            "subject": subject.name,
+            "energy": subject.energy,
+            "work": subject.work,
+            "idle": subject.idle,
             "blocks": blocks,
             "share": share,
-            "of_work": known,
+            "of_work": subject.splits,
             "modelled": self.report.modelled,
         }
 
@@ -193,7 +187,7 @@ class Answer:
     def cause(self) -> str:
         """Why it takes so much, and what to do, in one sentence."""
         workload = self.report.main
-        phase = workload.phase if workload else None
+        phase = self.subject.phase if self.subject and not self.compares else None
         remedy = best(self.changes, phase)
         batch = next(
             (one for one in self.changes if one.recommended and one.what in WORKLOAD and one.phase == phase), None
@@ -220,26 +214,26 @@ class Answer:
     @property
     def _quickest(self) -> dict[str, Any] | None:
         """The change that saves most where joules are time: what clearly takes less of it."""
-        return _named(next((one for one in self.changes if one.verdict == "saves" and not one.degrades), None))
+        phase = self.subject.phase if self.subject else None
+        found = (one for one in self.changes if one.phase == phase and one.verdict == "saves" and not one.degrades)
+        return _named(next(found, None))
 
     @cached_property
     def stats(self) -> list[Stat]:
         """Four or five numbers with their errors."""
         if self.compares:
             return self._precision_stats()
-        workload = self.report.main
-        if workload is None:
+        subject = self.subject
+        if subject is None:
             return []
-        per, per_token, time = self._rates(workload)
         word = "Modelled energy" if self.report.modelled else "Energy"
         found = [
-            Stat.of(f"{word} per {per[0]}", per[1], "mJ"),
-            Stat.of("Joules per 1,000 tokens", per_token.scaled(1000) if per_token else None, "mJ"),
-            Stat.of("Tokens per kWh", tokens_per_kwh(per_token), "parameters"),
-            Stat.of(time[0], time[1], "us"),
+            Stat.of(f"{word} per {subject.unit}", subject.energy, "mJ"),
+            Stat.of(_PER_THOUSAND, subject.per_token.scaled(1000) if subject.per_token else None, "mJ"),
+            Stat.of("Tokens per kWh", tokens_per_kwh(subject.per_token), "amount"),
+            Stat.of(subject.time_name, subject.time, "us"),
         ]
-        power = interval(workload.power_w)
-        return [*found, *([] if self.report.modelled else [Stat.of("Mean power", power, "W")])]
+        return [*found, *([] if self.report.modelled else [Stat.of("Mean power", subject.power, "W")])]
 
     @cached_property
     def figures(self) -> list[Figure]:
@@ -261,8 +255,11 @@ class Answer:
         return sentence(
             "run/trust_line.txt.j2",
             trust=found,
-            traced=self._traced is not None,
-            benchmark=noise,
+            traced=self.subject is not None and self.subject.traced,
+            benchmark=noise if self.compares else None,
+            alone=fmt.relative(self.subject.energy) if self.subject else None,
+            modelled=self.report.modelled,
+            watts=finite(self.report.part("sensor").get("watts")),
         )
 
     @property
@@ -279,59 +276,21 @@ class Answer:
         """Return the answer for a machine."""
         return {"sentence": self.sentence, "cause": self.cause, "ranking": self.ranking, "trust": self.trust}
 
-    def _subject(self, workload: Workload) -> str:
-        if workload.phase == DECODE:
-            at = f" at {workload.context:,} tokens of context" if workload.context and not self._traced else ""
-            return f"A generated token{at}"
-        shape = _batch(self.report, self.report.part("workload")).removeprefix("batch ").removeprefix("1 x ")
-        return f"A pass over {shape}"
-
-    @cached_property
-    def _traced(self) -> Mapping[str, Any] | None:
-        """The traced decode phase, where the sentence is of a generated token and rests on it."""
-        if self.report.main is None or self.report.main.phase != DECODE:
-            return None
-        row = next((row for row in phase_table(self.report).rows if row["kind"] == DECODE), None)
-        return row if row and finite(row.get("tokens")) and row["per_token"] is not None else None
-
-    def _whole(self, workload: Workload) -> tuple[Interval | None, float | None, float | None]:
-        """Return the energy of the sentence's subject with its work and idle parts, mJ.
-
-        Of a traced generation these are the traced ones of its decode phase, per token.
-        """
-        if workload.phase != DECODE:
-            return workload.energy, workload.work, workload.idle
-        traced = self._traced
-        if traced is not None:
-            tokens = float(traced["tokens"])
-            work, idle = (None if traced[key] is None else traced[key] / tokens for key in ("work", "idle"))
-            return traced["per_token"], work, idle
-        batch = workload.tokens or 1
-        work, idle = (None if value is None else value / batch for value in (workload.work, workload.idle))
-        return workload.per_token, work, idle
-
-    def _rates(
-        self, workload: Workload
-    ) -> tuple[tuple[str, Interval | None], Interval | None, tuple[str, Interval | None]]:
-        traced = rates(self.report)
-        if workload.phase == DECODE:
-            energy, seconds = self._whole(workload)[0], traced.get("time_per_output_token_s")
-            time = seconds.scaled(1e6) if seconds else interval(workload.time_us)
-            return ("generated token", energy), energy, ("Time per token", time)
-        time = _latency(workload, modelled=self.report.modelled)
-        return (
-            ("forward pass" if not self.report.generates else "prefill", workload.energy),
-            workload.per_token,
-            ("Latency", time),
-        )
-
     def _of_precisions(self) -> dict[str, Any]:
         document = self.report.run.benchmark or {}
         baseline = precision_name(document.get("baseline"))
         first = winner(self.report.run)
         metric = next((str(one.get("metric")) for one in document.get("predictions") or []), None)
         if first is None:
-            return {"case": "no-winner", "baseline": baseline, "modelled": self.report.modelled, "metric": metric}
+            least = self._cell
+            return {
+                "case": "no-winner" if least.get("precision") == document.get("baseline") else "no-baseline",
+                "baseline": baseline,
+                "name": precision_name(least.get("precision")),
+                "energy": given(least.get("energy_mj")),
+                "modelled": self.report.modelled,
+                "metric": metric,
+            }
         return {
             "case": "winner",
             "name": precision_name(first.value),
@@ -356,8 +315,8 @@ class Answer:
     def _precision_stats(self) -> list[Stat]:
         document, first = self.report.run.benchmark or {}, winner(self.report.run)
         cells = {str(cell.get("precision")): cell for cell in reversed(document.get("cells") or [])}
-        name = first.value if first else str(document.get("baseline"))
-        cell, base = self._cell, cells.get(str(document.get("baseline"))) or {}
+        cell = self._cell
+        name, base = str(cell.get("precision")), cells.get(str(document.get("baseline"))) or {}
         prediction: Mapping[str, Any] = next(
             (one for one in document.get("predictions") or [] if one.get("precision") == name), {}
         )
@@ -379,8 +338,8 @@ class Answer:
                 if first
                 else []
             ),
-            Stat.of(f"Joules per 1,000 tokens, {written}", per_token.scaled(1000) if per_token else None, "mJ"),
-            Stat.of(f"Tokens per kWh, {written}", tokens_per_kwh(per_token), "parameters"),
+            Stat.of(f"{_PER_THOUSAND}, {written}", per_token.scaled(1000) if per_token else None, "mJ"),
+            Stat.of(f"Tokens per kWh, {written}", tokens_per_kwh(per_token), "amount"),
             Stat.of(f"Latency, {written}", latency.scaled(1e6) if latency else None, "us"),
         ]
         if prediction:
@@ -411,14 +370,6 @@ _EXECUTIONS = {
     "eager": "As most people run it: the host launches every kernel, and what that costs is included.",
     "cuda-graph": "The GPU's work was recorded once and is replayed without gaps, without launches by the host.",
 }
-
-
-def _latency(workload: Workload, *, modelled: bool) -> Interval | None:
-    """Return the time of a pass; modelled energy is time x watts, so its interval is the time's."""
-    time = interval(workload.time_us)
-    if time is None or not modelled or workload.energy is None or workload.energy.value <= 0:
-        return time
-    return workload.energy.scaled(time.value / workload.energy.value)
 
 
 def _named(change: Change | None) -> dict[str, Any] | None:

@@ -13,16 +13,17 @@ from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
 from energyscope.reporting.run.parts import NOISY, blocks
 from energyscope.reporting.run.report import (
     EAGER,
+    EXECUTIONS,
+    GRAPH,
     RUN,
     Report,
     Workload,
     execution_name,
-    given,
     precision_name,
 )
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Row, Table
-from energyscope.runs.intervals import Interval, finite, not_negative
+from energyscope.runs.intervals import Interval, finite, given, not_negative
 
 _COLOURS = {"saves": SAVES, "costs": COSTS, "unclear": UNCLEAR}
 _MOST_BARS = 9
@@ -68,8 +69,7 @@ def section(report: Report) -> Content | None:
 def change_name(change: Change) -> str:
     """Return what a change is, as it is called in sentences: ``a CUDA graph``, ``a batch of 64``, ``BF16``."""
     if change.what == "execution":
-        name = execution_name(change.value)
-        return name if name.startswith("torch") else f"a {name}" if name[0].isupper() else f"{name} execution"
+        return {EAGER: "eager execution", GRAPH: "a CUDA graph"}.get(change.value, execution_name(change.value))
     if change.what == "precision":
         return precision_name(change.value)
     names = {
@@ -117,7 +117,7 @@ def change_table(found: list[Change], report: Report) -> Table:
 
 
 def _capital(name: str) -> str:
-    return name if name.startswith("torch") else name[:1].upper() + name[1:]
+    return name if name in EXECUTIONS.values() else name[:1].upper() + name[1:]  # torch.compile is a name
 
 
 def change_figure(report: Report) -> Figure | None:

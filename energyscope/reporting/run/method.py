@@ -53,6 +53,16 @@ def unfinished(report: Report) -> list[dict[str, Any]]:
     ]
 
 
+def left_out(report: Report) -> list[dict[str, Any]]:
+    """Return the stages that were asked for and could not begin, with their reason and ``how`` that is said."""
+    asked = report.part("settings").get("stages") or []
+    return [
+        {**stage, "how": "was skipped"}
+        for stage in _stages(report)
+        if stage["stage"] in asked and stage["state"] == "skipped"
+    ]
+
+
 def _stages(report: Report) -> list[dict[str, Any]]:
     stages = report.part("stages")
     return [

@@ -10,7 +10,7 @@ from typing import Any
 
 from energyscope.reporting import format as fmt
 from energyscope.reporting.section import Page
-from energyscope.runs.intervals import Interval, finite, interval
+from energyscope.runs.intervals import Interval, finite
 from energyscope.runs.method import execution_of
 from energyscope.runs.store import Run
 from energyscope.runs.tree import EnergyTree, Node, energy_tree, tokens_of
@@ -159,8 +159,10 @@ class Report:
 
     @cached_property
     def generates(self) -> bool:
-        """Whether it explains a generation: it has decode steps, or traced one."""
-        return self.run.generation is not None or any(workload.phase == DECODE for workload in self.every_workload)
+        """Whether it explains a generation: it has decode steps, alone or in a trace."""
+        rows = (self.run.alternatives or {}).get("rows") or []
+        phases = [workload.phase for workload in self.every_workload] + [row.get("phase") for row in rows]
+        return self.run.generation is not None or DECODE in phases
 
     @property
     def phase_dimension(self) -> list[tuple[str, str]]:
@@ -223,13 +225,6 @@ def splits(tree: EnergyTree) -> bool:
 def grades(nodes: list[Node] | tuple[Node, ...]) -> Counter[str]:
     """Count the grades of measurements; one that stands for several components counts once."""
     return Counter(str(node.row.get("quality")) for node in {node.source: node for node in nodes}.values())
-
-
-def given(entry: object) -> Interval | None:
-    """Return an entry of a document, ``{value, low, high}``, as an interval."""
-    if not isinstance(entry, Mapping):
-        return None
-    return interval(entry.get("value"), entry.get("low"), entry.get("high"))
 
 
 def execution_name(execution: object) -> str:

@@ -10,12 +10,13 @@ from energyscope import reasons
 from energyscope.errors import UsageError
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
-from energyscope.reporting.run.report import RUN, Report, given
+from energyscope.reporting.run.changes import change_table
+from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import tables
 from energyscope.reporting.table import Column, Table
 from energyscope.reporting.terminal_text import Harmless, printable
 from energyscope.runs import schema
-from energyscope.runs.intervals import interval
+from energyscope.runs.intervals import given, interval
 from energyscope.runs.summary import state, summary
 from energyscope.runs.writing import is_written
 
@@ -66,17 +67,19 @@ def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[R
         why = f": {reasons.words(one['reason'])}" if one["reason"] else ""
         yield Text(printable(f"{one['stage']} {one['how']}{why}"), style="bold yellow")
     yield Text(printable(answer.sentence), style="bold")
-    yield Text(printable(answer.cause))
+    if answer.cause:
+        yield Text(printable(answer.cause))
     breakdown = _columns(answer.breakdown, _BLOCKS)
     if breakdown:
         rest = [row for row in breakdown.rows if row.get("rest")]  # never left out: they say how well it adds up
-        named = [row for row in breakdown.rows if not row.get("rest")][: max(blocks - len(rest), 1)]
-        yield Table(breakdown.columns, [*named, *rest]).rich(width)
-    shown = tables(RUN.shown(report)).get("changes")
-    if shown:
-        phases = {answer.report.main.phase, "forward pass"} if answer.report.main else set()
-        rows = [row for row in shown.rows if not phases or row["phase"] in phases] or shown.rows
-        yield _columns(Table(shown.columns, rows, shown.title), _CHANGES).head(changes).rich(width)
+        named = [row for row in breakdown.rows if not row.get("rest")]
+        most = max(blocks - len(rest), 1)
+        left = max(len(named) - most, 0)
+        yield Table(breakdown.columns, [*named[:most], *rest], more=left).rich(width)
+    phase = answer.subject.phase if answer.subject else None
+    found = [one for one in answer.changes if one.phase == phase] or answer.changes
+    if found:
+        yield _columns(change_table(found, report), _CHANGES).head(changes).rich(width)
     if answer.ranking:
         yield Text(printable(answer.ranking))
     yield Text.assemble(("Can I trust this? ", "bold"), printable(answer.trust))
@@ -123,7 +126,7 @@ def record(run: Run, name: str | None = None) -> Any:
 
 
 def show(run: Run, console: Console, name: str | None = None) -> None:
-    """Print a run's answer and its usual tables, or one whole table: drawn on a terminal, tab-separated elsewhere.
+    """Print a run's answer and its usual tables, or one whole table, tab-separated where that is no terminal.
 
     Raises:
         UsageError: there is no table of that name.
@@ -137,7 +140,7 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
         for key, table in run_tables(run).items():
             if key in _SHOWN:
                 console.print()
-                _print(table.head(_SHOWN[key]), console)
+                console.print(_drawn(table.head(_SHOWN[key]), console))
         others = ", ".join(printable(key) for key in run_tables(run))
         console.print(f"One table whole: energyscope show RUN --table NAME ({others})", style="dim", markup=False)
 
@@ -222,4 +225,8 @@ def _print(table: Table, console: Console) -> None:
     if not console.is_terminal:
         console.file.write(table.delimited(clean=printable))
         return
-    console.print(Harmless(table.filled().rich(console.width)))
+    console.print(_drawn(table, console))
+
+
+def _drawn(table: Table, console: Console) -> Harmless:
+    return Harmless(table.filled().rich(console.width))

@@ -20,6 +20,7 @@ from energyscope.runs.tree import sum_column, sum_energy
 Level = Literal["yes", "mostly", "partly", "no"]
 WELL, ILL, UNKNOWN = "\u2713", "!", "?"
 _ADDS_UP = {CLOSED: WELL, UNDER: ILL, OVER: ILL, UNCERTAIN: UNKNOWN}
+AGREES, COSTLIER, CHEAPER = "agrees", "costlier in replay", "cheaper in replay"
 _REPLAY_AGREES = 0.05  # how far replayed / in the model may be from 1
 _REPLAY_REACH = 0.15  # and how far its interval may reach
 
@@ -200,16 +201,16 @@ def _agreement(saved: Interval, ratio: Interval | None) -> str:
         and ratio.low >= 1 - _REPLAY_REACH
         and ratio.high <= 1 + _REPLAY_REACH
     ):
-        return "agrees"
+        return AGREES
     if not ratio.excludes(1.0):
         return "unclear"
-    return "costlier in replay" if ratio.value > 1 else "cheaper in replay"
+    return COSTLIER if ratio.value > 1 else CHEAPER
 
 
 def _replay(workload: Workload) -> str:
     verdicts = [row["verdict"] for row in _replayed(workload)]
-    agree = verdicts.count("agrees")
-    apart = sum("replay" in verdict for verdict in verdicts)
+    agree = verdicts.count(AGREES)
+    apart = verdicts.count(COSTLIER) + verdicts.count(CHEAPER)
     if not verdicts:
         return fmt.UNKNOWN
     if not agree and not apart:

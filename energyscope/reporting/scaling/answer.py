@@ -10,14 +10,14 @@ from typing import Any
 from energyscope.reporting import format as fmt
 from energyscope.reporting.page import sentence
 from energyscope.reporting.run.answer import Chip, Stat
-from energyscope.reporting.run.report import execution_name, given, precision_name
+from energyscope.reporting.run.report import execution_name, precision_name
 from energyscope.reporting.scaling.contrasts import RATIOS, contrast_facts
 from energyscope.reporting.scaling.efficiency import BY_BATCH, BY_LENGTH, efficiency_facts
 from energyscope.reporting.scaling.fits import BY_GROUP, BY_KIND, attention_over_mlp, law_facts
 from energyscope.reporting.scaling.laws import Entry, Laws, best_known, shape_name
 from energyscope.reporting.scaling.sizes import LEFT_OUT, PER_TOKEN
 from energyscope.reporting.scaling.trust import HELD_OUT, trust_facts
-from energyscope.runs.intervals import ratio
+from energyscope.runs.intervals import given, ratio
 
 TOP = {  # the figures of the first screen, by what it is of: the first two that there are
     "sizes": (PER_TOKEN, LEFT_OUT, BY_GROUP),

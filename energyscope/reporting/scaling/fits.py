@@ -9,7 +9,6 @@ from typing import Any
 from energyscope.reasons import join, reason
 from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.plane import Axis, plane
-from energyscope.reporting.run.report import given
 from energyscope.reporting.scaling.laws import (
     LAWS,
     WHOLE,
@@ -31,7 +30,7 @@ from energyscope.reporting.scaling.laws import (
 )
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, finite
+from energyscope.runs.intervals import Interval, finite, given
 
 BY_GROUP, BY_KIND = "energy-by-group", "energy-by-kind"
 _CAPTION = "Lines: E0 + k x FLOPs. Whiskers: 95 % intervals; hollow: too noisy."

@@ -7,7 +7,6 @@ from typing import Any
 
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
-from energyscope.reporting.run.report import given
 from energyscope.reporting.scaling.laws import (
     LAWS,
     SUM,
@@ -26,6 +25,7 @@ from energyscope.reporting.scaling.laws import (
 from energyscope.reporting.scaling.trust import error_label
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
+from energyscope.runs.intervals import given
 
 PER_TOKEN, LEFT_OUT = "sizes-per-token", "sizes-left-out"
 _FIGURES = (
@@ -100,7 +100,7 @@ def _sizes(laws: Laws, shapes: Sequence[Entry]) -> Table:
     columns = [
         Column("model", "Model"),
         Column("shape", "Shape"),
-        Column("parameters", "Parameters", "parameters"),
+        Column("parameters", "Parameters", "amount"),
         Column("layers", "Layers", "count", rank=6),
         Column("energy_per_token_mj", f"{laws.energy} per token", "mJ"),
         Column("pj_per_parameter_token", "Per parameter and token", "pJ", rank=3),
@@ -147,7 +147,7 @@ def _shares(shapes: Sequence[Entry]) -> Table:
         Column("model", "Model"),
         Column("kind", "Part"),
         Column("share", "Share of the model", "share"),
-        Column("parameters", "Parameters", "parameters"),
+        Column("parameters", "Parameters", "amount"),
         Column("shape", "Shape"),
     ]
     one = best_known(shapes)

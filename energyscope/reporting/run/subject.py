@@ -1,0 +1,182 @@
+"""What the answer of a run is about: a generated token, a pass, or an inference, and what one of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from energyscope.advising.changes import INVALID
+from energyscope.metering.interval import grade
+from energyscope.reporting import format as fmt
+from energyscope.reporting.run.generation import phase_table, rates
+from energyscope.reporting.run.report import DECODE, PREFILL, Report, Workload
+from energyscope.runs.intervals import Interval, finite, given, interval
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the sentence is of (``A generated token``), and its ``unit`` (``generated token``).
+
+    Energies are in mJ and the time in us, all of one unit. ``quality`` is the energy's grade; ``traced`` says that
+    the numbers are of a generation that was traced whole.
+    """
+
+    name: str
+    unit: str
+    phase: str
+    energy: Interval
+    quality: str
+    work: float | None = None
+    idle: float | None = None
+    per_token: Interval | None = None
+    time: Interval | None = None
+    time_name: str = "Latency"
+    power: Interval | None = None
+    traced: bool = False
+
+    @property
+    def splits(self) -> bool:
+        """Whether its work and its idle power are known."""
+        return self.work is not None and self.idle is not None
+
+
+def subject_of(report: Report) -> Subject | None:
+    """Return what the answer is about: the costliest workload, else what has an energy; None where nothing has.
+
+    A generated token is taken from the traced generation where there is one: it holds what launching and
+    ``generate`` itself take.
+    """
+    workload, found = report.main, None
+    if workload is not None:
+        found = _traced(report) or _step(workload) if workload.phase == DECODE else _pass(report, workload)
+    return found or _traced(report) or _alternative(report) or _inference(report)
+
+
+def shape_name(batch: object, length: float | None) -> str:
+    """Return what a pass reads, such as ``128 tokens`` or ``8 x 128 tokens``; empty where that is not known."""
+    if not batch:
+        return ""
+    if not length:
+        return f"a batch of {batch}"
+    return f"{length:,.0f} tokens" if batch == 1 else f"{batch} x {length:,.0f} tokens"
+
+
+def _traced(report: Report) -> Subject | None:
+    row = next((row for row in phase_table(report).rows if row["kind"] == DECODE), None)
+    tokens = finite(row.get("tokens")) if row else None
+    if row is None or not tokens or row["per_token"] is None:
+        return None
+    settings = (report.run.generation or {}).get("settings") or {}
+    seconds = rates(report).get("time_per_output_token_s")
+    work, idle = (None if row[key] is None else row[key] / tokens for key in ("work", "idle"))
+    return Subject(
+        name="A generated token",
+        unit="generated token",
+        phase=DECODE,
+        energy=row["per_token"],
+        quality=grade(fmt.relative(row["per_token"]), int(finite(settings.get("generations")) or 0))[0],
+        work=work,
+        idle=idle,
+        per_token=row["per_token"],
+        time=seconds.scaled(1e6) if seconds else None,
+        time_name="Time per token",
+        power=row["power"],
+        traced=True,
+    )
+
+
+def _step(workload: Workload) -> Subject | None:
+    """Return a token of a decode step that was measured by itself."""
+    energy, batch = workload.per_token, workload.tokens or 1
+    if energy is None:
+        return None
+    work, idle = (None if value is None else value / batch for value in (workload.work, workload.idle))
+    at = f" at {workload.context:,} tokens of context" if workload.context else ""
+    return Subject(
+        name=f"A generated token{at}",
+        unit="generated token",
+        phase=DECODE,
+        energy=energy,
+        quality=workload.quality,
+        work=work,
+        idle=idle,
+        per_token=energy,
+        time=interval(workload.time_us),
+        time_name="Time per token",
+        power=interval(workload.power_w),
+    )
+
+
+def _pass(report: Report, workload: Workload) -> Subject | None:
+    if workload.energy is None:
+        return None
+    shape = report.part("workload")
+    read = shape_name(shape.get("batch_size"), finite(shape.get("sequence_length")))
+    return Subject(
+        name=f"A pass over {read}" if read else "A pass",
+        unit="prefill" if report.generates else "forward pass",
+        phase=workload.phase,
+        energy=workload.energy,
+        quality=workload.quality,
+        work=workload.work,
+        idle=workload.idle,
+        per_token=workload.per_token,
+        time=_latency(workload, modelled=report.modelled),
+        power=interval(workload.power_w),
+    )
+
+
+def _latency(workload: Workload, *, modelled: bool) -> Interval | None:
+    """Return the time of a pass; modelled energy is time x watts, so its interval is the time's."""
+    time = interval(workload.time_us)
+    if time is None or not modelled or workload.energy is None or workload.energy.value <= 0:
+        return time
+    return workload.energy.scaled(time.value / workload.energy.value)
+
+
+def _alternative(report: Report) -> Subject | None:
+    """Return the setting that alternatives are measured against: a generated token, else a pass."""
+    rows = [row for row in (report.run.alternatives or {}).get("rows") or [] if isinstance(row, Mapping)]
+    bases: dict[Any, Mapping[str, Any]] = {row.get("phase"): row for row in rows if row.get("what") == "base"}
+    row = bases.get(DECODE) or bases.get(PREFILL) or {}
+    decodes = bool(bases.get(DECODE))
+    energy, per_token = given(row.get("energy_mj")), given(row.get("joules_per_token"))
+    if energy is None or (decodes and per_token is None):
+        return None
+    per_token = per_token.scaled(1e3) if per_token else None
+    context = finite(row.get("context_length"))
+    at = f" at {context:,.0f} tokens of context" if context else ""
+    read = shape_name(row.get("batch_size"), finite((report.run.alternatives or {})["base"].get("prompt_tokens")))
+    return Subject(
+        name=f"A generated token{at}" if decodes else f"A pass over {read}",
+        unit="generated token" if decodes else "prefill",
+        phase=DECODE if decodes else PREFILL,
+        energy=per_token if decodes and per_token else energy,
+        quality=str(row.get("quality") or INVALID),
+        per_token=per_token,
+        time=given(row.get("time_us")),
+        time_name="Time per token" if decodes else "Latency",
+        power=given(row.get("power_w")),
+    )
+
+
+def _inference(report: Report) -> Subject | None:
+    """Return the first cell of a benchmark that has an energy."""
+    cells = (report.run.benchmark or {}).get("cells") or []
+    cell: Mapping[str, Any] = next((cell for cell in cells if given(cell.get("energy_mj"))), {})
+    energy, latency = given(cell.get("energy_mj")), given(cell.get("latency_s"))
+    if energy is None:
+        return None
+    batch, length = cell.get("batch_size"), finite(cell.get("sequence_length"))
+    tokens = (finite(batch) or 0) * (length or 0)
+    return Subject(
+        name=f"An inference over {shape_name(batch, length)}",
+        unit="inference" if batch == 1 else "batch",
+        phase=PREFILL,
+        energy=energy,
+        quality=str(cell.get("quality") or INVALID),
+        per_token=energy.scaled(1 / tokens) if tokens else None,
+        time=latency.scaled(1e6) if latency else None,
+        power=given(cell.get("power_w")),
+    )
