@@ -13,7 +13,17 @@ from generation_builder import Inference, build_inference
 from impact_builder import every_impact
 from run_builder import Shape, build_run
 
-from energyscope.reporting.run import changes, components, energy, generation, method, page, quality, trust
+from energyscope.reporting.run import (
+    changes,
+    components,
+    energy,
+    generation,
+    method,
+    page,
+    quality,
+    statistics,
+    trust,
+)
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import figures, tables
 from energyscope.runs.intervals import Interval
@@ -339,6 +349,6 @@ def test_older_coefficients_of_few_points_are_not_shown():
     pair = {"x": "energy_mj", "y": "zero:kl"}
     older = {"correlations": [{**pair, "method": "pearson", "n": 4, "value": 0.28, "p_value": 0.9},
                               {**pair, "method": "kendall", "n": 9, "value": 0.5, "p_value": 0.1}]}  # fmt: skip
-    few, enough = quality._coefficients(older)["coefficients"].rows
+    few, enough = statistics.coefficients(older).rows
     assert (few["value"], few["p_value"], few["reason"].code) == (None, None, "too-few-points")
     assert (enough["value"].value, enough["p_value"], enough["reason"]) == (0.5, 0.1, None)

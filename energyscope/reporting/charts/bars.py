@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from energyscope.reporting import format as fmt
@@ -11,7 +11,7 @@ from energyscope.reporting.charts.scales import magnitude
 from energyscope.reporting.charts.theme import GUIDE, HALO, HOLLOW, INK, PALE, RANGE, altair, palette
 from energyscope.reporting.table import Row, Table
 
-_ROW_PX, _SERIES_PX, _MARGIN_PX = 27, 15, 8
+_ROW_PX, _DOT_PX, _SERIES_PX, _MARGIN_PX = 27, 22, 15, 8
 _LETTER_PX = 6.7  # mean width of a letter of the labels
 
 
@@ -34,50 +34,32 @@ def bars(
     ``reference`` draws a line, as at "no change".
     """
     alt = altair()
-    rows = [row for row in table.rows if data.value_of(row.get(value)) is not None]
-    divisor, _ = _unit(rows, value, table)
-    columns = data.shown_columns(table)
-    painted = palette(str(row.get(series or colour or "kind")) for row in rows)
+    lines = _Lines(table, by, value, series)
+    group = series or colour or "kind"
+    painted = palette(str(row.get(group)) for row in lines.rows)
     records, ends = [], []
-    for row in rows:
-        whole = (data.value_of(row[value]) or 0.0) / divisor
-        low, high = (None if limit is None else limit / divisor for limit in data.limits_of(row[value]))
-        paint = row.get("colour") or painted[str(row.get(series or colour or "kind"))]
-        shared = {"name": str(row[by]), "colour": paint, **data.named(row), **data.tips(row, columns)}
+    for row in lines.rows:
+        shared = {"name": str(row[by]), **lines.marked(row, painted[str(row.get(group))])}
         shared |= {"series": str(row[series])} if series else {}
-        records += [{**shared, **part} for part in _segments(whole, row, work, divisor)]
-        label = row.get("label", fmt.quantity(data.value_of(row[value]), table.column(value).unit))
-        end = max(part for part in (whole, high, 0.0) if part is not None)
-        ends.append({**shared, "low": low, "high": high, "end": end, "label": label})
-    names = list(dict.fromkeys(str(row[by]) for row in rows))
-    across = {"y": _names_axis(names), **_offset(rows, series)}
-    least = min([0.0, *(one["low"] or 0.0 for one in ends), *(record["start"] for record in records)])
-    most = max([*(one["end"] for one in ends), (reference or 0.0) / divisor], default=1.0)
-    x = {"scale": _with_room(most, least, ends), "axis": None}
+        records += [{**shared, **part} for part in _segments(row, lines, work)]
+        ends.append({**shared, **_end(row, lines)})
+    at = None if reference is None else reference / lines.divisor
+    across = lines.across()
+    x = {"scale": _with_room(records, ends, at or 0.0), "axis": None}
     solid = data.chart_of(records).mark_bar(strokeWidth=1.3, cornerRadius=1)
     layers = [
         solid.encode(
             **across,
+            **lines.paint(painted),
             x=alt.X("start:Q", **x),
             x2="end:Q",
-            color=_colours(alt, painted, legend=bool(series)),
-            fillOpacity=alt.FillOpacity("fill:Q", scale=None),
-            stroke=alt.Stroke("colour:N", scale=None),
             strokeDash=alt.StrokeDash("dash:N", scale=None),
-            opacity=data.faded(),
-            tooltip=data.tooltip(columns),
-        )
+        ),
+        *_whiskers(ends, across, **x),
+        *_guide(at, **x),
+        *_written(ends, across, halo=at is not None, **x),
     ]
-    layers += _whiskers(ends, across, axis=None, scale=x["scale"])
-    if reference is not None:
-        line = data.chart_of([{"at": reference / divisor}]).mark_rule(style=GUIDE)
-        layers.append(line.encode(x=alt.X("at:Q", **x)))
-    encoded = {**across, "x": alt.X("end:Q", **x), "text": "label:N", "opacity": data.faded(left=0.5)}
-    for style in (INK,) if reference is None else (HALO, INK):
-        written = data.chart_of(ends).mark_text(style=style, align="left", baseline="middle", dx=6)
-        layers.append(written.encode(**encoded))
-    each = _SERIES_PX * len({row[series] for row in rows}) + 8 if series else _ROW_PX
-    return data.finished(data.linked(alt.layer(*layers), records), each * len(names) + _MARGIN_PX)
+    return lines.finished(layers, records, _ROW_PX, 8)
 
 
 def dots(
@@ -96,68 +78,97 @@ def dots(
     a line, as at "no change".
     """
     alt = altair()
-    rows = [row for row in table.rows if data.value_of(row.get(value)) is not None]
-    column = table.column(value)
-    divisor, unit = _unit(rows, value, table)
-    values = [(data.value_of(row[value]) or 0.0) / divisor for row in rows]
-    limits = [limit / divisor for row in rows for limit in data.limits_of(row[value]) if limit is not None]
+    lines = _Lines(table, by, value, series)
+    names = [str(row[series]) if series else str(row.get("kind", row[by])) for row in lines.rows]
+    painted = palette(names)
+    painted |= {str(row[series]): row["colour"] for row in lines.rows if series and row.get("colour")}
+    values = [lines.size(row) for row in lines.rows]
+    limits = [limit for row in lines.rows for limit in lines.limits(row)]
     axis = magnitude(values + ([reference] if reference else []), limits, log=log)
-    painted = palette(str(row[series]) if series else str(row.get("kind", row[by])) for row in rows)
-    painted |= {str(row[series]): row["colour"] for row in rows if series and row.get("colour")}
-    columns = data.shown_columns(table)
     records = []
-    for row, at in zip(rows, values, strict=True):
-        low, high = (axis.limit(None if one is None else one / divisor) for one in data.limits_of(row[value]))
-        name = str(row[series]) if series else str(row.get("kind", row[by]))
-        records.append(
-            {
-                "name": str(row[by]),
-                "series": name,
-                "at": at,
-                "low": low,
-                "high": high,
-                "fill": HOLLOW if row.get("noisy") else 1.0,
-                "colour": row.get("colour") or painted[name],
-                **data.named(row),
-                **data.tips(row, columns),
-            }
-        )
-    names = list(dict.fromkeys(record["name"] for record in records))
-    across = {"y": _names_axis(names, grid=True), **_offset(rows, series)}
-    heading = title or (f"{column.title} ({unit})" if unit else column.title)
+    for row, name, at in zip(lines.rows, names, values, strict=True):
+        low, high = map(axis.limit, lines.limits(row))
+        fill = HOLLOW if row.get("noisy") else 1.0
+        drawn = {"name": str(row[by]), "series": name, "at": at, "low": low, "high": high, "fill": fill}
+        records.append({**drawn, **lines.marked(row, painted[name])})
+    across = lines.across(grid=True)
+    heading = title or (f"{lines.column.title} ({lines.unit})" if lines.unit else lines.column.title)
+    points = data.chart_of(records).mark_point(size=46, filled=True, strokeWidth=1.4)
     x = alt.X("at:Q", title=heading, scale=axis.scale(), axis=axis.axis())
-    base = data.chart_of(records)
-    points = base.mark_point(size=46, filled=True, strokeWidth=1.4).encode(
-        **across,
-        x=x,
-        color=_colours(alt, painted, legend=bool(series)),
-        stroke=alt.Stroke("colour:N", scale=None),
-        fillOpacity=alt.FillOpacity("fill:Q", scale=None),
-        opacity=data.faded(),
-        tooltip=data.tooltip(columns),
-    )
-    layers = [*_whiskers(records, across, title=heading), points]
-    if reference is not None:
-        line = data.chart_of([{"at": reference}]).mark_rule(style=GUIDE).encode(x=alt.X("at:Q", title=heading))
-        layers.insert(0, line)
-    each = _SERIES_PX * len(set(painted)) + 6 if series else 22
-    return data.finished(data.linked(alt.layer(*layers), records), each * len(names) + _MARGIN_PX)
+    layers = [
+        *_guide(reference, title=heading),
+        *_whiskers(records, across, title=heading),
+        points.encode(**across, **lines.paint(painted), x=x),
+    ]
+    return lines.finished(layers, records, _DOT_PX, 6)
 
 
-def _unit(rows: Sequence[Row], value: str, table: Table) -> tuple[float, str]:
-    sizes = [abs(data.value_of(row[value]) or 0.0) for row in rows]
-    return fmt.scale(max(sizes, default=0.0), table.column(value).unit)
+class _Lines:
+    """The rows that have a value, each on the line of its name, or on that of its series within the name."""
+
+    def __init__(self, table: Table, by: str, value: str, series: str) -> None:
+        self.by, self.value, self.series = by, value, series
+        self.rows = [row for row in table.rows if data.value_of(row.get(value)) is not None]
+        self.column = table.column(value)
+        self.columns = data.shown_columns(table)
+        sizes = [abs(data.value_of(row[value]) or 0.0) for row in self.rows]
+        self.divisor, self.unit = fmt.scale(max(sizes, default=0.0), self.column.unit)
+
+    def size(self, row: Row) -> float:
+        """Return a row's value in the chart's unit."""
+        return (data.value_of(row[self.value]) or 0.0) / self.divisor
+
+    def limits(self, row: Row) -> list[float | None]:
+        """Return the limits of a row's value in the chart's unit."""
+        return [None if limit is None else limit / self.divisor for limit in data.limits_of(row[self.value])]
+
+    def marked(self, row: Row, colour: str) -> dict[str, Any]:
+        """Return what each mark of a row holds: its own colour or else this one, and what is said of it."""
+        return {"colour": row.get("colour") or colour, **data.named(row), **data.tips(row, self.columns)}
+
+    def across(self, *, grid: bool = False) -> dict[str, Any]:
+        """Return the encoding of the lines, in the order of the rows."""
+        alt = altair()
+        axis = alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=190, grid=grid)
+        named = {"y": alt.Y("name:N", sort=self._of(self.by), title=None, axis=axis)}
+        return {**named, "yOffset": alt.YOffset("series:N", sort=self._of(self.series))} if self.series else named
+
+    def paint(self, painted: Mapping[str, str]) -> dict[str, Any]:
+        """Colour marks by their records; series have a legend, which needs a scale of their names."""
+        alt = altair()
+        colour = alt.Color("colour:N", scale=None)
+        if self.series:
+            scale = alt.Scale(domain=list(painted), range=list(painted.values()))
+            colour = alt.Color("series:N", scale=scale, legend=data.legend(list(painted)))
+        return {
+            "color": colour,
+            "fillOpacity": alt.FillOpacity("fill:Q", scale=None),
+            "stroke": alt.Stroke("colour:N", scale=None),
+            "opacity": data.faded(),
+            "tooltip": data.tooltip(self.columns),
+        }
+
+    def finished(
+        self, layers: Sequence[Any], records: Sequence[Mapping[str, Any]], each: float, gap: float
+    ) -> Any:
+        """Return the chart of layers, a name ``each`` pixels high, or its series with a gap between names."""
+        pitch = _SERIES_PX * len(self._of(self.series)) + gap if self.series else each
+        chart = data.linked(altair().layer(*layers), records)
+        return data.finished(chart, pitch * len(self._of(self.by)) + _MARGIN_PX)
+
+    def _of(self, key: str) -> list[str]:
+        return list(dict.fromkeys(str(row[key]) for row in self.rows))
 
 
-def _segments(whole: float, row: Row, work: str | None, divisor: float) -> list[dict[str, Any]]:
+def _segments(row: Row, lines: _Lines, work: str | None) -> list[dict[str, Any]]:
     """Return a bar in its two parts where both are known and parts of it, else in one piece."""
-    part = data.value_of(row.get(work)) if work else None
+    whole, part = lines.size(row), data.value_of(row.get(work)) if work else None
     noisy = bool(row.get("noisy"))
     solid, dash = (HOLLOW if noisy else 1.0), ([4, 3] if noisy else [1, 0])
-    if part is None or not 0 <= part / divisor <= whole:
+    if part is None or not 0 <= part / lines.divisor <= whole:
         fill = PALE * solid if work is not None and row.get("idle_only") else solid
         return [{"start": min(whole, 0.0), "end": max(whole, 0.0), "fill": fill, "dash": dash}]
-    middle = part / divisor
+    middle = part / lines.divisor
     pale = HOLLOW / 2 if noisy else PALE
     return [
         {"start": 0.0, "end": middle, "fill": solid, "dash": dash},
@@ -165,7 +176,15 @@ def _segments(whole: float, row: Row, work: str | None, divisor: float) -> list[
     ]
 
 
-def _whiskers(records: Sequence[Mapping[str, Any]], across: dict[str, Any], **options: Any) -> list[Any]:
+def _end(row: Row, lines: _Lines) -> dict[str, Any]:
+    """Return where a bar and its interval end, and what stands there."""
+    low, high = lines.limits(row)
+    end = max(part for part in (lines.size(row), high, 0.0) if part is not None)
+    label = row.get("label", fmt.quantity(data.value_of(row[lines.value]), lines.column.unit))
+    return {"low": low, "high": high, "end": end, "label": label}
+
+
+def _whiskers(records: Sequence[Mapping[str, Any]], across: Mapping[str, Any], **options: Any) -> list[Any]:
     known = [dict(one) for one in records if one["low"] is not None and one["high"] is not None]
     if not known:
         return []
@@ -173,30 +192,27 @@ def _whiskers(records: Sequence[Mapping[str, Any]], across: dict[str, Any], **op
     return [data.chart_of(known).mark_rule(style=RANGE).encode(**across, **ends, opacity=data.faded(0.8))]
 
 
-def _names_axis(names: Sequence[str], *, grid: bool = False) -> Any:
-    alt = altair()
-    axis = alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=190, grid=grid)
-    return alt.Y("name:N", sort=list(names), title=None, axis=axis)
+def _guide(at: float | None, **options: Any) -> list[Any]:
+    if at is None:
+        return []
+    return [data.chart_of([{"at": at}]).mark_rule(style=GUIDE).encode(x=altair().X("at:Q", **options))]
 
 
-def _offset(rows: Sequence[Row], series: str) -> dict[str, Any]:
-    if not series:
-        return {}
-    order = list(dict.fromkeys(str(row[series]) for row in rows))
-    return {"yOffset": altair().YOffset("series:N", sort=order)}
+def _written(
+    ends: list[dict[str, Any]], across: Mapping[str, Any], *, halo: bool, **options: Any
+) -> Iterator[Any]:
+    """Yield what stands at the bars' ends, with a halo where a line may cross it."""
+    encoded = {"x": altair().X("end:Q", **options), "text": "label:N", "opacity": data.faded(left=0.5)}
+    for style in (HALO, INK) if halo else (INK,):
+        written = data.chart_of(ends).mark_text(style=style, align="left", baseline="middle", dx=6)
+        yield written.encode(**across, **encoded)
 
 
-def _colours(alt: Any, painted: Mapping[str, str], *, legend: bool) -> Any:
-    """Colour marks by their records; a legend needs a scale of the names."""
-    if not legend:
-        return alt.Color("colour:N", scale=None)
-    scale = alt.Scale(domain=list(painted), range=list(painted.values()))
-    return alt.Color("series:N", scale=scale, legend=data.legend(list(painted)))
-
-
-def _with_room(most: float, least: float, ends: Sequence[Mapping[str, Any]]) -> Any:
+def _with_room(records: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]], reference: float) -> Any:
     """Leave room at the bars' ends for the longest label, whatever the width."""
     alt = altair()
+    least = min([0.0, *(one["low"] or 0.0 for one in ends), *(record["start"] for record in records)])
+    most = max([*(one["end"] for one in ends), reference])
     room = max((len(str(one["label"])) for one in ends), default=0) * _LETTER_PX + 12
     span = f"({most:.6g} - ({least:.6g}))"
     right = alt.ExprRef(f"{least:.6g} + {span} * width / max(width - {room:.0f}, 40)")

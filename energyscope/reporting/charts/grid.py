@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from energyscope.reporting import format as fmt
@@ -29,55 +30,30 @@ def grid(
     values into the cells. ``across`` is the title below the columns.
     """
     alt = altair()
-    rows = [one for one in table.rows if data.value_of(one.get(value)) is not None]
     held = table.column(value)
+    rows = [one for one in table.rows if data.value_of(one.get(value)) is not None]
     values = [data.value_of(one[value]) or 0.0 for one in rows]
     divisor, unit = fmt.scale(max(map(abs, values), default=0.0), held.unit)
     columns = data.shown_columns(table)
-    size = magnitude([value / divisor for value in values])
-    middle = (max(values, default=0.0) + min(values, default=0.0)) / 2
     records = [
         {
             "row": str(one[row]),
             "column": one[column],
             "value": at / divisor,
             "text": fmt.number(at / divisor, 2),
-            "ink": ("#10161d" if abs(at) < 0.55 else "#ffffff")
-            if diverging
-            else ("#ffffff" if at < middle else "#000000"),
+            "ink": ink,
             "noisy": bool(one.get("noisy")),
             **data.named(one),
             **data.tips(one, columns),
         }
-        for one, at in zip(rows, values, strict=True)
+        for one, at, ink in zip(rows, values, _inks(values, diverging=diverging), strict=True)
     ]
-    if diverging:
-        scale = alt.Scale(domain=[-1, 0, 1], range=["#3f7cac", "#f4f1ea", "#d1603d"], type="linear")
-    else:
-        scale = alt.Scale(scheme="viridis", **({} if size.type == "linear" else {"type": size.type}))
-    ticks = {"values": size.ticks, "labelOverlap": True} if size.ticks else {}
-    legend = alt.Legend(
-        orient="top", gradientLength=alt.ExprRef("min(180, width)"), gradientThickness=10, titleLimit=360, **ticks
-    )
+    order, over = (list(dict.fromkeys(one[key] for one in records)) for key in ("row", "column"))
+    base = data.chart_of(records).encode(**_axes(order, over, across), tooltip=data.tooltip(columns))
     title = f"{held.title} ({unit})" if unit else held.title
-    order, over = (
-        list(dict.fromkeys(one["row"] for one in records)),
-        list(dict.fromkeys(one["column"] for one in records)),
-    )
-    plain = alt.Axis(domain=False, ticks=False, labelPadding=6, labelLimit=200)
-    turned = any(isinstance(name, str) and len(name) > 4 for name in over)
-    below = alt.Axis(
-        domain=False, ticks=False, labelAngle=-40 if turned else 0, labelOverlap=not turned, labelLimit=120
-    )
-    base = data.chart_of(records).encode(
-        x=alt.X("column:O", sort=over, title=across or None, axis=below),
-        y=alt.Y("row:N", sort=order, title=None, axis=plain),
-        tooltip=data.tooltip(columns),
-    )
+    fill = _fill([at / divisor for at in values], title, diverging=diverging)
     cells = base.mark_rect(cornerRadius=2 if len(over) <= 40 else 0)
-    layers = [
-        cells.encode(fill=alt.Fill("value:Q", title=title, scale=scale, legend=legend), opacity=data.faded())
-    ]
+    layers = [cells.encode(fill=fill, opacity=data.faded())]
     if any(one["noisy"] for one in records):
         crosses = base.transform_filter("datum.noisy").mark_point(
             shape="M-1,-1L1,1M-1,1L1,-1", size=60, strokeWidth=1.4, filled=False
@@ -86,3 +62,38 @@ def grid(
     if written:
         layers.append(base.mark_text(fontSize=11).encode(text="text:N", color=alt.Color("ink:N", scale=None)))
     return data.finished(data.linked(alt.layer(*layers), records), _ROW_PX * len(order))
+
+
+def _inks(values: Sequence[float], *, diverging: bool) -> list[str]:
+    """Return the colour that can be read on the cell of each value."""
+    if diverging:
+        return ["#10161d" if abs(at) < 0.55 else "#ffffff" for at in values]
+    middle = (max(values, default=0.0) + min(values, default=0.0)) / 2
+    return ["#ffffff" if at < middle else "#000000" for at in values]
+
+
+def _fill(values: Sequence[float], title: str, *, diverging: bool) -> Any:
+    """Return the colours of values, with a legend as their axis."""
+    alt = altair()
+    size = magnitude(values)
+    if diverging:
+        scale = alt.Scale(domain=[-1, 0, 1], range=["#3f7cac", "#f4f1ea", "#d1603d"], type="linear")
+    else:
+        scale = alt.Scale(scheme="viridis", **({} if size.type == "linear" else {"type": size.type}))
+    ticks = {"values": size.ticks, "labelOverlap": True} if size.ticks else {}
+    long = alt.ExprRef("min(180, width)")
+    legend = alt.Legend(orient="top", gradientLength=long, gradientThickness=10, titleLimit=360, **ticks)
+    return alt.Fill("value:Q", title=title, scale=scale, legend=legend)
+
+
+def _axes(order: list[Any], over: list[Any], across: str) -> dict[str, Any]:
+    """Return the encoding of the rows and the columns, whose names are turned where they are long."""
+    alt = altair()
+    turned = any(isinstance(name, str) and len(name) > 4 for name in over)
+    angle = -40 if turned else 0
+    plain = alt.Axis(domain=False, ticks=False, labelPadding=6, labelLimit=200)
+    below = alt.Axis(domain=False, ticks=False, labelAngle=angle, labelOverlap=not turned, labelLimit=120)
+    return {
+        "x": alt.X("column:O", sort=over, title=across or None, axis=below),
+        "y": alt.Y("row:N", sort=order, title=None, axis=plain),
+    }

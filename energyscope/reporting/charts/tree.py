@@ -186,7 +186,7 @@ def _bands(part: _Part, box: float, painted: dict[str, str]) -> Iterator[dict[st
             t = step / (_POINTS - 1)
             top = leaving + (child.top - leaving) * (3 * t**2 - 2 * t**3)
             yield {
-                "band": f"{id(child)}",
+                "band": f"{child.depth}, {child.top:.5g}",
                 "x": round(left + (right - left) * t, 3),
                 "top": float(f"{top:.5g}"),
                 "bottom": float(f"{top + height:.5g}"),

@@ -12,8 +12,10 @@ from energyscope.reporting.page import environment
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.changes import change_figure
 from energyscope.reporting.run.energy import block_figure, layers_said, type_figure
-from energyscope.reporting.run.quality import METRICS, chosen, kind_figures
+from energyscope.reporting.run.impact_names import METRICS
+from energyscope.reporting.run.quality import kind_figures
 from energyscope.reporting.run.report import DECODE, RUN, Report, precision_name
+from energyscope.reporting.run.statistics import chosen
 from energyscope.reporting.section import Figure, View, figures
 from energyscope.runs.intervals import finite
 

@@ -9,7 +9,6 @@ import pandas as pd
 
 from energyscope.impact.methods import PREDICT, QUANTIZATIONS, REMOVALS
 from energyscope.relating.advice import SENSITIVITIES
-from energyscope.relating.association import too_few
 from energyscope.relating.joint import is_joint
 from energyscope.relating.quadrants import UNDECIDED, high_is_more
 from energyscope.reporting import format as fmt
@@ -17,36 +16,13 @@ from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.charts.theme import palette, title_of
+from energyscope.reporting.run import statistics
+from energyscope.reporting.run.impact_names import METHODS, METRICS, impact_name, method_name
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
 from energyscope.runs.intervals import finite, interval, total_of_same
 
-METHODS = {
-    "zero": "removed (zeros)",
-    "mean": "removed (mean)",
-    "resample": "removed (resampled)",
-    "skip": "layer skipped",
-    "int8": "INT8",
-    "int8-tensor": "INT8 per tensor",
-    "int4": "INT4",
-    "fp8": "FP8",
-    "nf4": "NF4",
-    "int8-wa": "INT8 with activations",
-    "fp8-wa": "FP8 with activations",
-    "bnb-int8": "bitsandbytes INT8",
-    "bnb-nf4": "bitsandbytes NF4",
-}
-METRICS = {
-    "kl": ("KL divergence (nats)", ""),
-    "js": ("Jensen-Shannon divergence (nats)", ""),
-    "loss_difference": ("Loss difference (nats)", ""),
-    "perplexity_difference": ("Perplexity difference", ""),
-    "accuracy_difference": ("Accuracy difference", "change"),
-    "top1_agreement": ("Top-1 agreement", "share"),
-    "logit_difference": ("Logit margin difference", ""),
-    "output_change": ("Change of its own output", "share"),
-}
 _CORNERS = {
     ("right", "top"): "costly, needed",
     ("right", "bottom"): "costly, little needed",
@@ -58,13 +34,6 @@ _BLOCKS = frozenset(
     {"attention", "mlp", "embedding", "lm_head", "norm", "pooler", "classifier", "router", "experts"}
 )
 _COLOURS = palette(METHODS)  # a change has one colour on every chart
-_ENERGY_COLUMNS = {
-    "energy_mj": "energy",
-    "static_mj": "idle energy",
-    "dynamic_mj": "work",
-    "time_us": "time",
-    "power_w": "power",
-}
 
 
 @RUN.section(
@@ -79,14 +48,14 @@ def section(report: Report) -> Content | None:
     if impact.empty:
         return None
     correlation = report.run.correlation or {}
-    tables = {"impact": impact_table(report), **_coefficients(correlation)}
+    tables = {"impact": impact_table(report), **statistics.tables(correlation)}
     by_kind = {metric: table for metric in METRICS if (table := kinds_table(impact, metric))}
     figures = [
         *_quadrants(correlation, report),
         *_ranked(impact),
         *_by_kind(by_kind),
         *_by_layer(impact),
-        *_matrix(correlation),
+        *statistics.matrix(correlation),
     ]
     if by_kind.get("kl"):
         tables["impact-by-kind"] = by_kind["kl"]
@@ -98,15 +67,10 @@ def section(report: Report) -> Content | None:
         "ranking": ranking(report),
         "evaluation": report.part("workload").get("evaluation") or {},
         "correlation": correlation,
-        "chosen": chosen(correlation),
+        "chosen": statistics.chosen(correlation),
         "metrics": list(by_kind),
     }
     return Content(data, figures, tables)
-
-
-def method_name(method: str) -> str:
-    """Return what a method is called."""
-    return METHODS.get(method, method.replace("_", " "))
 
 
 def component_name(kind: str, layer: object) -> str:
@@ -132,6 +96,11 @@ def _valid(impact: pd.DataFrame, metric: str) -> pd.DataFrame:
     return chosen[~chosen["component"].map(is_joint)]
 
 
+def _first(impact: pd.DataFrame, methods: Sequence[str]) -> str | None:
+    """Return the first of methods that was measured."""
+    return next((name for name in methods if (impact["method"] == name).any()), None)
+
+
 def ranking(report: Report) -> list[dict[str, Any]]:
     """Return for quantization and for removal the blocks that are harmed least and most, by KL divergence.
 
@@ -143,7 +112,7 @@ def ranking(report: Report) -> list[dict[str, Any]]:
     kl = _valid(impact, "kl")
     found = []
     for family, methods in (("quantize", SENSITIVITIES), ("remove", REMOVALS)):
-        method = next((name for name in methods if (kl["method"] == name).any()), None)
+        method = _first(kl, methods)
         rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
         if method is not None and len(rows) > 1:
             ordered = [(str(row["kind"]), finite(row["layer"])) for row in rows.to_dict("records")]
@@ -169,21 +138,13 @@ def rank_figure(report: Report) -> Figure | None:
     if impact.empty:
         return None
     kl = _valid(impact, "kl")
-    chosen = [
-        next((name for name in family if (kl["method"] == name).any()), None)
-        for family in (SENSITIVITIES, REMOVALS)
-    ]
+    chosen = [_first(kl, family) for family in (SENSITIVITIES, REMOVALS)]
     table = kinds_table(kl[kl["method"].isin([one for one in chosen if one]) & kl["kind"].isin(_BLOCKS)], "kl")
     if not table:
         return None
     chart = dots(table, "part", "value", series="method", log=True, title="KL divergence (nats): left is safe")
-    return Figure.of(
-        "quality-safe",
-        "What the predictions need",
-        chart,
-        table,
-        "Mean over a kind's components, each changed alone.",
-    )
+    caption = "Mean over a kind's components, each changed alone."
+    return Figure.of("quality-safe", "What the predictions need", chart, table, caption)
 
 
 def kinds_table(impact: pd.DataFrame, metric: str) -> Table:
@@ -224,7 +185,7 @@ def kinds_table(impact: pd.DataFrame, metric: str) -> Table:
 def _ranked(impact: pd.DataFrame) -> Iterator[Figure]:
     """Yield every component's KL under the first quantization, the least harmed first."""
     kl = _valid(impact, "kl")
-    method = next((name for name in SENSITIVITIES if (kl["method"] == name).any()), None)
+    method = _first(kl, SENSITIVITIES)
     rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
     if method is None or rows.empty:
         return
@@ -241,13 +202,8 @@ def _ranked(impact: pd.DataFrame) -> Iterator[Figure]:
     ]
     table = Table(columns, records, f"Harm done by {method_name(method)}, component by component")
     chart = dots(table, "component", "value", log=True)
-    yield Figure.of(
-        "quality-ranking",
-        f"Safest to quantize first ({method_name(method)})",
-        chart,
-        table,
-        "KL divergence; left is safe.",
-    )
+    title = f"Safest to quantize first ({method_name(method)})"
+    yield Figure.of("quality-ranking", title, chart, table, "KL divergence; left is safe.")
 
 
 def kind_figures(report: Report) -> Iterator[Figure]:
@@ -270,19 +226,15 @@ def _by_kind(by_kind: Mapping[str, Table]) -> Iterator[Figure]:
             held = Table(table.columns, [row for row in table.rows if row["id"] in methods])
             if held:
                 chart = dots(held, "part", "value", series="method", log=None if high_is_more(metric) else False)
-                yield Figure.of(
-                    f"impact-{family}-{metric}",
-                    f"{METRICS[metric][0]}: {family}",
-                    chart,
-                    held,
-                    "Mean over a kind's components; lines: 95 % intervals.",
-                )
+                title = f"{METRICS[metric][0]}: {family}"
+                caption = "Mean over a kind's components; lines: 95 % intervals."
+                yield Figure.of(f"impact-{family}-{metric}", title, chart, held, caption)
 
 
 def _by_layer(impact: pd.DataFrame) -> Iterator[Figure]:
     """Yield the KL of each block of each layer, removed."""
     kl = _valid(impact, "kl")
-    method = next((name for name in REMOVALS if (kl["method"] == name).any()), None)
+    method = _first(kl, REMOVALS)
     rows = kl[
         (kl["method"] == method)
         & kl["layer"].notna()
@@ -311,13 +263,9 @@ def _by_layer(impact: pd.DataFrame) -> Iterator[Figure]:
         for row, tail in zip(rows.to_dict("records"), tails, strict=True)
     ]
     table = Table(columns, records)
-    yield Figure.of(
-        "impact-by-layer",
-        f"Impact by layer, {method_name(method)}",
-        grid(table, "part", "layer", "value", across="Layer"),
-        table,
-        "KL divergence when one component is removed.",
-    )
+    chart = grid(table, "part", "layer", "value", across="Layer")
+    title, caption = f"Impact by layer, {method_name(method)}", "KL divergence when one component is removed."
+    yield Figure.of("impact-by-layer", title, chart, table, caption)
 
 
 def _quadrants(correlation: Mapping[str, Any], report: Report) -> Iterator[Figure]:
@@ -360,186 +308,8 @@ def _quadrants(correlation: Mapping[str, Any], report: Report) -> Iterator[Figur
         name="name",
         corners=_CORNERS if high_is_more(metric) else None,
     )
-    yield Figure.of(
-        "quality-quadrants",
-        "Energy against impact",
-        chart,
-        table,
-        "Dashed: medians. Lines: 95 % intervals. Hollow: undecided.",
-    )
-
-
-def chosen(correlation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the coefficients of energy with the chosen impact, each with its interval or the reason for none."""
-    impact = correlation.get("impact")
-    return [
-        {
-            "method": one.get("method"),
-            "value": interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
-            "n": one.get("n"),
-            "reason": one.get("reason"),
-        }
-        for one in correlation.get("correlations") or []
-        if one.get("x") == "energy_mj" and one.get("y") == impact
-    ]
-
-
-def _coefficients(correlation: Mapping[str, Any]) -> dict[str, Table]:
-    """Return the tables of statistics: coefficients, null models, predictors, and components removed together."""
-    columns = [
-        Column("x", "Energy"),
-        Column("y", "Impact"),
-        Column("method", "Coefficient"),
-        Column("value", "Value", ""),
-        Column("n", "Points", "count"),
-        Column("p_value", "p", ""),
-        Column("reason", "Why not", "reasons"),
-    ]
-    tables = {}
-    rows = [_coefficient(one) for one in correlation.get("correlations") or []]
-    rows += [
-        {**_coefficient(one), "method": f"{one.get('method')}, each kind centred"}
-        for one in correlation.get("adjusted") or []
-    ]
-    for kind in (correlation.get("within_kinds") or {}).get("kinds") or []:
-        rows += [
-            {
-                **_coefficient(one),
-                "method": f"{one.get('method')}, within {title_of(str(kind.get('kind')))}",
-                "x": "energy_mj",
-                "y": correlation.get("impact"),
-            }
-            for one in kind.get("correlations") or []
-        ]
-    if rows:
-        tables["coefficients"] = Table(columns, rows, "Correlation of energy with impact")
-    nulls = [
-        {
-            "predictor": one.get("predictor"),
-            "target": one.get("target"),
-            "n": one.get("n"),
-            "reason": one.get("reason"),
-            "value": interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
-            "measured": interval(one.get("measured"), one.get("measured_ci_low"), one.get("measured_ci_high")),
-            "better": one.get("better"),
-        }
-        for one in correlation.get("nulls") or []
-    ]
-    if nulls:
-        held = [
-            Column("predictor", "Instead of energy"),
-            Column("target", "Target"),
-            Column("value", "Its coefficient", ""),
-            Column("measured", "Energy's", ""),
-            Column("better", "Shown to be better"),
-            Column("n", "Points", "count"),
-            Column("reason", "Why not", "reasons"),
-        ]
-        tables["null-models"] = Table(
-            held, nulls, "Do parameters, FLOPs or bytes rank impact as well as measured energy?"
-        )
-    predicted = [
-        {
-            "predictor": one.get("predictor"),
-            "impact": _impact_name(str(one.get("impact"))),
-            "n": one.get("n"),
-            "reason": one.get("reason"),
-            "value": interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
-            "within": finite(one.get("within_kinds")),
-        }
-        for one in correlation.get("predictors") or []
-    ]
-    if predicted:
-        held = [
-            Column("predictor", "Predictor"),
-            Column("impact", "Measured impact"),
-            Column("value", "Rank correlation", ""),
-            Column("within", "Within kinds", ""),
-            Column("n", "Components", "count"),
-            Column("reason", "Why not", "reasons"),
-        ]
-        tables["predictors"] = Table(held, predicted, "How well cheap predictors rank components")
-    together = [_together(one) for one in correlation.get("joint") or []]
-    if together:
-        held = [
-            Column("component", "Removed together", "code"),
-            Column("method", "Change"),
-            Column("joint", "KL together", ""),
-            Column("single", "Sum of each alone", ""),
-            Column("verdict", "Verdict"),
-            Column("reason", "Why not", "reasons"),
-        ]
-        tables["joint"] = Table(held, together, "Components removed together")
-    tables |= {"compared": compared} if (compared := _compared(correlation)) else {}
-    return tables
-
-
-def _compared(correlation: Mapping[str, Any]) -> Table:
-    """Return which components take no part in the comparison, and why."""
-    rows = (correlation.get("compared") or {}).get("left_out") or []
-    columns = [Column("components", "Components", "count"), Column("reason", "Not compared because", "reasons")]
-    return Table(columns, rows, "Components that are not compared")
-
-
-def _coefficient(one: Mapping[str, Any]) -> dict[str, Any]:
-    few = too_few(int(finite(one.get("n")) or 0))  # older runs hold coefficients of fewer points
-    return {
-        "x": one.get("x"),
-        "y": one.get("y"),
-        "method": one.get("method"),
-        "n": one.get("n"),
-        "p_value": None if few else finite(one.get("p_value")),
-        "value": None if few else interval(one.get("value"), one.get("ci_low"), one.get("ci_high")),
-        "reason": one.get("reason") or few,
-    }
-
-
-def _together(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "component": one.get("component"),
-        "method": method_name(str(one.get("method"))),
-        "verdict": str(one.get("verdict") or "").replace("-", " "),
-        "joint": interval(one.get("joint"), one.get("joint_ci_low"), one.get("joint_ci_high")),
-        "single": interval(one.get("single_sum"), one.get("sum_ci_low"), one.get("sum_ci_high")),
-        "reason": one.get("reason"),
-    }
-
-
-def _impact_name(column: str) -> str:
-    method, _, metric = column.partition(":")
-    return f"{METRICS.get(metric, (metric, ''))[0]}, {method_name(method)}" if metric else column
-
-
-def _matrix(correlation: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield the rank correlation of every energy column with every impact that was measured."""
-    matrix = correlation.get("matrix") or {}
-    names, energy = (
-        [str(one) for one in matrix.get("columns") or []],
-        [str(one) for one in matrix.get("energy_columns") or []],
-    )
-    values, points = matrix.get("value") or [], matrix.get("n") or []
-    columns = [Column("row", "Impact"), Column("column", "Energy"), Column("value", "Spearman", "")]
-    rows = [
-        {
-            "row": _impact_name(name),
-            "column": _ENERGY_COLUMNS.get(other, other),
-            "value": finite(values[down][across]),
-        }
-        for down, name in enumerate(names)
-        if name not in energy and down < len(values)
-        for across, other in enumerate(names)
-        if other in energy and not too_few(int(finite(points[down][across]) or 0))
-    ]
-    table = Table(columns, [row for row in rows if row["value"] is not None])
-    if table:
-        chart = grid(table, "row", "column", "value", diverging=True, written=True)
-        yield Figure.of(
-            "quality-matrix",
-            "Every energy metric against every impact",
-            chart,
-            table,
-            "Spearman's rank correlation over components.",
-        )
+    caption = "Dashed: medians. Lines: 95 % intervals. Hollow: undecided."
+    yield Figure.of("quality-quadrants", "Energy against impact", chart, table, caption)
 
 
 def _advice(correlation: Mapping[str, Any]) -> Table:
@@ -564,7 +334,7 @@ def _advice(correlation: Mapping[str, Any]) -> Table:
         Column("why", "Why", "reasons"),
     ]
     return Table(
-        columns, rows, f"Recommended for each component, by {_impact_name(str(correlation.get('advice_column')))}"
+        columns, rows, f"Recommended for each component, by {impact_name(str(correlation.get('advice_column')))}"
     )
 
 

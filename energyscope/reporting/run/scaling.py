@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from energyscope.reporting.charts.plane import Axis, plane
@@ -56,32 +56,9 @@ def _group(group: Mapping[str, Any], named: NamingLaws, report: Report) -> dict[
     whole = next((one for one in group["subjects"] if one.get("role") == "whole"), None)
     if not mine or whole is None:
         return None
-    energies = [workload.energy.value for workload in report.every_workload if workload.energy]
-    rows = []
-    for point in whole.get("points") or []:
-        energy, flops = given(point.get("energy_mj")), finite(point.get("flops"))
-        if energy is None or not flops:
-            continue
-        same = any(math.isclose(energy.value, one, rel_tol=_SAME) for one in energies)
-        own = (point["batch_size"], point["tokens"]) in mine and same
-        rows.append(
-            {
-                "cell": _shape(point, str(group.get("phase"))),
-                "flops": flops,
-                "energy": energy,
-                "own": own,
-                "series": "this run" if own else "other cells",
-                "name": "this run" if own else None,
-            }
-        )
-    if not any(row["own"] for row in rows):
+    table, law = _cells(whole, str(group.get("phase")), mine, report), whole.get("two_term") or {}
+    if not any(row["own"] for row in table.rows):
         return None
-    columns = [
-        Column("cell", "Batch x tokens"),
-        Column("flops", "FLOPs", "FLOP"),
-        Column("energy", "Energy", "mJ"),
-    ]
-    table, law = Table(columns, rows, "Cells of the law"), whole.get("two_term") or {}
     fixed, slope = given(law.get("fixed_mj")), given(law.get("marginal_pj_per_flop"))
     lines = _line(table, fixed.value, slope.value) if fixed and slope else None
     held_out: Mapping[str, Any] = next(
@@ -92,7 +69,7 @@ def _group(group: Mapping[str, Any], named: NamingLaws, report: Report) -> dict[
         "fixed": fixed,
         "slope": slope,
         "r2": finite(law.get("r2")),
-        "cells": len(rows),
+        "cells": len(table.rows),
         "held_out": finite(held_out.get("median")),
         "reason": law.get("reason"),
         "table": table,
@@ -101,6 +78,34 @@ def _group(group: Mapping[str, Any], named: NamingLaws, report: Report) -> dict[
             table, Axis("flops"), Axis("energy"), series="series", name="name", lines=lines, height=250
         ),
     }
+
+
+def _cells(whole: Mapping[str, Any], phase: str, mine: Container[tuple[int, int]], report: Report) -> Table:
+    """Return the measured points of a law: the run's own are those of ``mine`` that hold the energy it has now."""
+    energies = [workload.energy.value for workload in report.every_workload if workload.energy]
+    rows = []
+    for point in whole.get("points") or []:
+        energy, flops = given(point.get("energy_mj")), finite(point.get("flops"))
+        if energy is None or not flops:
+            continue
+        same = any(math.isclose(energy.value, one, rel_tol=_SAME) for one in energies)
+        own = (point["batch_size"], point["tokens"]) in mine and same
+        rows.append(
+            {
+                "cell": _shape(point, phase),
+                "flops": flops,
+                "energy": energy,
+                "own": own,
+                "series": "this run" if own else "other cells",
+                "name": "this run" if own else None,
+            }
+        )
+    columns = [
+        Column("cell", "Batch x tokens"),
+        Column("flops", "FLOPs", "FLOP"),
+        Column("energy", "Energy", "mJ"),
+    ]
+    return Table(columns, rows, "Cells of the law")
 
 
 def _label(group: Mapping[str, Any]) -> str:
