@@ -127,7 +127,7 @@ _READ: dict[str, Callable[[Document], Any]] = {
 # What is said of every field, for tables of conditions.
 NAMES = {field: name for field, name, _ in (*_VARIED, *_OBSTACLES)} | {
     "model.parameters": "parameters", "settings.granularity": "granularity", "clocks": "clock (MHz)",
-    "launching": "launching", "method": "method", "environment.torch": "PyTorch",
+    "launching": "gradient mode", "method": "revision of the method", "environment.torch": "PyTorch",
     "environment.transformers": "Transformers", "workload.evaluation.source": "evaluation data", "created": "made",
 }  # fmt: skip
 
@@ -149,7 +149,7 @@ def conditions(baseline: Run, other: Run, subject: Subject) -> Standing:
         # Another precision or execution changes the clock by itself, under a power cap.
         (notes if varied or obstacles else obstacles).append(Condition("clocks", "clock (MHz)", *clocks))
     if subject != "generation" and "eager" in map(execution_of, documents):  # the host may set the pace
-        obstacles += _unlike(documents, [("launching", "launching", _EVERY)], subject)
+        obstacles += _unlike(documents, [("launching", NAMES["launching"], _EVERY)], subject)
     method, remarks = _methods(documents, subject)
     if all(run.modelled for run in (baseline, other)):
         remarks.insert(0, reason("both-modelled"))
@@ -182,7 +182,9 @@ def _methods(documents: tuple[Document, Document], subject: Subject) -> tuple[li
     passes = [passes_of(document, phase, eager=eager) for document in documents]
     methods = [method_of(document, *one) for document, one in zip(documents, passes, strict=True)]
     if methods[0] != methods[1] and passes[0] == passes[1]:
-        return [Condition("method", "method", *methods)], [changes_between(methods[0], methods[1], *passes[0])]
+        return [Condition("method", NAMES["method"], *methods)], [
+            changes_between(methods[0], methods[1], *passes[0])
+        ]
     older: dict[str, list[str]] = {}
     for whose, method, one in zip(("the baseline", "the other run"), methods, passes, strict=True):
         if changes := lacking(method, *one):

@@ -162,7 +162,7 @@ def chips(source: Source) -> list[Chip]:
     for values in (
         [_device(one) for one in reports],
         [str(one.part("model").get("name") or "") for one in reports],
-        [precision_name(one.part("settings").get("precision") or "") for one in reports],
+        [one.precision for one in reports],
         [execution_name(one.part("settings").get("execution") or "eager") for one in reports],
     ):
         if not any(values):

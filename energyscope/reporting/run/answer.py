@@ -80,7 +80,7 @@ class Answer:
         ]
         found = [
             Chip(f"{measured} x {name}" if measured > 1 else name),
-            Chip(_precisions(report)),
+            Chip(report.precision),
             *(Chip(execution_name(one), hint=_EXECUTIONS.get(one, "")) for one in executions),
             Chip(_batch(report, report.part("workload"))),
         ]
@@ -388,14 +388,6 @@ def _largest(workload: Workload, *, work: bool) -> tuple[list[str], float | None
         return [], None
     most = 1 if len(ranked) == 1 or ranked[0][0] > 2 * ranked[1][0] else 2
     return [title_of(kind) for _, kind in ranked[:most]], sum(size for size, _ in ranked[:most]) / whole
-
-
-def _precisions(report: Report) -> str:
-    model, settings = report.part("model"), report.part("settings")
-    cells = (report.run.benchmark or {}).get("cells") or []
-    if report.main is None and cells:
-        return ", ".join(dict.fromkeys(precision_name(cell.get("precision")) for cell in cells))
-    return precision_name(model.get("precision") or settings.get("precision") or "")
 
 
 def _batch(report: Report, shape: Mapping[str, Any]) -> str:

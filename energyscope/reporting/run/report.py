@@ -126,6 +126,14 @@ class Report:
         return self.part("model").get("weights") == "random"
 
     @property
+    def precision(self) -> str:
+        """What the run was measured in; where there is a benchmark alone, all of its precisions."""
+        cells = (self.run.benchmark or {}).get("cells") or []
+        if self.main is None and cells:
+            return ", ".join(dict.fromkeys(precision_name(cell.get("precision")) for cell in cells))
+        return precision_name(self.part("model").get("precision") or self.part("settings").get("precision") or "")
+
+    @property
     def writes(self) -> bool:
         """Whether the model writes text, so that a generation can be explained."""
         return self.part("model").get("task") == "next-token"
