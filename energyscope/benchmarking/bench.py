@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from energyscope.benchmarking.memory import Memory
-from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.benchmarking.shelf import Shelf
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress
@@ -19,6 +18,7 @@ from energyscope.replay.capture import forward_inputs
 from energyscope.replay.graph_inputs import without_full_mask
 from energyscope.replay.graphs import GraphRound
 from energyscope.replay.quiet import no_garbage_collection
+from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.workloads import benchmark_inputs
 
 if TYPE_CHECKING:

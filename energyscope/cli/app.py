@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
 
-from energyscope.cli import (
-    benchmark,
-    compare,
-    doctor,
-    figures,
-    laws,
-    models,
-    predict,
-    prepare,
-    report,
-    run,
-    runs,
-    show,
-    sweep,
-)
 from energyscope.cli.guard import DEBUG, listen_for_termination
+from energyscope.cli.options import PanelledCommand
+
+COMMANDS = {  # each is `command` in the module of its name
+    "run": "Measure a model's energy and impact, and write a report.",
+    "sweep": "Measure a model over lengths, batch sizes and precisions.",
+    "benchmark": "Compare a model's precisions: latency, energy and accuracy.",
+    "figures": "Write a run's figures for a paper; with RUN2, a comparison too.",
+    "report": "Render the page of a run, a sweep or laws again.",
+    "compare": "Print how runs differ from a baseline, and draw a page of that.",
+    "laws": "Fit how energy grows with length, batch and model size.",
+    "predict": "Predict energy and time of a shape or model not measured.",
+    "prepare": "Tokenize evaluation data once, for `--data`.",
+    "models": "List bundled models, short names and adapters.",
+    "runs": "List runs, then sweeps and laws, oldest first.",
+    "show": "Print a run's answer and main tables, or one table in full (in a pipe: tab-separated).",
+    "doctor": "Check what can be measured here, and what to change.",
+}
+
+
+class Commands(TyperGroup):
+    """The commands, each imported when it is called: help on all of them needs none."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment] # names, for "did you mean"
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's
+        """Return their names in the order in which they are shown."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's
+        """Return a command; None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"energyscope.cli.{cmd_name}")
+        info = CommandInfo(name=cmd_name, callback=module.command, cls=PanelledCommand)
+        return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's
+        """Write the commands with what they do."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
 
 app = typer.Typer(
     name="energyscope",
+    cls=Commands,
     help="Where do a transformer's joules go, which of them do its predictions need, and what should be changed?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -33,8 +66,6 @@ app = typer.Typer(
     rich_markup_mode=None,  # drawing help with rich imports a Markdown parser and triples its time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for one in (run, sweep, benchmark, figures, report, compare, laws, predict, prepare, models, runs, show, doctor):
-    app.command(one.NAME)(one.command)
 
 
 def _print_version(wanted: bool) -> None:

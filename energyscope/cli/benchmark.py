@@ -6,102 +6,83 @@ import json
 import shlex
 import shutil
 import sys
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from energyscope.benchmarking.settings import BenchmarkSettings
-from energyscope.cli import options as shared
 from energyscope.cli.guard import guarded
-from energyscope.cli.options import Option
-from energyscope.cli.words import numbers, words
+from energyscope.cli.options import OUTPUT, Option, Quiet, with_settings
 from energyscope.errors import UsageError
+from energyscope.settings.benchmark import BenchmarkSettings
+from energyscope.settings.fields import chosen, settings_of
+from energyscope.settings.run import HOW, ONE_EXECUTION, RunSettings
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
-NAME = "benchmark"
+
+OF_RUN = (
+    "weights", "execution", "device", "gpu_id", "whole_gpu", "trust_remote_code", "meter", "watts", "data",
+    "text_column", "label_column", "max_examples", "stride", "seed", "name", "root",
+)  # fmt: skip
+
+
+def _settings(model: str, values: Mapping[str, Any], _: Collection[str]) -> RunSettings:
+    """Return the settings of a run that is a benchmark and nothing else."""
+    own = {name: values[name] for name in settings_of(BenchmarkSettings)}
+    if not own["batch_sizes"]:
+        raise UsageError("--batch-size names nothing: leave it out, or name one")
+    return RunSettings.of(
+        model,
+        **{name: values[name] for name in OF_RUN},
+        benchmark=BenchmarkSettings(**own),
+        stages=("benchmark", "report"),
+        batch_size=own["batch_sizes"][0],
+        sequence_length=next(iter(own["sequence_lengths"]), None),
+        sample_interval_s=own["power_sample_interval_s"],
+    )
 
 
 @guarded
-def command(  # noqa: PLR0917 - Typer passes options by name
-    model: shared.Model,
-    precision: Annotated[
-        str,
-        Option(
-            metavar="P[,P...]",
-            help="fp32, fp16, bf16, fp16-autocast, int8, int8-static, nf4, fp4; auto: the usual ones that this "
-            "device supports. The baseline is fp32, else bf16, fp16 or the first.",
-        ),
-    ] = "auto",
-    batch_size: Annotated[str, Option(metavar="N[,N...]", help="Sequences in a forward pass.")] = "1",
-    sequence_length: Annotated[
-        str,
-        Option(metavar="N[,N...]", help="Tokens of a sequence [default: 128, or the model's maximum]."),
-    ] = "",
-    num_iters: Annotated[
-        int, Option(help="Timed forward passes per trial; more if the meter needs a longer one.")
-    ] = 1000,
-    warmup_steps: Annotated[int, Option(help="Warm-up passes at least; more until the latency is stable.")] = 100,
-    no_warmup: Annotated[bool, Option("--no-warmup", help="Skip the warm-up.")] = False,
-    trials: Annotated[int, Option("--trials", "--trial", help="Trials of each setting, in shuffled blocks.")] = 5,
-    trial_seconds: Annotated[
-        float | None, Option(help="Most seconds per trial, with fewer passes if needed [default: no limit].")
-    ] = None,
-    power_sample_interval: Annotated[
-        float, Option(metavar="MS", help="Milliseconds between power samples; the board's own interval at least.")
-    ] = 100.0,
-    weights: shared.Weights = "pretrained",
-    execution: shared.Execution = "eager",
-    device: shared.Device = "auto",
-    gpu_id: shared.GpuId = "",
-    whole_gpu: shared.WholeGpu = False,
-    meter: shared.Meter = "auto",
-    watts: shared.Watts = 65.0,
-    data: shared.Data = None,
-    text_column: shared.TextColumn = "text",
-    label_column: shared.LabelColumn = "label",
-    max_examples: shared.MaxExamples = None,
-    stride: shared.Stride = None,
-    seed: Annotated[int, Option(help="Seed of random weights, tokens and the order of trials.")] = 0,
-    trust_remote_code: shared.TrustRemoteCode = False,
-    name: shared.Name = None,
-    root: shared.Root = Path("runs"),
+@with_settings(
+    _settings,
+    *chosen(
+        BenchmarkSettings,
+        batch_sizes={"default": (1,)},
+        trials={"default": 5},
+        trial_seconds={"default": None},
+    ),
+    *chosen(RunSettings, *OF_RUN, execution={"help": f"{ONE_EXECUTION}."}),
+)
+def command(
+    settings: RunSettings,
+    *,
+    no_warmup: Annotated[bool, Option("--no-warmup", help="Skip the warm-up.", rich_help_panel=HOW)] = False,
     output: Annotated[
         Path | None,
-        Option(help="Also write the table to this CSV file, and all results to a JSON file beside it."),
+        Option(
+            help="Also write the table to this CSV file, and all results to a JSON file beside it.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Also print every trial.")] = False,
-    quiet: shared.Quiet = False,
-    as_json: Annotated[bool, Option("--json", help="Print the benchmark as JSON.")] = False,
+    verbose: Annotated[
+        bool, Option("--verbose", "-v", help="Also print every trial.", rich_help_panel=OUTPUT)
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Annotated[
+        bool, Option("--json", help="Print the benchmark as JSON.", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> None:
     """Compare a model's precisions: latency, energy and accuracy."""
-    settings = BenchmarkSettings(
-        precisions=words(precision.lower()),
-        batch_sizes=numbers("--batch-size", batch_size),
-        sequence_lengths=numbers("--sequence-length", sequence_length),
-        num_iters=num_iters,
-        warmup_steps=0 if no_warmup else warmup_steps,
-        trials=trials,
-        trial_seconds=trial_seconds,
-        power_sample_interval_s=power_sample_interval / 1e3,
-    )
-    settings.check()
-    if not settings.batch_sizes:
-        raise UsageError("--batch-size names nothing: leave it out, or name one")
+    if no_warmup:
+        settings = replace(settings, benchmark=replace(settings.benchmark, warmup_steps=0))
+    settings.benchmark.check()
     if output is not None:
         check_output(output)
-    options: dict[str, Any] = {
-        "stages": ("benchmark", "report"), "benchmark": settings,
-        "batch_size": settings.batch_sizes[0], "sequence_length": next(iter(settings.sequence_lengths), None),
-        "sample_interval_s": power_sample_interval / 1e3, "weights": weights, "device": device,
-        "execution": execution, "gpu_id": words(gpu_id), "whole_gpu": whole_gpu, "meter": meter,
-        "watts": watts, "data": data,
-        "text_column": text_column, "label_column": label_column, "max_examples": max_examples, "stride": stride,
-        "seed": seed, "trust_remote_code": trust_remote_code, "name": name, "root": root,
-    }  # fmt: skip
-    _benchmark(model, options, output, verbose=verbose, quiet=quiet, as_json=as_json)
+    _benchmark(settings, output, verbose=verbose, quiet=quiet, as_json=as_json)
 
 
 def check_output(output: Path) -> None:
@@ -128,29 +109,29 @@ def check_output(output: Path) -> None:
     output.unlink()
 
 
-def _benchmark(
-    model: str, options: dict[str, Any], output: Path | None, *, verbose: bool, quiet: bool, as_json: bool
-) -> None:
+def _benchmark(settings: RunSettings, output: Path | None, *, verbose: bool, quiet: bool, as_json: bool) -> None:
     from rich.console import Console
 
     from energyscope.cli.progress import progress
     from energyscope.reporting.run import terminal
     from energyscope.reporting.terminal_text import Harmless
-    from energyscope.stages.run import run
+    from energyscope.stages.run import carry_out
 
     console = Console(stderr=as_json)
     command = shlex.join(["energyscope", *sys.argv[1:]])
     made: list[Path] = []
-    stages = ("load", *options["stages"])
+    stages = ("load", *settings.stages)
     try:
-        with progress(console, quiet=quiet, title=f"energyscope benchmark {model}", stages=stages) as report:
+        with progress(
+            console, quiet=quiet, title=f"energyscope benchmark {settings.model}", stages=stages
+        ) as report:
 
             def follow(path: Path) -> None:
                 made.append(path)
                 report.follow(path)
 
-            done: Run = run(
-                model, progress=report, command=command, follow=follow, foresee=report.foresee, **options
+            done: Run = carry_out(
+                settings, progress=report, command=command, follow=follow, foresee=report.foresee
             )
     finally:  # what was finished before an interruption, too
         if output is not None and made:

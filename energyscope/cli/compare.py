@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from energyscope.runs.compare_gate import Excess
     from energyscope.runs.store import Run
 
-NAME = "compare"
 TOO_MUCH = 3
 
 

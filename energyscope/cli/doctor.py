@@ -13,8 +13,6 @@ from energyscope.reasons import words
 if TYPE_CHECKING:
     from rich.table import Table
 
-NAME = "doctor"
-
 
 @guarded
 def command(

@@ -15,8 +15,6 @@ from energyscope.reasons import words as reason_words
 if TYPE_CHECKING:
     from energyscope.reporting.print.files import Made
 
-NAME = "figures"
-
 
 @guarded
 def command(

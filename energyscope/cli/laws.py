@@ -12,8 +12,6 @@ import typer
 
 from energyscope.cli.guard import guarded
 
-NAME = "laws"
-
 
 @guarded
 def command(

@@ -9,8 +9,6 @@ import typer
 
 from energyscope.cli.guard import guarded
 
-NAME = "models"
-
 
 @guarded
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:

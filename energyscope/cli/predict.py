@@ -10,8 +10,6 @@ import typer
 
 from energyscope.cli.guard import guarded
 
-NAME = "predict"
-
 
 @guarded
 def command(  # noqa: PLR0917 - Typer passes options by name

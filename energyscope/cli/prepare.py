@@ -15,7 +15,6 @@ from energyscope.reasons import words
 if TYPE_CHECKING:
     from energyscope.workloads.preparing import PreparedSet
 
-NAME = "prepare"
 Option = typer.Option
 
 

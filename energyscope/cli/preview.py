@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
+    from energyscope.settings.run import RunSettings
     from energyscope.stages.preview import Preview
 
 
-def show_plan(model: str, options: dict[str, Any], *, as_json: bool) -> None:
+def show_plan(settings: RunSettings, *, as_json: bool) -> None:
+    """Print what a run would measure, and about how long it takes."""
     from energyscope.stages.preview import preview
-    from energyscope.stages.settings import RunSettings
 
-    plan = preview(RunSettings(model, **options))
+    plan = preview(settings)
     typer.echo(json.dumps(asdict(plan), indent=1) if as_json else _described(plan))
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from energyscope.runs.store import RunStore
 
-NAME = "report"
 RUNNING, BROKEN_OFF, EITHER = "running", "broken off", "running or broken off"
 STATE_WORDS = {
     RUNNING: "the run is in progress: the page shows what was measured so far",
@@ -85,7 +84,7 @@ def _laws_page(path: Path) -> Rendered:
 def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
     """Render a run's page; with ``drawn``, find out what is in it as well."""
     from energyscope.runs.store import RunStore, find_run
-    from energyscope.stages.salvage import salvage
+    from energyscope.stages.registry import recover
 
     path = find_run(run, root)
     while _may_be_written(path):
@@ -93,7 +92,7 @@ def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
         if found is not None:
             return found
     store = RunStore.open(path)
-    recovered = salvage(store)
+    recovered = recover(store)
     report = store.document.get("stages", {}).get("report", {})
     if report.get("state") != "done" and not _unfinished(store.document):  # else it was killed: nobody writes
         store.stage("report", "done")  # the page says so of itself
@@ -127,12 +126,12 @@ def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
     from energyscope.runs.schema import REPORT_FILE
     from energyscope.runs.store import RunStore
     from energyscope.runs.writing import is_written
-    from energyscope.stages.salvage import salvage
+    from energyscope.stages.registry import recover
 
     before, state = _version(path / REPORT_FILE), RUNNING if is_written(path) else EITHER
     with tempfile.TemporaryDirectory() as place:
         store = RunStore.open(_copied(path, Path(place)))
-        recovered = salvage(store)
+        recovered = recover(store)
         going = _is_going(store)
         for name, stage in list(store.document.get("stages", {}).items()):
             if stage.get("state") == RUNNING:

@@ -10,8 +10,6 @@ import typer
 
 from energyscope.cli.guard import guarded
 
-NAME = "show"
-
 
 @guarded
 def command(

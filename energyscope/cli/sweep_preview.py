@@ -13,7 +13,7 @@ from energyscope.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from energyscope.stages.sweep import SweepSettings
+    from energyscope.settings.sweep import SweepSettings
     from energyscope.stages.sweep_preview import CellPlan, SweepPlan
 
 HELD_UNKNOWN = (

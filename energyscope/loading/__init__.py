@@ -5,16 +5,28 @@ No torch is imported until a model is loaded.
 
 from __future__ import annotations
 
-from energyscope.loading.model import (
-    PRECISIONS,
-    LoadedModel,
-    check_precision,
-    load_model,
-    parameter_count,
-    weight_bytes,
-)
-from energyscope.loading.sources import ModelSource, find_model, model_names
-from energyscope.loading.variants import VARIANTS, Variant, estimated_bytes, load_variant, unsupported
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from energyscope.loading.model import (
+        PRECISIONS,
+        LoadedModel,
+        check_precision,
+        load_model,
+        parameter_count,
+        weight_bytes,
+    )
+    from energyscope.loading.sources import ModelSource, find_model, model_names
+    from energyscope.loading.variants import VARIANTS, Variant, estimated_bytes, load_variant, unsupported
+
+_HOMES = {
+    "energyscope.loading.model": (
+        "PRECISIONS", "LoadedModel", "check_precision", "load_model", "parameter_count", "weight_bytes",
+    ),
+    "energyscope.loading.sources": ("ModelSource", "find_model", "model_names"),
+    "energyscope.loading.variants": ("VARIANTS", "Variant", "estimated_bytes", "load_variant", "unsupported"),
+}  # fmt: skip
 
 __all__ = [
     "PRECISIONS",
@@ -32,3 +44,10 @@ __all__ = [
     "unsupported",
     "weight_bytes",
 ]
+
+
+def __getattr__(name: str) -> Any:  # so that an option's choices cost no import of what loads models
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

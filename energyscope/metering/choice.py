@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from energyscope.errors import MeterError, UsageError
-from energyscope.metering.meter import Meter
 from energyscope.reasons import Reason, join, reason
 
 if TYPE_CHECKING:
+    from energyscope.metering.meter import Meter
     from energyscope.metering.watched import WatchedMeter
 
 METERS = ("auto", "nvml", "nvml-power", "nvidia-smi", "modelled", "recorded")

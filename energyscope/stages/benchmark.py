@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from energyscope.benchmarking.bench import Bench
-from energyscope.benchmarking.settings import AUTO, USUAL, BenchmarkSettings
 from energyscope.benchmarking.shelf import Shelf, fit_together
 from energyscope.benchmarking.summary import by_preference, cells
 from energyscope.errors import DeviceError, ModelError
@@ -29,12 +28,13 @@ from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
 from energyscope.reasons import reason, words
 from energyscope.replay.replayer import Execution
+from energyscope.settings.benchmark import AUTO, USUAL, BenchmarkSettings
 from energyscope.stages.candidates import STAGE, Candidates
 from energyscope.stages.session import Journal
 from energyscope.stages.trials import Trials
 
 if TYPE_CHECKING:
-    from energyscope.stages.settings import RunSettings
+    from energyscope.settings.run import RunSettings
     from energyscope.workloads import Evaluation
 
 CALIBRATION_BATCHES = 4

@@ -15,10 +15,10 @@ from energyscope.components import component_tree
 from energyscope.errors import EnergyscopeError
 from energyscope.replay.subjects import subjects
 from energyscope.sensing.sensor import IDLE_WATCH_S
+from energyscope.stages.context import Context
 from energyscope.stages.effort import first_windows, most_retaken, seconds_range
 from energyscope.stages.preview import ALTERNATIVES_S, GENERATE_S, TYPICAL_WINDOW_S, skipped_stages
 from energyscope.stages.scenes import Scene, has_cache, profile_settings, scenes
-from energyscope.stages.steps import Context
 
 
 class Foretold(NamedTuple):

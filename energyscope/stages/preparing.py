@@ -19,9 +19,9 @@ from energyscope.loading.precision import resolve_precision
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.reasons import Reason, reason
+from energyscope.settings.run import RunSettings
 from energyscope.stages.generate import load_entry
 from energyscope.stages.scenes import scenes
-from energyscope.stages.settings import RunSettings
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
 from energyscope.workloads.limits import checked_length
 

@@ -17,13 +17,13 @@ from energyscope.loading.skeleton import Foreseen, foresee, load_skeleton
 from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.reasons import Reason, reason
 from energyscope.replay.subjects import subjects
+from energyscope.settings.run import RunSettings
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.effort import first_windows, seconds_range
 from energyscope.stages.preparing import benchmark_alone, for_benchmark
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
-from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import Targets, find_targets
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import too_long

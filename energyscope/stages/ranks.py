@@ -26,9 +26,9 @@ from energyscope.loading.devices import cuda_uuid
 from energyscope.loading.tensor_parallel import join, leave, rank_device
 from energyscope.reasons import Reason, reason
 from energyscope.replay.team import LeaderLeftError, has_parted
+from energyscope.settings.run import SPLIT_STAGES, RunSettings
 from energyscope.stages.profile import follow_profile
 from energyscope.stages.scenes import profile_settings, scenes, workload_of
-from energyscope.stages.settings import SPLIT_STAGES, RunSettings
 from energyscope.stages.targets import Targets
 from energyscope.workloads import Workload
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.errors import EnergyscopeError, RunError, UsageError
 from energyscope.progress import Progress, silent
 from energyscope.runs.method import FIELD, REVISION, changes_between, method_of
@@ -29,10 +28,12 @@ from energyscope.runs.sweeps import (
     load_sweep,
     write_sweep,
 )
+from energyscope.settings.benchmark import BenchmarkSettings
+from energyscope.settings.run import RunSettings
+from energyscope.settings.sweep import SweepSettings
 from energyscope.stages import facts
 from energyscope.stages.laws import laws_of_sweep
-from energyscope.stages.settings import RunSettings
-from energyscope.stages.sweep import SweepSettings, measured
+from energyscope.stages.sweep import measured
 from energyscope.stages.sweep_preview import SweepPlan, preview_sweep
 from energyscope.stages.targets import find_targets, open_meters
 

@@ -23,11 +23,13 @@ from energyscope.loading.tensor_parallel import leave
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
-from energyscope.runs import method, schema
+from energyscope.runs import method
 from energyscope.runs.store import Run, RunStore, load_run, plain_name
 from energyscope.runs.writing import writing
+from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
+from energyscope.stages.context import Context
 from energyscope.stages.foreseen_time import Foretold, foreseen_time
 from energyscope.stages.preparing import (
     benchmark_alone,
@@ -48,17 +50,11 @@ from energyscope.stages.ranks import (
     split_settings,
     split_targets,
 )
-from energyscope.stages.salvage import salvage
+from energyscope.stages.registry import STAGES, recover
 from energyscope.stages.scenes import resolve_phase
-from energyscope.stages.settings import RunSettings
-from energyscope.stages.steps import STEPS, Context
 from energyscope.stages.targets import find_targets, of_devices, open_meters
 
-_RESULTS = (
-    schema.BENCHMARK_FILE, schema.GENERATION_JSON, schema.ENERGY_FILE, schema.ALTERNATIVES_JSON,
-    schema.IMPACT_FILE,
-)  # fmt: skip
-METERED = ("load", "benchmark", "generate", "profile", "alternatives")
+METERED = ("load", *(one.name for one in STAGES if one.metered))
 
 
 def run(
@@ -78,15 +74,29 @@ def run(
         command: how the user called for it, for the record.
         follow: is told the run's directory as soon as there is one, which is after the model's load.
         foresee: is then told how long the stages will take, as `energyscope.stages.foreseen_time` knows it.
-        options: those of the command line, by the names of `energyscope.stages.settings.RunSettings`.
+        options: those of the command line, by the names of `energyscope.settings.run.RunSettings`.
 
     Raises:
         EnergyscopeError: with what to do; what was finished is kept.
         KeyboardInterrupt: likewise kept; its note says where.
 
     """
+    return carry_out(
+        RunSettings.of(model, **options), progress=progress, command=command, follow=follow, foresee=foresee
+    )
+
+
+def carry_out(
+    settings: RunSettings,
+    *,
+    progress: Progress = silent,
+    command: str | None = None,
+    follow: Callable[[Path], None] | None = None,
+    foresee: Callable[[Mapping[str, Sequence[Foretold]]], None] | None = None,
+) -> Run:
+    """Do what settings ask for, as `run` does."""
     try:
-        return _run(model, progress, command, follow, foresee, options)
+        return _run(settings, progress, command, follow, foresee)
     except KeyboardInterrupt as error:
         if not getattr(error, "__notes__", ()):  # it came before there was a run
             error.add_note("nothing was finished yet, and nothing was kept")
@@ -94,14 +104,12 @@ def run(
 
 
 def _run(
-    model: str,
+    settings: RunSettings,
     progress: Progress,
     command: str | None,
     follow: Callable[[Path], None] | None,
     foresee: Callable[[Mapping[str, Sequence[Foretold]]], None] | None,
-    options: dict[str, Any],
 ) -> Run:
-    settings = RunSettings.of(model, **options)
     found = ranks()
     with speaking_for_all(found):
         settings.check()
@@ -191,7 +199,7 @@ def carried_out(
 
 def _kept(store: RunStore) -> str:
     """Say what an interrupted run leaves: a table of any stage, or nothing but how it was begun."""
-    if any((store.path / name).is_file() for name in _RESULTS):
+    if any((store.path / name).is_file() for name in (one.file for one in STAGES) if name):
         return f"what was finished is in {store.path}; `energyscope report {store.path}` shows it"
     return f"no stage was finished, and no result was kept ({store.path} holds only the settings)"
 
@@ -267,12 +275,13 @@ def _notes_on_data(context: Context) -> tuple[Reason, ...]:
 
 
 def _run_stages(context: Context, asked: Sequence[str]) -> None:
-    for name, step in STEPS.items():
+    for stage in STAGES:
+        name = stage.name
         if name not in context.settings.stages:
             context.store.stage(name, "skipped", reason=skipped_because(context.settings, name, asked))
             continue
         with _recorded(context, name) as started:
-            why_not = step(context)
+            why_not = stage.run(context)
             seconds = time.monotonic() - started
             context.store.stage(name, "skipped" if why_not else "done", reason=why_not, seconds=seconds)
         if name == "profile":
@@ -287,7 +296,7 @@ def _recorded(context: Context, name: str) -> Iterator[float]:
         yield time.monotonic()
     except KeyboardInterrupt:
         context.store.stage(name, "interrupted", reason=reason("stopped-by-user"))
-        salvage(context.store)
+        recover(context.store)
         raise
     except EnergyscopeError as error:
         _fail(context, name, str(error))
@@ -304,7 +313,7 @@ def _recorded(context: Context, name: str) -> Iterator[float]:
 
 
 def _fail(context: Context, name: str, message: str) -> None:
-    """Record the failure; what cannot be salvaged then must not hide it."""
+    """Record the failure; what cannot be recovered then must not hide it."""
     with suppress(Exception):
         context.store.stage(name, "failed", reason=reason("failed", error=message))
-        salvage(context.store)
+        recover(context.store)

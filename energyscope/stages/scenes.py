@@ -19,9 +19,9 @@ from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Execution
 from energyscope.replay.subjects import Layers
+from energyscope.settings.run import RunSettings
 from energyscope.stages.effort import PREHEAT_S, REWARM_S, Effort
 from energyscope.stages.profile import ProfileSettings
-from energyscope.stages.settings import RunSettings
 from energyscope.workloads import Workload
 from energyscope.workloads.decoding import (
     CANNOT_GENERATE,

@@ -6,12 +6,11 @@ and the board is warmed. A cell that fails is recorded with its reason, and the 
 
 from __future__ import annotations
 
-import itertools
 import shlex
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,83 +28,14 @@ from energyscope.reasons import Reason, reason, words
 from energyscope.runs.store import RunStore
 from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
 from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, held, load_sweep, write_sweep
+from energyscope.settings.sweep import METERED, SweepSettings
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.preparing import load
 from energyscope.stages.run import carried_out, default_name, opened
-from energyscope.stages.settings import BOTH, RunSettings
 from energyscope.stages.sweep_steps import SweepSteps
 from energyscope.stages.targets import find_targets, of_devices, open_meters
 from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, checked_context
 from energyscope.workloads.limits import checked_length
-
-PASSES = 3
-BUDGET_S = 1.0  # of windows of one component: a sweep has many cells, and its laws many points
-METERED = "profile"
-
-
-@dataclass(frozen=True)
-class SweepSettings:
-    """What is varied: each length with each batch size, in each precision.
-
-    ``lengths`` are tokens of a sequence, or in the cache with ``phase`` ``decode``. ``run`` holds what all cells
-    have in common; its own lengths, batch size, precision, stages and name are not looked at.
-    """
-
-    run: RunSettings
-    lengths: tuple[int, ...]
-    batch_sizes: tuple[int, ...] = (1,)
-    precisions: tuple[str, ...] = ("auto",)
-    name: str | None = field(default=None)
-
-    def check(self) -> None:
-        """Refuse what cannot be, before anything is loaded.
-
-        Raises:
-            UsageError: with what to do.
-
-        """
-        named = {
-            "--sequence-length": self.lengths,
-            "--batch-size": self.batch_sizes,
-            "--precision": self.precisions,
-        }
-        for option, values in named.items():
-            if not values:
-                raise UsageError(f"{option} is empty: give at least one value")
-        if self.run.phase not in {"prefill", "decode"}:
-            raise UsageError(f"a sweep measures one phase, not {self.run.phase}: use --phase prefill or decode")
-        if self.run.execution == BOTH:
-            raise UsageError(f"a sweep measures one execution, not {BOTH}: use --execution eager or cuda-graph")
-        for cell in self.cells():
-            self.settings_of(cell, self.run.root).check()
-        if self.name is not None:
-            RunStore.check_free(self.name, self.run.root)
-
-    def cells(self) -> list[Cell]:
-        """Return all cells in order: a precision after the other, and the smallest first."""
-        return [
-            Cell(precision, batch, length, self.run.phase)
-            for precision in self.precisions
-            for batch, length in sorted(
-                itertools.product(dict.fromkeys(self.batch_sizes), dict.fromkeys(self.lengths)),
-                key=lambda one: (one[0] * one[1], one[0]),
-            )
-        ]
-
-    def settings_of(self, cell: Cell, root: Path) -> RunSettings:
-        """Return the settings of a cell's run."""
-        decode = self.run.phase == "decode"
-        return replace(
-            self.run,
-            name=cell.name,
-            root=root,
-            precision=cell.precision,
-            batch_size=cell.batch_size,
-            sequence_length=None if decode else cell.tokens,
-            context_lengths=(cell.tokens,) if decode else (),
-            component_budget_s=self.run.component_budget_s or BUDGET_S,
-            stages=(METERED,),
-        )
 
 
 def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str | None = None) -> Sweep:

@@ -18,7 +18,7 @@ from energyscope.loading.sharding.device_maps import map_devices, uses_host
 from energyscope.metering.choice import open_meter
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.nvml.devices import Gpu, bare, list_gpus, resolve_gpus
-from energyscope.stages.settings import RunSettings
+from energyscope.settings.run import RunSettings
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,16 @@ OPTIONS_OF_RUN = {
 }  # fmt: skip
 
 
+def commands_of_app():
+    """Return every command by its name."""
+    import typer
+
+    from energyscope.cli.app import app
+
+    group = typer.main.get_command(app)
+    return {name: group.get_command(None, name) for name in group.list_commands(None)}
+
+
 def command(*arguments, cwd, **environment):
     return subprocess.run(
         [sys.executable, "-m", "energyscope", *arguments],
@@ -41,24 +51,26 @@ def refused(done, code, *words):
 
 def test_the_commands_are_these(tmp_path):
     """No command is lost or added by accident."""
-    from energyscope.cli.app import app
+    from energyscope.cli.app import COMMANDS
 
-    names = [one.name for one in app.registered_commands]
-    assert names == [
+    assert list(COMMANDS) == [
         "run", "sweep", "benchmark", "figures", "report", "compare", "laws", "predict", "prepare", "models",
         "runs", "show", "doctor",
     ]  # fmt: skip
+
+
+def test_the_list_of_commands_says_what_their_own_help_says():
+    """GIVEN the help on all commands, which imports none, THEN each line is the first of the command's help."""
+    from energyscope.cli.app import COMMANDS
+
+    assert {name: one.help.splitlines()[0] for name, one in commands_of_app().items()} == COMMANDS
 
 
 def test_the_options_of_run_are_these(tmp_path):
     """No option of `run` is lost or added by accident."""
     words = command("run", "--help", cwd=tmp_path).stdout.split()
     assert {word.strip("│,") for word in words if word.startswith("--")} >= OPTIONS_OF_RUN
-    import typer
-
-    from energyscope.cli.app import app
-
-    parameters = typer.main.get_command(app).commands["run"].params
+    parameters = commands_of_app()["run"].params
     assert {option for one in parameters for option in one.opts if option.startswith("--")} == OPTIONS_OF_RUN - {
         "--help"
     }

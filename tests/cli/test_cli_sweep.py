@@ -16,9 +16,9 @@ from energyscope.cli.app import app
 from energyscope.cli.sweep_preview import HELD_UNKNOWN, described
 from energyscope.errors import UsageError
 from energyscope.runs.sweeps import LOCK_FILE, Sweep, held, write_sweep
+from energyscope.settings.run import RunSettings
 from energyscope.stages import resume_sweep as resuming
 from energyscope.stages import sweep as sweeping
-from energyscope.stages.settings import RunSettings
 from energyscope.stages.sweep import SweepSettings
 from energyscope.stages.sweep_preview import CellPlan, SweepPlan
 

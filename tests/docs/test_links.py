@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
 LINKED = [*PAGES, *(ROOT / folder / "README.md" for folder in ("reports", "adapters"))]
-COMMANDS = typer.main.get_command(app).commands
+GROUP = typer.main.get_command(app)
+COMMANDS = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 OPTIONS = {
     name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     | {"--help"}

@@ -47,7 +47,8 @@ def test_what_is_not_run_names_commands_and_options_that_exist():
 
     from energyscope.cli.app import app
 
-    commands = typer.main.get_command(app).commands
+    group = typer.main.get_command(app)
+    commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
     lines = [
         line
         for path in TUTORIALS

@@ -8,9 +8,9 @@ import torch
 import energyscope
 from energyscope.benchmarking.bench import Bench, Cell
 from energyscope.benchmarking.loop import timed, warm_up
-from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.loading import load_model
 from energyscope.progress import silent
+from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.workloads import benchmark_inputs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400)]

@@ -14,7 +14,7 @@ from energyscope.loading import load_model, weight_bytes
 from energyscope.loading.devices import cuda_uuid
 from energyscope.loading.sharding import placing
 from energyscope.metering.nvml.devices import bare
-from energyscope.stages.settings import RunSettings
+from energyscope.settings.run import RunSettings
 from energyscope.stages.targets import find_targets
 
 pytestmark = [

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from energyscope.runs.store import load_run  # noqa: E402
+from energyscope.settings.run import RunSettings  # noqa: E402
 from energyscope.stages.predict import PredictSettings, predict  # noqa: E402
-from energyscope.stages.settings import RunSettings  # noqa: E402
 from energyscope.stages.sweep import SweepSettings, sweep  # noqa: E402
 
 pytestmark = [

@@ -7,7 +7,7 @@ import pytest
 import energyscope
 from energyscope.loading.devices import visible_gpus
 from energyscope.metering.nvml.devices import bare, list_gpus
-from energyscope.stages.settings import RunSettings
+from energyscope.settings.run import RunSettings
 from energyscope.stages.targets import find_targets
 
 pytestmark = pytest.mark.gpu

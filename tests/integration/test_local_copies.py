@@ -9,7 +9,7 @@ from dataset_fixtures import SST2, archive, hub_cache, repository
 
 import energyscope
 from energyscope import bundled
-from energyscope.benchmarking.settings import BenchmarkSettings
+from energyscope.settings.benchmark import BenchmarkSettings
 
 QUICK = BenchmarkSettings(("fp32", "bf16"), num_iters=3, warmup_steps=1, trials=2, trial_seconds=0.1)
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import energyscope
-from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
@@ -16,6 +15,7 @@ from energyscope.metering.modelled import ModelledMeter
 from energyscope.reasons import read, reason
 from energyscope.runs import schema
 from energyscope.runs.store import load_run, read_journal
+from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.stages import candidates, trials
 from energyscope.stages import run as stage
 from energyscope.stages.benchmark import Source, benchmark, chosen_precisions, recover

@@ -11,11 +11,11 @@ import pytest
 
 from energyscope.errors import ModelError
 from energyscope.sensing.sensor import IDLE_WATCH_S
+from energyscope.settings.run import RunSettings
 from energyscope.stages import foreseen_time as foreseen_module
 from energyscope.stages import run as module
 from energyscope.stages.foreseen_time import Foretold, after_watch
 from energyscope.stages.preview import preview
-from energyscope.stages.settings import RunSettings
 
 SMALL = {"device": "cpu", "granularity": "coarse", "sequence_length": 8, "window_s": 0.02, "max_examples": 4}
 Told = Mapping[str, Sequence[Foretold]]

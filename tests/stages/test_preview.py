@@ -6,13 +6,13 @@ import pytest
 import tiny_models
 import torch
 
-from energyscope.benchmarking.settings import BenchmarkSettings
 from energyscope.errors import UsageError
 from energyscope.loading import devices
 from energyscope.loading.options import LoadOptions
+from energyscope.settings.benchmark import BenchmarkSettings
+from energyscope.settings.run import RunSettings
 from energyscope.stages import preview as stage
 from energyscope.stages.preview import preview
-from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import Targets
 
 

@@ -16,10 +16,10 @@ from energyscope.runs.method import REVISION
 from energyscope.runs.schema import LAWS_JSON
 from energyscope.runs.store import load_run
 from energyscope.runs.sweeps import LOCK_FILE, TABLE_FILE, Sweep, held, is_held, load_sweep, write_sweep
+from energyscope.settings.run import RunSettings
 from energyscope.stages import resume_sweep as resuming
 from energyscope.stages import sweep as module
 from energyscope.stages.resume_sweep import preview_resume, resume, settings_in
-from energyscope.stages.settings import RunSettings
 from energyscope.stages.sweep import SweepSettings, sweep
 
 

@@ -13,11 +13,11 @@ from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.runs.compare import compare
 from energyscope.runs.store import RunStore, load_run, read_journal
+from energyscope.settings.run import RunSettings
 from energyscope.stages.effort import Effort
 from energyscope.stages.profile import ProfileSettings, profile
-from energyscope.stages.salvage import write_profile
+from energyscope.stages.recovery import write_profile
 from energyscope.stages.scenes import scenes, workload_of
-from energyscope.stages.settings import RunSettings
 from energyscope.workloads import profile_inputs
 
 NAMES = ["prefill", "decode@24", "decode@48"]

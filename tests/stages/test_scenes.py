@@ -8,9 +8,9 @@ import torch
 from energyscope.errors import UsageError
 from energyscope.loading import load_model
 from energyscope.reasons import reason
+from energyscope.settings.run import RunSettings
 from energyscope.stages import scenes as module
 from energyscope.stages.scenes import NO_DECODE, Scene, middle_step, resolve_phase, scenes, workload_of
-from energyscope.stages.settings import RunSettings
 from energyscope.workloads import profile_inputs
 
 ALONE = ("profile",)

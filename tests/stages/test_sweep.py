@@ -13,8 +13,8 @@ from energyscope.errors import DeviceError, RunError, UsageError
 from energyscope.reasons import reason
 from energyscope.runs.store import load_run
 from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, load_sweep, runs_of, write_sweep
+from energyscope.settings.run import RunSettings
 from energyscope.stages import sweep as module
-from energyscope.stages.settings import RunSettings
 from energyscope.stages.sweep import SweepSettings, sweep
 
 COMMON: dict[str, Any] = {

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from energyscope.errors import UsageError
+from energyscope.settings.run import RunSettings
 from energyscope.stages import sweep_preview as module
-from energyscope.stages.settings import RunSettings
 from energyscope.stages.sweep import SweepSettings
 from energyscope.stages.sweep_preview import preview_sweep, said_bytes
 

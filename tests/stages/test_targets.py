@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from energyscope.errors import DeviceError, MeterError, UsageError
+from energyscope.settings.run import RunSettings
 from energyscope.stages import targets
-from energyscope.stages.settings import RunSettings
 from energyscope.stages.targets import Targets, find_targets, open_meters
 
 TWO = "gpu GPU-1a2b-00 Fake H200\nat 0 power_w 200\ngpu GPU-1a9f-11 Fake T4\nat 0 power_w 50"

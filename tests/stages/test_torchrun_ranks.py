@@ -18,9 +18,9 @@ import torch.distributed as dist
 from energyscope import bundled
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.reasons import reason
+from energyscope.settings.run import RunSettings
 from energyscope.stages import ranks
 from energyscope.stages.ranks import Dismissed, Ranks, require_torchrun, speaking_for_all
-from energyscope.stages.settings import RunSettings
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from energyscope.errors import UsageError
-from energyscope.stages.settings import RunSettings
+from energyscope.settings.run import RunSettings
 from energyscope.workloads import layouts
 from energyscope.workloads.layouts import Split, check_layout, find_split
 

@@ -1,35 +1,32 @@
-"""What each stage of a run does: a function a stage, which keeps what it finished and says why it was skipped."""
+"""The stages of a run: a function each, which keeps what it finished or says why it was skipped."""
 
 from __future__ import annotations
 
 import importlib.util
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from energyscope.benchmarking.memory import release
 from energyscope.components import component_tree
 from energyscope.errors import ModelError
-from energyscope.generating.step import aside
 from energyscope.impact.examples import pack
 from energyscope.impact.metrics import Outcomes
 from energyscope.impact.plan import beside_singles
-from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
-from energyscope.progress import Progress
 from energyscope.reasons import Reason, reason, words
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, read_journal
-from energyscope.stages import facts
 from energyscope.stages.ablate import ablate
 from energyscope.stages.alternatives import AlternativesSettings, alternatives
 from energyscope.stages.benchmark import Source, benchmark, with_shapes
+from energyscope.stages.context import Context, metered
 from energyscope.stages.generate import GenerateSettings, generate
 from energyscope.stages.profile import PREFILL, ProfileSettings, profile
-from energyscope.stages.salvage import (
+from energyscope.stages.recovery import (
+    Entries,
+    recover_correlation,
     write_alternatives,
     write_benchmark,
     write_correlation,
@@ -38,37 +35,18 @@ from energyscope.stages.salvage import (
     write_profile,
 )
 from energyscope.stages.scenes import Scene, middle_step, profile_settings, resolve_phase, scenes, workload_of
-from energyscope.stages.settings import RunSettings
-from energyscope.stages.tracing import generated, trace_row
 from energyscope.stages.triggered import triggered
-from energyscope.workloads import Evaluation, Workload
 from energyscope.workloads.decoding import can_generate, too_long
 
 GENERATIONS_S, MODELLED_GENERATIONS_S = 12.0, 4.0  # a regression on ticks needs many; time x watts does not
 DRAWING = ("altair", "vl_convert", "jinja2")  # a machine that measures need not be able to draw
 
 
-@dataclass
-class Context:
-    """What the stages of one run share."""
-
-    settings: RunSettings
-    loaded: LoadedModel
-    evaluation: Evaluation | None
-    no_evaluation: Reason | None
-    workload: Workload
-    meters: dict[str, MeterGroup]  # of each stage that measures: a meter's records begin with its stage
-    store: RunStore
-    progress: Progress
-    marks: list[tuple[float, str]] = field(default_factory=list)  # when (s) what phase began to be profiled
-    sensor: Mapping[str, Any] | None = None  # what an earlier run on the same meters found out; None measures it
-
-
 def _benchmark(context: Context) -> Reason | None:
     settings, workload = context.settings, context.workload
     if len(context.loaded.devices) > 1:
         return reason("offloaded-model" if context.loaded.offloaded else "spread-model")
-    with _metered(context, "benchmark") as meter:
+    with metered(context, "benchmark") as meter:
         benchmark(
             context.loaded,
             context.evaluation,
@@ -99,7 +77,7 @@ def _generate(context: Context) -> Reason | None:
     prompt = context.workload.sequence_length
     if why_not := _no_generation(context) or too_long(loaded, prompt, settings.new_tokens):
         return why_not
-    with _metered(context, "generate") as meter:
+    with metered(context, "generate") as meter:
         generate(
             loaded,
             context.workload,
@@ -120,7 +98,7 @@ def _generate(context: Context) -> Reason | None:
 
 
 def _profile(context: Context) -> None:
-    with _metered(context, "profile") as meter:
+    with metered(context, "profile") as meter:
         planned = scenes(context.settings, context.loaded)
         for scene in planned:
             context.marks.append((time.monotonic(), scene.phase))
@@ -145,7 +123,7 @@ def _alternatives(context: Context) -> Reason | None:
         window_s=settings.window_s,
         new_tokens=settings.new_tokens,
     )
-    with _metered(context, "alternatives") as meter:
+    with metered(context, "alternatives") as meter:
         alternatives(
             loaded,
             context.workload,
@@ -172,34 +150,6 @@ def _profile_scene(context: Context, scene: Scene, chosen: ProfileSettings, mete
         triggered(loaded, workload, meter, chosen, journal=keep, progress=told)
     else:
         profile(loaded, workload, meter, chosen, journal=keep, progress=told, scene=scene.name)
-
-
-@contextmanager
-def _metered(context: Context, stage: str) -> Iterator[MeterGroup]:
-    """Start a stage's meters; whatever happens, what they are and what they saw is kept."""
-    store = context.store
-    with context.meters[stage] as meter:
-        store.update(sensor=meter.describe())
-        try:
-            if not meter.modelled:
-                context.progress("sensor", "idle", 0, 1)
-                store.update(sensor=context.sensor or facts.idle_sensor(meter))
-            yield meter
-        finally:
-            store.update(sensor=facts.known_of_sensor(store.document["sensor"], meter.describe()))
-            _write_trace(context)
-
-
-def _write_trace(context: Context) -> None:
-    """Keep the boards' state at every tick of the stages so far; the modelled meter has none."""
-    seen = [(stage, state) for stage, meter in context.meters.items() for state in meter.states(0.0, math.inf)]
-    if seen:
-        origin = seen[0][1]["after_s"]
-        entries = read_journal(context.store.path)
-        generations, steps = generated(entries), aside(entries)
-        rows = [trace_row(stage, state, origin, context.marks, generations, steps) for stage, state in seen]
-        context.store.update(trace_origin_s=origin)
-        context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
 
 
 def _ablate(context: Context) -> Reason | None:
@@ -253,12 +203,35 @@ def _report(context: Context) -> Reason | None:
     return None
 
 
-STEPS: dict[str, Callable[[Context], Reason | None]] = {
-    "benchmark": _benchmark,
-    "generate": _generate,
-    "profile": _profile,
-    "alternatives": _alternatives,
-    "ablate": _ablate,
-    "correlate": _correlate,
-    "report": _report,
-}
+@dataclass(frozen=True)
+class Stage:
+    """A stage: what it does, and for one whose results are a file, how that is written from the journal.
+
+    ``run`` returns why it was skipped, ``write`` whether there was anything to write; ``metered`` stages measure
+    with meters of their own.
+    """
+
+    name: str
+    run: Callable[[Context], Reason | None]
+    write: Callable[[RunStore, Entries], bool] | None = None
+    file: str | None = None
+    metered: bool = False
+
+
+STAGES = (
+    Stage("benchmark", _benchmark, write_benchmark, schema.BENCHMARK_FILE, metered=True),
+    Stage("generate", _generate, write_generation, schema.GENERATION_JSON, metered=True),
+    Stage("profile", _profile, write_profile, schema.ENERGY_FILE, metered=True),
+    Stage("alternatives", _alternatives, write_alternatives, schema.ALTERNATIVES_JSON, metered=True),
+    Stage("ablate", _ablate, write_impact, schema.IMPACT_FILE),
+    Stage("correlate", _correlate, recover_correlation, schema.CORRELATION_FILE),
+    Stage("report", _report),
+)
+
+
+def recover(store: RunStore) -> list[str]:
+    """Write the results of stages that did not finish from the journal; return the names of the files."""
+    entries = read_journal(store.path)
+    states = {name: (entry or {}).get("state") for name, entry in (store.document.get("stages") or {}).items()}
+    unfinished = [one for one in STAGES if one.write and states.get(one.name) not in {"done", "skipped"}]
+    return [one.file for one in unfinished if one.file and one.write and one.write(store, entries)]

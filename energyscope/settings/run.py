@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from energyscope.adapters import GRANULARITIES, Granularity, did_you_mean
-from energyscope.benchmarking.settings import BenchmarkSettings
+from energyscope.adapters import Granularity, did_you_mean
 from energyscope.errors import UsageError
-from energyscope.impact.methods import DEFAULT_METHODS, HEADS, JOINT, METHODS
+from energyscope.impact.methods import DEFAULT_METHODS, METHODS
 from energyscope.loading.options import QUANTIZED, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
+from energyscope.settings.benchmark import BenchmarkSettings
+from energyscope.settings.fields import PANELS, check_each, setting
 
 if TYPE_CHECKING:
     import torch
 
     from energyscope.replay.replayer import Execution
 
+MOST_USED, WHAT, HOW, QUALITY, DATA, OUTPUT = PANELS
 EXECUTIONS: tuple[Execution, ...] = ("eager", "cuda-graph")
 BOTH: Final = "both"
-LAYERS = ("auto", "mean", "all", "sample", "kinds")
-PHASES = ("auto", "prefill", "decode", "both")
-KV_CACHES = ("dynamic", "static")
-SAMPLING = ("replay", "triggered")
+ONE_EXECUTION = "eager: the host launches each kernel; cuda-graph: kernels are captured once and replayed"
 RUN_METERS = tuple(name for name in METERS if name != "recorded")
 WITHOUT_COUNTER = ("nvml-power", "nvidia-smi")
 
 RUN_STAGES = ("benchmark", "generate", "profile", "alternatives", "ablate", "correlate", "report")
+BENCHMARK_OF_RUN = {"benchmark_precision": "precisions", "trials": "trials"}  # of which `run` has options
 SPLIT_STAGES = ("profile", "report")  # those of a model that is split over processes
 
 
@@ -50,48 +49,163 @@ class RunSettings:
     """
 
     model: str
-    name: str | None = None
-    root: Path = Path("runs")
-    weights: Literal["pretrained", "random"] = "pretrained"
-    precision: str = "auto"
-    double_quant: bool = False
-    compute_dtype: str | None = None
-    skip_modules: tuple[str, ...] = ()
-    device: str = "auto"
-    device_map: str | None = None
-    tensor_parallel: bool = False
-    gpu_id: tuple[str, ...] = ()
-    whole_gpu: bool = False
-    granularity: Granularity = "medium"
-    layers: Literal["auto", "mean", "all", "sample", "kinds"] = "auto"
-    phase: Literal["auto", "prefill", "decode", "both"] = "auto"
-    context_lengths: tuple[int, ...] = ()
-    kv_cache: Literal["dynamic", "static"] = "dynamic"
-    new_tokens: int = 128
-    execution: Literal["eager", "cuda-graph", "both"] = "eager"
-    sampling: Literal["replay", "triggered"] = "replay"
-    batch_size: int = 1
-    sequence_length: int | None = None
-    meter: str = "auto"
-    watts: float = DEFAULT_WATTS
-    sample_interval_s: float = DEFAULT_INTERVAL_S
-    passes: int = 5
-    target_interval: float = 0.01
-    component_budget_s: float | None = None
-    window_s: float | None = None
-    methods: tuple[str, ...] = DEFAULT_METHODS
-    joint: Literal["off", "kinds", "pairs", "all"] = "kinds"
-    heads: Literal["off", "each", "kv"] = "off"
-    adaptive: bool = False
-    predict: bool = True
-    data: str | None = None
-    text_column: str = "text"
-    label_column: str = "label"
-    max_examples: int | None = None
-    stride: int | None = None
-    seed: int = 0
-    stages: tuple[str, ...] = RUN_STAGES
-    trust_remote_code: bool = False
+    granularity: Granularity = setting("medium", "coarse, medium or fine.", MOST_USED)
+    precision: str = setting(
+        "auto", "fp32, fp16, bf16, int8, nf4, fp4; auto: as stored, fp32 on a CPU.", MOST_USED
+    )
+    weights: Literal["pretrained", "random"] = setting(
+        "pretrained", "pretrained, or random: the same shape without a download.", MOST_USED
+    )
+    phase: Literal["auto", "prefill", "decode", "both"] = setting(
+        "auto",
+        "prefill: a forward pass without a KV cache; decode: a step with a filled one; both: the prompt and the "
+        "decode steps of a generation; auto: both for chat models, else prefill.",
+        MOST_USED,
+    )
+    batch_size: int = setting(1, "Sequences in a forward pass.", MOST_USED, least=1)
+    sequence_length: int | None = setting(
+        None, "Tokens of a sequence.", MOST_USED, least=1, unset="128, or the model's maximum"
+    )
+    stages: tuple[str, ...] = setting(RUN_STAGES, "Stages to run.", MOST_USED, choices=RUN_STAGES)
+    data: str | None = setting(
+        None, "Evaluation data: a file, a folder, or a set of `energyscope prepare`.", MOST_USED
+    )
+    name: str | None = setting(None, "Name of the run.", MOST_USED, unset="model and time")
+
+    layers: Literal["auto", "mean", "all", "sample", "kinds"] = setting(
+        "auto",
+        "mean: each layer as a whole, its sub-components as means over layers; all: everything in each layer; "
+        "sample: the first, middle and last layer; kinds: the mean of each kind of component; auto: sample with "
+        "--phase both, else mean.",
+        WHAT,
+    )
+    context_lengths: tuple[int, ...] = setting(
+        (),
+        "Tokens in the KV cache of a decode step; several are measured in turn.",
+        WHAT,
+        option="--context-length",
+        least=1,
+        unset="1024, or the model's maximum",
+    )
+    new_tokens: int = setting(128, "Tokens to generate.", WHAT, least=2)
+    kv_cache: Literal["dynamic", "static"] = setting(
+        "dynamic", "dynamic: grows, and is copied at every step; static: allocated at full size.", WHAT
+    )
+    execution: Literal["eager", "cuda-graph", "both"] = setting(
+        "eager",
+        f"{ONE_EXECUTION}; both: the profile in each, all else in eager.",
+        WHAT,
+    )
+    device: str = setting("auto", "auto, cpu, cuda or cuda:N.", WHAT)
+    device_map: str | None = setting(
+        None,
+        "Spread the model over GPUs: auto, balanced, sequential, or a JSON file of module paths and devices .",
+        WHAT,
+        unset="one device",
+    )
+    tensor_parallel: bool = setting(
+        False,
+        "Split large matrices over the processes of `torchrun --nproc-per-node N -m energyscope run ...`, one GPU "
+        "each; profile and report only.",
+        WHAT,
+    )
+    gpu_id: tuple[str, ...] = setting(
+        (),
+        "GPUs to measure: nvidia-smi index, UUID (or its beginning) or MIG id. The model runs on the first; "
+        "energy is summed, and listed for each GPU.",
+        WHAT,
+        metavar="ID[,ID...]",
+        unset="the GPU of --device",
+    )
+    whole_gpu: bool = setting(False, "Under MIG, measure the whole GPU with all of its slices.", WHAT)
+    double_quant: bool = setting(False, "4-bit: quantize the scales of the weights, too (bitsandbytes).", WHAT)
+    compute_dtype: str | None = setting(
+        None, "4-bit: type of the matrix products: fp32, fp16 or bf16.", WHAT, unset="bf16"
+    )
+    skip_modules: tuple[str, ...] = setting(
+        (), "Modules to leave unquantized, besides the head (bitsandbytes).", WHAT, metavar="PATH[,PATH...]"
+    )
+    trust_remote_code: bool = setting(False, "Run the model's own Python code.", WHAT)
+
+    sampling: Literal["replay", "triggered"] = setting(
+        "replay",
+        "replay: repeat each component in windows; triggered: read the meter around each component of ordinary "
+        "passes (no energy for those shorter than the meter's tick).",
+        HOW,
+    )
+    meter: str = setting(
+        "auto",
+        "auto: the best available; nvml: energy counter; nvml-power: integrated power; nvidia-smi: its power, "
+        "integrated; modelled: time x --watts.",
+        HOW,
+        choices=RUN_METERS,
+    )
+    watts: float = setting(DEFAULT_WATTS, "Power of the modelled meter.", HOW, above=0, unit="watts")
+    sample_interval_s: float = setting(
+        DEFAULT_INTERVAL_S,
+        "Seconds between samples of the nvidia-smi meter.",
+        HOW,
+        option="--sample-interval",
+        above=0,
+        most=10,
+        unit="seconds",
+    )
+    passes: int = setting(5, "Windows of each component at least (triggered: readings).", HOW, least=1)
+    target_interval: float = setting(
+        0.01,
+        "Stop measuring a component at this relative 95 % half-width.",
+        HOW,
+        above=0,
+        most=1,
+        unit="(a share: 0.01 is 1 %)",
+    )
+    component_budget_s: float | None = setting(
+        None,
+        "Most seconds of windows for a component.",
+        HOW,
+        option="--component-budget",
+        above=0,
+        most=3600,
+        unit="seconds",
+        unset="set by the meter",
+    )
+    window_s: float | None = setting(
+        None,
+        "Seconds of a replay window.",
+        HOW,
+        option="--window",
+        above=0,
+        most=600,
+        unit="seconds",
+        unset="set by the meter",
+    )
+    seed: int = setting(0, "Seed of random weights, tokens, order and resampling.", HOW, least=0)
+
+    methods: tuple[str, ...] = setting(
+        DEFAULT_METHODS,
+        "Changes made to each component. Removal: zero, mean, resample (from another example), skip (layers "
+        "only). Simulated quantization: int8, int8-tensor, int4, fp8, nf4; with activations: int8-wa, fp8-wa. "
+        "Quantization by bitsandbytes: bnb-int8, bnb-nf4.",
+        QUALITY,
+        choices=METHODS,
+    )
+    joint: Literal["off", "kinds", "pairs", "all"] = setting(
+        "kinds", "Also remove together: kinds (in all layers), pairs (of layers), all, or off.", QUALITY
+    )
+    heads: Literal["off", "each", "kv"] = setting(
+        "off", "Also remove attention heads: each, kv (heads that share keys and values), or off.", QUALITY
+    )
+    adaptive: bool = setting(False, "Stop early for components whose rank is clear.", QUALITY)
+    predict: bool = setting(True, "Also predict impact from gradients and weights.", QUALITY)
+
+    text_column: str = setting("text", "Column of texts in the data.", DATA)
+    label_column: str = setting("label", "Column of labels in the data.", DATA)
+    max_examples: int | None = setting(None, "Evaluation examples to use.", DATA, least=2, unset="all")
+    stride: int | None = setting(
+        None, "Tokens between windows of running text.", DATA, least=1, unset="half a window"
+    )
+
+    root: Path = setting(Path("runs"), "Where run directories go.", OUTPUT)
     benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
 
     @property
@@ -101,16 +215,22 @@ class RunSettings:
 
     @classmethod
     def of(cls, model: str, **options: Any) -> Self:
-        """Return the settings of options by name.
+        """Return the settings of options by name; those of the benchmark by their names in `BENCHMARK_OF_RUN`.
 
         Raises:
             UsageError: there is no such option.
 
         """
-        known = [one.name for one in fields(cls)]
+        own = [one.name for one in fields(cls)]
         for name in options:
-            if name not in known:
+            if name not in own and name not in BENCHMARK_OF_RUN:
+                known = [*own, *BENCHMARK_OF_RUN]
                 raise UsageError(f"no option is called {name!r}{did_you_mean(name, known)}")
+        given = {name: options.pop(name) for name in BENCHMARK_OF_RUN if name in options}
+        if given:
+            base = options.get("benchmark", BenchmarkSettings())
+            named = {BENCHMARK_OF_RUN[name]: value for name, value in given.items()}
+            options["benchmark"] = replace(base, **named)
         return cls(model, **options)
 
     def loading(self, precision: str, devices: Sequence[torch.device]) -> dict[str, Any]:
@@ -129,50 +249,22 @@ class RunSettings:
             UsageError: an unknown word or a number out of range, with what to give instead.
 
         """
-        _one_of("--granularity", self.granularity, GRANULARITIES)
-        _one_of("--layers", self.layers, LAYERS)
-        _one_of("--weights", self.weights, ("pretrained", "random"))
-        _one_of("--phase", self.phase, PHASES)
-        _one_of("--kv-cache", self.kv_cache, KV_CACHES)
-        _one_of("--execution", self.execution, (*EXECUTIONS, BOTH))
-        _one_of("--sampling", self.sampling, SAMPLING)
         if self.meter == "recorded":
             raise UsageError(f"--meter recorded plays a trace back in tests: use one of {', '.join(RUN_METERS)}")
-        _one_of("--meter", self.meter, RUN_METERS)
+        check_each(self)
         self._check_loading()
         self._check_gpus()
         if self.tensor_parallel:
             self._check_tensor_parallel()
         if self.sampling == "triggered":
             self._check_triggered()
-        if not self.stages or not self.methods:
-            raise UsageError(
-                f"{'--methods' if self.stages else '--stages'} names nothing: leave it out, or name one"
-            )
-        for stage in self.stages:
-            _one_of("--stages", stage, RUN_STAGES)
-        for method in self.methods:
-            _one_of("--methods", method, METHODS)
         if self.execution == BOTH and "profile" not in self.stages:
             raise UsageError("--execution both is for the profile, and --stages leaves it out: name one of them")
-        _one_of("--joint", self.joint, JOINT)
-        _one_of("--heads", self.heads, HEADS)
         if self.joint in {"pairs", "all"} and "skip" not in self.methods:
             raise UsageError(f"--joint {self.joint} skips layers in pairs: add skip to --methods, to compare with")
+        if self.phase == "prefill" and self.context_lengths:
+            raise UsageError("--context-length is for decode steps: use --phase decode or both, or leave it out")
         self.benchmark.check()
-        _at_least("--passes", self.passes, 1)
-        _at_least("--batch-size", self.batch_size, 1)
-        _at_least("--sequence-length", self.sequence_length, 1)
-        _at_least("--new-tokens", self.new_tokens, 2)
-        self._check_contexts()
-        _at_least("--max-examples", self.max_examples, 2)
-        _at_least("--stride", self.stride, 1)
-        _at_least("--seed", self.seed, 0)
-        _within("--watts", self.watts, math.inf, "watts")
-        _within("--window", self.window_s, 600, "seconds")
-        _within("--component-budget", self.component_budget_s, 3600, "seconds")
-        _within("--sample-interval", self.sample_interval_s, 10, "seconds")
-        _within("--target-interval", self.target_interval, 1, "(a share: 0.01 is 1 %)")
 
     def _check_loading(self) -> None:
         """Refuse a device map, or options of quantized layers, that cannot be followed."""
@@ -184,12 +276,6 @@ class RunSettings:
             compute_dtype=self.compute_dtype,
             skip_modules=self.skip_modules,
         )
-
-    def _check_contexts(self) -> None:
-        if self.phase == "prefill" and self.context_lengths:
-            raise UsageError("--context-length is for decode steps: use --phase decode or both, or leave it out")
-        for length in self.context_lengths:
-            _at_least("--context-length", length, 1)
 
     def _check_gpus(self) -> None:
         if self.gpu_id and self.device == "cpu":
@@ -279,21 +365,3 @@ def _writable(root: Path) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise UsageError(f"--root {root} cannot be written ({there}: {reason}): give another folder") from error
-
-
-def _one_of(option: str, word: str, known: tuple[str, ...]) -> None:
-    if word not in known:
-        near = did_you_mean(word, list(known))
-        listed = "" if "known" in near else f" (known: {', '.join(known)})"
-        raise UsageError(f"{option} {word!r} is not known{near}{listed}")
-
-
-def _within(option: str, value: float | None, most: float, unit: str) -> None:
-    if value is not None and not (0 < value <= most and math.isfinite(value)):
-        bound = "" if math.isinf(most) else f" and at most {most:g}"
-        raise UsageError(f"{option} must be above 0{bound} {unit}, not {value:g}")
-
-
-def _at_least(option: str, value: int | None, least: int) -> None:
-    if value is not None and value < least:
-        raise UsageError(f"{option} must be {least} or more, not {value}")

@@ -12,35 +12,10 @@ from energyscope.errors import DataError
 from energyscope.impact.examples import unpack, write_examples
 from energyscope.reasons import Reason, reason
 from energyscope.runs import schema
-from energyscope.runs.store import RunStore, load_run, read_journal
+from energyscope.runs.store import RunStore, load_run
 from energyscope.stages import profile
 
 Entries = Sequence[Mapping[str, Any]]
-
-
-def salvage(store: RunStore) -> list[str]:
-    """Make the tables of stages that did not finish from the journal; return the names of those written."""
-    entries = read_journal(store.path)
-    written = []
-    if not _done(store, "benchmark") and write_benchmark(store, entries):
-        written.append(schema.BENCHMARK_FILE)
-    if not _done(store, "generate") and write_generation(store, entries):
-        written.append(schema.GENERATION_JSON)
-    if not _done(store, "alternatives") and write_alternatives(store, entries):
-        written.append(schema.ALTERNATIVES_JSON)
-    if not _done(store, "profile") and write_profile(store, entries):
-        written.append(schema.ENERGY_FILE)
-    if not _done(store, "ablate") and write_impact(store, entries):
-        written.append(schema.IMPACT_FILE)
-    settings = store.document.get("settings", {})
-    if not _done(store, "correlate") and "correlate" in settings.get("stages", ()):
-        why_not = write_correlation(store, seed=int(settings.get("seed", 0)))
-        written += [] if why_not else [schema.CORRELATION_FILE]
-    return written
-
-
-def _done(store: RunStore, stage: str) -> bool:
-    return store.document.get("stages", {}).get(stage, {}).get("state") in {"done", "skipped"}
 
 
 def write_benchmark(store: RunStore, entries: Entries) -> bool:
@@ -183,3 +158,11 @@ def write_correlation(store: RunStore, *, seed: int) -> Reason | None:
     )
     store.write_json(schema.CORRELATION_FILE, document)
     return None
+
+
+def recover_correlation(store: RunStore, _: Entries) -> bool:
+    """Relate the recovered tables, where that was asked for; False if one is missing."""
+    settings = store.document.get("settings") or {}
+    if "correlate" not in settings.get("stages", ()):
+        return False
+    return write_correlation(store, seed=int(settings.get("seed", 0))) is None

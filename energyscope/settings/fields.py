@@ -1,0 +1,187 @@
+"""Declaring a setting once: a field of a record carries its default, option, help, choices and range.
+
+The command line, TOML files and the Python API derive from these fields, and so do the checks of single values;
+what concerns several settings together is checked by the record itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from energyscope.adapters import did_you_mean
+from energyscope.errors import UsageError
+
+PANELS = ("Most used", "What to measure", "How to measure", "Quality", "Data", "Output")
+_KEY = "setting"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: the field ``name`` of a record, and how it is given.
+
+    ``kind`` is the type of the value, or of each where there are ``several``; ``optional`` values may be None.
+    A value is at ``least`` one limit, or ``above`` one, and at ``most`` another. Options may be in another unit
+    than the field: ``per_unit`` is what one of theirs is in the field's.
+    """
+
+    name: str
+    default: Any
+    kind: type
+    several: bool
+    optional: bool
+    options: tuple[str, ...]
+    help: str
+    panel: str
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    above: float | None = None
+    most: float = math.inf
+    unit: str = ""
+    per_unit: float = 1.0
+    lower: bool = False  # words in any case
+    unset: str = ""  # what is taken where the default is none
+
+    @property
+    def option(self) -> str:
+        """The option's name, such as ``--batch-size``."""
+        return self.options[0]
+
+    @property
+    def key(self) -> str:
+        """The option's name as Python writes it, such as ``batch_size``."""
+        return self.option.removeprefix("--").replace("-", "_")
+
+    def read(self, given: Any) -> Any:
+        """Return the value of what stands on the command line: lists are words with commas between them.
+
+        Raises:
+            UsageError: a list that should hold numbers does not.
+
+        """
+        if self.several and isinstance(given, str):
+            text = given.lower() if self.lower else given
+            words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+            if self.kind is not int:
+                return words
+            try:
+                return tuple(dict.fromkeys(map(int, words)))
+            except ValueError as error:
+                message = f"{self.option} {given!r} is no list of whole numbers, such as 1,8,32"
+                raise UsageError(message) from error
+        if self.per_unit != 1.0 and given is not None:
+            return given * self.per_unit
+        return given
+
+    def written(self) -> Any:
+        """Return the default as the command line takes it."""
+        if self.several:
+            return ",".join(map(str, self.default))
+        return self.default if self.default is None or self.per_unit == 1.0 else self.default / self.per_unit
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that is no choice or out of range.
+
+        Raises:
+            UsageError: with what to give instead.
+
+        """
+        for one in value if self.several else (value,):
+            if one is not None:
+                self._check_one(one)
+
+    def _check_one(self, value: Any) -> None:
+        if self.choices and value not in self.choices:
+            near = did_you_mean(str(value), list(self.choices))
+            listed = "" if "known" in near else f" (known: {', '.join(self.choices)})"
+            raise UsageError(f"{self.option} {value!r} is not known{near}{listed}")
+        if self.least is not None and value < self.least:
+            raise UsageError(f"{self.option} must be {self.least:g} or more, not {value}")
+        if self.above is not None and not (self.above < value <= self.most and math.isfinite(value)):
+            bound = "" if math.isinf(self.most) else f" and at most {self.most / self.per_unit:,g}"
+            shown = f"{value / self.per_unit:g}"
+            raise UsageError(f"{self.option} must be above {self.above:g}{bound} {self.unit}, not {shown}")
+
+
+def setting(
+    default: Any,
+    help: str,  # noqa: A002 - what everybody calls it
+    panel: str,
+    *,
+    option: str | tuple[str, ...] = (),
+    **limits: Any,
+) -> Any:
+    """Declare a field of a settings record; ``limits`` are the further fields of `Setting`.
+
+    ``option`` is its name on the command line, by default the field's own; choices are those of its ``Literal``
+    type where it has one.
+    """
+    options = (option,) if isinstance(option, str) else option
+    return dataclasses.field(
+        default=default, metadata={_KEY: {"help": help, "panel": panel, "options": options, **limits}}
+    )
+
+
+def settings_of(record: type) -> Mapping[str, Setting]:
+    """Return the settings that a record declares, by the names of its fields."""
+    types = get_type_hints(record)
+    return {
+        one.name: _declared(one.name, one.default, types[one.name], one.metadata[_KEY])
+        for one in fields(record)
+        if _KEY in one.metadata
+    }
+
+
+def chosen(record: type, *names: str, **changes: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """Return some of a record's settings, in this order; all of them without names.
+
+    ``changes`` are other fields of settings by their names, such as ``trials={"default": 5}``.
+    """
+    declared = settings_of(record)
+    return tuple(replace(declared[name], **changes.get(name, {})) for name in names or declared)
+
+
+def check_each(record: Any) -> None:
+    """Refuse values of single settings that cannot be.
+
+    Raises:
+        UsageError: with what to give instead.
+
+    """
+    for name, one in settings_of(type(record)).items():
+        value = getattr(record, name)
+        if one.several and one.default and not value:
+            raise UsageError(f"{one.option} names nothing: leave it out, or name one")
+        one.check(value)
+
+
+def _declared(name: str, default: Any, hint: Any, declared: Mapping[str, Any]) -> Setting:
+    several, optional, kind, choices = _type_of(hint)
+    given = dict(declared)
+    options = given.pop("options") or (f"--{name.replace('_', '-')}",)
+    given.setdefault("choices", choices)
+    if several and "metavar" not in given:
+        given["metavar"] = "N[,N...]" if kind is int else "NAME[,NAME...]"
+    return Setting(
+        name=name, default=default, kind=kind, several=several, optional=optional, options=options, **given
+    )
+
+
+def _type_of(hint: Any) -> tuple[bool, bool, type, tuple[str, ...]]:
+    """Return whether a type is of several values and may be None, the type of one, and the choices it lists."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in {Union, UnionType}:
+        _, _, kind, choices = _type_of(next(one for one in inside if one is not type(None)))
+        return False, True, kind, choices
+    if origin is tuple:
+        _, _, kind, choices = _type_of(inside[0])
+        return True, False, kind, choices
+    if origin is Literal:
+        return False, False, str, inside
+    return False, False, Path if hint is Path else hint, ()

@@ -1,0 +1,60 @@
+"""Settings in a TOML file, in the words of the options: ``sequence-length = [32, 64, 128]``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from energyscope.adapters import did_you_mean
+from energyscope.errors import UsageError
+from energyscope.settings.fields import Setting
+
+SUFFIX = ".toml"
+MODEL = "model"
+_WANTED: dict[type, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+}
+
+
+def read_settings(path: Path, declared: Iterable[Setting]) -> dict[str, Any]:
+    """Return the file's settings by the names of their fields, and its ``model`` where it names one.
+
+    Raises:
+        UsageError: the file cannot be read, a key is no option, or a value is not of its option's type.
+
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read ({error.strerror or error}): give a model or a TOML file"
+        ) from error
+    except ValueError as error:  # tomllib's and the decoder's
+        raise UsageError(f"{path} is no TOML file ({error})") from error
+    known = {one.option.removeprefix("--"): one for one in declared}
+    values: dict[str, Any] = {}
+    for key, value in document.items():
+        if key == MODEL and isinstance(value, str):
+            values[MODEL] = value
+        elif key in known:
+            values[known[key].name] = _value(path, key, value, known[key])
+        else:
+            raise UsageError(f"{path}: no option is called {key!r}{did_you_mean(key, [MODEL, *known])}")
+    return values
+
+
+def _value(path: Path, key: str, value: object, setting: Setting) -> Any:
+    if setting.several:
+        values = value if isinstance(value, list) else [value]
+        if all(isinstance(one, int | str) and not isinstance(one, bool) for one in values):
+            return setting.read(",".join(map(str, values)))
+        sample = "1, 4" if setting.kind is int else '"bf16", "nf4"'
+        raise UsageError(f"{path}: {key} = {value!r}: give one or a list, such as {key} = [{sample}]")
+    types, wanted = _WANTED.get(setting.kind, ((str,), "text in quotes"))
+    if type(value) not in types:
+        raise UsageError(f"{path}: {key} = {value!r}: give {wanted}")
+    return Path(str(value)) if setting.kind is Path else setting.read(value)
