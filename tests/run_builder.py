@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from benchmark_builder import Bench, benchmark
 
+from energyscope.correlation.leaves import SETTING
 from energyscope.reasons import reason
-from energyscope.relating.leaves import SETTING
 from energyscope.runs import schema
 from energyscope.runs.schema import EnergyRow, ImpactRow
 from energyscope.runs.store import Run, RunStore, load_run

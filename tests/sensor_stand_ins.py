@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from energyscope.diagnostics import polling, sensor
 from energyscope.metering.ticks import Calls
-from energyscope.sensing import polling, sensor
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 UUID = "GPU-aaaa"

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from energyscope.books.measured import measure
-from energyscope.books.records import MODEL
+from energyscope.accounting.measured import measure
+from energyscope.accounting.records import MODEL
 from energyscope.reporting.terminal_live import MOST, Costly, Power
 from energyscope.runs import schema
 from energyscope.runs.intervals import Interval

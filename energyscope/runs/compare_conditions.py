@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
-from energyscope.books.records import CLOCKS_APART
+from energyscope.accounting.records import CLOCKS_APART
 from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import finite
 from energyscope.runs.method import changes_between, execution_of, lacking, method_of, passes_of, revision_of

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from energyscope.advising import choice, rows
-from energyscope.advising.budget import Budget
-from energyscope.advising.choice import BASE, Alternative, Execution
-from energyscope.books import records
+from energyscope.accounting import records
+from energyscope.changes import choice, rows
+from energyscope.changes.budget import Budget
+from energyscope.changes.choice import BASE, Alternative, Execution
 from energyscope.errors import MeterError
 from energyscope.failures import failure
 from energyscope.metering.group import MeterGroup, together
@@ -29,7 +29,7 @@ from energyscope.stages.effort import OVERHEAD_S, REWARM_S, most_retaken
 from energyscope.stages.session import Journal
 
 if TYPE_CHECKING:
-    from energyscope.advising.arranging import Prepared
+    from energyscope.changes.arranging import Prepared
     from energyscope.kv_cache import CacheKind
     from energyscope.loading import LoadedModel
     from energyscope.workloads import Evaluation, Workload
@@ -65,7 +65,7 @@ class AlternativesSettings:
 
 
 class Arranged(Protocol):
-    """Sets alternatives up and replays them; `energyscope.advising.arranging.Arranger` does it on a model."""
+    """Sets alternatives up and replays them; `energyscope.changes.arranging.Arranger` does it on a model."""
 
     def prepare(self, one: Alternative) -> Prepared: ...
 
@@ -105,9 +105,9 @@ def alternatives(  # noqa: PLR0913  the run's own setting is four of them
         MeterError: the meter was lost.
 
     """
-    from energyscope.advising.arranging import Arranger
-    from energyscope.advising.bases import Own, bases, header, limits
-    from energyscope.advising.inputs import Given
+    from energyscope.changes.arranging import Arranger
+    from energyscope.changes.bases import Own, bases, header, limits
+    from energyscope.changes.inputs import Given
 
     own = bases(loaded, prompt, Own(execution, kv_cache, context_length, batch_size))
     chosen, left_out = choice.choose(own, limits(loaded), settings.batch_sizes, settings.context_lengths)

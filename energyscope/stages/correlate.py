@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from energyscope.correlation import leaves
+from energyscope.correlation.advice import Advice, advise, sensitivity_column
+from energyscope.correlation.agreement import predictor_agreement
+from energyscope.correlation.association import METHODS, associate, too_few
+from energyscope.correlation.heads import apportioned
+from energyscope.correlation.joint import joint_effects
+from energyscope.correlation.matrix import correlation_matrix
+from energyscope.correlation.nulls import PREDICTORS, null_models
+from energyscope.correlation.quadrants import UNDECIDED, Point, Thresholds, assign_quadrants
+from energyscope.correlation.stability import add_stability, energies, impacts
+from energyscope.correlation.within import RULE, adjusted, within_kinds
 from energyscope.errors import DataError
 from energyscope.impact.methods import is_sensitivity
 from energyscope.impact.metrics import Floats
 from energyscope.reasons import Reason, reason
-from energyscope.relating import leaves
-from energyscope.relating.advice import Advice, advise, sensitivity_column
-from energyscope.relating.agreement import predictor_agreement
-from energyscope.relating.association import METHODS, associate, too_few
-from energyscope.relating.heads import apportioned
-from energyscope.relating.joint import joint_effects
-from energyscope.relating.matrix import correlation_matrix
-from energyscope.relating.nulls import PREDICTORS, null_models
-from energyscope.relating.quadrants import UNDECIDED, Point, Thresholds, assign_quadrants
-from energyscope.relating.stability import add_stability, energies, impacts
-from energyscope.relating.within import RULE, adjusted, within_kinds
 from energyscope.runs import schema
 
 if TYPE_CHECKING:

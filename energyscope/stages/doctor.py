@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from energyscope.diagnostics.advice import advice
+from energyscope.diagnostics.sensor import STAGE, STEPS, characterise, idle_facts, steady_load
 from energyscope.errors import MeterError
 from energyscope.loading.devices import pick_device
 from energyscope.metering.choice import open_meter
@@ -14,8 +16,6 @@ from energyscope.metering.nvml.devices import list_gpus
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Replayer
-from energyscope.sensing.advice import advice
-from energyscope.sensing.sensor import STAGE, STEPS, characterise, idle_facts, steady_load
 from energyscope.stages.facts import device_facts, gpu_uuid
 
 IDLE_S = 2.0

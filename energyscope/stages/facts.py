@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from energyscope.diagnostics.sensor import idle_facts
 from energyscope.errors import MeterError
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.loading.devices import cuda_uuid
 from energyscope.metering.group import MeterGroup
 from energyscope.replay.rotation import l2_bytes
-from energyscope.sensing.sensor import idle_facts
 from energyscope.stages.quantization import quantization_facts
 
 if TYPE_CHECKING:

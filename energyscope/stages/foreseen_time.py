@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from energyscope.components import component_tree
+from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import EnergyscopeError
 from energyscope.replay.subjects import subjects
-from energyscope.sensing.sensor import IDLE_WATCH_S
 from energyscope.stages.context import Context
 from energyscope.stages.effort import first_windows, most_retaken, seconds_range
 from energyscope.stages.preview import ALTERNATIVES_S, GENERATE_S, TYPICAL_WINDOW_S, skipped_stages

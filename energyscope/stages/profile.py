@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from energyscope.accounting import records
+from energyscope.accounting.aggregate import Books, close_books
 from energyscope.adapters import Granularity
-from energyscope.books import records
-from energyscope.books.ledger import Books, close_books
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
 from energyscope.metering.group import MeterGroup

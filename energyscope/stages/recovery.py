@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from energyscope.books import records
-from energyscope.books import triggered as triggered_books
-from energyscope.books.ledger import Books
+from energyscope.accounting import records
+from energyscope.accounting import triggered as triggered_books
+from energyscope.accounting.aggregate import Books
 from energyscope.errors import DataError
 from energyscope.impact.examples import unpack, write_examples
 from energyscope.reasons import Reason, reason

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 import torch
 
-from energyscope.books import records
-from energyscope.books.ledger import ROOT
+from energyscope.accounting import records
+from energyscope.accounting.aggregate import ROOT
 from energyscope.failures import out_of_memory
 from energyscope.metering.group import MeterGroup, less, together
 from energyscope.metering.interval import windows_wanted

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from energyscope.accounting import records
 from energyscope.benchmarking import trial
 from energyscope.benchmarking.bench import Bench, Cell
 from energyscope.benchmarking.loop import Timing, WarmUp, timed, warm_up
 from energyscope.benchmarking.memory import GB
-from energyscope.books import records
 from energyscope.errors import MeterError
 from energyscope.failures import failure
 from energyscope.loading.variants import Variant

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from energyscope.books.ledger import Books
-from energyscope.books.triggered import SAMPLING, recover
+from energyscope.accounting.aggregate import Books
+from energyscope.accounting.triggered import SAMPLING, recover
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.functions import routed
 from energyscope.loading import LoadedModel

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from energyscope.books.records import POWER_CAP
+from energyscope.accounting.records import POWER_CAP
 from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.group import less
 from energyscope.metering.interval import combine, windows_wanted

@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from bench_loads import Bench, Spec
 
+from energyscope.diagnostics.polling import slow_down
 from energyscope.metering.choice import open_meter
 from energyscope.replay.replayer import Replayer
-from energyscope.sensing.polling import slow_down
 from energyscope.stages.facts import device_facts, gpu_uuid
 
 COMPONENTS = ("llama-3.2-1b:128:mlp:cuda-graph", "llama-3.2-1b:1:norm:cuda-graph", "distilbert:128:layer:eager")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from energyscope.books import records
-from energyscope.books.ledger import Books, close_books
+from energyscope.accounting import records
+from energyscope.accounting.aggregate import Books, close_books
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent

@@ -10,8 +10,8 @@ import pytest
 import tiny_models
 import torch
 
-from energyscope.advising.arranging import Prepared
-from energyscope.advising.choice import BASE, Alternative
+from energyscope.changes.arranging import Prepared
+from energyscope.changes.choice import BASE, Alternative
 from energyscope.errors import MeterError, UsageError
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup

@@ -10,8 +10,8 @@ from clocks import ThreadClock
 from sensor_stand_ins import IDLE_W, MACHINE, STEP, UUID, Counter, Load, hurry, simulated
 
 from energyscope.cli.doctor import sensor_lines
+from energyscope.diagnostics import polling, sensor
 from energyscope.reasons import read, reason
-from energyscope.sensing import polling, sensor
 from energyscope.stages import doctor
 from energyscope.stages.doctor import examine
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import ModelError
-from energyscope.sensing.sensor import IDLE_WATCH_S
 from energyscope.settings.run import RunSettings
 from energyscope.stages import foreseen_time as foreseen_module
 from energyscope.stages import run as module

@@ -10,7 +10,7 @@ import tiny_models
 import torch
 from simulated import measure
 
-from energyscope.books.records import idle_power, passes_of
+from energyscope.accounting.records import idle_power, passes_of
 from energyscope.errors import UsageError
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup

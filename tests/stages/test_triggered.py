@@ -9,7 +9,7 @@ import tiny_models
 import torch
 from clocks import Clock, HostOfGpu
 
-from energyscope.books.triggered import recover
+from energyscope.accounting.triggered import recover
 from energyscope.components import component_tree
 from energyscope.loading import load_model
 from energyscope.metering import modelled, settled

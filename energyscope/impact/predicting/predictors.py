@@ -15,7 +15,8 @@ first order of the loss, the curvature that squared gradients stand for, the out
                       their excess kurtosis; both over the component's matrices pooled
 
 The loss of an example is the mean negative log likelihood of its predictions, in nats. The first four are means
-over examples. They are no impact: `energyscope.relating.agreement` says how well they order components as it does.
+over examples. They are no impact: `energyscope.correlation.agreement` says how well they order components as it
+does.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from energyscope.advising.changes import INVALID, WORKLOAD, Change, best, changes, winner
+from energyscope.changes.ranking import INVALID, WORKLOAD, Change, best, changes, winner
 from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from energyscope.advising.changes import Change, changes
+from energyscope.changes.ranking import Change, changes
 from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane

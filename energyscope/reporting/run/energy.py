@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from energyscope.relating.resampling import Axis as Values
-from energyscope.relating.within import differences
+from energyscope.correlation.resampling import Axis as Values
+from energyscope.correlation.within import differences
 from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.grid import grid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from energyscope.books.closure import too_wide
+from energyscope.accounting.closure import too_wide
 from energyscope.reporting.charts.plane import Axis, curves, spans
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import strip

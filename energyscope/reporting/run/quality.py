@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from energyscope.correlation.advice import SENSITIVITIES
+from energyscope.correlation.joint import is_joint
+from energyscope.correlation.quadrants import UNDECIDED, high_is_more
 from energyscope.impact.methods import PREDICT, QUANTIZATIONS, REMOVALS
-from energyscope.relating.advice import SENSITIVITIES
-from energyscope.relating.joint import is_joint
-from energyscope.relating.quadrants import UNDECIDED, high_is_more
 from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.grid import grid

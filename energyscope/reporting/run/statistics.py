@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from energyscope.relating.association import too_few
+from energyscope.correlation.association import too_few
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.impact_names import impact_name, method_name

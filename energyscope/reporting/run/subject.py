@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from energyscope.advising.changes import INVALID
+from energyscope.changes.ranking import INVALID
 from energyscope.metering.interval import grade
 from energyscope.reporting import format as fmt
 from energyscope.reporting.run.generation import phase_table, rates

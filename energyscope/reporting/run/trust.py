@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from energyscope.books.closure import CLOSED, OVER, UNCERTAIN, UNDER, state, too_wide
+from energyscope.accounting.closure import CLOSED, OVER, UNCERTAIN, UNDER, state, too_wide
 from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.generation import agreements

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from energyscope.adapters import Adapter, Part
 from energyscope.components import ComponentTree, component_tree
+from energyscope.correlation.association import associate
 from energyscope.errors import DataError
 from energyscope.impact.predicting.activation_listener import int8_per_token
 from energyscope.impact.predicting.gradients import example_losses
@@ -20,7 +21,6 @@ from energyscope.impact.predicting.weight_statistics import owners
 from energyscope.impact.predictions import Reference, compared_logits, positions_in
 from energyscope.loading import LoadedModel, load_model
 from energyscope.reasons import read
-from energyscope.relating.association import associate
 from energyscope.workloads import Evaluation, load_evaluation
 
 WORDS = 12

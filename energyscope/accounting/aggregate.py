@@ -1,0 +1,224 @@
+"""Close the books: from the windows of every subject to the rows of the energy table. Pure functions.
+
+Everything here follows from a profile's header and its journalled entries, so that an interrupted run, or
+one rendered again, gives the same table.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from energyscope.accounting.closure import Sources, closures, differentials, outermost
+from energyscope.accounting.measured import Measured, measure
+from energyscope.accounting.records import CLOCKS_APART, MODEL, POWER_CAP, beside_bystanders, windows
+from energyscope.metering.interval import grade
+from energyscope.reasons import Reason, join, reason
+from energyscope.runs.schema import EnergyRow
+from energyscope.unknown import minus, quotient, times, total
+
+ROOT = "model"
+
+Entry = Mapping[str, Any]
+
+
+@dataclass
+class Books:
+    """The table, the closure at every level, and the kinds' differential energies."""
+
+    rows: list[EnergyRow]
+    closure: dict[str, Any]
+    differential: dict[str, Any] = field(default_factory=dict)
+
+
+def close_books(header: Entry, entries: Sequence[Entry], idle_w: float | None) -> Books:
+    """Build the rows and the closure.
+
+    Args:
+        header: the profile's settings, its ``tree`` (components as dicts) and its ``subjects``.
+        entries: the journal's, in order: windows, what has none, and the idle times between.
+        idle_w: the settled idle power (W); None leaves static and dynamic energy unknown.
+
+    """
+    first = header.get("passes", 5)
+    measured = {key: measure(group, idle_w, first=first) for key, group in _by_subject(entries).items()}
+    for window, others in beside_bystanders(_kept(entries)):
+        guard = measured[window["subject"]].guard
+        guard += [other for other in others if other not in guard]
+    sources = Sources(header, measured)
+    differential = differentials(sources)
+    rows = [_row(component, sources, differential) for component in header["tree"]]
+    add_waiting(rows, header.get("devices") or [])
+    relate(rows)
+    return Books(rows, closures(sources), differential)
+
+
+def add_waiting(rows: Sequence[EnergyRow], devices: Sequence[str]) -> None:
+    """Set what the devices took on which a component does not run, while they waited for it.
+
+    Of a component that several devices share, it is what its children leave waiting; their glue is left out.
+    """
+    if len(devices) < 2:
+        return
+    for row in reversed(rows):  # children before their parents
+        own = row.device.split("+")
+        if len(own) == 1:
+            each = [float(one) if one else None for one in (row.devices_mj or "").split(";")]
+            others = [energy for device, energy in zip(devices, each, strict=False) if device not in own]
+            row.waiting_mj = total(others) if len(each) == len(devices) else None
+        else:
+            below = [one.waiting_mj for one in rows if one.parent == row.component]
+            row.waiting_mj = total(below) if below else None
+
+
+def _by_subject(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    groups: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if "subject" in entry:
+            groups[entry["subject"]].append(entry)
+    return groups
+
+
+def _kept(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries without the windows that were taken again, or gave way to those with pauses."""
+    last = {(entry["subject"], entry["pass"]): entry for entry in windows(entries)}
+    return [
+        entry for entry in entries if "window" not in entry or last.get((entry["subject"], entry["pass"])) is entry
+    ]
+
+
+def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) -> EnergyRow:
+    header, name, calls = sources.header, component["name"], component["calls"]
+    subject, found = sources.nodes.get(name), sources.node(name)
+    row = EnergyRow(
+        component=name,
+        kind=component["kind"],
+        layer=component["layer"],
+        level=component["level"],
+        parent=component["parent"],
+        **{key: header[key] for key in ("phase", "precision", "execution", "batch_size", "context_length")},
+        kv_cache=header.get("kv_cache"),
+        device="+".join(component.get("devices") or [header["device"]]),
+        meter=header["meter"],
+        calls=calls,
+        **_figures(found, calls),
+        flops=component.get("flops"),
+        bytes=component.get("bytes"),
+        reused=subject is not None and _reused(subject, name),
+        parameters=component["parameters"],
+        weight_bytes=component["weight_bytes"],
+    )
+    row.quality, reasons = _quality(found, sources.measured.get(MODEL))
+    if component.get("varied"):
+        row.quality = "invalid"
+        reasons.append(reason("varying-inputs"))
+    if component.get("work_reason"):
+        reasons.append(reason("work-unknown", why=component["work_reason"]))
+    if row.reused and subject and subject["what"] == "node":
+        row.measured_on = subject["members"][0]
+    if row.reused and subject:
+        reasons.append(_whose(subject))
+    row.reasons = join(reasons)
+    _add_glue(row, sources.glue_of(name))
+    _add_differential(row, differential.get(row.kind), header["tree"])
+    return row
+
+
+def _reused(subject: Entry, name: str) -> bool:
+    """Whether a value was not measured on that very layer."""
+    members = subject["members"]
+    return len(members) > 1 if subject["what"] == "group" else name != members[0]
+
+
+def _whose(subject: Entry) -> Reason:
+    if subject["what"] == "group":
+        return reason("kind-mean", layers=len(subject["members"]))
+    return reason("measured-on", component=subject["members"][0])
+
+
+def _figures(found: Measured | None, calls: float) -> dict[str, Any]:
+    """Return the measured columns, per forward pass."""
+    if found is None:
+        return dict.fromkeys((
+            "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "static_mj", "dynamic_mj", "time_us", "power_w",
+            "naive_mj", "ticks", "windows", "passes",
+        ))  # fmt: skip
+    return {
+        "energy_mj": times(found.energy.mean, calls),
+        "energy_ci_low_mj": times(found.energy.low, calls),
+        "energy_ci_high_mj": times(found.energy.high, calls),
+        "static_mj": times(found.static.mean, calls),
+        "dynamic_mj": times(found.dynamic.mean, calls),
+        "time_us": times(found.time.mean, calls),
+        "power_w": found.power_w,
+        "naive_mj": times(found.naive_mj, calls),
+        "ticks": found.ticks,
+        "windows": found.energy.windows,
+        "passes": found.passes,
+        "spread_between_passes": found.spread,
+        "host_bound": found.host_bound,
+        "clock_mhz": found.clock_mhz,
+        "devices_mj": ";".join("" if one is None else f"{one * calls:.6g}" for one in found.devices_mj) or None,
+    }
+
+
+def _quality(found: Measured | None, model: Measured | None) -> tuple[str, list[str]]:
+    if found is None:
+        return "invalid", [reason("ended-before-measured")]
+    if found.empty:
+        return "A", list(found.reasons)
+    guard = list(found.guard)
+    if (
+        model
+        and found.clock_mhz
+        and model.clock_mhz
+        and ((found.throttle or 0) | (model.throttle or 0)) & POWER_CAP
+    ):
+        apart = found.clock_mhz / model.clock_mhz - 1
+        if abs(apart) > CLOCKS_APART:
+            guard.append(reason("other-clocks", change=apart))
+    if found.energy.windows == 0 and found.reasons:
+        return "invalid", list(found.reasons)
+    name, reasons = grade(found.energy.relative_half_width, found.energy.windows, guard)
+    if found.clock_mhz is not None and found.throttle is None:
+        reasons.append(reason("throttling-unknown"))
+    return name, [*reasons, *found.reasons]
+
+
+def _add_glue(row: EnergyRow, found: Measured | None) -> None:
+    if found is None or row.calls is None:
+        return
+    row.glue_mj = times(found.energy.mean, row.calls)
+    row.glue_ci_low_mj = times(found.energy.low, row.calls)
+    row.glue_ci_high_mj = times(found.energy.high, row.calls)
+    row.glue_time_us = times(found.time.mean, row.calls)
+    row.glue_static_mj = times(found.static.mean, row.calls)
+
+
+def _add_differential(row: EnergyRow, found: Entry | None, tree: Sequence[Entry]) -> None:
+    """Give each component its share, by calls, of what the model saves without its kind: a kind's mean.
+
+    None for a component inside of another one of its kind, which holds its joules.
+    """
+    sharing = {one["name"]: one["calls"] for one in outermost(tree, row.kind)}
+    if found is not None and sharing.get(row.component):
+        row.differential_mj = found["energy_mj"] * sharing[row.component] / sum(sharing.values())
+
+
+def relate(rows: Sequence[EnergyRow]) -> None:
+    """Fill in shares, self and unexplained energy, and what time-proportional attribution would have said."""
+    by_name = {row.component: row for row in rows}
+    root = by_name[ROOT]
+    for row in rows:
+        parent = by_name.get(row.parent or "")
+        row.share_of_total = quotient(row.energy_mj, root.energy_mj)
+        row.share_of_parent = quotient(row.energy_mj, parent.energy_mj) if parent else None
+        share_of_time = quotient(row.time_us, root.time_us)
+        if share_of_time is not None and root.energy_mj is not None:
+            row.proportional_mj = share_of_time * root.energy_mj
+        inside = [child.energy_mj for child in rows if child.parent == row.component]
+        if inside:
+            row.self_mj = minus(row.energy_mj, total(inside))
+            row.unexplained_mj = minus(row.self_mj, row.glue_mj)

@@ -1,0 +1,172 @@
+"""From the reads of triggered sampling to the energy table. Pure functions over plain data.
+
+An energy is the counter's rise between two reads. It is unknown, never 0, where the component is shorter than
+the counter's tick: whether a tick fell in between is chance then, and so is what it brings.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from energyscope.accounting import records
+from energyscope.accounting.aggregate import Books, relate
+from energyscope.accounting.measured import UNKNOWN
+from energyscope.metering.interval import Estimate, combine, grade, spread
+from energyscope.metering.ticks import MAXIMUM_W
+from energyscope.reasons import Reason, join, reason
+from energyscope.runs.schema import EnergyRow
+from energyscope.unknown import mean, total
+
+Entry = Mapping[str, Any]
+
+SAMPLING = "triggered"
+SIMPLE = reason("triggered-sampling")
+TOO_SHORT = {"shorter-than-tick", "no-tick-between-reads"}  # whether a tick falls in between is chance
+LONGEST_TICK_S = 1.0  # a rise may hold as much as was drawn since the tick before
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One component in one pass: sums over its calls. ``devices_mj`` and ``power_w`` over the devices.
+
+    ``energy_mj`` is None with a ``reason``; ``short`` says that the counter's tick is it. ``naive_mj`` is the
+    counter's plain rise, whatever it is worth.
+    """
+
+    energy_mj: float | None
+    devices_mj: list[float | None]
+    naive_mj: float | None
+    time_us: float
+    power_w: float | None
+    short: bool
+    reason: str | None
+
+
+def is_triggered(entries: Sequence[Entry]) -> bool:
+    """Whether a profile's journal holds reads and no replay."""
+    return any(entry["header"].get("sampling") == SAMPLING for entry in entries if "header" in entry)
+
+
+def recover(entries: Sequence[Entry]) -> Books:
+    """Make the table of a journal's entries, of a finished or of an interrupted triggered profile."""
+    header = next(entry["header"] for entry in entries if "header" in entry)
+    passes = _by_component(entries)
+    idle_w = records.idle_power(entries)
+    guard = records.bystanders_of(entries)
+    rows = [
+        _row(one, header, [take(reads, header["ticks_s"]) for reads in passes.get(one["name"], ())], idle_w, guard)
+        for one in header["tree"]
+    ]
+    relate(rows)
+    return Books(rows, {})
+
+
+def _by_component(entries: Sequence[Entry]) -> dict[str, list[list[Entry]]]:
+    """Return each component's reads, pass by pass."""
+    found: dict[str, dict[int, list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    for entry in entries:
+        for read in entry.get("reads", ()):
+            found[read["component"]][entry["pass"]].append(read)
+    return {name: [by_pass[number] for number in sorted(by_pass)] for name, by_pass in found.items()}
+
+
+def take(reads: Sequence[Entry], ticks_s: Sequence[float | None]) -> Taken:
+    """Add up the reads around the calls of one component in one pass; ``ticks_s`` are the devices' ticks (s)."""
+    judged = [
+        [judge(rise, one["time_us"], tick) for rise, tick in zip(one["rises_mj"], ticks_s, strict=True)]
+        for one in reads
+    ]
+    reasons = sorted({why for call in judged for _, why in call if why})
+    devices = [total([energy for energy, _ in calls]) for calls in zip(*judged, strict=True)]
+    rises = [rise for one in reads for rise in one["rises_mj"]]
+    return Taken(
+        energy_mj=total(devices),
+        devices_mj=devices,
+        naive_mj=None if any(rise is not None and rise < 0 for rise in rises) else total(rises),
+        time_us=sum(one["time_us"] for one in reads),
+        power_w=mean([total(one["power_w"]) for one in reads]),
+        short=any(why.code in TOO_SHORT for why in reasons),
+        reason=join(reasons) or None,
+    )
+
+
+def judge(rise_mj: float | None, time_us: float, tick_s: float | None) -> tuple[float | None, Reason | None]:
+    """Return the energy (mJ) that a counter's rise between two reads stands for, or None and why it is none.
+
+    ``time_us`` is the time between the reads, ``tick_s`` the counter's tick (s; None: none, or unknown).
+    """
+    seconds = time_us / 1e6
+    if rise_mj is None:
+        return None, reason("counter-silent")
+    if rise_mj < 0:
+        return None, reason("counter-reset")
+    if rise_mj > MAXIMUM_W * 1e3 * (seconds + (tick_s or LONGEST_TICK_S)):
+        return None, reason("counter-jumped", kj=rise_mj / 1e6, seconds=seconds)
+    if tick_s is not None and seconds < tick_s:
+        return None, reason("shorter-than-tick", tick_s=tick_s)
+    if rise_mj == 0:
+        return None, reason("no-tick-between-reads")
+    return rise_mj, None
+
+
+def _row(
+    component: Entry, header: Entry, passes: Sequence[Taken], idle_w: float | None, guard: Sequence[str]
+) -> EnergyRow:
+    names = ("kind", "layer", "level", "parent", "calls", "flops", "bytes", "parameters", "weight_bytes")
+    settings = ("phase", "precision", "execution", "batch_size", "context_length", "device", "meter")
+    quality, reasons = _quality(passes, guard)
+    if component.get("work_reason"):
+        reasons.append(reason("work-unknown", why=component["work_reason"]))
+    return EnergyRow(
+        component=component["name"],
+        **{name: component[name] for name in names},
+        **{name: header[name] for name in settings},
+        **_figures(passes, idle_w),
+        windows=_energy(passes).windows,
+        passes=len(passes),
+        quality=quality,
+        reasons=join(reasons),
+    )
+
+
+def _energy(passes: Sequence[Taken]) -> Estimate:
+    """Return the mean over the passes; unknown where one was too short, since the others were so by chance."""
+    if any(one.short for one in passes):
+        return UNKNOWN
+    return combine([one.energy_mj for one in passes], first=len(passes))
+
+
+def _figures(passes: Sequence[Taken], idle_w: float | None) -> dict[str, Any]:
+    """Return the measured columns, per forward pass."""
+    energy = _energy(passes)
+    time_us = mean([one.time_us for one in passes])
+    static = None if idle_w is None or time_us is None else idle_w * time_us / 1e3
+    devices = [mean(column) for column in zip(*(one.devices_mj for one in passes), strict=True)]
+    known = energy.mean is not None and len(devices) > 1
+    return {
+        "energy_mj": energy.mean,
+        "energy_ci_low_mj": energy.low,
+        "energy_ci_high_mj": energy.high,
+        "static_mj": static,
+        "dynamic_mj": None if energy.mean is None or static is None else energy.mean - static,
+        "time_us": time_us,
+        "power_w": mean([one.power_w for one in passes]),
+        "naive_mj": mean([one.naive_mj for one in passes]),
+        "spread_between_passes": None if energy.mean is None else spread([one.energy_mj for one in passes]),
+        "devices_mj": ";".join("" if one is None else f"{one:.6g}" for one in devices) if known else None,
+    }
+
+
+def _quality(passes: Sequence[Taken], guard: Sequence[str]) -> tuple[str, list[str]]:
+    if not passes:
+        return "invalid", [reason("ended-before-measured")]
+    energy = _energy(passes)
+    why = sorted({one.reason for one in passes if one.reason})
+    if energy.mean is None:
+        power = [reason("power-without-energy")] if any(one.power_w is not None for one in passes) else []
+        return "invalid", [*why, *power, SIMPLE]
+    name, reasons = grade(energy.relative_half_width, energy.windows, guard)
+    return name, [*reasons, *why, SIMPLE]

@@ -1,0 +1,185 @@
+"""Set alternatives up on the model itself, so that a window replays nothing but the step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from energyscope.benchmarking.memory import release
+from energyscope.changes.attention import attending
+from energyscope.changes.choice import Alternative
+from energyscope.changes.compiling import Compiled, expected_seconds, forget, no_recompiling
+from energyscope.changes.inputs import Given, Inputs
+from energyscope.loading import LoadedModel
+from energyscope.metering.ticks import Calls
+from energyscope.replay.calls import Call
+from energyscope.replay.capture import forward_inputs
+from energyscope.replay.graph_inputs import without_full_mask
+from energyscope.replay.graphs import GraphRound
+from energyscope.replay.quiet import no_garbage_collection
+from energyscope.replay.replayer import Replayer
+from energyscope.workloads import Workload
+
+FILLED_AGAIN_S = 2.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What setting an alternative up has shown, in seconds.
+
+    ``setup_s`` is the capture of a graph or the compilation, None where there is none; ``again_s`` what has to be
+    done again before each window; ``call_s`` one step. ``reasons`` is what a reader of its row should know.
+    """
+
+    setup_s: float | None
+    again_s: float
+    call_s: float
+    reasons: tuple[str, ...] = ()
+
+
+class Arranger:
+    """Prepares and runs alternatives on one model, and leaves it as it was."""
+
+    def __init__(self, loaded: LoadedModel, given: Given) -> None:
+        self.loaded = loaded
+        self._inputs = Inputs(loaded, given)
+        self._replayers = {"eager": Replayer(loaded.device)}
+        self._compiled: dict[str, Compiled] = {}
+        self._tokens_per_s = 0.0  # at which caches are filled, the fastest so far
+
+    def prepare(self, one: Alternative) -> Prepared:
+        """Set an alternative up once: tokens, filled cache, graph or compiled code.
+
+        Raises:
+            ModelError: it cannot be done on this model or does not fit, with the reason.
+
+        """
+        was_there = self._inputs.has(one)
+        begin = time.monotonic()
+        workload = self._inputs.of(one)
+        self.synchronize()
+        filled_s = time.monotonic() - begin
+        again_s = 0.0 if self._inputs.has(one) else filled_s
+        if one.phase == "decode" and not was_there:
+            self._learn_rate(one, filled_s)
+        with attending(self.loaded.model, one.attention), self._current():
+            setup_s = self._set_up(one, workload)
+            call_s = self._call_seconds(one, workload)
+        compiled = self._compiled.get(one.key)
+        return Prepared(setup_s, again_s, call_s, tuple(compiled.notes) if compiled else ())
+
+    def expected_seconds(self, one: Alternative) -> float:
+        """Return about how long setting up takes (s): compiling, or filling a cache at the pace so far."""
+        if one.execution == "torch-compile":
+            return expected_seconds(self.loaded)
+        if not self._tokens_per_s or self._inputs.has(one):
+            return 0.0
+        return one.batch_size * one.context_length / self._tokens_per_s
+
+    def _learn_rate(self, one: Alternative, filled_s: float) -> None:
+        """Note how fast caches are filled; the first filling also loads kernels, so a short one is done again."""
+        if not self._tokens_per_s and filled_s < FILLED_AGAIN_S:
+            begin = time.monotonic()
+            self._inputs.make(one)
+            self.synchronize()
+            filled_s = time.monotonic() - begin
+        rate = one.batch_size * one.context_length / max(filled_s, 1e-6)
+        self._tokens_per_s = max(self._tokens_per_s, rate)
+
+    def run(self, one: Alternative, seconds: float) -> Calls | None:
+        """Replay an alternative for some seconds; all that is set up is set up before the first call.
+
+        Raises:
+            NotCapturableError: it cannot be held in a CUDA graph.
+
+        """
+        workload = self._inputs.of(one)
+        guard = no_recompiling() if one.execution == "torch-compile" else nullcontext()
+        with attending(self.loaded.model, one.attention), guard:
+            return self._replayer(one.execution).run([self._call(one, workload)], seconds)
+
+    def check(self, execution: str) -> None:
+        """Refuse an execution that the device cannot do.
+
+        Raises:
+            UsageError: it needs a GPU, and there is none.
+
+        """
+        if execution == "cuda-graph":
+            self._replayer(execution)
+
+    def synchronize(self) -> None:
+        """Wait until every device has done all that was queued."""
+        for device in self.loaded.devices:
+            Replayer(device).synchronize()
+
+    def own_bytes(self) -> list[int | None]:
+        """Return the memory (bytes) that this process holds on each device; None on the CPU."""
+        return [Replayer(device).own_bytes() for device in self.loaded.devices]
+
+    @contextmanager
+    def tidied(self) -> Iterator[None]:
+        """Leave nothing behind: no compiled code, no caches, no other attention."""
+        try:
+            yield
+        finally:
+            if self._compiled:
+                self._compiled.clear()
+                forget()
+            self._inputs.clear()
+            release(self.loaded.device)
+
+    def drop(self, one: Alternative) -> None:
+        """Give back what an alternative that failed has set up."""
+        if self._compiled.pop(one.key, None) is not None:
+            forget()
+        release(self.loaded.device)
+
+    def _set_up(self, one: Alternative, workload: Workload) -> float | None:
+        if one.execution == "torch-compile":
+            try:
+                self._compiled[one.key] = Compiled(self.loaded, workload)
+            except BaseException:
+                forget()
+                raise
+            return self._compiled[one.key].setup_s
+        if one.execution == "cuda-graph":
+            begin = time.monotonic()
+            with torch.no_grad(), no_garbage_collection():
+                GraphRound([self._call(one, workload)], self.loaded.device, unrolled=False)
+            return time.monotonic() - begin
+        return None
+
+    def _call(self, one: Alternative, workload: Workload) -> Call:
+        if one.execution == "torch-compile":
+            return self._compiled[one.key].call
+        inputs = workload.inputs if one.execution == "eager" else without_full_mask(workload.inputs)
+        return partial(self.loaded.model, **forward_inputs(self.loaded.model, inputs))
+
+    @torch.no_grad()
+    def _call_seconds(self, one: Alternative, workload: Workload) -> float:
+        """Return how long a step takes from Python (s), with the device synchronised; the second of two."""
+        call = self._call(one, workload)
+        begin = 0.0
+        for _ in range(2):
+            self.synchronize()
+            begin = time.monotonic()
+            call()
+            self.synchronize()
+        return time.monotonic() - begin
+
+    def _current(self) -> AbstractContextManager[None]:
+        """Make the device the current one, as it is in a window: graphs and compiled kernels are made there."""
+        device = self.loaded.device
+        return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+    def _replayer(self, execution: str) -> Replayer:
+        name = "cuda-graph" if execution == "cuda-graph" else "eager"
+        if name not in self._replayers:
+            self._replayers[name] = Replayer(self.loaded.device, "cuda-graph")
+        return self._replayers[name]

@@ -1,0 +1,143 @@
+"""What the steps of all alternatives are given, and which of it is kept from pass to pass.
+
+KV caches stay filled within a share of the memory that is free at first; what does not fit there is filled again
+before each of its windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from energyscope.benchmarking.bench import Cell
+from energyscope.benchmarking.memory import release, require_host_room
+from energyscope.changes.choice import BASE, Alternative
+from energyscope.errors import ModelError
+from energyscope.kv_cache import CacheKind, cache_bytes
+from energyscope.loading import LoadedModel
+from energyscope.loading.devices import free_bytes
+from energyscope.workloads import Evaluation, Workload, profile_inputs
+from energyscope.workloads.decoding import decode_step, prompt_pass
+
+KEPT_SHARE = 0.4  # of the memory that is free at first, for the KV caches of all alternatives
+USED_SHARE = 0.9  # of the memory that is free, for one alternative
+GIGABYTE = 1e9
+
+_Key = tuple[str, int, int, str | None]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What steps are made of; ``new_tokens`` is the room behind the prompt in a static cache of a prefill."""
+
+    prompt: Workload
+    evaluation: Evaluation | None
+    seed: int
+    new_tokens: int
+
+
+class Inputs:
+    """Makes the inputs of alternatives, filled KV caches among them."""
+
+    def __init__(self, loaded: LoadedModel, given: Given) -> None:
+        self.loaded = loaded
+        self.given = given
+        self._kept: dict[_Key, Workload] = {}
+        self._kept_bytes = 0
+        self._room = KEPT_SHARE * (free_bytes(loaded.device) or 0)
+        self._position_bytes = 0.0  # of the KV cache of one token; known from the first decode step
+
+    def has(self, one: Alternative) -> bool:
+        """Tell whether an alternative's inputs are kept, and need not be made again."""
+        return _key(one) in self._kept
+
+    def clear(self) -> None:
+        """Forget all that is kept."""
+        self._kept.clear()
+
+    def of(self, one: Alternative) -> Workload:
+        """Return an alternative's inputs, kept or made anew; those of a base and of compiled code are always kept.
+
+        Raises:
+            ModelError: they do not fit, with how much would.
+
+        """
+        key = _key(one)
+        if key in self._kept:
+            return self._kept[key]
+        self._require_room(one)
+        made = self.make(one)
+        held = cache_bytes(made.inputs)
+        if one.phase == "decode":
+            self._position_bytes = held / (one.batch_size * (one.context_length + 1))
+        if one.what in {BASE, "execution"} or self._kept_bytes + held <= self._room:
+            self._kept[key] = made
+            self._kept_bytes += held
+        return made
+
+    def make(self, one: Alternative) -> Workload:
+        """Return an alternative's inputs, made anew."""
+        return self._decode(one) if one.phase == "decode" else self._prefill(one)
+
+    def _decode(self, one: Alternative) -> Workload:
+        return decode_step(
+            self.loaded,
+            batch_size=one.batch_size,
+            context_length=one.context_length,
+            kv_cache=_cache_kind(one),
+            evaluation=self.given.evaluation,
+            seed=self.given.seed,
+        )
+
+    def _prefill(self, one: Alternative) -> Workload:
+        prompt = self.given.prompt
+        if one.batch_size != prompt.batch_size:
+            prompt = profile_inputs(
+                self.loaded,
+                batch_size=one.batch_size,
+                sequence_length=one.context_length,
+                evaluation=self.given.evaluation,
+                seed=self.given.seed,
+            )
+        if one.kv_cache is None:
+            return prompt
+        return prompt_pass(self.loaded, prompt, kv_cache=_cache_kind(one), new_tokens=self.given.new_tokens)
+
+    def _require_room(self, one: Alternative) -> None:
+        """Refuse what cannot fit, before the device or the host runs out of memory.
+
+        Raises:
+            ModelError: it cannot; how much would is said.
+
+        """
+        tokens = 1 if one.phase == "decode" else one.context_length
+        try:
+            require_host_room(self.loaded, Cell(self.loaded.precision, one.batch_size, tokens))
+        except MemoryError as error:
+            raise ModelError(f"it does not fit: {error}") from error
+        if one.phase == "prefill":
+            return
+        free = free_bytes(self.loaded.device)
+        needed = self._position_bytes * one.batch_size * (one.context_length + 1)
+        if free is not None and needed > USED_SHARE * free:
+            release(self.loaded.device)
+            free = free_bytes(self.loaded.device) or free
+        if free is not None and needed > USED_SHARE * free:
+            raise ModelError(does_not_fit(one, needed, free))
+
+
+def does_not_fit(one: Alternative, needed: float, free: float) -> str:
+    """Return how much memory (bytes) the cache of a decode step needs, and what would fit."""
+    share = USED_SHARE * free / needed
+    fits = f"a context of about {int(share * one.context_length):,} would"
+    if one.what == "batch_size":
+        size = int(share * one.batch_size)
+        fits = f"a batch of about {size} would" if size else "no batch would"
+    return f"its KV cache needs {needed / GIGABYTE:.1f} GB and {free / GIGABYTE:.1f} GB are free: {fits} fit"
+
+
+def _key(one: Alternative) -> _Key:
+    return one.phase, one.batch_size, one.context_length, one.kv_cache
+
+
+def _cache_kind(one: Alternative) -> CacheKind:
+    return "static" if one.kv_cache == "static" else "dynamic"

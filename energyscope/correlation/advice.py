@@ -1,0 +1,103 @@
+"""What to do about each component, from its quadrant; withheld where the measurements do not support it. Pure.
+
+"Quantize first" needs a *sensitivity*: what quantizing the component does to the predictions. Removing it says
+how critical it is, which is another thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from energyscope.accounting.closure import ADVISABLE
+from energyscope.correlation.quadrants import UNDECIDED, Point
+from energyscope.reasons import Reason, reason
+
+GOOD = ("A", "B")
+# the order in which a sensitivity is looked for: kernels as deployed before simulated ones, 8 bits before 4
+SENSITIVITIES = (
+    "bnb-int8", "int8", "int8-wa", "int8-tensor", "fp8", "fp8-wa", "bnb-nf4", "nf4", "int4",
+)  # fmt: skip
+QUANTIZE, KEEP, LOOK, LEAVE = "quantize-first", "keep", "look-closer", "leave"
+BY_SENSITIVITY = {
+    "high energy, low impact": (QUANTIZE, "costly-tolerant"),
+    "high energy, high impact": (LOOK, "costly-sensitive"),
+    "low energy, high impact": (KEEP, "cheap-sensitive"),
+    "low energy, low impact": (LEAVE, "cheap-tolerant"),
+}
+BY_CRITICALITY = {
+    "high energy, low impact": (LOOK, "costly-dispensable"),
+    "high energy, high impact": (LOOK, "costly-critical"),
+    "low energy, high impact": (KEEP, "cheap-critical"),
+    "low energy, low impact": (LEAVE, "cheap-dispensable"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What to do about a component and ``why``, or why nothing is advised (``withheld_because``).
+
+    ``advice`` is `QUANTIZE`, `KEEP`, `LOOK` or `LEAVE`. The numbers are those of its point (`quadrants.Point`).
+    """
+
+    component: str
+    quadrant: str
+    advice: str | None = None
+    why: Reason | None = None
+    withheld_because: Reason | None = None
+    warning: Reason | None = None
+    energy_mj: float | None = None
+    impact: float | None = None
+    stability: float | None = None
+
+
+def sensitivity_column(columns: Sequence[str], metric: str = "kl") -> str | None:
+    """Return the ``method:metric`` on which advice rests; None where no quantization was measured."""
+    names = (f"{method}:{metric}" for method in SENSITIVITIES)
+    return next((name for name in names if name in columns), None)
+
+
+def advise(points: Sequence[Point], *, sensitivity: bool, closure: float | None, modelled: bool) -> list[Advice]:
+    """Return an advice for every point, most energy first.
+
+    ``sensitivity`` says that the points' impact is that of quantization. ``closure`` is the share of the model's
+    energy that its components and glue account for; unknown, it withholds as poor closure does.
+    """
+    for_all = _withheld_for_all(closure, modelled=modelled)
+    return [
+        _of_point(point, for_all or _withheld(point), sensitivity=sensitivity)
+        for point in sorted(points, key=lambda point: -point.energy_mj)
+    ]
+
+
+def _of_point(point: Point, withheld: Reason | None, *, sensitivity: bool) -> Advice:
+    table = BY_SENSITIVITY if sensitivity else BY_CRITICALITY
+    advice, why = (None, None) if withheld else table[point.quadrant]
+    return Advice(
+        component=point.component,
+        quadrant=point.quadrant,
+        advice=advice,
+        why=reason(why) if why else None,
+        withheld_because=withheld,
+        warning=None if sensitivity else reason("only-removal"),
+        energy_mj=point.energy_mj,
+        impact=point.impact,
+        stability=point.stability,
+    )
+
+
+def _withheld_for_all(closure: float | None, *, modelled: bool) -> Reason | None:
+    if modelled:
+        return reason("energy-modelled")
+    if closure is None:
+        return reason("closure-unknown")
+    low, high = ADVISABLE
+    return None if low <= closure <= high else reason("closure-outside", closure=closure, low=low, high=high)
+
+
+def _withheld(point: Point) -> Reason | None:
+    if point.quality not in GOOD:
+        return reason("energy-quality", quality=point.quality)
+    if point.stands_for_parts:
+        return reason("stands-for-parts")
+    return reason("undecided") if point.quadrant == UNDECIDED else None

@@ -1,0 +1,108 @@
+"""The document is made of the journal alone: the last window of a pass, what was skipped, and who was there."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from energyscope.changes.choice import BASE, Alternative
+from energyscope.changes.rows import document
+
+OWN = Alternative(BASE, BASE, "decode", 2, 64, "eager", "dynamic", "sdpa")
+STATIC = Alternative("kv_cache", "static", "decode", 2, 64, "eager", "static", "sdpa")
+
+
+def header(*plan, notes=()):
+    planned = [{"key": one.key, "setting": asdict(one)} for one in plan]
+    return {"header": {"base": {"precision": "bf16"}, "modelled": False, "notes": list(notes), "planned": planned}}
+
+
+def window(one, number, energy_mj, **more):
+    found = {"energy_mj": energy_mj, "time_us": 500.0, "power_w": 200.0, "timing_share": 0.001, "reason": None}
+    return {"subject": one.key, "pass": number, "window": found, "guard": [], **more}
+
+
+def rows(entries):
+    return {row["what"]: row for row in document(entries)["rows"]}
+
+
+def five(one, energy_mj):
+    return [window(one, number, energy_mj * (1 + 0.001 * number)) for number in range(5)]
+
+
+def test_energy_is_of_the_batch_and_joules_are_of_a_token():
+    """GIVEN 100 mJ a step of two sequences THEN a token takes 50 mJ, and both sequences make 4,000 a second."""
+    row = rows([header(OWN), *five(OWN, 100.0)])[BASE]
+    assert row["energy_mj"]["value"] == pytest.approx(100.2)
+    assert row["joules_per_token"]["value"] == pytest.approx(0.0501)
+    assert row["tokens_per_s"]["value"] == pytest.approx(4000.0)
+    assert (row["quality"], row["windows"], row["static_mj"]) == ("A", 5, None)
+
+
+def test_a_window_taken_again_replaces_the_one_before():
+    """GIVEN a second window of a pass THEN only that one counts."""
+    entries = [header(OWN), *five(OWN, 100.0)]
+    entries.insert(1, window(OWN, 0, 900.0))
+    assert rows(entries)[BASE]["energy_mj"]["value"] == pytest.approx(100.2)
+
+
+def test_ratios_are_paired_by_pass():
+    """GIVEN a pass in which both took twice as much THEN the ratio is exactly what it is in each pass."""
+    scales = [1.0, 1.0, 2.0, 1.0, 1.0]
+    pairs = [
+        window(one, n, mj * scale) for n, scale in enumerate(scales) for one, mj in ((OWN, 100), (STATIC, 80))
+    ]
+    ratio = rows([header(OWN, STATIC), *pairs])["kv_cache"]["ratio"]
+    assert ratio["value"] == pytest.approx(0.8)
+    assert ratio["high"] - ratio["low"] < 0.01
+
+
+def test_what_failed_later_has_no_row():
+    """GIVEN windows of an alternative that was then skipped THEN it is among the skipped only."""
+    left_out = {"what": "kv_cache", "value": "static", "phase": "decode", "reason": "it would recompile"}
+    entries = [header(OWN, STATIC), *five(OWN, 100.0), window(STATIC, 0, 80.0), {"skipped": left_out}]
+    assert set(rows(entries)) == {BASE}
+    assert document(entries)["skipped"] == [left_out]
+
+
+def test_static_energy_is_idle_power_times_time():
+    """GIVEN 100 W idle and 500 us a step THEN 50 mJ are static; set-ups and notes are carried along."""
+    setup = {"setup": STATIC.key, "setup_s": 2.5, "reasons": ["in two parts"]}
+    entries = [header(OWN, STATIC, notes=["a"]), setup, {"idle_w": 100.0, "bystanders": [], "pass": 0}]
+    entries += [*five(OWN, 100.0), *five(STATIC, 80.0), {"note": "b"}]
+    found = document(entries)
+    assert found["rows"][1]["static_mj"] == pytest.approx(50.0)
+    assert found["rows"][1]["setup_s"] == 2.5
+    assert found["rows"][1]["reasons"] == "in two parts"
+    assert (found["idle_w"], found["notes"]) == (100.0, ["a", "b"])
+
+
+def test_rows_are_in_the_order_of_the_plan():
+    """GIVEN windows in any order THEN the base comes first."""
+    assert [
+        row["what"] for row in document([header(OWN, STATIC), *five(STATIC, 80.0), *five(OWN, 100.0)])["rows"]
+    ] == [
+        BASE,
+        "kv_cache",
+    ]
+
+
+def test_without_the_base_there_is_no_ratio():
+    """GIVEN a journal cut before the base's first window THEN the ratio is unknown, never 1."""
+    assert rows([header(OWN, STATIC), *five(STATIC, 80.0)])["kv_cache"]["ratio"] is None
+
+
+def test_unknown_joules_are_none():
+    """GIVEN windows without energy THEN energy and ratio are None, time is known, and there is no grade."""
+    spoilt = [window(STATIC, number, None) for number in range(5)]
+    row = rows([header(OWN, STATIC), *five(OWN, 100.0), *spoilt])["kv_cache"]
+    assert row["energy_mj"] is row["joules_per_token"] is row["ratio"] is None
+    assert row["time_us"]["value"] == pytest.approx(500.0)
+    assert row["quality"] == "invalid"
+
+
+def test_nothing_gives_nothing():
+    """GIVEN a header alone, or no entry, THEN there is no document."""
+    assert document([]) is None
+    assert document([header(OWN)]) is None

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from energyscope.correlation.association import METHODS, Method, associate, permutation_p, rank_agreement, ranks
+from energyscope.correlation.coefficients import coefficient
+from energyscope.correlation.resampling import Axis, axis
+from energyscope.reasons import reason
+
+X = np.arange(1.0, 9.0)
+
+
+def noisy(values: np.ndarray, error: float, rng: np.random.Generator) -> Axis:
+    """What a measurement with this standard error says of the values, with its interval."""
+    seen = values + error * rng.normal(size=len(values))
+    return axis(seen, seen - 1.96 * error, seen + 1.96 * error)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_too_few_points_are_unknown(method: Method) -> None:
+    """GIVEN seven points, THEN nothing is computed and the reason says how many are needed; eight are enough."""
+    found = associate(X[:7], X[:7], method)
+    assert (found.value, found.ci_low, found.p_value) == (None, None, None)
+    assert found.reason == reason("too-few-points", points=7, needed=8)
+    assert associate(X, X, method).value == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_constant_values_are_unknown(method: Method) -> None:
+    """GIVEN a constant axis, also if only within each stratum, THEN it is None and the reason names the axis."""
+    found = associate(X, np.full(8, 0.1), method)
+    assert (found.value, found.reason) == (None, reason("axis-constant", axis="impact", points=8))
+    strata = np.repeat([0, 1], 4)
+    within = associate(strata + 1.0, X, method, strata=strata)
+    assert (within.value, within.reason) == (None, reason("axis-constant-within-kinds", axis="energy", points=8))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_p_value_is_that_of_all_permutations(method: Method) -> None:
+    """GIVEN six points, THEN the p-value is near the share of the 720 pairings that are as extreme."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=6), rng.lognormal(size=6)
+    every = np.array([y[list(order)] for order in permutations(range(6))])
+    found = np.abs(coefficient(np.tile(x, (720, 1)), every, method))
+    exact = np.mean(found >= abs(coefficient(x[None], y[None], method)[0]) - 1e-9)
+    assert permutation_p(x, y, method) == pytest.approx(exact, abs=0.025)
+
+
+def test_p_value_is_small_for_a_line_and_never_zero() -> None:
+    """GIVEN twelve points on a line, THEN no permutation does as well and p is 1 / (1 + m)."""
+    x = np.arange(12.0)
+    assert permutation_p(x, 2 * x + 1, "pearson", permutations=999) == pytest.approx(1 / 1000)
+
+
+def test_points_are_exchanged_within_strata_only() -> None:
+    """GIVEN two strata of two points on a line, THEN 1 of the 4 pairings within strata is as good, 1 as bad."""
+    x, strata = np.array([1.0, 2, 11, 12]), np.array([0, 0, 1, 1])
+    assert permutation_p(x, x, "pearson", strata=strata) == pytest.approx(0.5, abs=0.03)
+
+
+def test_order_of_strata_does_not_matter() -> None:
+    """GIVEN the same points in another order, THEN the coefficient within strata is the same."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 9))
+    strata, order = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2]), rng.permutation(9)
+    first = associate(x, y, "kendall", strata=strata)
+    assert first.value == pytest.approx(associate(x[order], y[order], "kendall", strata=strata[order]).value)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_p_values_are_uniform_where_nothing_is_related(method: Method) -> None:
+    """GIVEN unrelated data, THEN p falls below 0.1 in about a tenth of the trials."""
+    rng = np.random.default_rng(0)
+    trials = [permutation_p(*rng.lognormal(size=(2, 10)), method, permutations=199) for _ in range(400)]
+    assert 0.06 <= np.mean(np.array(trials) <= 0.1) <= 0.14
+
+
+def test_wider_errors_widen_the_interval() -> None:
+    """GIVEN the same points with and without error bars, THEN the interval that carries them is wider."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 30))
+    y += x
+    exact = associate(x, y, "pearson", permutations=0)
+    wide = associate(axis(x, x - 1, x + 1), axis(y, y - 1, y + 1), "pearson", permutations=0)
+    assert exact.value == wide.value
+    widths = [float(one.ci_high or 0) - float(one.ci_low or 0) for one in (exact, wide)]
+    assert widths[1] > 1.1 * widths[0]
+
+
+def test_agreement_has_no_p_value() -> None:
+    """GIVEN two axes, THEN their rank agreement has an interval and no p-value."""
+    found = rank_agreement(axis(X), axis(X[::-1]))
+    assert (found.value, found.p_value) == (-1.0, None)
+    assert found.ci_high == pytest.approx(-1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "truth"),
+    [("pearson", 0.5), ("spearman", 6 / np.pi * np.arcsin(0.25)), ("kendall", 2 / np.pi * np.arcsin(0.5))],
+)
+@pytest.mark.parametrize("error", [0.1, 0.33])
+def test_intervals_cover_the_coefficient_without_errors(method: Method, truth: float, error: float) -> None:
+    """GIVEN samples of 40 from a normal population with r = 0.5, measured with error, THEN intervals cover the
+    coefficient of the unmeasured truth in 90 to 99 of 100 trials (they count the errors twice: wide, not narrow).
+    """
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(200):
+        x, rest = rng.normal(size=(2, 40))
+        measured = (noisy(values, error, rng) for values in (x, 0.5 * x + 0.75**0.5 * rest))
+        found = associate(*measured, method, permutations=0)
+        assert found.ci_low is not None
+        assert found.ci_high is not None
+        covered += found.ci_low <= truth <= found.ci_high
+    assert 0.90 <= covered / 200 <= 0.995
+
+
+def test_ranks_count_from_one() -> None:
+    """GIVEN values, THEN ranks count from 1 in ascending order."""
+    assert ranks(np.array([30.0, 10.0, 20.0])).tolist() == [3.0, 1.0, 2.0]
+
+
+def kind_effects(rng: np.random.Generator, kinds: int, layers: int) -> np.ndarray:
+    """Values that are mostly their kind's, of layers that differ a little."""
+    return np.repeat(rng.lognormal(size=kinds), layers) * rng.lognormal(sigma=0.2, size=kinds * layers)
+
+
+def test_kinds_that_differ_by_chance_are_no_correlation() -> None:
+    """GIVEN six kinds of twelve layers, unrelated, THEN the interval holds 0 in 9 of 10 trials or more; points
+    taken as independent would not.
+    """
+    rng = np.random.default_rng(0)
+    kinds = [f"kind{number}" for number in np.repeat(np.arange(6), 12)]
+    holds, naive = 0, 0
+    for seed in range(60):
+        x, y = kind_effects(rng, 6, 12), kind_effects(rng, 6, 12)
+        for clustered in (True, False):
+            found = rank_agreement(axis(x), axis(y), seed, kinds if clustered else None)
+            assert found.ci_low is not None
+            assert found.ci_high is not None
+            inside = found.ci_low <= 0 <= found.ci_high
+            holds, naive = holds + (inside and clustered), naive + (inside and not clustered)
+    assert holds >= 52
+    assert naive <= 40
+
+
+def test_pooled_kinds_have_no_p_value() -> None:
+    """GIVEN kinds of several points, THEN p is None with the reason; of one kind, or of a kind each, not so."""
+    x, y = np.random.default_rng(0).normal(size=(2, 8))
+    pooled = associate(x, y, "pearson", kinds=["mlp"] * 4 + ["norm"] * 4)
+    assert pooled.p_value is None
+    assert pooled.ci_low is not None
+    assert pooled.reason == "kinds-not-independent"
+    plain = associate(x, y, "pearson")
+    for kinds in (["mlp"] * 8, list("abcdefgh")):
+        assert associate(x, y, "pearson", kinds=kinds) == plain
+    assert plain.p_value is not None

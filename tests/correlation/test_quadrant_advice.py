@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from energyscope.correlation.advice import advise, sensitivity_column
+from energyscope.correlation.quadrants import Point
+from energyscope.reasons import reason
+
+
+def point(quadrant: str, **other: object) -> Point:
+    made = Point(
+        component=quadrant,
+        kind="mlp",
+        layer=0,
+        energy_mj=4.0,
+        energy_ci_low_mj=3.9,
+        energy_ci_high_mj=4.1,
+        impact=0.1,
+        impact_ci_low=0.09,
+        impact_ci_high=0.11,
+        quadrant=quadrant,
+        quality="A",
+        stability=0.93,
+    )
+    for name, value in other.items():
+        setattr(made, name, value)
+    return made
+
+
+POINTS = [point(f"{heat} energy, {effect} impact") for heat in ("high", "low") for effect in ("high", "low")]
+GOOD = {"closure": 1.0, "modelled": False}
+
+
+def test_each_quadrant_of_sensitivity_has_its_advice() -> None:
+    """GIVEN sensitivities, THEN much energy that bears fewer bits is quantized first, and nothing warns."""
+    found = {one.quadrant: one for one in advise(POINTS, sensitivity=True, **GOOD)}
+    assert {quadrant: (one.advice, one.why) for quadrant, one in found.items()} == {
+        "high energy, high impact": ("look-closer", "costly-sensitive"),
+        "high energy, low impact": ("quantize-first", "costly-tolerant"),
+        "low energy, high impact": ("keep", "cheap-sensitive"),
+        "low energy, low impact": ("leave", "cheap-tolerant"),
+    }
+    assert all(one.warning is None and one.withheld_because is None for one in found.values())
+    one = found["high energy, low impact"]
+    assert (one.energy_mj, one.impact, one.stability) == (4.0, 0.1, 0.93)
+
+
+def test_criticality_alone_never_says_quantize() -> None:
+    """GIVEN that components were only removed, THEN none is to be quantized, and each has the warning."""
+    found = advise(POINTS, sensitivity=False, **GOOD)
+    assert "quantize-first" not in {one.advice for one in found}
+    assert {one.warning for one in found} == {"only-removal"}
+
+
+@pytest.mark.parametrize(
+    ("closure", "modelled", "why"),
+    [
+        (0.9299, False, reason("closure-outside", closure=0.9299, low=0.93, high=1.07)),
+        (1.08, False, reason("closure-outside", closure=1.08, low=0.93, high=1.07)),
+        (None, False, "closure-unknown"),
+        (1.0, True, "energy-modelled"),
+    ],
+)
+def test_poor_closure_withholds_everything(closure: float | None, modelled: bool, why: str) -> None:
+    """GIVEN parts that do not add up, or modelled energy, THEN nothing is advised, and each says why."""
+    found = advise(POINTS, sensitivity=True, closure=closure, modelled=modelled)
+    assert {(one.advice, one.why, one.withheld_because) for one in found} == {(None, None, why)}
+
+
+@pytest.mark.parametrize("quality", ["C", "invalid", None])
+def test_poor_quality_withholds_one(quality: str | None) -> None:
+    """GIVEN one component of quality C or worse, THEN its advice alone is withheld."""
+    poor = point("high energy, low impact", component="poor", quality=quality)
+    found = {one.component: one for one in advise([*POINTS, poor], sensitivity=True, **GOOD)}
+    assert found["poor"].advice is None
+    assert found["poor"].withheld_because == reason("energy-quality", quality=quality)
+    assert sum(one.advice is None for one in found.values()) == 1
+
+
+def test_undecided_and_mixed_levels_are_withheld() -> None:
+    """GIVEN a component without a quadrant and one that stands for its parts, THEN both say why not."""
+    first, second = advise(
+        [point("undecided"), point("high energy, low impact", stands_for_parts=True)], sensitivity=True, **GOOD
+    )
+    assert first.withheld_because == "undecided"
+    assert second.withheld_because == "stands-for-parts"
+
+
+def test_real_kernels_are_preferred() -> None:
+    """GIVEN several quantizations, THEN advice rests on the kernels that are deployed; on none without."""
+    assert sensitivity_column(["zero:kl", "nf4:kl", "int8:kl"]) == "int8:kl"
+    assert sensitivity_column(["int8:kl", "bnb-int8:kl"]) == "bnb-int8:kl"
+    assert sensitivity_column(["zero:kl", "int8:top1_agreement"]) is None
