@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_ledger import COMMON, component, entry
+from test_aggregate import COMMON, component, entry
 
 from energyscope.accounting.aggregate import close_books
 
