@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from energyscope.benchmarking.memory import Memory
-from energyscope.benchmarking.shelf import Shelf
+from energyscope.benchmarking.model_cache import ModelCache
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress
 from energyscope.replay.calls import Call
@@ -55,7 +55,7 @@ class Bench:
     loaded: LoadedModel
     evaluation: Evaluation | None
     meter: MeterGroup
-    shelf: Shelf
+    model_cache: ModelCache
     keep: Callable[[Mapping[str, Any]], None]
     progress: Progress
     seed: int

@@ -131,7 +131,7 @@ def _benchmark(settings: RunSettings, output: Path | None, *, verbose: bool, qui
                 report.follow(path)
 
             done: Run = carry_out(
-                settings, progress=report, command=command, follow=follow, foresee=report.foresee
+                settings, progress=report, command=command, follow=follow, on_estimates=report.expect
             )
     finally:  # what was finished before an interruption, too
         if output is not None and made:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from energyscope.cli.live_left import Foreseen
+    from energyscope.cli.live_left import Estimates
 
 ENDING_S = 3.0
 LONGEST = 400  # letters of a text in a message: a pipe takes up to 4096 bytes whole or not at all
@@ -67,9 +67,9 @@ class Live:
         """Name the directory of the run that is to be shown."""
         self._tell({"run": str(path.absolute())})
 
-    def foresee(self, foreseen: Foreseen) -> None:
+    def expect(self, estimates: Estimates) -> None:
         """Say how long each stage will take, as far as that is known."""
-        self._tell({"foreseen": foreseen})
+        self._tell({"estimates": estimates})
 
     def say(self, line: str) -> None:
         """Print a line above the picture; once the painter is gone, when that is over."""

@@ -1,4 +1,4 @@
-"""How long a run has still to go: the running stage at the pace of its steps, later ones as they were foreseen.
+"""How long a run has still to go: the running stage at the pace of its steps, later ones as they were estimated.
 
 Arithmetic on what was told, in microseconds a step: it also runs in the process that measures.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from energyscope.reporting.terminal_live import Left, Span
 
 Moment = tuple[float, float, int]  # least and most time (s), and steps of the most (0: as it tells)
-Foreseen = Mapping[str, Sequence[Moment]]  # by stage; none of a stage that will be skipped
+Estimates = Mapping[str, Sequence[Moment]]  # by stage; none of a stage that will be skipped
 
 
 class Pace:
@@ -53,43 +53,43 @@ class Pace:
 
 
 def left_of_run(
-    running: str, pace: Pace, waiting: Sequence[str], foreseen: Foreseen | None, now_s: float
+    running: str, pace: Pace, waiting: Sequence[str], estimates: Estimates | None, now_s: float
 ) -> Left | None:
     """Return what is left of a run in the stage ``running`` and in those ``waiting``.
 
-    ``foreseen`` is None until it was told, which is once the model is loaded. What will be skipped takes no time.
+    ``estimates`` is None until it was told, which is once the model is loaded. What will be skipped takes no time.
     None where the running stage is all there is, or where only stages are left of which nothing is known.
     """
-    known = foreseen or {}
-    later = [name for name in waiting if not is_skipped(name, foreseen)]
+    known = estimates or {}
+    later = [name for name in waiting if not is_skipped(name, estimates)]
     now = _running(pace, known.get(running, ()), now_s)
-    spans = [one for one in (now, *(foreseen_of(name, known) for name in later)) if one is not None]
-    if not spans or (foreseen is None and not later):
-        return Left(None, later) if foreseen is None and later else None
+    spans = [one for one in (now, *(estimate_of(name, known) for name in later)) if one is not None]
+    if not spans or (estimates is None and not later):
+        return Left(None, later) if estimates is None and later else None
     whole = Span(sum(one.least_s for one in spans), sum(one.most_s for one in spans))
     return Left(whole, [*([running] if now is None else []), *(name for name in later if name not in known)])
 
 
-def moment_of(stage: str, pace: Pace, foreseen: Foreseen | None) -> tuple[int, int]:
-    """Return which of its moments a running stage measures, from 1, and of how many that were foreseen."""
-    moments = max(len((foreseen or {}).get(stage, ())), 1)
+def moment_of(stage: str, pace: Pace, estimates: Estimates | None) -> tuple[int, int]:
+    """Return which of its moments a running stage measures, from 1, and of how many that are known."""
+    moments = max(len((estimates or {}).get(stage, ())), 1)
     return min(pace.moment + 1, moments), moments
 
 
-def is_skipped(stage: str, foreseen: Foreseen | None) -> bool:
+def is_skipped(stage: str, estimates: Estimates | None) -> bool:
     """Return whether the plan knows that a stage will be skipped."""
-    moments = (foreseen or {}).get(stage)
+    moments = (estimates or {}).get(stage)
     return moments is not None and not moments
 
 
-def foreseen_of(stage: str, foreseen: Foreseen | None) -> Span | None:
+def estimate_of(stage: str, estimates: Estimates | None) -> Span | None:
     """Return how long a stage that waits will take; None where that is not known, or where it will be skipped."""
-    moments = (foreseen or {}).get(stage)
+    moments = (estimates or {}).get(stage)
     return Span(sum(one[0] for one in moments), sum(one[1] for one in moments)) if moments else None
 
 
 def _running(pace: Pace, moments: Sequence[Moment], now_s: float) -> Span | None:
-    """Return what is left of the running stage: of its present moment, and the later ones as foreseen."""
+    """Return what is left of the running stage: of its present moment, and the later ones as estimated."""
     present, later = moments[pace.moment : pace.moment + 1], moments[pace.moment + 1 :]
     least_s, most_s, steps = present[0] if present else (None, None, 0)
     least, most = pace.left(now_s), pace.left(now_s, steps)

@@ -27,7 +27,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from energyscope.cli.live_left import Foreseen, Pace, foreseen_of, is_skipped, left_of_run, moment_of
+from energyscope.cli.live_left import Estimates, Pace, estimate_of, is_skipped, left_of_run, moment_of
 from energyscope.cli.live_records import Records, one_name
 from energyscope.reasons import words
 from energyscope.reporting.terminal_live import Picture, Stage, Step, last_line, live_view
@@ -47,7 +47,7 @@ class State:
         self.records = Records()
         self.began_s = self.stage_s = now_s
         self.told = False
-        self.foreseen: Foreseen | None = None
+        self.estimates: Estimates | None = None
         self._named = bool(stages)
         self._stage = next(iter(stages), "")
         self._label, self._of_sensor = STARTING, False
@@ -87,7 +87,7 @@ class State:
         waiting = [one.name for one in stages[after:] if one.state == "waiting"]
         seconds = now_s - self.stage_s
         label = f"{SENSOR}: {self._label}" if self._of_sensor else one_name(self._label)
-        moment = moment_of(self._stage, pace, self.foreseen)
+        moment = moment_of(self._stage, pace, self.estimates)
         return Picture(
             title=self.title,
             seconds=now_s - self.began_s,
@@ -97,7 +97,7 @@ class State:
             modelled=self.records.modelled,
             costliest=self.records.costliest(),
             moment=self.records.moment,
-            left=left_of_run(self._stage, pace, waiting, self.foreseen, now_s),
+            left=left_of_run(self._stage, pace, waiting, self.estimates, now_s),
         )
 
     def stages(self, now_s: float) -> list[Stage]:
@@ -113,11 +113,11 @@ class State:
     def _state(self, name: str, recorded: Mapping[str, Any], now_s: float) -> Stage:
         running = name == self._stage
         took = now_s - self.stage_s if running else self._took.get(name)
-        ahead = "skipped" if is_skipped(name, self.foreseen) else "waiting"
+        ahead = "skipped" if is_skipped(name, self.estimates) else "waiting"
         told = "running" if running else "done" if name in self._took else ahead
         state = str(recorded.get("state") or told)
-        seconds, foreseen = recorded.get("seconds") or took, foreseen_of(name, self.foreseen)
-        return Stage(name, state, seconds, words(recorded.get("reason")) or None, foreseen)
+        seconds, estimates = recorded.get("seconds") or took, estimate_of(name, self.estimates)
+        return Stage(name, state, seconds, words(recorded.get("reason")) or None, estimates)
 
 
 def paint(state: State, console: Console, messages: Iterator[Mapping[str, Any] | None]) -> None:
@@ -145,8 +145,8 @@ def _take(state: State, message: Mapping[str, Any], console: Console, now_s: flo
         state.step(stage, label, done, total, now_s)
     if "run" in message:
         state.records.path = Path(message["run"])
-    if "foreseen" in message:
-        state.foreseen = message["foreseen"]
+    if "estimates" in message:
+        state.estimates = message["estimates"]
     if "say" in message:
         console.print(Text(printable(message["say"])), soft_wrap=True)
 

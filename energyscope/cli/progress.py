@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rich.console import Console
 
-from energyscope.cli.live_left import Foreseen, Pace, left_of_run, moment_of
+from energyscope.cli.live_left import Estimates, Pace, left_of_run, moment_of
 from energyscope.reporting.terminal_live import left_said
 from energyscope.reporting.terminal_text import printable
 
@@ -26,7 +26,7 @@ class Report(Protocol):
 
     def follow(self, path: Path) -> None: ...
 
-    def foresee(self, foreseen: Foreseen) -> None: ...
+    def expect(self, estimates: Estimates) -> None: ...
 
 
 @contextmanager
@@ -59,7 +59,7 @@ class _Nothing:
     def follow(self, path: Path) -> None:
         """Show nothing."""
 
-    def foresee(self, foreseen: Foreseen) -> None:
+    def expect(self, estimates: Estimates) -> None:
         """Show nothing."""
 
 
@@ -72,7 +72,7 @@ class _Plain:
         self.spoke = time.monotonic()
         self._stages = list(stages)
         self._pace = Pace(self.spoke)
-        self._foreseen: Foreseen | None = None
+        self._estimates: Estimates | None = None
 
     def __call__(self, stage: str, label: str, done: int, total: int) -> None:
         now = time.monotonic()
@@ -84,7 +84,7 @@ class _Plain:
         self._pace.step(done, total, now)
         if now - self.spoke >= PLAIN_EVERY_S and done:
             self.spoke = now
-            moment, moments = moment_of(stage, self._pace, self._foreseen)
+            moment, moments = moment_of(stage, self._pace, self._estimates)
             which = f"{moment} of {moments}, " if moments > 1 else ""
             left = self._pace.left(now)
             said = "" if left is None else f", about {left:.0f} s {'to the next' if moment < moments else 'left'}"
@@ -93,16 +93,16 @@ class _Plain:
     def follow(self, path: Path) -> None:
         """Show nothing of it."""
 
-    def foresee(self, foreseen: Foreseen) -> None:
+    def expect(self, estimates: Estimates) -> None:
         """Be told how long each stage will take, and say it with the next line."""
-        self._foreseen = foreseen
+        self._estimates = estimates
 
     def _run_left(self, now_s: float) -> str:
-        """Say what is left of the run where that is foreseen, behind what is said of a stage of it."""
-        if self._foreseen is None or self.stage not in self._stages:
+        """Say what is left of the run where that is known, behind what is said of a stage of it."""
+        if self._estimates is None or self.stage not in self._stages:
             return ""
         waiting = self._stages[self._stages.index(self.stage) + 1 :]
-        left = left_of_run(self.stage, self._pace, waiting, self._foreseen, now_s)
+        left = left_of_run(self.stage, self._pace, waiting, self._estimates, now_s)
         return "" if left is None else f"; the run: {left_said(left)}"
 
     def _line(self, text: str) -> None:

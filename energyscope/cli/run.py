@@ -74,7 +74,7 @@ def _run(settings: RunSettings, *, quiet: bool, as_json: bool) -> None:
 
         try:
             done: Run = carry_out(
-                settings, progress=report, command=_command(), follow=follow, foresee=report.foresee
+                settings, progress=report, command=_command(), follow=follow, on_estimates=report.expect
             )
         except KeyboardInterrupt as error:
             if made:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class LoadEstimate:
     """What loading a model would take: the bytes of its weights, and why they have no room (None: they have)."""
 
     weight_bytes: int
     refused: str | None
 
 
-def foresee(reference: str, options: LoadOptions) -> Foreseen:
+def estimate_load(reference: str, options: LoadOptions) -> LoadEstimate:
     """Return what loading a model would take, from its configuration alone.
 
     Raises:
@@ -40,7 +40,7 @@ def foresee(reference: str, options: LoadOptions) -> Foreseen:
         adapter = building.adapter_of(found, folder)
         config = building.configuration_of(found, folder, without)
         needed, error = settle(found, adapter, config, options)
-    return Foreseen(needed, None if error is None else str(error))
+    return LoadEstimate(needed, None if error is None else str(error))
 
 
 def load_skeleton(

@@ -49,14 +49,14 @@ class Left:
 class Stage:
     """A stage and its state: waiting, running, or how it ended; ``seconds`` is None where it is not known.
 
-    ``foreseen`` is how long one that waits will take, as far as that is known.
+    ``estimate`` is how long one that waits will take, as far as that is known.
     """
 
     name: str
     state: str = "waiting"
     seconds: float | None = None
     reason: str | None = None
-    foreseen: Span | None = None
+    estimate: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,12 @@ def _ended(stage: Stage) -> str:
 
 
 def left_said(left: Left) -> str:
-    """Say how long a run has still to go, and in words what nobody can foresee of it."""
+    """Say how long a run has still to go, and in words what nobody can know of it."""
     return ", ".join(part for part in _left_parts(left) if part)
 
 
 def span_said(span: Span) -> str:
-    """Write a foreseen time, such as ``about 0:40 to 2:10``."""
+    """Write an estimated time, such as ``about 0:40 to 2:10``."""
     least, most = duration(span.least_s), duration(span.most_s)
     if least == most:
         return f"about {most}"
@@ -160,8 +160,8 @@ def _stage(stage: Stage, picture: Picture, width: int) -> list[Text]:
         return _running(line, picture.step, picture, width)
     if stage.state == "done" and stage.seconds is not None:
         line.append(duration(stage.seconds), "dim")
-    elif stage.state == "waiting" and stage.foreseen is not None:
-        line.append(span_said(stage.foreseen), "dim")
+    elif stage.state == "waiting" and stage.estimate is not None:
+        line.append(span_said(stage.estimate), "dim")
     elif stage.state not in {"waiting", "running", "done"}:
         line.append(printable(f"{stage.state}: {stage.reason}" if stage.reason else stage.state), "dim")
     return [_cut(line, width)]

@@ -25,7 +25,7 @@ from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
-from energyscope.stages.effort import OVERHEAD_S, REWARM_S, most_retaken
+from energyscope.stages.sampling_budget import OVERHEAD_S, REWARM_S, most_retaken
 from energyscope.stages.session import Journal
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from energyscope.benchmarking.bench import Bench
-from energyscope.benchmarking.shelf import Shelf, fit_together
+from energyscope.benchmarking.model_cache import ModelCache, fit_together
 from energyscope.benchmarking.summary import by_preference, cells
 from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import LoadedModel, variants
@@ -91,14 +91,14 @@ def benchmark(
         keep({"skipped": one})
     given = _given(loaded, names)
     sizes = [_bytes_of(source, name, loaded.device) for name in names if name not in given]
-    shelf = Shelf(
+    model_cache = ModelCache(
         partial(_load, source=source, device=loaded.device, evaluation=evaluation),
         loaded.device,
         together=fit_together(sizes, free_bytes(loaded.device)),
         given=given,
     )
-    bench = Bench(settings, loaded, evaluation, meter, shelf, keep, progress, source.seed)
-    if not shelf.together:
+    bench = Bench(settings, loaded, evaluation, meter, model_cache, keep, progress, source.seed)
+    if not model_cache.together:
         keep({"note": reason("models-loaded-in-turn")})
     candidates = Candidates(bench)
     found = candidates.cells(by_preference(names))
@@ -106,7 +106,7 @@ def benchmark(
         failures = "; ".join(f"{name}: {why.words}" for name, why in candidates.failures.items())
         raise ModelError(f"no precision could be benchmarked ({failures})")
     Trials(bench, sorted(found, key=lambda cell: names.index(cell.precision))).run()
-    shelf.clear()
+    model_cache.clear()
 
 
 def chosen_precisions(asked: Sequence[str], device: torch.device) -> tuple[list[str], list[dict[str, str]]]:

@@ -31,7 +31,7 @@ class Candidates:
         self._batch_sizes = list(bench.settings.batch_sizes)
         evaluation = bench.evaluation
         self._judge = (
-            None if evaluation is None else Judge(evaluation, beside=bench.shelf.together, seed=bench.seed)
+            None if evaluation is None else Judge(evaluation, beside=bench.model_cache.together, seed=bench.seed)
         )
 
     def cells(self, precisions: Sequence[str]) -> list[Cell]:
@@ -47,10 +47,10 @@ class Candidates:
         return found
 
     def _of(self, precision: str) -> list[Cell]:
-        self.bench.shelf.make_room(precision)
+        self.bench.model_cache.make_room(precision)
         watch = MemoryWatch(self.bench.device)
         try:
-            variant = self.bench.shelf.take(precision)
+            variant = self.bench.model_cache.take(precision)
             given = variant.loaded is self.bench.loaded
             cells = self._fitting(variant, watch, given=given)
         except MeterError:
@@ -70,7 +70,7 @@ class Candidates:
     def _skip(self, precision: str, why: Reason) -> list[Cell]:
         self.failures[precision] = why
         self.bench.keep({"skipped": {"precision": precision, "reason": why}})
-        self.bench.shelf.drop(precision)
+        self.bench.model_cache.drop(precision)
         return []
 
     def _fitting(self, variant: Variant, watch: MemoryWatch, *, given: bool) -> list[Cell]:

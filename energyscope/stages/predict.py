@@ -20,7 +20,7 @@ from energyscope.scaling.prediction import NoLaw
 from energyscope.scaling.selection import Wanted, by_subject, common_parts, select
 from energyscope.scaling.usable import Way, granularity_of, invalid_notes, one_granularity, pooling
 from energyscope.scaling.whole import SUM
-from energyscope.stages.foreseen_work import Asked, Skeleton
+from energyscope.stages.shape_work import Asked, Skeleton
 from energyscope.workloads.decoding import CONTEXT_LENGTH, default_context
 from energyscope.workloads.timed import default_length
 

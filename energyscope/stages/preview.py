@@ -13,16 +13,16 @@ from energyscope.impact.plan import beside_singles, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.model import load_options
 from energyscope.loading.precision import resolve_precision
-from energyscope.loading.skeleton import Foreseen, foresee, load_skeleton
+from energyscope.loading.skeleton import LoadEstimate, estimate_load, load_skeleton
 from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.reasons import Reason, reason
 from energyscope.replay.subjects import subjects
 from energyscope.settings.run import RunSettings
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
-from energyscope.stages.effort import first_windows, seconds_range
 from energyscope.stages.preparing import benchmark_alone, for_benchmark
 from energyscope.stages.ranks import require_torchrun
+from energyscope.stages.sampling_budget import first_windows, seconds_range
 from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
 from energyscope.stages.targets import Targets, find_targets
 from energyscope.workloads import Workload, profile_inputs
@@ -110,7 +110,7 @@ def preview(settings: RunSettings) -> Preview:
     precisions = tuple(chosen_precisions(settings.benchmark.precisions, targets.device)[0]) if measured else ()
     at_device = replace(settings, device=str(targets.device), precision=precision)
     alone = for_benchmark(at_device, precisions) if benchmark_alone(settings) else [at_device]
-    foreseen = _foreseen(alone, targets)
+    estimate = _load_estimate(alone, targets)
     return Preview(
         **vars(_profiling(planned, settings, targets)),
         scenes=tuple(one.scene.name for one in planned),
@@ -128,17 +128,19 @@ def preview(settings: RunSettings) -> Preview:
         trials=len(precisions) * _cells(settings) * settings.benchmark.trials,
         trial_seconds=settings.benchmark.trial_seconds,
         ablations=0 if "ablate" in skipped else _ablations(shape, tree, settings),
-        weight_bytes=foreseen.weight_bytes,
-        refused=foreseen.refused,
+        weight_bytes=estimate.weight_bytes,
+        refused=estimate.refused,
         generate_seconds=0.0 if "generate" in skipped else GENERATE_S[modelled],
         alternatives_seconds_most=0.0 if "alternatives" in skipped else ALTERNATIVES_S[modelled],
         skipped=skipped,
     )
 
 
-def _foreseen(tried: Sequence[RunSettings], targets: Targets) -> Foreseen:
+def _load_estimate(tried: Sequence[RunSettings], targets: Targets) -> LoadEstimate:
     """Return what loading would take in the first of the settings that there is room for, else in the last."""
-    found = [foresee(one.model, load_options(**one.loading(one.precision, targets.devices))) for one in tried]
+    found = [
+        estimate_load(one.model, load_options(**one.loading(one.precision, targets.devices))) for one in tried
+    ]
     return next((one for one in found if one.refused is None), found[-1])
 
 
@@ -181,15 +183,15 @@ def _scene_tree(scene: Scene, shape: LoadedModel, settings: RunSettings) -> Comp
 
 def _profiling(planned: Sequence[_Planned], settings: RunSettings, targets: Targets) -> Profiling:
     modelled = settings.meter == "modelled" or not targets.gpus
-    effort = profile_settings(settings, [one.scene for one in planned], planned[0].scene).effort
+    sampling_budget = profile_settings(settings, [one.scene for one in planned], planned[0].scene).sampling_budget
     if settings.sampling == "triggered":
         components = len(planned[0].tree)
-        reads = components * effort.passes
+        reads = components * sampling_budget.passes
         seconds = 0.0 if modelled else 2 * reads * READ_S + 2 * (SETTLE_S + IDLE_S)
         return Profiling({"node": components}, reads, seconds, seconds)
     plans = [subjects(one.tree, settings.granularity, one.scene.layers) for one in planned]
     window_s = TYPICAL_WINDOW_S[targets.device.type]
-    ranges = [seconds_range(plan, effort, window_s, modelled=modelled) for plan in plans]
+    ranges = [seconds_range(plan, sampling_budget, window_s, modelled=modelled) for plan in plans]
     least, most = (sum(seconds) for seconds in zip(*ranges, strict=True))
-    windows = sum(first_windows(plan, effort) for plan in plans)
+    windows = sum(first_windows(plan, sampling_budget) for plan in plans)
     return Profiling(dict(Counter(subject.what for plan in plans for subject in plan)), windows, least, most)

@@ -21,16 +21,16 @@ from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.replay.activations import ActivationStore, device_budget
 from energyscope.replay.capture import Capture, capture, not_called
+from energyscope.replay.distributed import follow, leading
 from energyscope.replay.flops import Work, count_work
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask
 from energyscope.replay.graphs import NotCapturableError
-from energyscope.replay.lockstep import follow, leading
+from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.replayer import Execution, Replayer
-from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.subjects import Layers, Subject, subjects
 from energyscope.replay.tensors import tensors_in
-from energyscope.stages.effort import Effort
+from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.stages.session import STAGE, Bench, Journal, Session
 
 PREFILL = "prefill"
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProfileSettings:
-    """How to profile: which components, how each layer's, in which execution, with how much effort."""
+    """How to profile: which components, how each layer's, in which execution, with how much sampling_budget."""
 
     granularity: Granularity = "medium"
     layers: Layers = "mean"
-    effort: Effort = field(default_factory=Effort)
+    sampling_budget: SamplingBudget = field(default_factory=SamplingBudget)
     seed: int = 0
     execution: Execution = "eager"
 
@@ -83,21 +83,21 @@ def profile(
     header = {**_header(ready.plan, loaded, workload, settings), "tree": ready.described, "notes": ready.notes}
     keep({"header": {"meter": meter.name, **header}})
     with _bench(ready, replayer, loaded, meter) as bench:
-        Session(bench, settings.effort, keep, seed=settings.seed).run(ready.plan, progress)
+        Session(bench, settings.sampling_budget, keep, seed=settings.seed).run(ready.plan, progress)
     return recover(entries)
 
 
 def follow_profile(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) -> None:
     """Follow the process that does `profile`, in another one of a split model (tensor parallel)."""
     ready = _set_up(loaded, workload, settings)
-    follow(ready.rig, ready.plan, loaded.device)
+    follow(ready.replay_setup, ready.plan, loaded.device)
 
 
 @dataclass(frozen=True)
 class _Ready:
     """What a session replays: the same in every process of a split model, after the same forward passes."""
 
-    rig: Rig
+    replay_setup: ReplaySetup
     plan: list[Subject]
     described: list[dict[str, Any]]
     notes: list[Reason]
@@ -111,8 +111,8 @@ def _set_up(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) 
     captures, notes = _captures(tree, inputs, loaded, settings)
     tree, left_out = present(tree, captures)
     plan = subjects(tree, settings.granularity, settings.layers)
-    rig = Rig(tree, captures, l2_bytes(loaded.device))
-    return _Ready(rig, plan, described_tree(tree, captures, inputs), notes + left_out)
+    replay_setup = ReplaySetup(tree, captures, l2_bytes(loaded.device))
+    return _Ready(replay_setup, plan, described_tree(tree, captures, inputs), notes + left_out)
 
 
 @contextmanager
@@ -120,10 +120,10 @@ def _bench(ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterG
     """Yield what a session works with; of a split model, the other processes follow it."""
     if loaded.ranks == 1:
         elsewhere = {device: Replayer(device) for device in metered_devices(loaded)[1:]}
-        yield Bench(ready.rig, replayer, meter, elsewhere=elsewhere)
+        yield Bench(ready.replay_setup, replayer, meter, elsewhere=elsewhere)
         return
-    with leading(ready.rig, ready.plan, loaded.device) as lead:
-        yield Bench(lead.rig, lead.replayer, meter, elsewhere=lead.elsewhere)
+    with leading(ready.replay_setup, ready.plan, loaded.device) as lead:
+        yield Bench(lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere)
 
 
 def _captures(
@@ -175,7 +175,7 @@ def _header(
         "layers": settings.layers,
         "device": str(loaded.device),
         "devices": [str(device) for device in metered_devices(loaded)],
-        "passes": settings.effort.passes,
+        "passes": settings.sampling_budget.passes,
         "subjects": [asdict(subject) for subject in plan],
     }
 

@@ -3,8 +3,8 @@
     torchrun --nproc-per-node 2 -m energyscope run MODEL --tensor-parallel --stages profile,report
 
 The first (rank 0) makes the run directory and reads the meters of all GPUs; the others load their share, make the
-same forward passes, and follow its orders (`energyscope.replay.lockstep`). They print nothing but what went wrong
-in them alone.
+same forward passes, and follow its orders (`energyscope.replay.distributed`). They print nothing but what went
+wrong in them alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from energyscope.loading import LoadedModel
 from energyscope.loading.devices import cuda_uuid
 from energyscope.loading.tensor_parallel import join, leave, rank_device
 from energyscope.reasons import Reason, reason
-from energyscope.replay.team import LeaderLeftError, has_parted
+from energyscope.replay.coordinator import LeaderLeftError, has_parted
 from energyscope.settings.run import SPLIT_STAGES, RunSettings
 from energyscope.stages.profile import follow_profile
 from energyscope.stages.scenes import profile_settings, scenes, workload_of

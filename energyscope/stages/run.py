@@ -30,7 +30,7 @@ from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
-from energyscope.stages.foreseen_time import Foretold, foreseen_time
+from energyscope.stages.estimates import Estimate, estimated_times
 from energyscope.stages.preparing import (
     benchmark_alone,
     check_possible,
@@ -63,7 +63,7 @@ def run(
     progress: Progress = silent,
     command: str | None = None,
     follow: Callable[[Path], None] | None = None,
-    foresee: Callable[[Mapping[str, Sequence[Foretold]]], None] | None = None,
+    on_estimates: Callable[[Mapping[str, Sequence[Estimate]]], None] | None = None,
     **options: Any,
 ) -> Run:
     """Do the whole job for a model and return the run.
@@ -73,7 +73,7 @@ def run(
         progress: is told of each step.
         command: how the user called for it, for the record.
         follow: is told the run's directory as soon as there is one, which is after the model's load.
-        foresee: is then told how long the stages will take, as `energyscope.stages.foreseen_time` knows it.
+        on_estimates: is then told how long the stages will take, as `energyscope.stages.estimates` knows it.
         options: those of the command line, by the names of `energyscope.settings.run.RunSettings`.
 
     Raises:
@@ -82,7 +82,11 @@ def run(
 
     """
     return carry_out(
-        RunSettings.of(model, **options), progress=progress, command=command, follow=follow, foresee=foresee
+        RunSettings.of(model, **options),
+        progress=progress,
+        command=command,
+        follow=follow,
+        on_estimates=on_estimates,
     )
 
 
@@ -92,11 +96,11 @@ def carry_out(
     progress: Progress = silent,
     command: str | None = None,
     follow: Callable[[Path], None] | None = None,
-    foresee: Callable[[Mapping[str, Sequence[Foretold]]], None] | None = None,
+    on_estimates: Callable[[Mapping[str, Sequence[Estimate]]], None] | None = None,
 ) -> Run:
     """Do what settings ask for, as `run` does."""
     try:
-        return _run(settings, progress, command, follow, foresee)
+        return _run(settings, progress, command, follow, on_estimates)
     except KeyboardInterrupt as error:
         if not getattr(error, "__notes__", ()):  # it came before there was a run
             error.add_note("nothing was finished yet, and nothing was kept")
@@ -108,7 +112,7 @@ def _run(
     progress: Progress,
     command: str | None,
     follow: Callable[[Path], None] | None,
-    foresee: Callable[[Mapping[str, Sequence[Foretold]]], None] | None,
+    on_estimates: Callable[[Mapping[str, Sequence[Estimate]]], None] | None,
 ) -> Run:
     found = ranks()
     with speaking_for_all(found):
@@ -133,8 +137,8 @@ def _run(
     context = opened(settings, loaded, meters, progress)
     if follow is not None:
         follow(context.store.path)
-    if foresee is not None:
-        foresee(foreseen_time(context))
+    if on_estimates is not None:
+        on_estimates(estimated_times(context))
     return carried_out(context, command, loading=loading, asked=asked)
 
 

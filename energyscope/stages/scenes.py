@@ -20,8 +20,8 @@ from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Execution
 from energyscope.replay.subjects import Layers
 from energyscope.settings.run import RunSettings
-from energyscope.stages.effort import PREHEAT_S, REWARM_S, Effort
 from energyscope.stages.profile import ProfileSettings
+from energyscope.stages.sampling_budget import PREHEAT_S, REWARM_S, SamplingBudget
 from energyscope.workloads import Workload
 from energyscope.workloads.decoding import (
     CANNOT_GENERATE,
@@ -140,7 +140,7 @@ def profile_settings(
 
     The first one brings the board to its working temperature, unless an earlier run left it ``warm``.
     """
-    effort = Effort(
+    sampling_budget = SamplingBudget(
         settings.passes,
         settings.target_interval,
         settings.component_budget_s,
@@ -148,7 +148,7 @@ def profile_settings(
         scenes=len({(one.phase, one.context_length) for one in planned}),
         preheat_s=REWARM_S if warm or scene is not planned[0] else PREHEAT_S,
     )
-    return ProfileSettings(settings.granularity, scene.layers, effort, settings.seed, scene.execution)
+    return ProfileSettings(settings.granularity, scene.layers, sampling_budget, settings.seed, scene.execution)
 
 
 def workload_of(

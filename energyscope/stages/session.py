@@ -29,9 +29,9 @@ from energyscope.progress import Progress
 from energyscope.reasons import Reason, reason
 from energyscope.replay.calls import Call
 from energyscope.replay.graphs import NotCapturableError
-from energyscope.replay.rig import Rig
+from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.subjects import Subject
-from energyscope.stages.effort import REWARM_S, Effort, first_windows, most_retaken
+from energyscope.stages.sampling_budget import REWARM_S, SamplingBudget, first_windows, most_retaken
 
 Journal = Callable[[Mapping[str, Any]], None]
 
@@ -55,7 +55,7 @@ class Bench:
     ``elsewhere`` are the replayers of the other devices that a model is spread over, in the order of the meters.
     """
 
-    rig: Rig
+    replay_setup: ReplaySetup
     replayer: Replays
     meter: MeterGroup
     clock: Clock = HOST
@@ -63,7 +63,7 @@ class Bench:
 
     def replayer_of(self, subject: Subject) -> Replays:
         """Return the replayer of the device on which a subject's work ends."""
-        device = self.rig.device_of(subject) if self.elsewhere else None
+        device = self.replay_setup.device_of(subject) if self.elsewhere else None
         return self.replayer if device is None else self.elsewhere.get(device, self.replayer)
 
     def synchronize(self) -> None:
@@ -79,9 +79,9 @@ class Bench:
 class Session:
     """The passes over one plan. Every finished window goes to ``keep`` before the next one starts."""
 
-    def __init__(self, bench: Bench, effort: Effort, keep: Journal, *, seed: int = 0) -> None:
+    def __init__(self, bench: Bench, sampling_budget: SamplingBudget, keep: Journal, *, seed: int = 0) -> None:
         self.bench = bench
-        self.effort = effort
+        self.sampling_budget = sampling_budget
         self.meter = bench.meter
         self.entries: list[Mapping[str, Any]] = []
         self._keep = keep
@@ -89,7 +89,7 @@ class Session:
         self._unavailable: set[str] = set()
         self._rest_s: dict[str, float] = {}
         self._retaken = 0
-        self.window_s = effort.window_for(bench.meter.window_s)
+        self.window_s = sampling_budget.window_for(bench.meter.window_s)
 
     def keep(self, entry: Mapping[str, Any]) -> None:
         self.entries.append(entry)
@@ -98,12 +98,12 @@ class Session:
     def run(self, plan: Sequence[Subject], progress: Progress) -> None:
         """Measure every subject of a plan, the model among them."""
         anchor = next(subject for subject in plan if subject.key == f"node:{ROOT}")
-        steps = _Steps(progress, total=first_windows(plan, self.effort))
+        steps = _Steps(progress, total=first_windows(plan, self.sampling_budget))
         progress(STAGE, "preheating", 0, steps.total)
-        self._warm(anchor, self.effort.preheat_s)
+        self._warm(anchor, self.sampling_budget.preheat_s)
         number = 0
-        for number in range(self.effort.passes):
-            due = [one for one in plan if one is not anchor and number < self.effort.first(one)]
+        for number in range(self.sampling_budget.passes):
+            due = [one for one in plan if one is not anchor and number < self.sampling_budget.first(one)]
             self._pass(number, anchor, due, steps)
         self._retake_stalled(plan, steps)  # a stall among the first windows would ask for many more
         while lacking := self._lacking(plan):
@@ -125,7 +125,7 @@ class Session:
 
     def _lacking(self, subjects: Sequence[Subject]) -> list[Subject]:
         """Return the subjects whose interval is still to be narrowed, by the spread of their first windows."""
-        if self.effort.brief:
+        if self.sampling_budget.brief:
             return []
         energies, took = records.energies(self.entries), records.seconds(self.entries)
         return [
@@ -140,16 +140,16 @@ class Session:
         """Return how many windows a subject needs, of those that its time budget allows."""
         return windows_wanted(
             energies,
-            target=self.effort.target_interval,
-            limit=self.effort.limit(self.meter.window_s, modelled=self.meter.modelled, took_s=took_s),
-            first=self.effort.passes,
+            target=self.sampling_budget.target_interval,
+            limit=self.sampling_budget.limit(self.meter.window_s, modelled=self.meter.modelled, took_s=took_s),
+            first=self.sampling_budget.passes,
         )
 
     def _warm(self, anchor: Subject, seconds: float) -> None:
         """Bring the board to its working temperature and clocks: at the start, and again after idling."""
         if self.meter.modelled or anchor.key in self._unavailable:
             return
-        with self.bench.rig.round(anchor) as round_:
+        with self.bench.replay_setup.round(anchor) as round_:
             try:
                 self.bench.replayer.run(round_, seconds)
             except NotCapturableError as error:
@@ -220,7 +220,7 @@ class Session:
         """Replay a subject for a window, less what is not its own: pauses, and the restoring of its inputs."""
         rest_s = self._rest_s.get(subject.key)
         replayer = self.bench.replayer_of(subject)
-        with self.bench.rig.round(subject) as round_:
+        with self.bench.replay_setup.round(subject) as round_:
             calls = replayer.run(round_, self.window_s, rest_s=rest_s)
         entry = {"pass": number, "subject": subject.key}
         if calls is None:
@@ -228,7 +228,7 @@ class Session:
         windows = windows_of(self.meter, calls, self.bench.clock)
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
-        overhead = self.bench.rig.overhead(subject)
+        overhead = self.bench.replay_setup.overhead(subject)
         if overhead or rest_s is not None:
             alone = replayer.run(overhead, self.window_s, rest_s=rest_s)
             if alone is not None:

@@ -11,8 +11,8 @@ from energyscope.errors import EnergyscopeError
 from energyscope.loading.devices import usable_bytes
 from energyscope.runs.sweeps import Cell
 from energyscope.settings.sweep import SweepSettings
-from energyscope.stages.foreseen_work import Asked, Skeleton
 from energyscope.stages.preview import Preview, preview
+from energyscope.stages.shape_work import Asked, Skeleton
 from energyscope.stages.sweep import lengths_refused, settled
 from energyscope.stages.targets import Targets, find_targets
 

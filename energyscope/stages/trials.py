@@ -54,7 +54,7 @@ class Trials:
     def _order(self) -> list[Cell]:
         """Return all cells shuffled; where models are loaded one at a time, each precision's together."""
         shuffled = self._shuffle.sample(self.cells, len(self.cells))
-        if self.bench.shelf.together:
+        if self.bench.model_cache.together:
             return shuffled
         first = list(dict.fromkeys(cell.precision for cell in shuffled))
         return sorted(shuffled, key=lambda cell: first.index(cell.precision))
@@ -64,7 +64,7 @@ class Trials:
         if self.bench.meter.modelled or not self.cells:
             return
         self.bench.progress(STAGE, "preheating", 0, total)
-        model = self.bench.shelf.take(self.cells[0].precision).loaded.model
+        model = self.bench.model_cache.take(self.cells[0].precision).loaded.model
         calls = self.bench.calls(model, self.cells[0])
         timed(calls, self.bench.device, iterations=1, batch_size=1, least_s=PREHEAT_S)
 
@@ -79,7 +79,7 @@ class Trials:
 
     def _trial(self, cell: Cell, number: int) -> None:
         try:
-            variant = self.bench.shelf.take(cell.precision)
+            variant = self.bench.model_cache.take(cell.precision)
             warmed, timing = self._loop(variant, cell)
         except MeterError:
             raise

@@ -54,7 +54,7 @@ def triggered(
     journal: Journal,
     progress: Progress = silent,
 ) -> Books:
-    """Read started meters around every component of a loaded model, in ``settings.effort.passes`` passes.
+    """Read started meters around every component of a loaded model, in ``settings.sampling_budget.passes`` passes.
 
     The reads of each forward pass go to ``journal`` before the next one starts: ``recover`` makes the same books
     of what was journalled.
@@ -76,7 +76,7 @@ def triggered(
     call = partial(loaded.model, **forward_inputs(loaded.model, workload.inputs))
     replayer = Replayer(loaded.device)
     keep({"pass": 0, **_idle(meter, replayer)})
-    levels, passes = by_depth(tree), settings.effort.passes
+    levels, passes = by_depth(tree), settings.sampling_budget.passes
     with torch.no_grad():
         for _ in range(WARM_UP_CALLS):
             call()
@@ -105,7 +105,7 @@ def _prepared(
         "batch_size": workload.batch_size,
         "context_length": workload.sequence_length,
         "device": str(loaded.device),
-        "passes": settings.effort.passes,
+        "passes": settings.sampling_budget.passes,
         "tree": described_tree(tree, captures, workload.inputs),
         "notes": [reason("read-around-components"), *notes],
     }

@@ -15,8 +15,8 @@ from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel, load_model
 from energyscope.replay.capture import capture
+from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.replayer import EXECUTIONS
-from energyscope.replay.rig import Rig
 from energyscope.replay.rotation import l2_bytes
 from energyscope.replay.subjects import Subject
 
@@ -63,8 +63,8 @@ class Bench:
         """Yield a component's round of calls: a kind's mean over the layers, or the one module of its kind."""
         loaded = self._model(spec.model)
         tree = component_tree(loaded.model, loaded.adapter, "medium")
-        rig = Rig(tree, capture(tree, _inputs(loaded, spec.tokens)), l2_bytes(self.device))
-        with rig.round(_subject(tree, spec)) as calls:
+        replay_setup = ReplaySetup(tree, capture(tree, _inputs(loaded, spec.tokens)), l2_bytes(self.device))
+        with replay_setup.round(_subject(tree, spec)) as calls:
             yield list(calls)
 
     def _model(self, name: str) -> LoadedModel:

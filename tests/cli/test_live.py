@@ -153,7 +153,7 @@ def test_ctrl_c_says_what_is_kept_on_a_clean_screen(tmp_path):
     )  # fmt: skip
     said = terminal.read(until="Most MODELLED energy so far")
     assert "MODELLED 65.0 W, as stated" in said
-    assert re.search(r" about \d+:\d\d to [\d:]+ left", said), "how long the run is foreseen to take"
+    assert re.search(r" about \d+:\d\d to [\d:]+ left", said), "how long the run is expected to take"
     os.write(terminal.screen, b"\x03")
     assert terminal.ended() == 130
     last = " ".join(terminal.said.rpartition(CLEARED)[2].split())

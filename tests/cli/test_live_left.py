@@ -1,10 +1,10 @@
-"""How long a run has still to go: what was shown or planned, and no number of what nobody can foresee."""
+"""How long a run has still to go: what was shown or planned, and no number of what nobody can know."""
 
 from __future__ import annotations
 
 import pytest
 
-from energyscope.cli.live_left import Pace, foreseen_of, is_skipped, left_of_run
+from energyscope.cli.live_left import Pace, estimate_of, is_skipped, left_of_run
 from energyscope.reporting.terminal_live import Left, Span
 
 FORESEEN = {"generate": [(12.0, 12.0, 0)], "profile": [(40.0, 90.0, 100)], "alternatives": [(0.0, 20.0, 0)]}
@@ -31,11 +31,11 @@ def test_a_stage_without_a_pace_is_not_counted() -> None:
 
 
 def test_a_stage_that_will_be_skipped_takes_no_time_and_has_no_name() -> None:
-    """GIVEN stages foreseen as skipped, THEN they are neither counted nor named."""
+    """GIVEN stages that will be skipped, THEN they are neither counted nor named."""
     pace = paced((0, 10, 0.0), (5, 10, 5.0))
     skipped = {**FORESEEN, "ablate": [], "generate": []}
     assert left_of_run("benchmark", pace, LATER, skipped, 5.0) == Left(Span(45.0, 115.0), ["report"])
-    assert foreseen_of("ablate", skipped) is None
+    assert estimate_of("ablate", skipped) is None
     assert is_skipped("ablate", skipped)
     assert not is_skipped("profile", skipped)
     assert not is_skipped("report", skipped)
@@ -59,17 +59,17 @@ def test_a_stage_that_may_take_more_steps_has_a_range() -> None:
 
 def test_later_moments_of_the_running_stage_are_to_come() -> None:
     """GIVEN a prefill at its pace, and a step planned after it, THEN both are left; in the step, itself alone."""
-    foreseen = {"profile": [(40.0, 40.0, 0), (70.0, 80.0, 0)]}
+    estimates = {"profile": [(40.0, 40.0, 0), (70.0, 80.0, 0)]}
     pace = paced((0, 10, 0.0), (5, 10, 5.0))
-    assert left_of_run("profile", pace, [], foreseen, 5.0) == Left(Span(75.0, 85.0), [])
+    assert left_of_run("profile", pace, [], estimates, 5.0) == Left(Span(75.0, 85.0), [])
     pace.step(0, 10, 20.0)
-    assert left_of_run("profile", pace, [], foreseen, 20.0) == Left(Span(70.0, 80.0), [])
+    assert left_of_run("profile", pace, [], estimates, 20.0) == Left(Span(70.0, 80.0), [])
     pace.step(5, 10, 30.0)
-    assert left_of_run("profile", pace, [], foreseen, 30.0) == Left(Span(10.0, 10.0), [])
+    assert left_of_run("profile", pace, [], estimates, 30.0) == Left(Span(10.0, 10.0), [])
 
 
 @pytest.mark.parametrize(
-    ("running", "waiting", "foreseen", "left"),
+    ("running", "waiting", "estimates", "left"),
     [
         ("load", ["profile", "ablate"], None, Left(None, ["profile", "ablate"])),
         ("load", [], None, None),
@@ -77,9 +77,11 @@ def test_later_moments_of_the_running_stage_are_to_come() -> None:
         ("report", [], FORESEEN, None),
     ],
 )
-def test_what_nobody_knows_has_no_number(running: str, waiting: list[str], foreseen: object, left: object) -> None:
-    """GIVEN nothing foreseen of what is left, THEN no time is said; before the load, when it will be."""
-    assert left_of_run(running, paced((0, 1, 0.0)), waiting, foreseen, 3.0) == left  # type: ignore[arg-type]
+def test_what_nobody_knows_has_no_number(
+    running: str, waiting: list[str], estimates: object, left: object
+) -> None:
+    """GIVEN no estimate of what is left, THEN no time is said; before the load, when it will be."""
+    assert left_of_run(running, paced((0, 1, 0.0)), waiting, estimates, 3.0) == left  # type: ignore[arg-type]
 
 
 def test_a_sweep_has_its_own_time_and_no_other() -> None:

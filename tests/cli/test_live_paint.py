@@ -110,13 +110,13 @@ def test_what_was_foreseen_is_shown_of_stages_and_run():
     state = State("a run", ("load", "benchmark", "profile", "ablate"), 0.0)
     state.step("load", "gpt2", 0, 1, 0.0)
     assert state.picture(1.0).left == Left(None, ["benchmark", "profile", "ablate"])
-    message = {"foreseen": {"profile": [[40.0, 90.0, 100]]}}
+    message = {"estimates": {"profile": [[40.0, 90.0, 100]]}}
     _take(state, message, Console(file=io.StringIO()), 2.0)
     state.step("benchmark", "fp32", 0, 10, 2.0)
     state.step("benchmark", "fp32", 5, 10, 7.0)
     picture = state.picture(7.0)
     assert picture.left == Left(Span(45.0, 95.0), ["ablate"])
-    assert [one.foreseen for one in picture.stages] == [None, None, Span(40.0, 90.0), None]
+    assert [one.estimates for one in picture.stages] == [None, None, Span(40.0, 90.0), None]
     state.step("ablate", "h.0", 0, 4, 99.0)
     assert state.picture(99.0).left is None
 
@@ -127,7 +127,7 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
     state.records.path = tmp_path
     state.step("load", "gpt2", 0, 1, 0.0)
     assert [one.state for one in state.stages(1.0)] == ["running", "waiting", "waiting", "waiting"]
-    _take(state, {"foreseen": {"generate": [], "ablate": []}}, Console(file=io.StringIO()), 2.0)
+    _take(state, {"estimates": {"generate": [], "ablate": []}}, Console(file=io.StringIO()), 2.0)
     assert [one.state for one in state.stages(2.0)] == ["running", "skipped", "waiting", "skipped"]
     skipped = {"state": "skipped", "reason": "one-pass"}
     document = {"stages": {"generate": skipped, "profile": {"state": "running"}}}
@@ -141,7 +141,7 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
 def test_the_moment_of_a_stage_is_told_where_several_were_foreseen():
     """GIVEN a profile of two moments THEN steps that begin anew are of the second; other stages have one."""
     state = State("a run", ("profile", "ablate"), 0.0)
-    _take(state, {"foreseen": {"profile": [[40.0, 90.0, 100]] * 2}}, Console(file=io.StringIO()), 0.0)
+    _take(state, {"estimates": {"profile": [[40.0, 90.0, 100]] * 2}}, Console(file=io.StringIO()), 0.0)
     seen = []
     for stage, done in (("profile", 0), ("profile", 60), ("profile", 0), ("profile", 0), ("ablate", 0)):
         state.step(stage, "h.0", done, 100, 1.0)

@@ -12,12 +12,12 @@ from energyscope.cli import progress as module
 from energyscope.cli.progress import progress
 
 
-def lines(quiet=False, terminal=None, steps=(), stages=("load", "profile"), foreseen=None):
+def lines(quiet=False, terminal=None, steps=(), stages=("load", "profile"), estimate=None):
     console = Console(file=io.StringIO(), width=40, force_terminal=terminal)
     with progress(console, quiet=quiet, stages=stages) as report:
         report.follow(Path("runs/one"))
-        if foreseen is not None:
-            report.foresee(foreseen)
+        if estimate is not None:
+            report.estimate_load(estimate)
         for step in steps:
             report(*step)
     return console.file.getvalue().splitlines()
@@ -43,9 +43,9 @@ def test_a_long_stage_is_heard_of_again(monkeypatch):
 def test_a_long_stage_says_which_of_its_moments_it_measures(monkeypatch):
     """GIVEN a profile of two moments, THEN the first one's time leads to the next."""
     monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.0)
-    foreseen = {"profile": [(40.0, 90.0, 100)] * 2}
+    estimate = {"profile": [(40.0, 90.0, 100)] * 2}
     steps = [*STEPS, ("profile", "h.0", 0, 120), ("profile", "h.1", 60, 120)]
-    said = lines(steps=steps, stages=("load", "profile"), foreseen=foreseen)
+    said = lines(steps=steps, stages=("load", "profile"), estimate=estimate)
     assert "profile: 1 of 2, 60/120, about 0 s to the next (h.1.mlp)" in said[2]
     assert "profile: 2 of 2, 60/120, about 0 s left (h.1)" in said[-1]
 
@@ -56,7 +56,7 @@ def test_what_is_left_of_the_run_stands_behind_a_stage():
     said = lines(
         steps=steps,
         stages=("load", "benchmark", "profile", "ablate", "report"),
-        foreseen={"profile": [(40.0, 90.0, 100)]},
+        estimate={"profile": [(40.0, 90.0, 100)]},
     )
     later = "the run: about 0:40 to 1:30 left, not counting benchmark, ablate, report"
     assert said == [f"benchmark: fp32: loading; {later}", "ablate: 4 steps"]
@@ -64,11 +64,11 @@ def test_what_is_left_of_the_run_stands_behind_a_stage():
 
 def test_a_step_that_belongs_to_no_stage_says_nothing_of_the_run():
     """GIVEN a step of the sensor, which is none of the named stages, THEN its line is its own alone."""
-    assert lines(steps=[("sensor", "idle", 0, 1)], foreseen={"profile": [(40.0, 90.0, 100)]}) == ["sensor: idle"]
+    assert lines(steps=[("sensor", "idle", 0, 1)], estimate={"profile": [(40.0, 90.0, 100)]}) == ["sensor: idle"]
 
 
 def test_quiet_says_nothing():
-    assert lines(quiet=True, steps=STEPS, foreseen={}) == []
+    assert lines(quiet=True, steps=STEPS, estimate={}) == []
 
 
 def test_names_are_one_line_of_printable_letters():

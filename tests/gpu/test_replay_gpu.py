@@ -32,8 +32,8 @@ from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask 
 from energyscope.replay.graphs import GraphRound, NotCapturableError  # noqa: E402
 from energyscope.replay.replayer import Replayer  # noqa: E402
 from energyscope.replay.subjects import Subject  # noqa: E402
-from energyscope.stages.effort import Effort  # noqa: E402
 from energyscope.stages.facts import gpu_uuid  # noqa: E402
+from energyscope.stages.sampling_budget import SamplingBudget  # noqa: E402
 from energyscope.stages.session import Bench, Session  # noqa: E402
 from energyscope.workloads import profile_inputs  # noqa: E402
 
@@ -237,7 +237,7 @@ def test_quick_doctor_finds_the_sensor_without_a_load():
 
 
 class Rounds:
-    """A rig of rounds that are at hand."""
+    """A replay setup of rounds that are at hand."""
 
     def __init__(self, rounds):
         self.rounds = rounds
@@ -258,7 +258,7 @@ def test_a_capped_component_is_measured_with_pauses(execution):
     entries = []
     with MeterGroup([open_meter("auto", gpu_uuid=gpu_uuid(DEVICE))]) as meter:
         bench = Bench(Rounds(rounds), Replayer(DEVICE, execution), meter)
-        session = Session(bench, Effort(passes=3, budget_s=0.1), entries.append)
+        session = Session(bench, SamplingBudget(passes=3, budget_s=0.1), entries.append)
         session.run([Subject(key, "node", (key,)) for key in rounds], silent)
     hungry = [one for one in entries if one.get("subject") == "node:hungry" and "window" in one]
     model = measure([one for one in entries if one.get("subject") == "node:model"], None, first=3)

@@ -10,7 +10,7 @@ from energyscope.kv_cache import CACHE_KINDS, cache_bytes
 from energyscope.loading import load_model
 from energyscope.replay.capture import capture
 from energyscope.replay.flops import count_work
-from energyscope.replay.rig import Rig
+from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.rotation import footprint_bytes
 from energyscope.replay.subjects import subjects
 from energyscope.workloads.decoding import decode_step
@@ -25,10 +25,10 @@ def loaded(request):
 
 
 def decoding(loaded, kind, cache_bytes=CACHED):
-    """Return the tree, a step's inputs and the rig of a decode step."""
+    """Return the tree, a step's inputs and the replay setup of a decode step."""
     step = decode_step(loaded, context_length=CONTEXT, kv_cache=kind)
     tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=True)
-    return tree, step.inputs, Rig(tree, capture(tree, step.inputs), cache_bytes)
+    return tree, step.inputs, ReplaySetup(tree, capture(tree, step.inputs), cache_bytes)
 
 
 def of_kind(tree, kind):
@@ -38,16 +38,16 @@ def of_kind(tree, kind):
 @pytest.mark.parametrize("kind", CACHE_KINDS)
 def test_every_subject_of_a_step_can_be_replayed(loaded, kind):
     """Components, glue and the model without a kind all run again and again, and the cache is what it was."""
-    tree, inputs, rig = decoding(loaded, kind)
+    tree, inputs, replay_setup = decoding(loaded, kind)
     before = cache_bytes(inputs)
     with torch.inference_mode():
         for subject in subjects(tree, "fine"):
-            with rig.round(subject) as round_:
+            with replay_setup.round(subject) as round_:
                 for call in (*round_, *round_):
                     call()
-            assert rig.overhead(subject) == []
-        again = tree.root.module(**rig.captures["model"].kwargs).logits
-    assert torch.equal(again, rig.captures["model"].output.logits)
+            assert replay_setup.overhead(subject) == []
+        again = tree.root.module(**replay_setup.captures["model"].kwargs).logits
+    assert torch.equal(again, replay_setup.captures["model"].output.logits)
     assert cache_bytes(inputs) == before
     assert int(inputs["past_key_values"].get_seq_length()) == CONTEXT
 
@@ -55,10 +55,10 @@ def test_every_subject_of_a_step_can_be_replayed(loaded, kind):
 @pytest.mark.parametrize("kind", CACHE_KINDS)
 def test_every_component_replays_to_the_output_of_the_step(loaded, kind):
     """A component's replay, on its captured inputs and the held cache, gives what it gave in the model."""
-    tree, _, rig = decoding(loaded, kind)
+    tree, _, replay_setup = decoding(loaded, kind)
     with torch.inference_mode():
         for component in tree.components[1:]:
-            one = rig.captures[component.name]
+            one = replay_setup.captures[component.name]
             found = component.module(*one.args, **one.kwargs)
             for output, expected in zip(leaves(found), leaves(one.output), strict=True):
                 assert torch.equal(output, expected), component.name
@@ -72,10 +72,14 @@ def leaves(value):
 
 def test_copies_of_an_attention_read_other_layers_keys(loaded):
     """The same layer's keys and values again and again would lie in the cache: each copy reads another layer's."""
-    tree, _, rig = decoding(loaded, "dynamic")
+    tree, _, replay_setup = decoding(loaded, "dynamic")
     attention = of_kind(tree, "attention")[1]
-    rig.cache_bytes = len(of_kind(tree, "layer")) * footprint_bytes(attention.module) // 2 + rig.layer_bytes
-    with rig.round(next(one for one in subjects(tree, "fine") if one.key == f"node:{attention.name}")) as round_:
+    replay_setup.cache_bytes = (
+        len(of_kind(tree, "layer")) * footprint_bytes(attention.module) // 2 + replay_setup.layer_bytes
+    )
+    with replay_setup.round(
+        next(one for one in subjects(tree, "fine") if one.key == f"node:{attention.name}")
+    ) as round_:
         indices = [call.func.layer_idx for call in round_]
     layers = len(of_kind(tree, "layer"))
     assert indices == [(1 + number) % layers for number in range(len(round_))]
@@ -86,9 +90,9 @@ def test_copies_of_an_attention_read_other_layers_keys(loaded):
 @pytest.mark.parametrize("kind", CACHE_KINDS)
 def test_updates_of_the_cache_take_the_layers_in_turn(loaded, kind):
     """A function is told which layer's cache it updates: each member of the round runs on its own inputs."""
-    tree, _, rig = decoding(loaded, kind)
+    tree, _, replay_setup = decoding(loaded, kind)
     (update,) = [one for one in subjects(tree, "fine") if one.what == "group" and one.key.endswith(".cache")]
-    with rig.round(update) as round_:
+    with replay_setup.round(update) as round_:
         told = [next(one for one in call.args if isinstance(one, int)) for call in round_]
     assert told == list(range(len(of_kind(tree, "layer"))))
 
@@ -101,9 +105,9 @@ def test_the_attention_core_reads_what_the_step_left():
     loaded = load_model("tiny-gpt2", device="cpu")
     shared = {}
     for kind in CACHE_KINDS:
-        tree, _, rig = decoding(loaded, kind)
+        tree, _, replay_setup = decoding(loaded, kind)
         (core,) = [one for one in subjects(tree, "fine") if one.what == "group" and one.key.endswith(".core")]
-        with rig.round(core) as round_:
+        with replay_setup.round(core) as round_:
             shared[kind] = len({call.args[1].data_ptr() for call in round_}) == 1
     assert shared == {"dynamic": True, "static": False}
 
@@ -139,9 +143,9 @@ def test_attention_has_the_work_of_its_context(loaded):
 
 def test_glue_finds_each_layers_own_memory_of_a_static_cache():
     """GIVEN attention without its children THEN every layer goes on from its own keys, not from another one's."""
-    tree, _, rig = decoding(load_model("tiny-gpt2", device="cpu"), "static")
+    tree, _, replay_setup = decoding(load_model("tiny-gpt2", device="cpu"), "static")
     members = of_kind(tree, "attention")
-    inside = dict(rig._inside(members, members[0]))
+    inside = dict(replay_setup._inside(members, members[0]))
     updates = [one.module for one in of_kind(tree, "attention.cache")]
     assert len({inside[update][0].data_ptr() for update in updates}) == len(members)
     others = [one.module for one in of_kind(tree, "attention.qkv")]

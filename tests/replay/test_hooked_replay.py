@@ -10,7 +10,7 @@ from energyscope.components import component_tree
 from energyscope.loading import load_model
 from energyscope.replay.capture import capture
 from energyscope.replay.flops import count_work
-from energyscope.replay.rig import Rig
+from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.subjects import subjects
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import decode_step
@@ -40,13 +40,13 @@ def test_every_subject_of_a_hooked_model_can_be_replayed(way, phase):
     given = decode_step(loaded, context_length=9) if decoding else profile_inputs(loaded, sequence_length=9)
     tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=decoding)
     captures = capture(tree, given.inputs)
-    rig = Rig(tree, captures, cache_bytes=300_000)
+    replay_setup = ReplaySetup(tree, captures, cache_bytes=300_000)
     with torch.inference_mode():
         for subject in subjects(tree, "fine"):
-            with rig.round(subject) as round_:
+            with replay_setup.round(subject) as round_:
                 for call in round_:
                     call()
-            assert rig.device_of(subject) == CPU
+            assert replay_setup.device_of(subject) == CPU
         again = tree.root.module(**captures["model"].kwargs).logits
     assert torch.equal(again, captures["model"].output.logits)
     owners = [module for module in loaded.model.modules() if list(module.parameters(recurse=False))]
@@ -70,9 +70,11 @@ def test_weights_that_wait_are_not_copied():
     for way in ("aligned", "waiting"):
         loaded = hooked(way)
         tree = component_tree(loaded.model, loaded.adapter, "medium")
-        rig = Rig(tree, capture(tree, profile_inputs(loaded, sequence_length=9).inputs), cache_bytes=300_000)
+        replay_setup = ReplaySetup(
+            tree, capture(tree, profile_inputs(loaded, sequence_length=9).inputs), cache_bytes=300_000
+        )
         (mlp,) = [one for one in subjects(tree, "medium") if one.key == "node:model.layers.0.mlp"]
-        with rig.round(mlp) as round_:
+        with replay_setup.round(mlp) as round_:
             rounds[way] = len(round_)
     assert rounds["aligned"] > 1
     assert rounds["waiting"] == 1

@@ -64,7 +64,7 @@ def test_stages_step_power_and_the_costliest_components_are_shown() -> None:
 def test_what_is_left_of_the_run_is_shown() -> None:
     """GIVEN a plan of later stages, THEN they and the run have a time, and stages without a plan are named."""
     left = Left(Span(82.0, 180.0), ["ablate", "report"])
-    stages = [*PICTURE.stages, Stage("alternatives", foreseen=Span(0.0, 50.0))]
+    stages = [*PICTURE.stages, Stage("alternatives", estimate=Span(0.0, 50.0))]
     wide = _lines(replace(PICTURE, left=left, stages=stages))
     assert " about 1:22 to 3:00 left, not counting ablate, report" in wide
     assert " \u00b7 alternatives up to 0:50" in wide

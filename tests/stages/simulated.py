@@ -1,4 +1,4 @@
-"""A profile's session on virtual time: a simulated GPU, and a rig whose rounds are simulated calls."""
+"""A profile's session on virtual time: a simulated GPU, and a replay setup whose rounds are simulated calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from energyscope.progress import Progress, silent
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.subjects import Subject
 from energyscope.runs.schema import EnergyRow
-from energyscope.stages.effort import Effort
+from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.stages.session import Bench, Journal, Session
 from energyscope.testing import SimulatedCall, SimulatedGpu
 
@@ -64,12 +64,12 @@ class RefusingGpu(SimulatedGpu):
 
 
 class Measured:
-    """A session that has run: its entries, its rig, and the books that follow."""
+    """A session that has run: its entries, its replay setup, and the books that follow."""
 
-    def __init__(self, session: Session, rig: StandInRig, keys: Sequence[str]) -> None:
+    def __init__(self, session: Session, replay_setup: StandInRig, keys: Sequence[str]) -> None:
         self.session = session
         self.entries = session.entries
-        self.rig = rig
+        self.replay_setup = replay_setup
         self.keys = keys
 
     def books(self) -> Books:
@@ -77,7 +77,8 @@ class Measured:
         subjects = [{"key": key, "what": "node", "members": [key.partition(":")[2]]} for key in self.keys]
         header = {
             "phase": "prefill", "precision": "fp32", "execution": "cuda-graph", "batch_size": 1,
-            "context_length": 8, "device": "cuda:0", "meter": "simulated", "passes": self.session.effort.passes,
+            "context_length": 8, "device": "cuda:0", "meter": "simulated",
+            "passes": self.session.sampling_budget.passes,
             "tree": tree, "subjects": subjects,
         }  # fmt: skip
         return close_books(header, self.entries, records.idle_power(self.entries))
@@ -106,15 +107,15 @@ def measure(
     gpu: SimulatedGpu,
     rounds: Rounds,
     *,
-    effort: Effort | None = None,
+    sampling_budget: SamplingBudget | None = None,
     seed: int = 0,
     progress: Progress = silent,
     keep: Journal = lambda entry: None,
     overheads: Mapping[str, Sequence[SimulatedCall]] | None = None,
 ) -> Measured:
     """Run a session over one node for each round, in virtual time."""
-    rig = StandInRig(rounds, overheads or {})
-    bench = Bench(rig, gpu, MeterGroup([gpu]), gpu)  # type: ignore[arg-type]
-    session = Session(bench, effort or Effort(), keep, seed=seed)
+    replay_setup = StandInRig(rounds, overheads or {})
+    bench = Bench(replay_setup, gpu, MeterGroup([gpu]), gpu)  # type: ignore[arg-type]
+    session = Session(bench, sampling_budget or SamplingBudget(), keep, seed=seed)
     session.run([subject(key) for key in rounds], progress)
-    return Measured(session, rig, list(rounds))
+    return Measured(session, replay_setup, list(rounds))

@@ -19,8 +19,8 @@ from energyscope.progress import silent
 from energyscope.reasons import reason, split
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.stages import profile as stage
-from energyscope.stages.effort import Effort
 from energyscope.stages.profile import ProfileSettings, anchors_drift, notes_of, profile, recover
+from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu
 from energyscope.workloads import profile_inputs
 
@@ -44,13 +44,13 @@ def profiled(loaded, *, passes=PASSES, progress=silent, **settings):
     """Return the books of a short profile on modelled joules, and its journal."""
     entries = []
     settings = {"granularity": "fine", **settings}
-    effort = Effort(passes, window_s=0.03, budget_s=0.1)
+    sampling_budget = SamplingBudget(passes, window_s=0.03, budget_s=0.1)
     with MeterGroup([ModelledMeter(65.0)]) as meter:
         books = profile(
             loaded,
             profile_inputs(loaded, sequence_length=8),
             meter,
-            ProfileSettings(effort=effort, **settings),
+            ProfileSettings(sampling_budget=sampling_budget, **settings),
             journal=entries.append,
             progress=progress,
         )

@@ -14,9 +14,9 @@ from energyscope.metering.modelled import ModelledMeter
 from energyscope.runs.compare import compare
 from energyscope.runs.store import RunStore, load_run, read_journal
 from energyscope.settings.run import RunSettings
-from energyscope.stages.effort import Effort
 from energyscope.stages.profile import ProfileSettings, profile
 from energyscope.stages.recovery import write_profile
+from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.stages.scenes import scenes, workload_of
 from energyscope.workloads import profile_inputs
 
@@ -33,7 +33,7 @@ def store(tmp_path_factory):
     prompt = profile_inputs(loaded, sequence_length=8)
     with MeterGroup([ModelledMeter(65.0)]) as meter:
         for scene in scenes(settings, loaded):
-            chosen = ProfileSettings("fine", scene.layers, Effort(2, window_s=0.03, budget_s=0.06))
+            chosen = ProfileSettings("fine", scene.layers, SamplingBudget(2, window_s=0.03, budget_s=0.06))
             given = workload_of(scene, loaded, prompt, settings, None)
             profile(loaded, given, meter, chosen, journal=made.journal, scene=scene.name)
     write_profile(made, read_journal(made.path))
@@ -128,7 +128,7 @@ def twice(tmp_path_factory):
 
     with MeterGroup([ModelledMeter(65.0)]) as meter:
         for scene in scenes(settings, loaded):
-            chosen = ProfileSettings("medium", "kinds", Effort(2, window_s=0.03, budget_s=0.06))
+            chosen = ProfileSettings("medium", "kinds", SamplingBudget(2, window_s=0.03, budget_s=0.06))
             profile(loaded, profile_inputs(loaded), meter, chosen, journal=keep, scene=scene.name)
     write_profile(made, read_journal(made.path))
     return load_run(made.path)

@@ -59,7 +59,7 @@ def test_both_executions_are_scenes_side_by_side(llama):
     settings = RunSettings("tiny-llama", execution="both")
     chosen = [module.profile_settings(settings, found, one) for one in found]
     assert [one.execution for one in chosen] == [one.execution for one in found]
-    assert [one.effort.preheat_s for one in chosen[:2]] == [module.PREHEAT_S, module.REWARM_S]
+    assert [one.sampling_budget.preheat_s for one in chosen[:2]] == [module.PREHEAT_S, module.REWARM_S]
 
 
 def test_another_execution_does_not_shorten_the_first(llama):
@@ -69,9 +69,9 @@ def test_another_execution_does_not_shorten_the_first(llama):
     )
     for settings in (both, alone):
         found = scenes(settings, llama)
-        assert not any(module.profile_settings(settings, found, one).effort.brief for one in found)
+        assert not any(module.profile_settings(settings, found, one).sampling_budget.brief for one in found)
     generation = scenes(RunSettings("tiny-llama", execution="both", phase="both"), llama)
-    assert module.profile_settings(both, generation, generation[0]).effort.scenes == 2
+    assert module.profile_settings(both, generation, generation[0]).sampling_budget.scenes == 2
 
 
 def test_one_execution_alone_has_the_plain_name(llama):

@@ -12,11 +12,11 @@ from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measur
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import silent
 from energyscope.reasons import reason, split
-from energyscope.stages.effort import (
+from energyscope.stages.sampling_budget import (
     FEW,
     PREHEAT_S,
     REWARM_S,
-    Effort,
+    SamplingBudget,
 )
 from energyscope.stages.session import Bench, Session
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
@@ -94,7 +94,7 @@ def test_a_window_is_kept_before_the_next_one_starts(gpu):
     begins = [(entry["begin_s"], index) for index, entry in enumerate(found) if "window" in entry]
     assert all(moments[index] >= begin for begin, index in begins)
     assert all(begin >= moments[index - 1] for begin, index in begins)
-    assert session.rig.inside == []
+    assert session.replay_setup.inside == []
     assert found == session.entries
 
 
@@ -112,7 +112,7 @@ def test_progress_never_runs_past_its_total(gpu):
 
 def test_a_session_among_others_is_brief(gpu):
     """GIVEN subjects that scatter WHEN a run has two scenes THEN each has its first windows, and none beyond."""
-    found = measure(gpu, {key: scattered(0.05) for key in ROUNDS}, effort=Effort(scenes=2))
+    found = measure(gpu, {key: scattered(0.05) for key in ROUNDS}, sampling_budget=SamplingBudget(scenes=2))
     assert {len(found.windows(key)) for key in ROUNDS if key != "node:model"} == {PASSES}
 
 
@@ -120,7 +120,8 @@ def test_a_budget_makes_a_session_among_others_as_long_as_one_alone(gpu):
     """GIVEN a budget by the user THEN several scenes get the windows that one scene gets."""
     rounds = {key: scattered(0.05) for key in ROUNDS}
     alone, among = (
-        measure(SimulatedGpu(), rounds, effort=Effort(budget_s=6.0, scenes=scenes)) for scenes in (1, 2)
+        measure(SimulatedGpu(), rounds, sampling_budget=SamplingBudget(budget_s=6.0, scenes=scenes))
+        for scenes in (1, 2)
     )
     assert len(alone.entries) == len(among.entries) > 50
 
@@ -129,7 +130,9 @@ def test_the_model_without_a_kind_is_visited_less_where_there_are_several_scenes
     """A difference of two models serves as the judge: three windows of it are enough."""
     rounds = {**ROUNDS, "without:a": [MODEL]}
     counts = {
-        scenes: len(measure(SimulatedGpu(), rounds, effort=Effort(scenes=scenes)).windows("without:a"))
+        scenes: len(
+            measure(SimulatedGpu(), rounds, sampling_budget=SamplingBudget(scenes=scenes)).windows("without:a")
+        )
         for scenes in (1, 4)
     }
     assert counts == {1: PASSES, 4: FEW}
@@ -141,7 +144,7 @@ def test_a_warm_board_is_not_heated_again():
     for preheat_s in (PREHEAT_S, REWARM_S):
         gpu = SimulatedGpu()
         begin = gpu.now()
-        measure(gpu, ROUNDS, effort=Effort(preheat_s=preheat_s))
+        measure(gpu, ROUNDS, sampling_budget=SamplingBudget(preheat_s=preheat_s))
         durations.append(gpu.now() - begin)
     assert durations[0] - durations[1] == pytest.approx(PREHEAT_S - REWARM_S, abs=0.3)
 
@@ -173,23 +176,25 @@ def _scattered_model(visit):
 def test_a_components_budget_bounds_its_windows(gpu):
     """GIVEN a spread that no budget narrows THEN windows stop at the budget's seconds, never below the passes."""
     rounds = {**ROUNDS, "node:a": scattered(0.2)}
-    generous = measure(gpu, rounds, effort=Effort(budget_s=4.1, window_s=0.44))
+    generous = measure(gpu, rounds, sampling_budget=SamplingBudget(budget_s=4.1, window_s=0.44))
     assert len(generous.windows("node:a")) == 8  # 4.1 s / (0.44 s + 0.06 s)
-    mean = measure(SimulatedGpu(), rounds, effort=Effort(budget_s=0.1))
+    mean = measure(SimulatedGpu(), rounds, sampling_budget=SamplingBudget(budget_s=0.1))
     assert len(mean.windows("node:a")) == PASSES
     assert mean.row("a").quality == "invalid"
 
 
 def test_the_target_decides_how_many(gpu):
     """GIVEN a spread of 1 % WHEN 5 % is aimed at THEN the first passes suffice."""
-    found = measure(gpu, {**ROUNDS, "node:a": scattered(0.01)}, effort=Effort(target_interval=0.05))
+    found = measure(
+        gpu, {**ROUNDS, "node:a": scattered(0.01)}, sampling_budget=SamplingBudget(target_interval=0.05)
+    )
     assert len(found.windows("node:a")) == PASSES
 
 
 def test_windows_without_a_value_do_not_go_on_for_ever():
     """GIVEN windows that are too short for the sensor THEN they are tried up to the budget, and have a reason."""
     gpu = SimulatedGpu(SimulatedSensor(period_s=0.2))
-    found = measure(gpu, ROUNDS, effort=Effort(window_s=0.2, budget_s=2.0))
+    found = measure(gpu, ROUNDS, sampling_budget=SamplingBudget(window_s=0.2, budget_s=2.0))
     assert all(one["window"]["energy_mj"] is None for one in found.entries if "window" in one)
     assert Counter(one["pass"] for one in found.windows("node:a")) == dict.fromkeys(range(7), 2)
     row = found.row("a")
@@ -224,7 +229,11 @@ def test_a_stall_does_not_ask_for_further_passes(gpu):
 def test_only_a_share_of_the_windows_is_taken_again(gpu):
     """GIVEN two stalls in 21 windows, of which 8 % may be repeated, THEN only the slower one is."""
     worst = lambda visit: [SimulatedCall(18.0, 100.0) if visit == 3 else CALL]  # noqa: E731
-    found = measure(gpu, {**ROUNDS, "node:a": worst, "node:b": stalled_in(3)}, effort=Effort(target_interval=1.0))
+    found = measure(
+        gpu,
+        {**ROUNDS, "node:a": worst, "node:b": stalled_in(3)},
+        sampling_budget=SamplingBudget(target_interval=1.0),
+    )
     assert len(found.windows("node:a")) == PASSES + 1
     assert len(found.windows("node:b")) == PASSES
 
@@ -323,7 +332,7 @@ def test_another_process_that_stays_is_graded(gpu):
 def test_what_cannot_be_captured_is_tried_once():
     """GIVEN a subject that a graph cannot hold THEN it is unknown with the reason, and the others are measured."""
     found = measure(RefusingGpu(), {**ROUNDS, "node:a": [REFUSED]})
-    assert found.rig.visits["node:a"] == 1
+    assert found.replay_setup.visits["node:a"] == 1
     row = found.row("a")
     assert row.energy_mj is None
     assert row.time_us is None
@@ -335,7 +344,7 @@ def test_what_cannot_be_captured_is_tried_once():
 def test_a_model_that_cannot_be_captured_is_tried_once():
     """GIVEN that it is the model itself THEN its components are measured without preheating on it."""
     found = measure(RefusingGpu(), {**ROUNDS, "node:model": [REFUSED]})
-    assert found.rig.visits["node:model"] == 1
+    assert found.replay_setup.visits["node:model"] == 1
     assert found.row("model").reasons == reason("not-capturable", error=REFUSAL)
     assert found.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
     assert found.row("a").share_of_total is None
@@ -352,7 +361,7 @@ def full(visit):
 def test_a_component_without_memory_does_not_end_the_run(gpu):
     """GIVEN no memory for a component's third window THEN its first two stay, and the others are measured."""
     found = measure(gpu, {**ROUNDS, "node:a": full})
-    assert found.rig.visits["node:a"] == 2  # the third one failed, and there was no fourth
+    assert found.replay_setup.visits["node:a"] == 2  # the third one failed, and there was no fourth
     row = found.row("a")
     assert row.windows == 2
     assert row.energy_mj == pytest.approx(CALL.energy_mj, rel=0.01)
@@ -370,7 +379,7 @@ def test_a_model_without_memory_ends_the_run(gpu):
 def test_what_launches_no_work_costs_nothing(gpu):
     """GIVEN a round without work on the device THEN its energy is 0, which is a fact, and it is tried once."""
     found = measure(gpu, {**ROUNDS, "node:a": [NOTHING]})
-    assert found.rig.visits["node:a"] == 1
+    assert found.replay_setup.visits["node:a"] == 1
     row = found.row("a")
     assert (row.energy_mj, row.time_us, row.static_mj, row.quality) == (0.0, 0.0, 0.0, "A")
     assert row.reasons == reason("launches-nothing")
@@ -440,7 +449,7 @@ def test_two_devices_are_summed_and_listed():
     """Every window holds the energy of both devices together, and of each."""
     gpu = SimulatedGpu()
     bench = Bench(StandInRig(ROUNDS, {}), gpu, MeterGroup([gpu, gpu]), gpu)
-    session = Session(bench, Effort(), lambda entry: None)
+    session = Session(bench, SamplingBudget(), lambda entry: None)
     session.run([subject(key) for key in ROUNDS], silent)
     window = next(one for one in session.entries if one.get("subject") == "node:a")
     assert window["devices"] == pytest.approx([CALL.energy_mj] * 2, rel=0.005)
@@ -451,6 +460,6 @@ def test_no_noise_takes_more_windows_than_the_budget_allows():
     """GIVEN 3 % between windows THEN every subject has at least the passes' windows and at most the budget's."""
     gpu = SimulatedGpu(SimulatedSensor(period_s=0.05), SimulatedBoard(window_noise=0.03))
     found = measure(gpu, ROUNDS)
-    limit = Effort().limit(gpu.window_s, modelled=False)
+    limit = SamplingBudget().limit(gpu.window_s, modelled=False)
     assert {len(found.windows(key)) for key in ROUNDS if key != "node:model"} <= set(range(PASSES, limit + 1))
     assert len(found.windows("node:model")) <= limit + 1  # the last anchor

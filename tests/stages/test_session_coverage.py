@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from simulated import NOTHING, REFUSED, RefusingGpu, measure
 
-from energyscope.stages.effort import Effort
+from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 COMPONENTS = 40  # in a session
@@ -114,7 +114,7 @@ def test_the_models_own_interval_covers_too():
 def test_the_target_is_reached_where_the_budget_allows():
     """GIVEN 0.8 % between windows WHEN the budget allows 31 THEN at least 9 in 10 components are grade A."""
     gpu = SimulatedGpu(SimulatedSensor(), SimulatedBoard(window_noise=0.008))
-    rows = measure(gpu, rounds_of(1), effort=Effort(budget_s=15.0)).books().rows
+    rows = measure(gpu, rounds_of(1), sampling_budget=SamplingBudget(budget_s=15.0)).books().rows
     assert np.mean([row.quality == "A" for row in rows]) > 0.9
     assert min(row.windows for row in rows) >= 5
 

@@ -18,14 +18,14 @@ from energyscope.metering.meter import Reading, WithoutProcess
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.reasons import reason, split
 from energyscope.stages import triggered as stage
-from energyscope.stages.effort import Effort
 from energyscope.stages.profile import ProfileSettings
+from energyscope.stages.sampling_budget import SamplingBudget
 from energyscope.stages.triggered import by_depth, reads_around, triggered
 from energyscope.testing import SimulatedBoard, SimulatedSensor
 from energyscope.workloads import profile_inputs
 
 PASSES = 3
-FINE = ProfileSettings(granularity="fine", effort=Effort(PASSES))
+FINE = ProfileSettings(granularity="fine", sampling_budget=SamplingBudget(PASSES))
 
 
 @pytest.fixture(scope="module", params=["distilbert", "gpt2", "llama"])
@@ -165,7 +165,7 @@ def counter(monkeypatch):
 def test_below_the_tick_there_is_no_energy(loaded, counter):
     """GIVEN a counter that ticks every 100 ms THEN microseconds have time and power, and None for energy."""
     gpu = counter(0.1)
-    rows = measure(loaded, [gpu], ProfileSettings(granularity="medium", effort=Effort(2))).rows
+    rows = measure(loaded, [gpu], ProfileSettings(granularity="medium", sampling_budget=SamplingBudget(2))).rows
     assert [row for row in rows if row.energy_mj is not None or row.dynamic_mj is not None] == []
     assert {row.quality for row in rows} == {"invalid"}
     assert all("shorter-than-tick" in [one.code for one in split(row.reasons)] for row in rows)
@@ -178,7 +178,9 @@ def test_beyond_the_tick_there_is_energy(loaded, counter):
     gpu = counter(0.02)
     hold = loaded.model.register_forward_hook(lambda *_: gpu.sleep(0.2))
     try:
-        rows = measure(loaded, [gpu], ProfileSettings(granularity="coarse", effort=Effort(2))).rows
+        rows = measure(
+            loaded, [gpu], ProfileSettings(granularity="coarse", sampling_budget=SamplingBudget(2))
+        ).rows
     finally:
         hold.remove()
     assert rows[0].energy_mj == pytest.approx(200 * rows[0].time_us / 1e3, rel=0.2)

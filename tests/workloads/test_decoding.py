@@ -64,7 +64,7 @@ def test_a_cache_without_room_names_the_batch_that_fits(loaded, monkeypatch):
 
 
 def test_a_cache_needs_what_it_takes(loaded):
-    """The bytes foreseen are those that a dynamic cache of that length holds."""
+    """The bytes estimated are those that a dynamic cache of that length holds."""
     from energyscope.kv_cache import cache_bytes
 
     step = decode_step(loaded, batch_size=2, context_length=50)

@@ -1,4 +1,4 @@
-"""How long the stages of a run are foreseen to take, told once before they begin: the plan of its loaded model.
+"""How long the stages of a run are expected to take, told once before they begin: the plan of its loaded model.
 
 The same arithmetic as the dry run's (`energyscope.stages.preview`), and at most as many windows taken again as may
 be; long calls and pauses come on top. Only what a plan can know is in it: how long a change of the model takes, or
@@ -16,12 +16,12 @@ from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import EnergyscopeError
 from energyscope.replay.subjects import subjects
 from energyscope.stages.context import Context
-from energyscope.stages.effort import first_windows, most_retaken, seconds_range
 from energyscope.stages.preview import ALTERNATIVES_S, GENERATE_S, TYPICAL_WINDOW_S, skipped_stages
+from energyscope.stages.sampling_budget import first_windows, most_retaken, seconds_range
 from energyscope.stages.scenes import Scene, has_cache, profile_settings, scenes
 
 
-class Foretold(NamedTuple):
+class Estimate(NamedTuple):
     """How long (s) a moment of a stage takes where components are sure at once, and where all need more windows.
 
     ``steps_most`` are its steps in the second case (0: as many as it tells of).
@@ -32,15 +32,15 @@ class Foretold(NamedTuple):
     steps_most: int = 0
 
 
-def foreseen_time(context: Context) -> dict[str, list[Foretold]]:
+def estimated_times(context: Context) -> dict[str, list[Estimate]]:
     """Return how long each stage will take, moment by moment; none of one that will be skipped.
 
     A stage of which nothing is known is left out.
     """
     modelled = context.meters["profile"].modelled
-    found: dict[str, list[Foretold]] = {
-        "generate": [Foretold(GENERATE_S[modelled], GENERATE_S[modelled])],
-        "alternatives": [Foretold(0.0, ALTERNATIVES_S[modelled])],
+    found: dict[str, list[Estimate]] = {
+        "generate": [Estimate(GENERATE_S[modelled], GENERATE_S[modelled])],
+        "alternatives": [Estimate(0.0, ALTERNATIVES_S[modelled])],
     }
     if context.settings.sampling == "replay" and "profile" in context.settings.stages:
         with suppress(EnergyscopeError):  # the profile itself says why it cannot be done, in its turn
@@ -58,7 +58,7 @@ def _skipped(context: Context) -> set[str]:
     return skipped | ({"correlate"} if skipped & {"profile", "ablate"} else set())
 
 
-def _profile(context: Context, *, modelled: bool) -> list[Foretold]:
+def _profile(context: Context, *, modelled: bool) -> list[Estimate]:
     """Return how long each scene's passes take, and before them the watch of the idle sensors.
 
     It raises what the profile would raise.
@@ -69,22 +69,22 @@ def _profile(context: Context, *, modelled: bool) -> list[Foretold]:
     return moments if known else after_watch(moments, len(context.meters["profile"].meters))
 
 
-def after_watch(moments: Sequence[Foretold], sensors: int) -> list[Foretold]:
+def after_watch(moments: Sequence[Estimate], sensors: int) -> list[Estimate]:
     """Return the moments with the watch of so many idle sensors before the first of them."""
     first, *later = moments
     watch_s = IDLE_WATCH_S * sensors
     return [first._replace(least_s=first.least_s + watch_s, most_s=first.most_s + watch_s), *later]
 
 
-def _passes(scene: Scene, planned: list[Scene], context: Context, *, modelled: bool) -> Foretold:
+def _passes(scene: Scene, planned: list[Scene], context: Context, *, modelled: bool) -> Estimate:
     settings, loaded = context.settings, context.loaded
     cached = has_cache(scene, settings, loaded.adapter)
     tree = component_tree(loaded.model, loaded.adapter, settings.granularity, kv_cache=cached)
     plan = subjects(tree, settings.granularity, scene.layers)
-    effort = profile_settings(settings, planned, scene, warm=context.sensor is not None).effort
+    sampling_budget = profile_settings(settings, planned, scene, warm=context.sensor is not None).sampling_budget
     window_s = TYPICAL_WINDOW_S[loaded.device.type]
-    least_s, most_s = seconds_range(plan, effort, window_s, modelled=modelled)
-    limit = effort.limit(window_s, modelled=modelled)
-    windows = first_windows(plan, effort) if effort.brief else limit * len(plan) + 1
+    least_s, most_s = seconds_range(plan, sampling_budget, window_s, modelled=modelled)
+    limit = sampling_budget.limit(window_s, modelled=modelled)
+    windows = first_windows(plan, sampling_budget) if sampling_budget.brief else limit * len(plan) + 1
     again = most_retaken(windows, modelled=modelled)
-    return Foretold(least_s, most_s * (windows + again) / windows, windows + again)
+    return Estimate(least_s, most_s * (windows + again) / windows, windows + again)

@@ -1,4 +1,4 @@
-"""What is foreseen of a run's time once its model is loaded: the dry run's plan, moment by moment."""
+"""What is estimate of a run's time once its model is loaded: the dry run's plan, moment by moment."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ import pytest
 from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import ModelError
 from energyscope.settings.run import RunSettings
-from energyscope.stages import foreseen_time as foreseen_module
+from energyscope.stages import estimates as estimates_module
 from energyscope.stages import run as module
-from energyscope.stages.foreseen_time import Foretold, after_watch
+from energyscope.stages.estimates import Estimate, after_watch
 from energyscope.stages.preview import preview
 
 SMALL = {"device": "cpu", "granularity": "coarse", "sequence_length": 8, "window_s": 0.02, "max_examples": 4}
-Told = Mapping[str, Sequence[Foretold]]
+Told = Mapping[str, Sequence[Estimate]]
 
 
 class EnoughError(Exception):
     """Ends a run before its first stage."""
 
 
-def foreseen(root: Path, model: str = "tiny-llama", **options: Any) -> Told:
+def estimate(root: Path, model: str = "tiny-llama", **options: Any) -> Told:
     told: list[Told] = []
 
-    def foresee(found: Told) -> None:
+    def estimate_load(found: Told) -> None:
         told.append(found)
         raise EnoughError
 
     with pytest.raises(EnoughError):
-        module.run(model, root=root, foresee=foresee, **{**SMALL, **options})
+        module.run(model, root=root, estimate_load=estimate_load, **{**SMALL, **options})
     return told[0]
 
 
 def test_it_is_the_plan_of_the_dry_run_by_moments(tmp_path: Path) -> None:
     """GIVEN prefill and decode, THEN each has its time, together that of the plan, and more only for retakes."""
-    found = foreseen(tmp_path, phase="both")
+    found = estimate(tmp_path, phase="both")
     plan = preview(RunSettings("tiny-llama", root=tmp_path, phase="both", **SMALL))  # type: ignore[arg-type]
     assert len(found["profile"]) == len(plan.scenes) == 2
     assert sum(one.least_s for one in found["profile"]) == pytest.approx(plan.profile_seconds)
     assert sum(one.most_s for one in found["profile"]) > plan.profile_seconds_most
     assert sum(one.steps_most for one in found["profile"]) > plan.windows
-    assert found["generate"] == [Foretold(plan.generate_seconds, plan.generate_seconds)]
-    assert found["alternatives"] == [Foretold(0.0, plan.alternatives_seconds_most)]
+    assert found["generate"] == [Estimate(plan.generate_seconds, plan.generate_seconds)]
+    assert found["alternatives"] == [Estimate(0.0, plan.alternatives_seconds_most)]
 
 
 def test_what_cannot_be_foreseen_has_no_entry(tmp_path: Path) -> None:
     """GIVEN stages whose length no plan knows, THEN they are not there; nor are reads around components."""
-    found = foreseen(tmp_path, phase="prefill")
+    found = estimate(tmp_path, phase="prefill")
     assert not {"benchmark", "ablate", "correlate", "report"} & set(found)
-    assert "profile" not in foreseen(tmp_path, phase="prefill", sampling="triggered", window_s=None)
+    assert "profile" not in estimate(tmp_path, phase="prefill", sampling="triggered", window_s=None)
 
 
 def test_stages_that_will_be_skipped_take_no_time(tmp_path: Path) -> None:
-    """GIVEN a prefill of random weights, THEN generation, alternatives and impact are foreseen as none."""
-    found = foreseen(tmp_path, phase="prefill", weights="random")
+    """GIVEN a prefill of random weights, THEN generation, alternatives and impact are estimate as none."""
+    found = estimate(tmp_path, phase="prefill", weights="random")
     assert {stage for stage, moments in found.items() if not moments} == {
         "generate", "alternatives", "ablate", "correlate"
     }  # fmt: skip
-    left_out = foreseen(tmp_path, phase="prefill", stages=("benchmark", "ablate", "correlate"))
+    left_out = estimate(tmp_path, phase="prefill", stages=("benchmark", "ablate", "correlate"))
     assert left_out["profile"] == left_out["correlate"] == []
     assert "ablate" not in left_out
 
@@ -77,7 +77,7 @@ def test_a_profile_begins_with_fewer_steps_than_it_may_come_to(tmp_path: Path) -
             steps.append(total)
 
     more = {**SMALL, "passes": 2, "component_budget_s": 0.4}
-    module.run("tiny-llama", root=tmp_path, phase="prefill", stages=("profile",), foresee=told.append,
+    module.run("tiny-llama", root=tmp_path, phase="prefill", stages=("profile",), estimate_load=told.append,
                progress=progress, **more)  # fmt: skip
     (moment,) = told[0]["profile"]
     plan = preview(RunSettings("tiny-llama", root=tmp_path, phase="prefill", **more))  # type: ignore[arg-type]
@@ -93,35 +93,35 @@ def test_a_profile_that_will_fail_is_not_foreseen_and_ends_nothing(
     def broken(*_args: Any, **_options: Any) -> None:
         raise ModelError("the adapter's part is not there")
 
-    monkeypatch.setattr(foreseen_module, "component_tree", broken)
-    found = foreseen(tmp_path)
+    monkeypatch.setattr(estimates_module, "component_tree", broken)
+    found = estimate(tmp_path)
     assert "profile" not in found
     assert found["generate"]
 
 
 def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GIVEN a benchmark alone, THEN no scene is planned, and the profile is foreseen to be skipped."""
-    monkeypatch.setattr(foreseen_module, "scenes", lambda *_: pytest.fail("nothing is to be profiled"))
-    assert foreseen(tmp_path, stages=("benchmark",))["profile"] == []
+    """GIVEN a benchmark alone, THEN no scene is planned, and the profile is estimate to be skipped."""
+    monkeypatch.setattr(estimates_module, "scenes", lambda *_: pytest.fail("nothing is to be profiled"))
+    assert estimate(tmp_path, stages=("benchmark",))["profile"] == []
 
 
 @pytest.mark.parametrize(("sensor", "modelled", "watches"), [(None, False, 2), ({}, False, 0), (None, True, 0)])
 def test_sensors_that_nobody_knows_yet_are_watched(
     monkeypatch: pytest.MonkeyPatch, sensor: object, modelled: bool, watches: int
 ) -> None:
-    """GIVEN two meters, THEN their watch is foreseen, unless an earlier run knows them or nothing is read."""
-    monkeypatch.setattr(foreseen_module, "scenes", lambda *_: ["prefill", "decode"])
-    monkeypatch.setattr(foreseen_module, "_passes", lambda *_, **__: Foretold(10.0, 12.0))
+    """GIVEN two meters, THEN their watch is estimate, unless an earlier run knows them or nothing is read."""
+    monkeypatch.setattr(estimates_module, "scenes", lambda *_: ["prefill", "decode"])
+    monkeypatch.setattr(estimates_module, "_passes", lambda *_, **__: Estimate(10.0, 12.0))
     group = SimpleNamespace(meters=["first", "second"])
     context = SimpleNamespace(settings=None, loaded=None, sensor=sensor, meters={"profile": group})
-    first, second = foreseen_module._profile(context, modelled=modelled)  # type: ignore[arg-type]
+    first, second = estimates_module._profile(context, modelled=modelled)  # type: ignore[arg-type]
     assert first.least_s == 10.0 + watches * IDLE_WATCH_S
     assert second.least_s == 10.0
 
 
 def test_idle_sensors_are_watched_before_the_first_moment_alone() -> None:
     """GIVEN two devices whose sensors nobody knows yet, THEN the first moment is as much later, with its steps."""
-    moments = [Foretold(10.0, 12.0, 5), Foretold(3.0, 4.0)]
+    moments = [Estimate(10.0, 12.0, 5), Estimate(3.0, 4.0)]
     assert after_watch(moments, 2) == [
-        Foretold(10.0 + 2 * IDLE_WATCH_S, 12.0 + 2 * IDLE_WATCH_S, 5), Foretold(3.0, 4.0),
+        Estimate(10.0 + 2 * IDLE_WATCH_S, 12.0 + 2 * IDLE_WATCH_S, 5), Estimate(3.0, 4.0),
     ]  # fmt: skip

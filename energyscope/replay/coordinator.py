@@ -43,7 +43,7 @@ class LeaderLeftError(Exception):
     """The leader gave up, or is gone, in the middle of something: there is nothing to follow any more."""
 
 
-class Team:
+class Coordinator:
     """The processes that replay together: orders from the leader to all others, and their answers to it.
 
     Over sockets of this machine. They hold what was sent until it is read, unlike gloo's `send`, which waits for
@@ -51,7 +51,7 @@ class Team:
     """
 
     def __init__(self) -> None:
-        """Form the team. All ranks do it, at the same point; the default process group is there already."""
+        """Form the coordinator. All ranks do it, at the same point; the default process group is there already."""
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.followers = range(1, self.size)
         self._to = _connected(self.rank, self.size)

@@ -2,7 +2,7 @@
 
 import torch
 
-from energyscope.benchmarking.shelf import Shelf, fit_together
+from energyscope.benchmarking.model_cache import ModelCache, fit_together
 
 CPU = torch.device("cpu")
 
@@ -17,43 +17,47 @@ def counting(loads):
     return load
 
 
-def take(shelf, *precisions):
-    return [shelf.take(precision) for precision in precisions]
+def take(model_cache, *precisions):
+    return [model_cache.take(precision) for precision in precisions]
 
 
 def test_models_that_fit_are_loaded_once():
     """GIVEN room THEN a second visit gives the same model."""
     loads = []
-    shelf = Shelf(counting(loads), CPU, together=True)
-    first = take(shelf, "fp32", "fp16")
-    assert take(shelf, "fp32", "fp16") == first
+    model_cache = ModelCache(counting(loads), CPU, together=True)
+    first = take(model_cache, "fp32", "fp16")
+    assert take(model_cache, "fp32", "fp16") == first
     assert loads == ["fp32", "fp16"]
 
 
 def test_models_that_do_not_fit_are_loaded_anew_each_time():
     """GIVEN no room THEN only the last one is held."""
     loads = []
-    shelf = Shelf(counting(loads), CPU, together=False)
-    take(shelf, "fp32", "fp32", "fp16", "fp32")
+    model_cache = ModelCache(counting(loads), CPU, together=False)
+    take(model_cache, "fp32", "fp32", "fp16", "fp32")
     assert loads == ["fp32", "fp16", "fp32"]
 
 
 def test_what_was_given_is_never_loaded():
     """The run's own model stays, and is not loaded a second time."""
     loads = []
-    shelf = Shelf(counting(loads), CPU, together=False, given={"fp32": "the run's own"})
-    assert take(shelf, "fp32", "fp16", "fp32") == ["the run's own", "model in fp16 number 1", "the run's own"]
-    shelf.clear()
-    assert shelf.take("fp32") == "the run's own"
+    model_cache = ModelCache(counting(loads), CPU, together=False, given={"fp32": "the run's own"})
+    assert take(model_cache, "fp32", "fp16", "fp32") == [
+        "the run's own",
+        "model in fp16 number 1",
+        "the run's own",
+    ]
+    model_cache.clear()
+    assert model_cache.take("fp32") == "the run's own"
 
 
 def test_a_dropped_model_is_loaded_again():
     """What could not be used does not stay on the device."""
     loads = []
-    shelf = Shelf(counting(loads), CPU, together=True)
-    shelf.take("fp32")
-    shelf.drop("fp32")
-    shelf.take("fp32")
+    model_cache = ModelCache(counting(loads), CPU, together=True)
+    model_cache.take("fp32")
+    model_cache.drop("fp32")
+    model_cache.take("fp32")
     assert loads == ["fp32", "fp32"]
 
 

@@ -29,21 +29,29 @@ from energyscope.errors import DeviceError
 from energyscope.failures import out_of_memory
 from energyscope.metering.ticks import Calls
 from energyscope.replay.calls import Call
+from energyscope.replay.coordinator import (
+    NO_MEMORY,
+    NO_REST,
+    READY,
+    Coordinator,
+    LeaderLeftError,
+    Order,
+    has_parted,
+)
 from energyscope.replay.marks import IN_FLIGHT
 from energyscope.replay.quiet import no_garbage_collection
+from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.replayer import Replayer, _Turn
 from energyscope.replay.rest import resting
-from energyscope.replay.rig import Rig
 from energyscope.replay.subjects import Subject
-from energyscope.replay.team import NO_MEMORY, NO_REST, READY, LeaderLeftError, Order, Team, has_parted
 
 
-class LeadingRig(Rig):
+class LeadingSetup(ReplaySetup):
     """The leader's: the others set the same subjects up."""
 
-    def __init__(self, rig: Rig, plan: Sequence[Subject], team: Team) -> None:
-        super().__init__(rig.tree, rig.captures, rig.cache_bytes)
-        self._team = team
+    def __init__(self, replay_setup: ReplaySetup, plan: Sequence[Subject], coordinator: Coordinator) -> None:
+        super().__init__(replay_setup.tree, replay_setup.captures, replay_setup.cache_bytes)
+        self._coordinator = coordinator
         self._numbers = {subject.key: number for number, subject in enumerate(plan)}
 
     @contextmanager
@@ -54,23 +62,23 @@ class LeadingRig(Rig):
             OutOfMemoryError: a rank has no memory left for it.
 
         """
-        self._team.give(Order.ROUND, self._numbers[subject.key])
+        self._coordinator.give(Order.ROUND, self._numbers[subject.key])
         try:
             with ExitStack() as stack:
                 try:
                     calls = stack.enter_context(super().round(subject))
                 finally:
-                    states = self._team.answers()
+                    states = self._coordinator.answers()
                 _require_ready(states)
                 yield calls
         except BaseException:
-            self._team.last_word(Order.LEAVE)
+            self._coordinator.last_word(Order.LEAVE)
             raise
-        self._team.give(Order.LEAVE)
+        self._coordinator.give(Order.LEAVE)
 
     def overhead(self, subject: Subject) -> list[Call]:
         """Return what each of the subject's calls does besides its own work; the others find theirs."""
-        self._team.give(Order.OVERHEAD, self._numbers[subject.key])
+        self._coordinator.give(Order.OVERHEAD, self._numbers[subject.key])
         return super().overhead(subject)
 
 
@@ -82,46 +90,46 @@ def _require_ready(states: Sequence[npt.NDArray[np.float64]]) -> None:
 class LeadingReplayer(Replayer):
     """The leader's: what it runs, all ranks run, and a chunk is done when the last of them is done."""
 
-    def __init__(self, device: torch.device, team: Team) -> None:
+    def __init__(self, device: torch.device, coordinator: Coordinator) -> None:
         super().__init__(device)
-        self._team = team
+        self._coordinator = coordinator
 
     def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:
         """Run the calls of a round on all ranks (see `Replayer.run`)."""
-        self._team.give(Order.RUN, NO_REST if rest_s is None else round(rest_s * 1e9))
+        self._coordinator.give(Order.RUN, NO_REST if rest_s is None else round(rest_s * 1e9))
         return super().run(round_, seconds, rest_s=rest_s)
 
     def _seconds_of(self, turn: _Turn, steps: int) -> float:
-        self._team.give(Order.STEPS, steps)
+        self._coordinator.give(Order.STEPS, steps)
         own = super()._seconds_of(turn, steps)
-        return max(own, *(float(theirs[0]) for theirs in self._team.answers()))
+        return max(own, *(float(theirs[0]) for theirs in self._coordinator.answers()))
 
     def _timed(self, turn: _Turn, chunk: int, seconds: float) -> Calls:
-        self._team.give(Order.BEGIN, chunk)
+        self._coordinator.give(Order.BEGIN, chunk)
         marks = self._marks()
         counts = [0]
         end = time.monotonic() + seconds
         while counts[-1] == 0 or time.monotonic() < end:
-            self._team.give(Order.CHUNK)
+            self._coordinator.give(Order.CHUNK)
             for step in itertools.islice(turn.steps, chunk):
                 step()
             counts.append(counts[-1] + chunk * turn.calls)
             marks.mark()
             if len(counts) > IN_FLIGHT:  # a rank that is behind must not fall out of the window
-                self._team.answers()
-        self._team.give(Order.END)
+                self._coordinator.answers()
+        self._coordinator.give(Order.END)
         for _ in range(min(IN_FLIGHT - 1, len(counts) - 1)):
-            self._team.answers()
-        times = np.array([marks.finish(), *self._team.answers()])
+            self._coordinator.answers()
+        times = np.array([marks.finish(), *self._coordinator.answers()])
         return Calls(times.max(axis=0), np.array(counts, dtype=float), marks.waited_s)
 
 
 class OtherRank:
     """The replayer of another rank's device, as far as a session needs one there: it says what memory it holds."""
 
-    def __init__(self, rank: int, team: Team) -> None:
+    def __init__(self, rank: int, coordinator: Coordinator) -> None:
         self._rank = rank
-        self._team = team
+        self._coordinator = coordinator
 
     def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:  # noqa: ARG002 - the contract's
         """Refuse: what the leader runs, this rank runs too, and nothing can be run on it alone."""
@@ -132,8 +140,8 @@ class OtherRank:
 
     def own_bytes(self) -> int | None:
         """Return the device memory (bytes) that the rank holds; None on the CPU."""
-        self._team.give(Order.MEMORY)
-        held = self._team.answers()[self._rank - 1][0]
+        self._coordinator.give(Order.MEMORY)
+        held = self._coordinator.answers()[self._rank - 1][0]
         return None if held < 0 else int(held)
 
 
@@ -141,80 +149,82 @@ class OtherRank:
 class Lead:
     """What a session needs to replay on all ranks; ``elsewhere`` are the other ranks, by their devices."""
 
-    rig: LeadingRig
+    replay_setup: LeadingSetup
     replayer: LeadingReplayer
     elsewhere: Mapping[torch.device, OtherRank]
 
 
 @contextmanager
-def leading(rig: Rig, plan: Sequence[Subject], device: torch.device) -> Iterator[Lead]:
+def leading(replay_setup: ReplaySetup, plan: Sequence[Subject], device: torch.device) -> Iterator[Lead]:
     """Lead the other ranks through a plan, as long as the context lasts; they `follow`.
 
     However it ends, they are told: none of them waits for ever.
     """
-    team = Team()
-    others = [torch.device(device.type, rank) for rank in team.followers] if device.type == "cuda" else []
-    elsewhere = {other: OtherRank(rank, team) for rank, other in enumerate(others, start=1)}
+    coordinator = Coordinator()
+    others = [torch.device(device.type, rank) for rank in coordinator.followers] if device.type == "cuda" else []
+    elsewhere = {other: OtherRank(rank, coordinator) for rank, other in enumerate(others, start=1)}
     try:
-        yield Lead(LeadingRig(rig, plan, team), LeadingReplayer(device, team), elsewhere)
+        yield Lead(LeadingSetup(replay_setup, plan, coordinator), LeadingReplayer(device, coordinator), elsewhere)
     except BaseException as error:
-        team.last_word(Order.DONE)
+        coordinator.last_word(Order.DONE)
         if has_parted(error):
             raise DeviceError("one of the processes ended: its own message says why") from error
         raise
-    team.give(Order.DONE)
-    team.dissolve()
+    coordinator.give(Order.DONE)
+    coordinator.dissolve()
 
 
-def follow(rig: Rig, plan: Sequence[Subject], device: torch.device) -> None:
+def follow(replay_setup: ReplaySetup, plan: Sequence[Subject], device: torch.device) -> None:
     """Do what the leader orders until it is done; ``plan`` is the leader's own.
 
     Raises:
         LeaderLeftError: it gave up, or is gone, in the middle of a replay.
 
     """
-    team = Team()
-    follower = _Follower(rig, plan, device, team)
+    coordinator = Coordinator()
+    follower = _Follower(replay_setup, plan, device, coordinator)
     follower.until(Order.DONE)
-    team.dissolve()
+    coordinator.dissolve()
 
 
 class _Follower(Replayer):
     """One of the other ranks."""
 
-    def __init__(self, rig: Rig, plan: Sequence[Subject], device: torch.device, team: Team) -> None:
+    def __init__(
+        self, replay_setup: ReplaySetup, plan: Sequence[Subject], device: torch.device, coordinator: Coordinator
+    ) -> None:
         super().__init__(device)
-        self._rig = rig
+        self._replay_setup = replay_setup
         self._plan = plan
-        self._team = team
+        self._coordinator = coordinator
         self._round: list[Call] = []
 
     def until(self, last: Order) -> None:
         """Follow orders up to the last one of its kind."""
-        while (ordered := self._team.next())[0] is not last:
+        while (ordered := self._coordinator.next())[0] is not last:
             order, number = ordered
             if order is Order.ROUND:
                 self._set_up(self._plan[number])
             elif order is Order.OVERHEAD:
-                self._round = self._rig.overhead(self._plan[number])
+                self._round = self._replay_setup.overhead(self._plan[number])
             elif order is Order.RUN:
                 self._replay(None if number == NO_REST else number / 1e9)
             elif order is Order.MEMORY:
                 held = self.own_bytes()
-                self._team.answer([-1 if held is None else held])
+                self._coordinator.answer([-1 if held is None else held])
             else:
                 raise LeaderLeftError
 
     def _set_up(self, subject: Subject) -> None:
         with ExitStack() as stack:
             try:
-                self._round = stack.enter_context(self._rig.round(subject))
+                self._round = stack.enter_context(self._replay_setup.round(subject))
             except Exception as error:
                 if not out_of_memory(error):
                     raise
-                self._team.answer([NO_MEMORY])
+                self._coordinator.answer([NO_MEMORY])
             else:
-                self._team.answer([READY])
+                self._coordinator.answer([READY])
             self.until(Order.LEAVE)
         self._round = []
 
@@ -222,19 +232,19 @@ class _Follower(Replayer):
     def _replay(self, rest_s: float | None) -> None:
         with no_garbage_collection(), self._current():
             turn: Any = self._turn(self._round if rest_s is None else resting(self._round, rest_s))
-            while (ordered := self._team.next())[0] is Order.STEPS:
-                self._team.answer([self._seconds_of(turn, ordered[1])])
+            while (ordered := self._coordinator.next())[0] is Order.STEPS:
+                self._coordinator.answer([self._seconds_of(turn, ordered[1])])
             if ordered[0] is not Order.BEGIN:
                 raise LeaderLeftError
             self._chunks(turn, ordered[1])
 
     def _chunks(self, turn: _Turn, chunk: int) -> None:
         marks = self._marks()
-        while (ordered := self._team.next())[0] is Order.CHUNK:
+        while (ordered := self._coordinator.next())[0] is Order.CHUNK:
             for step in itertools.islice(turn.steps, chunk):
                 step()
             marks.mark()
-            self._team.answer([READY])
+            self._coordinator.answer([READY])
         if ordered[0] is not Order.END:
             raise LeaderLeftError
-        self._team.answer(marks.finish())
+        self._coordinator.answer(marks.finish())

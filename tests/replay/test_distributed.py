@@ -13,10 +13,10 @@ from torch import multiprocessing, nn
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import DeviceError
 from energyscope.replay.capture import capture
-from energyscope.replay.lockstep import follow, leading
-from energyscope.replay.rig import Rig
+from energyscope.replay.coordinator import Coordinator, LeaderLeftError, Order, has_parted
+from energyscope.replay.distributed import follow, leading
+from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.subjects import subjects
-from energyscope.replay.team import LeaderLeftError, Order, Team, has_parted
 
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="the processes talk by gloo")
 CPU = torch.device("cpu")
@@ -46,8 +46,8 @@ class Model(nn.Module):
         return self.second(self.first(given))
 
 
-class Tight(Rig):
-    """A rig of a device that has no memory left for one of the subjects."""
+class Tight(ReplaySetup):
+    """A replay setup of a device that has no memory left for one of the subjects."""
 
     def round(self, subject):
         if subject.key == "node:first":
@@ -55,7 +55,7 @@ class Tight(Rig):
         return super().round(subject)
 
 
-def rig_of(kind=Rig):
+def rig_of(kind=ReplaySetup):
     """Return what both processes set up alike."""
     model = Model()
     parts = [("first", model.first), ("second", model.second)]
@@ -64,8 +64,8 @@ def rig_of(kind=Rig):
     return kind(tree, capture(tree, {"given": torch.ones(2, 4)}), None)
 
 
-def plan_of(rig):
-    return subjects(rig.tree, "medium")
+def plan_of(replay_setup):
+    return subjects(replay_setup.tree, "medium")
 
 
 def both(tmp_path, scenario):
@@ -82,22 +82,22 @@ def _joined(rank, meeting, scenario):
 
 
 def replays_alike(rank):
-    rig = rig_of()
-    plan = plan_of(rig)
+    replay_setup = rig_of()
+    plan = plan_of(replay_setup)
     if rank == 1:
-        follow(rig, plan, CPU)
+        follow(replay_setup, plan, CPU)
     else:
-        with leading(rig, plan, CPU) as lead:
+        with leading(replay_setup, plan, CPU) as lead:
             assert lead.elsewhere == {}
             for subject in plan:
-                with lead.rig.round(subject) as round_:
+                with lead.replay_setup.round(subject) as round_:
                     calls = lead.replayer.run(round_, 0.03)
                 assert calls.count[0] == 0
                 assert (np.diff(calls.count) > 0).all()
                 assert (np.diff(calls.time_s) >= 0).all()
                 assert len(calls.time_s) == len(calls.count)
-                assert lead.rig.overhead(subject) == []
-    model = rig.tree.root.module
+                assert lead.replay_setup.overhead(subject) == []
+    model = replay_setup.tree.root.module
     called = torch.tensor([model.first.called, model.second.called])
     theirs = called.clone()
     dist.broadcast(theirs, 0)
@@ -112,16 +112,16 @@ def test_both_make_the_same_calls(tmp_path):
 
 
 def lacks_memory(rank):
-    rig = rig_of(Tight if rank == 1 else Rig)
-    plan = plan_of(rig)
+    replay_setup = rig_of(Tight if rank == 1 else ReplaySetup)
+    plan = plan_of(replay_setup)
     if rank == 1:
-        follow(rig, plan, CPU)
+        follow(replay_setup, plan, CPU)
         return
     model, first, *_ = plan
-    with leading(rig, plan, CPU) as lead:
-        with pytest.raises(torch.OutOfMemoryError, match="another process"), lead.rig.round(first):
+    with leading(replay_setup, plan, CPU) as lead:
+        with pytest.raises(torch.OutOfMemoryError, match="another process"), lead.replay_setup.round(first):
             pass
-        with lead.rig.round(model) as round_:
+        with lead.replay_setup.round(model) as round_:
             assert lead.replayer.run(round_, 0.01).count[-1] > 0
 
 
@@ -136,21 +136,21 @@ class GivingUpError(Exception):
 
 
 def give_up_in_a_run(lead):
-    lead.replayer._team.give(Order.RUN, -1)
+    lead.replayer._coordinator.give(Order.RUN, -1)
     raise GivingUpError
 
 
 def gives_up(rank):
-    rig = rig_of()
-    plan = plan_of(rig)
+    replay_setup = rig_of()
+    plan = plan_of(replay_setup)
     if rank == 1:
-        follow(rig, plan, CPU)  # told between two subjects: an orderly end
+        follow(replay_setup, plan, CPU)  # told between two subjects: an orderly end
         with pytest.raises(LeaderLeftError):
-            follow(rig, plan, CPU)  # told in the middle of one
+            follow(replay_setup, plan, CPU)  # told in the middle of one
         return
-    with pytest.raises(GivingUpError), leading(rig, plan, CPU):
+    with pytest.raises(GivingUpError), leading(replay_setup, plan, CPU):
         raise GivingUpError
-    with pytest.raises(GivingUpError), leading(rig, plan, CPU) as lead, lead.rig.round(plan[0]):
+    with pytest.raises(GivingUpError), leading(replay_setup, plan, CPU) as lead, lead.replay_setup.round(plan[0]):
         give_up_in_a_run(lead)
 
 
@@ -161,15 +161,15 @@ def test_a_leader_that_gives_up_leaves_nobody_waiting(tmp_path):
 
 
 def is_gone(rank):
-    team = Team()
+    coordinator = Coordinator()
     if rank == 1:
-        assert team.next() == (Order.RUN, 7)
-        team.dissolve()
+        assert coordinator.next() == (Order.RUN, 7)
+        coordinator.dissolve()
         return
     for number in range(7, 100):  # orders are held until they are read: nobody waits for a slow reader
-        team.last_word(Order.RUN) if number > 7 else team.give(Order.RUN, number)
+        coordinator.last_word(Order.RUN) if number > 7 else coordinator.give(Order.RUN, number)
     with pytest.raises(DeviceError, match="process 1 of 2 ended"):
-        team.answers()
+        coordinator.answers()
 
 
 @pytest.mark.slow

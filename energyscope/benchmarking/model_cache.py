@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SHARE_OF_FREE = 0.6  # the rest is for activations
 
 
-class Shelf:
+class ModelCache:
     """Hands out models by precision. Where they do not all fit, one at a time is loaded, again and again.
 
     ``given`` are loaded already and stay.

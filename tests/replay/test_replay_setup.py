@@ -9,7 +9,7 @@ import torch
 from families import FAMILIES, inputs, tree_of
 
 from energyscope.replay.capture import capture
-from energyscope.replay.rig import Rig
+from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.subjects import Subject, subjects
 
 
@@ -18,11 +18,11 @@ def test_every_subject_can_be_replayed(family):
     """Every subject's round runs, and the model computes the same afterwards."""
     tree = tree_of(family)
     captures = capture(tree, inputs())
-    rig = Rig(tree, captures, cache_bytes=1000)  # far smaller than the model: copies are made
+    replay_setup = ReplaySetup(tree, captures, cache_bytes=1000)  # far smaller than the model: copies are made
     plan = subjects(tree, "fine")
     with torch.inference_mode():
         for subject in plan:
-            with rig.round(subject) as round_:
+            with replay_setup.round(subject) as round_:
                 for call in round_:
                     call()
         again = tree.root.module(**captures["model"].kwargs).logits
@@ -34,9 +34,9 @@ def test_every_subject_can_be_replayed(family):
 def test_a_kind_that_fits_in_the_cache_is_copied():
     """GIVEN a cache larger than a kind's weights and smaller than the model THEN its round has copies too."""
     tree = tree_of("gpt2")
-    rig = Rig(tree, capture(tree, inputs()), cache_bytes=4000)
+    replay_setup = ReplaySetup(tree, capture(tree, inputs()), cache_bytes=4000)
     (subject,) = [one for one in subjects(tree, "fine") if one.key.endswith("attn.c_proj")]
-    with rig.round(subject) as round_:
+    with replay_setup.round(subject) as round_:
         assert len(round_) == 8
 
 
@@ -51,9 +51,9 @@ def captures(tree):
 
 
 @pytest.fixture
-def rig(tree, captures):
-    """A rig, after whose use the model computes what it did and nothing is left on its modules."""
-    yield Rig(tree, captures, cache_bytes=None)
+def replay_setup(tree, captures):
+    """A replay setup, after whose use the model computes what it did and nothing is left on its modules."""
+    yield ReplaySetup(tree, captures, cache_bytes=None)
     assert torch.equal(logits(tree, captures), captures["model"].output.logits)
     assert not any("forward" in module.__dict__ for module in tree.root.module.modules())
 
@@ -79,24 +79,24 @@ def without_weights(*modules):
             parameter.data.zero_()
 
 
-def test_a_node_runs_on_its_own_inputs(rig, captures):
+def test_a_node_runs_on_its_own_inputs(replay_setup, captures):
     """A layer's own value comes from its own inputs, though it stands in for others."""
-    with rig.round(subject("node", "model.layers.2.mlp", "model.layers.1.mlp")) as round_:
+    with replay_setup.round(subject("node", "model.layers.2.mlp", "model.layers.1.mlp")) as round_:
         (output,) = ran(round_)
     torch.testing.assert_close(output, captures["model.layers.2.mlp"].output, rtol=0, atol=0)
 
 
-def test_the_model_runs_on_the_workload(rig, captures):
+def test_the_model_runs_on_the_workload(replay_setup, captures):
     """The anchor is one call of the whole model, which gives the captured output."""
-    with rig.round(subject("node", "model")) as round_:
+    with replay_setup.round(subject("node", "model")) as round_:
         (output,) = ran(round_)
     assert torch.equal(output.logits, captures["model"].output.logits)
 
 
-def test_a_group_runs_every_member_on_the_middle_ones_inputs(rig, captures):
+def test_a_group_runs_every_member_on_the_middle_ones_inputs(replay_setup, captures):
     """GIVEN a kind of three layers THEN three calls share one input: that of the middle layer."""
     members = [f"model.layers.{layer}.mlp" for layer in range(3)]
-    with rig.round(subject("group", *members)) as round_:
+    with replay_setup.round(subject("group", *members)) as round_:
         outputs = ran(round_)
     assert len(outputs) == 3
     torch.testing.assert_close(outputs[1], captures[members[1]].output, rtol=0, atol=0)
@@ -106,10 +106,10 @@ def test_a_group_runs_every_member_on_the_middle_ones_inputs(rig, captures):
 @pytest.mark.parametrize("failing", [False, True])
 def test_bypasses_are_undone_also_after_an_error(tree, captures, failing):
     """GIVEN an error in a round THEN the model is restored all the same."""
-    rig = Rig(tree, captures, cache_bytes=None)
+    replay_setup = ReplaySetup(tree, captures, cache_bytes=None)
     for one in subjects(tree, "fine"):
         try:
-            with rig.round(one):
+            with replay_setup.round(one):
                 if failing:
                     raise ZeroDivisionError  # noqa: TRY301 - as a call of the round would
         except ZeroDivisionError:
@@ -122,9 +122,9 @@ def test_glue_does_none_of_the_childrens_work(family):
     """GIVEN children without weights WHEN the parent's glue runs THEN it gives what it did with them."""
     tree = tree_of(family)
     captures = capture(tree, inputs())
-    rig = Rig(tree, captures, cache_bytes=None)
+    replay_setup = ReplaySetup(tree, captures, cache_bytes=None)
     (one,) = [one for one in subjects(tree, "fine") if one.key == "glue:model"]
-    with rig.round(one) as round_:
+    with replay_setup.round(one) as round_:
         without_weights(*(child.module for child in tree.children("model")))
         (output,) = ran(round_)
     assert torch.equal(output.logits, captures["model"].output.logits)
@@ -135,36 +135,36 @@ def test_the_model_without_a_kind_does_none_of_its_work(kind):
     """GIVEN a kind without weights WHEN the model runs without it THEN it gives what it did with it."""
     tree = tree_of("llama")
     captures = capture(tree, inputs())
-    rig = Rig(tree, captures, cache_bytes=None)
+    replay_setup = ReplaySetup(tree, captures, cache_bytes=None)
     (one,) = [one for one in subjects(tree, "fine") if one.key == f"without:{kind}"]
-    with rig.round(one) as round_:
+    with replay_setup.round(one) as round_:
         without_weights(*(tree[name].module for name in one.members))
         (output,) = ran(round_)
     assert torch.equal(output.logits, captures["model"].output.logits)
     assert not torch.equal(logits(tree, captures), captures["model"].output.logits)
 
 
-def test_nothing_is_restored_where_nothing_is_written_to(tree, rig):
+def test_nothing_is_restored_where_nothing_is_written_to(tree, replay_setup):
     """An ordinary model's components have no overhead to subtract."""
-    assert all(rig.overhead(one) == [] for one in subjects(tree, "fine"))
+    assert all(replay_setup.overhead(one) == [] for one in subjects(tree, "fine"))
 
 
 def test_what_is_written_to_is_restored_in_every_call(tree, captures):
     """GIVEN a component that writes to its input THEN restoring it is its overhead, by itself."""
     name = "model.layers.1.mlp"
     changed = {**captures, name: replace(captures[name], altered=(0,))}
-    rig = Rig(tree, changed, cache_bytes=None)
+    replay_setup = ReplaySetup(tree, changed, cache_bytes=None)
     mlps = [f"model.layers.{layer}.mlp" for layer in range(3)]
-    assert len(rig.overhead(subject("node", name))) == 1
-    assert len(rig.overhead(subject("group", *mlps))) == 1  # the middle one's inputs
-    assert rig.overhead(subject("node", mlps[0])) == []
-    with rig.round(subject("node", name)) as round_:
+    assert len(replay_setup.overhead(subject("node", name))) == 1
+    assert len(replay_setup.overhead(subject("group", *mlps))) == 1  # the middle one's inputs
+    assert replay_setup.overhead(subject("node", mlps[0])) == []
+    with replay_setup.round(subject("node", name)) as round_:
         outputs = [ran(round_)[0] for _ in range(2)]
     assert all(torch.equal(output, captures[name].output) for output in outputs)
 
 
 def test_copies_keep_one_layers_weights_out_of_the_cache(tree, captures):
     """GIVEN a cache of 5 kB and an MLP of 6 THEN its round has two instances with weights of their own."""
-    rig = Rig(tree, captures, cache_bytes=5000)
-    with rig.round(subject("node", "model.layers.0.mlp")) as round_:
+    replay_setup = ReplaySetup(tree, captures, cache_bytes=5000)
+    with replay_setup.round(subject("node", "model.layers.0.mlp")) as round_:
         assert len({call.func.up_proj.weight.data_ptr() for call in round_}) == len(round_) == 2

@@ -20,7 +20,7 @@ FEW = 3  # windows of the model without a kind, where a session is brief
 
 
 @dataclass(frozen=True)
-class Effort:
+class SamplingBudget:
     """How much is spent on each component.
 
     ``passes`` windows are taken of every subject, then as many more as its spread asks for to bring the
@@ -55,9 +55,9 @@ class Effort:
         return min(FEW, self.passes) if subject.what == "without" and self.brief else self.passes
 
 
-def first_windows(plan: Sequence[Subject], effort: Effort) -> int:
+def first_windows(plan: Sequence[Subject], sampling_budget: SamplingBudget) -> int:
     """Return the windows of the first passes, and the model's last one."""
-    return sum(effort.first(subject) for subject in plan) + 1
+    return sum(sampling_budget.first(subject) for subject in plan) + 1
 
 
 def most_retaken(windows: int, *, modelled: bool) -> int:
@@ -66,21 +66,23 @@ def most_retaken(windows: int, *, modelled: bool) -> int:
 
 
 def seconds_range(
-    plan: Sequence[Subject], effort: Effort, meter_window_s: float, *, modelled: bool
+    plan: Sequence[Subject], sampling_budget: SamplingBudget, meter_window_s: float, *, modelled: bool
 ) -> tuple[float, float]:
     """Return about how long (s) the passes over a plan take: the first ones alone, and with all further ones.
 
     Calls longer than a window take longer.
     """
-    windows, passes = first_windows(plan, effort), effort.passes
-    least = _seconds_of(windows, passes, effort, meter_window_s, modelled=modelled)
-    if effort.brief:
+    windows, passes = first_windows(plan, sampling_budget), sampling_budget.passes
+    least = _seconds_of(windows, passes, sampling_budget, meter_window_s, modelled=modelled)
+    if sampling_budget.brief:
         return least, least
-    limit = effort.limit(meter_window_s, modelled=modelled)
-    return least, _seconds_of(limit * len(plan) + 1, limit, effort, meter_window_s, modelled=modelled)
+    limit = sampling_budget.limit(meter_window_s, modelled=modelled)
+    return least, _seconds_of(limit * len(plan) + 1, limit, sampling_budget, meter_window_s, modelled=modelled)
 
 
-def _seconds_of(windows: int, passes: int, effort: Effort, meter_window_s: float, *, modelled: bool) -> float:
-    fixed = 0.0 if modelled else effort.preheat_s + passes * REWARM_S + (passes + 1) * (SETTLE_S + IDLE_S)
+def _seconds_of(
+    windows: int, passes: int, sampling_budget: SamplingBudget, meter_window_s: float, *, modelled: bool
+) -> float:
+    fixed = 0.0 if modelled else sampling_budget.preheat_s + passes * REWARM_S + (passes + 1) * (SETTLE_S + IDLE_S)
     between = OVERHEAD_S if modelled else OVERHEAD_S + TICKS_S
-    return fixed + windows * (effort.window_for(meter_window_s) + between)
+    return fixed + windows * (sampling_budget.window_for(meter_window_s) + between)

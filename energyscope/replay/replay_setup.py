@@ -31,7 +31,7 @@ from energyscope.replay.subjects import Subject
 from energyscope.replay.tensors import tensors_in
 
 
-class Rig:
+class ReplaySetup:
     """A tree, what its components were given, and the size of the device's cache (bytes, None if unknown)."""
 
     def __init__(self, tree: ComponentTree, captures: Mapping[str, Capture], cache_bytes: int | None) -> None:

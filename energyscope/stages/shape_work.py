@@ -41,7 +41,7 @@ WHOLE = "model"
 
 @dataclass(frozen=True)
 class Asked:
-    """The shape to foresee: ``tokens`` that come in of a prefill, or that a decode step finds in its cache.
+    """The shape that is asked for: ``tokens`` that come in of a prefill, or that a decode step finds in its cache.
 
     ``cached`` says whether a prefill fills a KV cache, as that of a generation: its head sees the last token only.
     """
