@@ -116,7 +116,7 @@ def test_what_was_foreseen_is_shown_of_stages_and_run():
     state.step("benchmark", "fp32", 5, 10, 7.0)
     picture = state.picture(7.0)
     assert picture.left == Left(Span(45.0, 95.0), ["ablate"])
-    assert [one.estimates for one in picture.stages] == [None, None, Span(40.0, 90.0), None]
+    assert [one.estimate for one in picture.stages] == [None, None, Span(40.0, 90.0), None]
     state.step("ablate", "h.0", 0, 4, 99.0)
     assert state.picture(99.0).left is None
 

@@ -17,7 +17,7 @@ def lines(quiet=False, terminal=None, steps=(), stages=("load", "profile"), esti
     with progress(console, quiet=quiet, stages=stages) as report:
         report.follow(Path("runs/one"))
         if estimate is not None:
-            report.estimate_load(estimate)
+            report.expect(estimate)
         for step in steps:
             report(*step)
     return console.file.getvalue().splitlines()

@@ -1,4 +1,4 @@
-"""What is estimate of a run's time once its model is loaded: the dry run's plan, moment by moment."""
+"""What is estimated of a run's time once its model is loaded: the dry run's plan, moment by moment."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class EnoughError(Exception):
 def estimate(root: Path, model: str = "tiny-llama", **options: Any) -> Told:
     told: list[Told] = []
 
-    def estimate_load(found: Told) -> None:
+    def expect(found: Told) -> None:
         told.append(found)
         raise EnoughError
 
     with pytest.raises(EnoughError):
-        module.run(model, root=root, estimate_load=estimate_load, **{**SMALL, **options})
+        module.run(model, root=root, on_estimates=expect, **{**SMALL, **options})
     return told[0]
 
 
@@ -57,7 +57,7 @@ def test_what_cannot_be_foreseen_has_no_entry(tmp_path: Path) -> None:
 
 
 def test_stages_that_will_be_skipped_take_no_time(tmp_path: Path) -> None:
-    """GIVEN a prefill of random weights, THEN generation, alternatives and impact are estimate as none."""
+    """GIVEN a prefill of random weights, THEN generation, alternatives and impact are estimated as none."""
     found = estimate(tmp_path, phase="prefill", weights="random")
     assert {stage for stage, moments in found.items() if not moments} == {
         "generate", "alternatives", "ablate", "correlate"
@@ -77,7 +77,7 @@ def test_a_profile_begins_with_fewer_steps_than_it_may_come_to(tmp_path: Path) -
             steps.append(total)
 
     more = {**SMALL, "passes": 2, "component_budget_s": 0.4}
-    module.run("tiny-llama", root=tmp_path, phase="prefill", stages=("profile",), estimate_load=told.append,
+    module.run("tiny-llama", root=tmp_path, phase="prefill", stages=("profile",), on_estimates=told.append,
                progress=progress, **more)  # fmt: skip
     (moment,) = told[0]["profile"]
     plan = preview(RunSettings("tiny-llama", root=tmp_path, phase="prefill", **more))  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def test_a_profile_that_will_fail_is_not_foreseen_and_ends_nothing(
 
 
 def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GIVEN a benchmark alone, THEN no scene is planned, and the profile is estimate to be skipped."""
+    """GIVEN a benchmark alone, THEN no scene is planned, and the profile is known to be skipped."""
     monkeypatch.setattr(estimates_module, "scenes", lambda *_: pytest.fail("nothing is to be profiled"))
     assert estimate(tmp_path, stages=("benchmark",))["profile"] == []
 
@@ -109,7 +109,7 @@ def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeyp
 def test_sensors_that_nobody_knows_yet_are_watched(
     monkeypatch: pytest.MonkeyPatch, sensor: object, modelled: bool, watches: int
 ) -> None:
-    """GIVEN two meters, THEN their watch is estimate, unless an earlier run knows them or nothing is read."""
+    """GIVEN two meters, THEN their watch is estimated, unless an earlier run knows them or nothing is read."""
     monkeypatch.setattr(estimates_module, "scenes", lambda *_: ["prefill", "decode"])
     monkeypatch.setattr(estimates_module, "_passes", lambda *_, **__: Estimate(10.0, 12.0))
     group = SimpleNamespace(meters=["first", "second"])
