@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from energyscope.blocks import PowerLog, compute_energy, run_inference, warm_up
+    from energyscope.comparison.compare import compare
     from energyscope.loading import load_model
-    from energyscope.runs.compare import compare
     from energyscope.runs.store import load_run
     from energyscope.stages.run import run
     from energyscope.workloads import load_evaluation, profile_inputs
 
 _HOMES = {
     "PowerLog": "energyscope.blocks",
-    "compare": "energyscope.runs.compare",
+    "compare": "energyscope.comparison.compare",
     "compute_energy": "energyscope.blocks",
     "load_evaluation": "energyscope.workloads",
     "load_model": "energyscope.loading",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
-from energyscope.runs.intervals import Interval, ratio
+from energyscope.intervals import Interval, ratio
 from energyscope.runs.schema import BenchmarkRow
 
 # name -> (implementation, dtype, latency and watts as shares of FP32's, bytes a weight)

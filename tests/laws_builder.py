@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from energyscope.runs.intervals import Interval
+from energyscope.intervals import Interval
 from energyscope.runs.laws import LAWS_VERSION, write_laws
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.from_runs import SceneCells

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import sys
 
-from energyscope.reporting import format as fmt
-from energyscope.runs.intervals import Interval, ratio
+from energyscope import format as fmt
+from energyscope.intervals import Interval, ratio
 from energyscope.runs.store import load_run
 from energyscope.runs.tree import EnergyTree, energy_tree, sum_column, sum_energy
 

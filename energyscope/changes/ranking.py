@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from energyscope.intervals import Interval, finite, given, interval, ratio
 from energyscope.reasons import split
-from energyscope.runs.intervals import Interval, finite, given, interval, ratio
 from energyscope.runs.method import execution_of
 from energyscope.runs.moments import Moment
 from energyscope.runs.store import Run

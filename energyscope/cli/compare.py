@@ -13,7 +13,7 @@ from energyscope.cli.guard import guarded
 from energyscope.cli.words import path_said
 
 if TYPE_CHECKING:
-    from energyscope.runs.compare_gate import Excess
+    from energyscope.comparison.gate import Excess
     from energyscope.runs.store import Run
 
 TOO_MUCH = 3
@@ -44,11 +44,11 @@ def command(
     """Print how runs differ from a baseline, and draw a page of that."""
     from rich.console import Console
 
+    from energyscope.comparison.gate import allowed, exceeding
     from energyscope.errors import UsageError
     from energyscope.reporting.comparison.source import Source
     from energyscope.reporting.comparison.terminal import answer_of, record
     from energyscope.reporting.terminal_text import Harmless, printable
-    from energyscope.runs.compare_gate import allowed, exceeding
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other: give one of them")
@@ -75,7 +75,7 @@ def command(
 
 def _said(excess: Excess, baseline: str) -> str:
     """Write what takes more than is allowed, and by how much."""
-    from energyscope.reporting import format as fmt
+    from energyscope import format as fmt
 
     at = f" ({excess.at})" if excess.at else ""
     return f"{excess.run}: {excess.item.name}{at} is {fmt.quantity(excess.share, 'share')} more than {baseline}'s"

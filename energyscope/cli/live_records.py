@@ -13,9 +13,9 @@ from typing import Any
 
 from energyscope.accounting.measured import measure
 from energyscope.accounting.records import MODEL
+from energyscope.intervals import Interval
 from energyscope.reporting.terminal_live import MOST, Costly, Power
 from energyscope.runs import schema
-from energyscope.runs.intervals import Interval
 
 Entry = Mapping[str, Any]
 

@@ -13,8 +13,8 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from energyscope import format as fmt
 from energyscope.reasons import benchmark, comparison, energy, figures, generation, impact, run, scaling
-from energyscope.reporting import format as fmt
 
 __all__ = ["WORDS", "Reason", "join", "read", "reason", "split", "words"]
 
@@ -138,7 +138,7 @@ def _json(value: Any) -> str:
 
 
 class _Words(string.Formatter):
-    """Fills words in as `energyscope.reporting.format` writes numbers, whatever the file that they come from.
+    """Fills words in as `energyscope.format` writes numbers, whatever the file that they come from.
 
     ``{windows:count window}`` writes ``1 window`` or ``3 windows``, and ``{tokens:count}`` ``1,024``;
     ``{names:list}`` writes ``a, b and c`` and ``{names:list 2}`` ``a, b and 1 more``; ``{share:percent}`` writes

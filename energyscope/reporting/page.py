@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.errors import RunError
-from energyscope.reporting import format as fmt
 from energyscope.reporting.charts import data, theme
 from energyscope.reporting.section import Figure, Page, Shown, View, figures
 from energyscope.reporting.table import Table

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from energyscope import format as fmt
 from energyscope import reasons
-from energyscope.reporting import format as fmt
-from energyscope.runs.intervals import Interval, finite
+from energyscope.intervals import Interval, finite
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -13,9 +13,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
+from energyscope.intervals import Interval
 from energyscope.reporting.terminal_text import printable
-from energyscope.runs.intervals import Interval
 
 MOST = 8
 BAR, BESIDE_BAR = 20, 58  # columns of the bar, and of the longest counts and times beside it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from energyscope.runs.intervals import finite
+from energyscope.intervals import finite
 
 _TERMS = {
     "two_term": ("fixed_mj", "marginal_pj_per_flop"),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from energyscope.runs.intervals import finite
+from energyscope.intervals import finite
 from energyscope.runs.method import execution_of, passes_of
 
 if TYPE_CHECKING:

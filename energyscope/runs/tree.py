@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from energyscope.runs.intervals import Interval, difference, finite, interval, total, total_of_same
+from energyscope.intervals import Interval, difference, finite, interval, total, total_of_same
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from energyscope.intervals import Interval
 from energyscope.reasons import Reason, join, reason, split
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import FLOOR, Cell, Work, check_alike, column, deviations
 from energyscope.scaling.least_squares import Fit, held, non_negative
 from energyscope.scaling.prediction import LawName, NoLaw, Prediction, Span, span_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from energyscope.errors import UsageError
+from energyscope.intervals import Interval
 from energyscope.metering.interval import student_t
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import FIELDS, Cell
 from energyscope.unknown import times
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from energyscope.intervals import Interval
 from energyscope.reasons import Reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell, Shape, Work
 from energyscope.scaling.prediction import LawName, NoLaw, Prediction, Span, span_of
 from energyscope.scaling.two_term import TwoTerm, two_term

@@ -12,8 +12,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from energyscope.intervals import Interval
 from energyscope.reasons import Reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell, Work
 from energyscope.scaling.heldout import scene
 from energyscope.scaling.prediction import LawName, NoLaw, Prediction

@@ -13,10 +13,10 @@ from typing import Protocol
 import numpy as np
 
 from energyscope.errors import UsageError
+from energyscope.intervals import Interval
 from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.runs.intervals import Interval
 from energyscope.runs.method import REVISION
 
 FLOOR = 0.02  # relative deviation between cells that their own intervals do not see

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from energyscope.runs.intervals import Interval, ratio, total
+from energyscope.intervals import Interval, ratio, total
 from energyscope.runs.method import lacking
 from energyscope.scaling.from_runs import UNEXPLAINED, WHOLE, SceneCells
 from energyscope.scaling.grouping import key_of, value_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from energyscope.runs.intervals import Interval, ratio, total
+from energyscope.intervals import Interval, ratio, total
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.from_runs import WHOLE, SceneCells
 from energyscope.scaling.knee import knee_of

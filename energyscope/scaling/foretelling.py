@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from energyscope.intervals import Interval
 from energyscope.reasons import Reason, reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.architecture import PerCall, terms_of
 from energyscope.scaling.cell import Cell, Shape
 from energyscope.scaling.choosing import Chosen, errors_beside, fitter_by_subject

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
+from energyscope.intervals import Interval, difference, finite, total
 from energyscope.reasons import Reason, reason
-from energyscope.runs.intervals import Interval, difference, finite, total
 from energyscope.runs.method import method_of
 from energyscope.runs.tree import EnergyTree, Node, energy_tree, slice_keys, sum_column, sum_energy, sum_intervals
 from energyscope.scaling.cell import Cell

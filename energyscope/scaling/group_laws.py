@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from energyscope.intervals import Interval
 from energyscope.reasons import Reason, reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.from_runs import GLUE, RESIDUAL, UNEXPLAINED, WHOLE, SceneCells
 from energyscope.scaling.heldout import By, Foretold, errors_of

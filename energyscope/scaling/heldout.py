@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal, TypeVar
 
+from energyscope.intervals import Interval
 from energyscope.reasons import Reason, join, reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell
 from energyscope.scaling.prediction import Law, NoLaw, Prediction
 from energyscope.scaling.whole import of_part, summed

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from energyscope.intervals import Interval
 from energyscope.metering.interval import student_t
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.runs.intervals import Interval
 
 SINGULAR = 1e-9  # smallest against largest singular value of scaled columns: below it, columns are the same
 RIDGE = 1e-12

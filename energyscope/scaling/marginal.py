@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from energyscope.intervals import Interval, difference, ratio
 from energyscope.reasons import Reason, reason
-from energyscope.runs.intervals import Interval, difference, ratio
 from energyscope.scaling.cell import FLOOR, Cell, check_alike, column, deviations
 from energyscope.scaling.least_squares import weighted
 from energyscope.scaling.prediction import NoLaw

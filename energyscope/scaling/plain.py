@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from energyscope.runs.intervals import Interval, finite
+from energyscope.intervals import Interval, finite
 from energyscope.scaling.cell import Cell
 
 Plain = dict[str, Any]

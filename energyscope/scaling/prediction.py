@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from energyscope.intervals import Interval
 from energyscope.reasons import Reason, join, reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import Cell, Work
 
 LawName = Literal[

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from energyscope.intervals import Interval, difference, ratio, total
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.runs.intervals import Interval, difference, ratio, total
 from energyscope.scaling.cell import FLOOR, own_deviation
 from energyscope.scaling.efficiency import MJ_PER_J, fields_of, mean_of, plain, tokens_of, with_whole
 from energyscope.scaling.from_runs import UNEXPLAINED, WHOLE, SceneCells

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from energyscope.runs.intervals import Interval
+from energyscope.intervals import Interval
 from energyscope.scaling.cell import FLOOR, Cell, Work, column
 from energyscope.scaling.least_squares import Fit, weighted
 from energyscope.scaling.regimes import COMPUTE, LAUNCH, MEMORY, Form, design_of, explain, regimes_of

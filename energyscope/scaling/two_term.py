@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from energyscope.intervals import Interval
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.cell import FLOOR, Cell, Work, check_alike, column, deviations
 from energyscope.scaling.least_squares import Fit, weighted
 from energyscope.scaling.prediction import LawName, NoLaw, Prediction, Span, span_of

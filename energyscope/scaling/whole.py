@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from energyscope.intervals import total
 from energyscope.reasons import Reason, join, reason
-from energyscope.runs.intervals import total
 from energyscope.scaling.prediction import LawName, Prediction
 
 SUM: LawName = "sum-over-parts"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from run_builder import Shape, build_run
 
 from energyscope.changes.ranking import Change, best, changes, winner
-from energyscope.runs.intervals import Interval
+from energyscope.intervals import Interval
 from energyscope.runs.store import RunStore, load_run
 
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import energyscope
+from energyscope.comparison.compare import compare
+from energyscope.comparison.difference import NOT_COMPARABLE
 from energyscope.metering import settled
 from energyscope.reporting.run.terminal import answer_of
 from energyscope.runs import schema
-from energyscope.runs.compare import compare
-from energyscope.runs.compare_difference import NOT_COMPARABLE
 from energyscope.runs.store import load_run
 from energyscope.stages import registry, scenes, session
 from energyscope.stages import run as stage

@@ -5,13 +5,13 @@ from __future__ import annotations
 import altair as alt
 import pytest
 
+from energyscope.intervals import Interval
 from energyscope.reporting.charts import data, theme
 from energyscope.reporting.charts.bars import bars, dots
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.plane import Axis, curves, plane, spans
 from energyscope.reporting.charts.tree import flow, strip
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval
 
 COLUMNS = [
     Column("part", "Part"),

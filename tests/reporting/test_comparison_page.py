@@ -16,6 +16,8 @@ from generation_builder import Inference, build_inference
 from page_gallery import HOSTILE, hostile_run
 from run_builder import Shape, build_run
 
+from energyscope.comparison.difference import compared
+from energyscope.intervals import Interval
 from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.answer import Answer, chips, figures
 from energyscope.reporting.comparison.page import comparison_page, default_path, write_comparison
@@ -24,8 +26,6 @@ from energyscope.reporting.comparison.source import COMPARE, Source
 from energyscope.reporting.section import Figure
 from energyscope.reporting.section import figures as figures_of
 from energyscope.reporting.section import tables as tables_of
-from energyscope.runs.compare_difference import compared
-from energyscope.runs.intervals import Interval
 from energyscope.runs.store import Run, load_run
 
 REPORTS = Path(__file__).parents[2] / "reports"

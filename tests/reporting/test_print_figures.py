@@ -14,16 +14,16 @@ from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
+from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.errors import UsageError
-from energyscope.reporting import format as fmt
+from energyscope.intervals import Interval
 from energyscope.reporting.print.comparative import SUBJECTS, comparative
 from energyscope.reporting.print.drawing import DOUBLE_IN, SINGLE_IN, draw
 from energyscope.reporting.print.files import Options, encoded, write_figures
 from energyscope.reporting.print.sheets import PLANS, Panel, Sheet, sheets
 from energyscope.reporting.run.report import Report
 from energyscope.runs import schema
-from energyscope.runs.intervals import Interval
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.stages.correlate import correlate
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from run_builder import Shape, build_run
 
+from energyscope.intervals import Interval
 from energyscope.reporting.run import parts
 from energyscope.reporting.run.report import Report
-from energyscope.runs.intervals import Interval
 
 
 @pytest.fixture(scope="module")

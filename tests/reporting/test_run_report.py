@@ -6,8 +6,8 @@ import pytest
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
+from energyscope.intervals import Interval
 from energyscope.reporting.run.report import Report, tokens_per_kwh
-from energyscope.runs.intervals import Interval
 
 
 def test_the_costliest_moment_comes_first(tmp_path):

@@ -13,6 +13,7 @@ from generation_builder import Inference, build_inference
 from impact_builder import every_impact
 from run_builder import Shape, build_run
 
+from energyscope.intervals import Interval
 from energyscope.reporting.run import (
     changes,
     components,
@@ -26,7 +27,6 @@ from energyscope.reporting.run import (
 )
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import figures, tables
-from energyscope.runs.intervals import Interval
 from energyscope.runs.store import RunStore, load_run
 
 

@@ -9,9 +9,9 @@ import json
 import pytest
 from rich.console import Console
 
+from energyscope.intervals import Interval
 from energyscope.reasons import reason
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval
 
 COLUMNS = [
     Column("name", "Name"), Column("energy", "Energy", "mJ"), Column("share", "Share", "share", rank=1),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from energyscope.intervals import Interval
 from energyscope.reporting.terminal_live import (
     Costly,
     Left,
@@ -23,7 +24,6 @@ from energyscope.reporting.terminal_live import (
     left_said,
     live_view,
 )
-from energyscope.runs.intervals import Interval
 
 PICTURE = Picture(
     title="energyscope run gpt2",

@@ -9,10 +9,10 @@ import pytest
 from prediction_builder import planted_run
 from run_builder import Shape, build_run
 
+from energyscope.comparison.compare import compare
 from energyscope.reasons import reason
 from energyscope.reporting.run.method import section
 from energyscope.reporting.run.report import Report
-from energyscope.runs.compare import compare
 from energyscope.runs.method import (
     CHANGES,
     REVISION,

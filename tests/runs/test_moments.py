@@ -9,8 +9,8 @@ import pytest
 from generation_builder import Inference, build_inference
 from run_builder import build_run
 
-from energyscope.runs.compare import PairComparison, compare
-from energyscope.runs.compare_conditions import EXECUTION
+from energyscope.comparison.compare import PairComparison, compare
+from energyscope.comparison.conditions import EXECUTION
 from energyscope.runs.moments import Moment, same_moments
 from energyscope.runs.store import Run
 

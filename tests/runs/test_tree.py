@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from run_builder import Shape, build_run
 
-from energyscope.runs.intervals import Interval
+from energyscope.intervals import Interval
 from energyscope.runs.store import load_run
 from energyscope.runs.tree import energy_tree, slice_keys, sum_column, sum_energy
 

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 from simulated_board import KINDS, SIZES, Board, straight, sweep, work
 
+from energyscope.intervals import Interval
 from energyscope.reasons import reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.architecture import per_call
 from energyscope.scaling.cell import Cell, Shape
 from energyscope.scaling.heldout import By, best_of, errors_of, leave_out, leave_out_of_sum, scene, widened

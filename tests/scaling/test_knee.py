@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from energyscope.intervals import Interval
 from energyscope.reasons import reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.knee import WORTH, knee_of
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)

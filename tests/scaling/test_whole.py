@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
+from energyscope.intervals import Interval
 from energyscope.reasons import reason
-from energyscope.runs.intervals import Interval
 from energyscope.scaling.prediction import Prediction
 from energyscope.scaling.roofline import roofline
 from energyscope.scaling.whole import summed

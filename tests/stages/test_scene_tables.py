@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from energyscope.comparison.compare import compare
 from energyscope.errors import RunError
 from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
-from energyscope.runs.compare import compare
 from energyscope.runs.store import RunStore, load_run, read_journal
 from energyscope.settings.run import RunSettings
 from energyscope.stages.profile import ProfileSettings, profile

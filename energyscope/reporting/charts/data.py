@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from energyscope.intervals import Interval, finite
 from energyscope.reporting.charts import theme
 from energyscope.reporting.charts.theme import altair
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, finite
 
 LIT = "lit"
 _LETTER_PX, _SYMBOL_PX = 6.4, 34  # of a legend's names, and what stands before and behind each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
 from energyscope.reporting.charts import data
 from energyscope.reporting.charts.scales import magnitude
 from energyscope.reporting.charts.theme import altair

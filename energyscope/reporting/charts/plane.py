@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
 from energyscope.reporting.charts import data, names
 from energyscope.reporting.charts.scales import Magnitude, magnitude
 from energyscope.reporting.charts.theme import FAINT, GUIDE, HALO, INK, RANGE, altair, palette

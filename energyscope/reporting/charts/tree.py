@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
 from energyscope.reporting.charts import data
 from energyscope.reporting.charts.theme import CUT, HALO, HOLLOW, INK, altair, is_dark, palette
 from energyscope.reporting.table import Column, Row, Table

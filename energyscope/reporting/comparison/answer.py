@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
+from energyscope.comparison.conditions import BOARD, DEVICE
+from energyscope.comparison.difference import LATENCY, PER_INFERENCE, PER_PASS, PER_STEP, POWER, Difference
+from energyscope.comparison.whole import SCORES, CellComparison
+from energyscope.intervals import finite
 from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.source import Against, Source
 from energyscope.reporting.page import sentence
@@ -14,10 +18,6 @@ from energyscope.reporting.run.answer import Chip, Stat
 from energyscope.reporting.run.report import Report, execution_name, precision_name
 from energyscope.reporting.section import Figure
 from energyscope.reporting.table import Table
-from energyscope.runs.compare_conditions import BOARD, DEVICE
-from energyscope.runs.compare_difference import LATENCY, PER_INFERENCE, PER_PASS, PER_STEP, POWER, Difference
-from energyscope.runs.compare_whole import SCORES, CellComparison
-from energyscope.runs.intervals import finite
 from energyscope.runs.store import Run
 
 _PER = {PER_PASS: "forward pass", PER_STEP: "decode step", PER_INFERENCE: "inference"}

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from energyscope import reasons
+from energyscope.comparison.difference import LATENCY, LESS, POWER, SHOWN, TOKENS_PER_JOULE, Difference
+from energyscope.comparison.difference import NOT_COMPARABLE as UNDECIDED
 from energyscope.reporting.charts.bars import bars, dots
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
 from energyscope.reporting.comparison.source import Against
 from energyscope.reporting.section import View
 from energyscope.reporting.table import Amount, Column, Row, Table
-from energyscope.runs.compare_difference import LATENCY, LESS, POWER, SHOWN, TOKENS_PER_JOULE, Difference
-from energyscope.runs.compare_difference import NOT_COMPARABLE as UNDECIDED
 
 _TITLES = {LATENCY: "time"}
 _UNITS = {"tokens/J": "", "accuracy": "share"}

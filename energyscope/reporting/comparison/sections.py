@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
+from energyscope.comparison.conditions import EXECUTION, NAMES, PRECISION, value_of
+from energyscope.comparison.difference import ENERGIES, LATENCY, POWER
+from energyscope.comparison.parts import layers_of, mostly_invalid
+from energyscope.comparison.whole import SCORES, cells_of, evaluation_of, per_work, predictions_of
+from energyscope.intervals import given, interval, not_negative
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import title_of
@@ -18,11 +23,6 @@ from energyscope.reporting.run.parts import blocks
 from energyscope.reporting.run.report import PREFILL, Report, execution_name, precision_name
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Row, Table
-from energyscope.runs.compare_conditions import EXECUTION, NAMES, PRECISION, value_of
-from energyscope.runs.compare_difference import ENERGIES, LATENCY, POWER
-from energyscope.runs.compare_parts import layers_of, mostly_invalid
-from energyscope.runs.compare_whole import SCORES, cells_of, evaluation_of, per_work, predictions_of
-from energyscope.runs.intervals import given, interval, not_negative
 from energyscope.runs.tree import sum_energy
 
 _WORK = (("token", "Per token", "mJ"), ("parameter", "Per parameter", "nJ"), ("FLOP", "Per FLOP", "pJ"))

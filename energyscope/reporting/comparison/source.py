@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from energyscope.comparison.compare import Comparison, PairComparison, compare, told_apart
+from energyscope.comparison.conditions import EXECUTION, MODEL, PRECISION, Standing, value_of
+from energyscope.comparison.difference import ENERGIES, Difference, compared
+from energyscope.comparison.whole import BenchmarkComparison, CellComparison, GenerationComparison
 from energyscope.reporting.run.parts import blocks
 from energyscope.reporting.run.report import Report, Workload, execution_name, precision_name
 from energyscope.reporting.section import Page
-from energyscope.runs.compare import Comparison, PairComparison, compare, told_apart
-from energyscope.runs.compare_conditions import EXECUTION, MODEL, PRECISION, Standing, value_of
-from energyscope.runs.compare_difference import ENERGIES, Difference, compared
-from energyscope.runs.compare_whole import BenchmarkComparison, CellComparison, GenerationComparison
 from energyscope.runs.moments import Moment
 from energyscope.runs.store import Run
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from energyscope.impact.methods import REMOVALS
+from energyscope.intervals import interval
 from energyscope.reasons import join, reason
 from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.theme import SERIES, title_of
@@ -16,7 +17,6 @@ from energyscope.reporting.run.parts import blocks
 from energyscope.reporting.run.quality import kinds_table
 from energyscope.reporting.run.report import Report, precision_name
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import interval
 
 STEM = "comparative_analysis"
 _SERIES = Column("series", "Run")

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from energyscope import format as fmt
+from energyscope.intervals import finite
 from energyscope.reasons import Reason, join, read, reason, words
-from energyscope.reporting import format as fmt
 from energyscope.reporting.page import environment
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.changes import change_figure
@@ -17,7 +18,6 @@ from energyscope.reporting.run.quality import kind_figures
 from energyscope.reporting.run.report import DECODE, RUN, Report, precision_name
 from energyscope.reporting.run.statistics import chosen
 from energyscope.reporting.section import Figure, View, figures
-from energyscope.runs.intervals import finite
 
 _NOT_ITS_KERNELS = "not-its-kernels"
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from energyscope import format as fmt
 from energyscope.changes.ranking import INVALID, WORKLOAD, Change, best, changes, winner
-from energyscope.reporting import format as fmt
+from energyscope.intervals import Interval, finite, given
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
 from energyscope.reporting.run import parts
@@ -28,7 +29,6 @@ from energyscope.reporting.run.subject import Subject, subject_of
 from energyscope.reporting.run.trust import trust
 from energyscope.reporting.section import Figure
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, finite, given
 
 _MEMORY_BOUND = 30.0  # FLOPs for a byte of traffic, below which reading memory sets the pace of any current GPU
 _COMPUTE_BOUND = 300.0  # and above which arithmetic does

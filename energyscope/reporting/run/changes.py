@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from energyscope import format as fmt
 from energyscope.changes.ranking import Change, changes
-from energyscope.reporting import format as fmt
+from energyscope.intervals import Interval, finite, given, not_negative
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
@@ -23,7 +24,6 @@ from energyscope.reporting.run.report import (
 )
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Row, Table
-from energyscope.runs.intervals import Interval, finite, given, not_negative
 
 _COLOURS = {"saves": SAVES, "costs": COSTS, "unclear": UNCLEAR}
 _MOST_BARS = 9

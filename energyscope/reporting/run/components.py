@@ -9,11 +9,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from energyscope.intervals import finite
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
 from energyscope.runs import schema
-from energyscope.runs.intervals import finite
 from energyscope.runs.tree import Node
 
 _MOST_BYTES = 1_000_000  # in the page, of all files together

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from energyscope import format as fmt
 from energyscope.correlation.resampling import Axis as Values
 from energyscope.correlation.within import differences
-from energyscope.reporting import format as fmt
+from energyscope.intervals import Interval, finite
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.plane import Axis, curves, plane
@@ -19,7 +20,6 @@ from energyscope.reporting.run import parts
 from energyscope.reporting.run.report import RUN, Report, Workload
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Row, Table
-from energyscope.runs.intervals import Interval, finite
 from energyscope.runs.tree import Node, sum_column, sum_energy
 
 _CAPTION = "Solid: work; pale: idle power; whiskers: 95 % intervals; hollow: known to no better than 10 %."

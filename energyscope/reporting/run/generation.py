@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from energyscope.accounting.closure import too_wide
+from energyscope.intervals import Interval, difference, finite, given, ratio, total, total_of_same
 from energyscope.reporting.charts.plane import Axis, curves, spans
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import strip
@@ -13,7 +14,6 @@ from energyscope.reporting.run.parts import share_of
 from energyscope.reporting.run.report import DECODE, EAGER, PREFILL, RUN, Report, Workload
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
-from energyscope.runs.intervals import Interval, difference, finite, given, ratio, total, total_of_same
 from energyscope.runs.tree import sum_energy
 
 LOAD = "load"

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
+from energyscope.intervals import finite
 from energyscope.reporting.run.report import EXECUTIONS, RUN, Report
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import finite
 from energyscope.runs.method import lacking, method_of, passes_of
 
 _PARTS = ("model", "workload", "device", "sensor", "settings", "environment")

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
+from energyscope.intervals import Interval, finite, ratio
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, finite, ratio
 from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals
 
 NOISY = 0.10  # relative half-width beyond which a value is not to be relied on: that of grade C

@@ -7,11 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from energyscope import format as fmt
 from energyscope.correlation.advice import SENSITIVITIES
 from energyscope.correlation.joint import is_joint
 from energyscope.correlation.quadrants import UNDECIDED, high_is_more
 from energyscope.impact.methods import PREDICT, QUANTIZATIONS, REMOVALS
-from energyscope.reporting import format as fmt
+from energyscope.intervals import finite, interval, total_of_same
 from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.plane import Axis, plane
@@ -21,7 +22,6 @@ from energyscope.reporting.run.impact_names import METHODS, METRICS, impact_name
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
-from energyscope.runs.intervals import finite, interval, total_of_same
 
 _CORNERS = {
     ("right", "top"): "costly, needed",

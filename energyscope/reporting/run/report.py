@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
+from energyscope.intervals import Interval, finite
 from energyscope.reporting.section import Page
-from energyscope.runs.intervals import Interval, finite
 from energyscope.runs.method import execution_of
 from energyscope.runs.store import Run
 from energyscope.runs.tree import EnergyTree, Node, energy_tree, tokens_of

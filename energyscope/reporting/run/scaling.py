@@ -7,11 +7,11 @@ import os
 from collections.abc import Container, Mapping
 from typing import Any
 
+from energyscope.intervals import finite, given
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.run.report import DECODE, RUN, Report, execution_name, precision_name
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import finite, given
 from energyscope.runs.laws import NamingLaws, is_of_run, laws_naming
 from energyscope.runs.laws_flaws import flaw
 from energyscope.runs.schema import REPORT_FILE

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from energyscope.correlation.association import too_few
+from energyscope.intervals import Interval, finite, interval
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.impact_names import impact_name, method_name
 from energyscope.reporting.section import Figure
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, finite, interval
 
 _ENERGY_COLUMNS = {
     "energy_mj": "energy",

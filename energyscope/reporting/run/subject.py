@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from energyscope import format as fmt
 from energyscope.changes.ranking import INVALID
+from energyscope.intervals import Interval, finite, given, interval
 from energyscope.metering.interval import grade
-from energyscope.reporting import format as fmt
 from energyscope.reporting.run.generation import phase_table, rates
 from energyscope.reporting.run.report import DECODE, PREFILL, Report, Workload
-from energyscope.runs.intervals import Interval, finite, given, interval
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope import reasons
 from energyscope.errors import UsageError
+from energyscope.intervals import given, interval
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.changes import change_table
@@ -16,7 +17,6 @@ from energyscope.reporting.section import tables
 from energyscope.reporting.table import Column, Table
 from energyscope.reporting.terminal_text import Harmless, printable
 from energyscope.runs import schema
-from energyscope.runs.intervals import given, interval
 from energyscope.runs.summary import state, summary
 from energyscope.runs.writing import is_written
 

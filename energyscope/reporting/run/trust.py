@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from energyscope import format as fmt
 from energyscope.accounting.closure import CLOSED, OVER, UNCERTAIN, UNDER, state, too_wide
-from energyscope.reporting import format as fmt
+from energyscope.intervals import Interval, difference, finite, interval
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.generation import agreements
 from energyscope.reporting.run.parts import NOISY, UNEXPLAINED, blocks
 from energyscope.reporting.run.report import RUN, Report, Workload, grades
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, difference, finite, interval
 from energyscope.runs.tree import sum_column, sum_energy
 
 Level = Literal["yes", "mostly", "partly", "no"]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
+from energyscope.intervals import given, ratio
 from energyscope.reporting.page import sentence
 from energyscope.reporting.run.answer import Chip, Stat
 from energyscope.reporting.run.report import execution_name, precision_name
@@ -17,7 +18,6 @@ from energyscope.reporting.scaling.fits import BY_GROUP, BY_KIND, attention_over
 from energyscope.reporting.scaling.laws import Entry, Laws, best_known, shape_name
 from energyscope.reporting.scaling.sizes import LEFT_OUT, PER_TOKEN
 from energyscope.reporting.scaling.trust import HELD_OUT, trust_facts
-from energyscope.runs.intervals import given, ratio
 
 TOP = {  # the figures of the first screen, by what it is of: the first two that there are
     "sizes": (PER_TOKEN, LEFT_OUT, BY_GROUP),

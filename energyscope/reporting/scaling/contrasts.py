@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
+from energyscope.intervals import given
 from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.plane import Axis, curves
 from energyscope.reporting.run.report import GRAPH, execution_name, precision_name
 from energyscope.reporting.scaling.laws import LAWS, WHOLE, Entry, Laws, cells_of, named, shape_name, shape_of
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import given
 
 RATIOS = "contrast-ratios"
 _KEY = ("field", "first", "second", "model", "phase", "precision", "execution", "kv_cache", "board")

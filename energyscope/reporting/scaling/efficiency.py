@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from energyscope.intervals import Interval, given
 from energyscope.reporting.charts.plane import Axis, curves
 from energyscope.reporting.run.report import DECODE
 from energyscope.reporting.scaling.laws import (
@@ -20,7 +21,6 @@ from energyscope.reporting.scaling.laws import (
 )
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, given
 
 BY_BATCH, BY_LENGTH = "tokens-per-joule-by-batch-size", "tokens-per-joule-by-length"
 _FIGURES = (

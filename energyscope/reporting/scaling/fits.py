@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from energyscope import format as fmt
+from energyscope.intervals import Interval, finite, given
 from energyscope.reasons import join, reason
-from energyscope.reporting import format as fmt
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.scaling.laws import (
     LAWS,
@@ -30,7 +31,6 @@ from energyscope.reporting.scaling.laws import (
 )
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import Interval, finite, given
 
 BY_GROUP, BY_KIND = "energy-by-group", "energy-by-kind"
 _CAPTION = "Lines: E0 + k x FLOPs. Whiskers: 95 % intervals; hollow: too noisy."

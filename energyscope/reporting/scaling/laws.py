@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from energyscope.errors import RunError
+from energyscope.intervals import Interval, finite, given, ratio
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.parts import OVERHEAD
 from energyscope.reporting.run.report import DECODE, execution_name, precision_name
 from energyscope.reporting.section import Page
-from energyscope.runs.intervals import Interval, finite, given, ratio
 from energyscope.runs.laws import load_laws
 from energyscope.runs.laws_flaws import flaw
 

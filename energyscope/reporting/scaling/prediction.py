@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from energyscope import format as fmt
 from energyscope import reasons
-from energyscope.reporting import format as fmt
+from energyscope.intervals import given
 from energyscope.reporting.run.report import execution_name, precision_name
 from energyscope.reporting.scaling.laws import LAW_NAMES, SUM, WAYS, law_name, shape_name, subject_name
 from energyscope.reporting.table import Column, Table
 from energyscope.reporting.terminal_text import printable
-from energyscope.runs.intervals import given
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from energyscope.intervals import given
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.scaling.laws import (
@@ -25,7 +26,6 @@ from energyscope.reporting.scaling.laws import (
 from energyscope.reporting.scaling.trust import error_label
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import given
 
 PER_TOKEN, LEFT_OUT = "sizes-per-token", "sizes-left-out"
 _FIGURES = (

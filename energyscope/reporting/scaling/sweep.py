@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.errors import RunError
-from energyscope.reporting import format as fmt
+from energyscope.intervals import interval
 from energyscope.reporting.scaling.laws import Laws
 from energyscope.reporting.scaling.terminal import laws_brief
 from energyscope.reporting.table import Column, Table
 from energyscope.reporting.terminal_text import printable
-from energyscope.runs.intervals import interval
 from energyscope.runs.laws import list_laws, load_laws
 from energyscope.runs.schema import LAWS_JSON
 from energyscope.runs.store import Run

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from energyscope.reporting import format as fmt
+from energyscope import format as fmt
+from energyscope.intervals import finite
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.scaling.laws import (
     LAWS,
@@ -19,7 +20,6 @@ from energyscope.reporting.scaling.laws import (
 )
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.intervals import finite
 
 HELD_OUT = "held-out-cells"
 _GOOD, _FAIR, _WORST = 0.05, 0.10, 0.30  # held-out errors

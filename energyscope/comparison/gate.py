@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from energyscope.comparison.difference import ENERGIES, MORE, NOT_COMPARABLE, Difference
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import words
-from energyscope.runs.compare_difference import ENERGIES, MORE, NOT_COMPARABLE, Difference
 
 if TYPE_CHECKING:
-    from energyscope.runs.compare import Comparison
+    from energyscope.comparison.compare import Comparison
 
 
 @dataclass(frozen=True)

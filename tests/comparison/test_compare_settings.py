@@ -9,7 +9,7 @@ import pytest
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
-from energyscope.runs.compare import compare
+from energyscope.comparison.compare import compare
 
 USED = {"method": "nf4", "double_quant": False, "skipped": ["lm_head"]}
 

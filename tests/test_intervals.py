@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from energyscope.runs.intervals import Interval, difference, finite, given, interval, ratio, total, total_of_same
+from energyscope.intervals import Interval, difference, finite, given, interval, ratio, total, total_of_same
 
 
 def test_missing_cells_make_no_interval() -> None:

@@ -11,13 +11,13 @@ from benchmark_builder import Bench
 from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
+from energyscope.comparison.compare import compare
+from energyscope.comparison.conditions import Standing
+from energyscope.comparison.difference import PER_PASS, Difference
+from energyscope.comparison.gate import allowed, exceeding
+from energyscope.comparison.parts import layers_of
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import split
-from energyscope.runs.compare import compare
-from energyscope.runs.compare_conditions import Standing
-from energyscope.runs.compare_difference import PER_PASS, Difference
-from energyscope.runs.compare_gate import allowed, exceeding
-from energyscope.runs.compare_parts import layers_of
 from energyscope.runs.schema import ENERGY_FILE
 from energyscope.runs.store import Run, load_run
 from energyscope.runs.tree import energy_tree

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from energyscope.reasons import Reason  # noqa: F401 - a field of `Standing` is annotated with it
-from energyscope.runs.compare_conditions import BATCH, LENGTH, Condition, Document, Standing, conditions
-from energyscope.runs.compare_difference import (
+from energyscope.comparison.conditions import BATCH, LENGTH, Condition, Document, Standing, conditions
+from energyscope.comparison.difference import (
     IDLE,
     LATENCY,
     PER_INFERENCE,
@@ -23,7 +22,8 @@ from energyscope.runs.compare_difference import (
     compared,
     quantities,
 )
-from energyscope.runs.intervals import Interval, finite, given, interval, not_negative
+from energyscope.intervals import Interval, finite, given, interval, not_negative
+from energyscope.reasons import Reason  # noqa: F401 - a field of `Standing` is annotated with it
 from energyscope.runs.tree import Node, tokens_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from energyscope.runs.compare_difference import Difference, compared
-from energyscope.runs.intervals import Interval
+from energyscope.comparison.difference import Difference, compared
+from energyscope.intervals import Interval
 from energyscope.runs.tree import EnergyTree, Node, sum_energy
 
 Alignment = Literal["component", "kind"]

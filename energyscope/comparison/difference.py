@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from energyscope.intervals import Interval, difference, ratio
 from energyscope.reasons import join, reason
-from energyscope.runs.intervals import Interval, difference, ratio
 
 Verdict = Literal["less", "more", "no-difference-shown", "not-comparable"]
 LESS: Verdict = "less"

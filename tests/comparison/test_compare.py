@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from run_builder import Shape, build_run
 
+from energyscope.comparison.compare import compare
+from energyscope.comparison.difference import Difference
+from energyscope.comparison.parts import topmost
 from energyscope.errors import UsageError
 from energyscope.reasons import split
-from energyscope.runs.compare import compare
-from energyscope.runs.compare_difference import Difference
-from energyscope.runs.compare_parts import topmost
 from energyscope.runs.method import REVISION
 from energyscope.runs.tree import EnergyTree, Node
 

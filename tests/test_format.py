@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from energyscope.reporting import format as fmt
-from energyscope.runs.intervals import Interval
+from energyscope import format as fmt
+from energyscope.intervals import Interval
 
 
 @pytest.mark.parametrize(

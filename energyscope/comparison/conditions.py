@@ -8,8 +8,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.accounting.records import CLOCKS_APART
+from energyscope.intervals import finite
 from energyscope.reasons import Reason, reason
-from energyscope.runs.intervals import finite
 from energyscope.runs.method import changes_between, execution_of, lacking, method_of, passes_of, revision_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from energyscope.runs.intervals import Interval
+from energyscope.intervals import Interval
 
 UNKNOWN = "\u2013"
 PLUS_MINUS = "\u00b1"

@@ -11,18 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from energyscope.errors import UsageError
-from energyscope.reasons import Reason, reason
-from energyscope.runs.compare_conditions import (
+from energyscope.comparison.conditions import (
     Condition,  # noqa: F401 - fields of `Standing` are annotated with it
     Standing,
     conditions,
     unfinished,
     warnings,
 )
-from energyscope.runs.compare_difference import Difference
-from energyscope.runs.compare_parts import Alignment, by_depth, compare_parts
-from energyscope.runs.compare_whole import (
+from energyscope.comparison.difference import Difference
+from energyscope.comparison.parts import Alignment, by_depth, compare_parts
+from energyscope.comparison.whole import (
     BenchmarkComparison,
     GenerationComparison,
     compare_benchmarks,
@@ -30,6 +28,8 @@ from energyscope.runs.compare_whole import (
     normalised,
     whole,
 )
+from energyscope.errors import UsageError
+from energyscope.reasons import Reason, reason
 from energyscope.runs.method import execution_of, passes_of
 from energyscope.runs.moments import in_both, same_moments, unpaired
 from energyscope.runs.tree import EnergyTree, energy_tree
