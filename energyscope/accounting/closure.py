@@ -13,7 +13,8 @@ Entry = Mapping[str, Any]
 
 QUANTITIES = ("energy", "time", "static", "dynamic")
 TOLERANCE = {"cuda-graph": 0.03, "eager": 0.05}
-ADVISABLE = (0.93, 1.07)  # the model's closure, within which advice is given
+AGREEMENT = 0.07  # how far the parts may be from the model, or from a traced generation
+ADVISABLE = (round(1 - AGREEMENT, 9), 1 + AGREEMENT)  # within which advice is given
 CLOSED, UNDER, OVER, UNCERTAIN = "closed", "under-captured", "over-captured", "uncertain"
 WIDEST = 0.15  # the half-width of the 95 % interval beyond which a closure says nothing
 

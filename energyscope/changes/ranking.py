@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from energyscope.intervals import Interval, finite, given, interval, ratio
+from energyscope.metering.interval import INVALID, QUALITIES
 from energyscope.reasons import split
 from energyscope.runs.method import execution_of
 from energyscope.runs.moments import Moment
@@ -19,11 +20,9 @@ from energyscope.runs.store import Run
 Verdict = Literal["saves", "costs", "unclear"]
 Row = Mapping[str, Any]
 
-INVALID = "invalid"
 NEGLIGIBLE = 0.005  # loss of accuracy, or relative rise of perplexity, that nobody would notice
 FEWEST_WINDOWS = 3  # of an alternative that something may be concluded from
 WORKLOAD = frozenset({"batch_size"})  # changes of what the model is given, which not everybody can make
-_GRADES = ("A", "B", "C", INVALID)
 _SCATTER = frozenset({"wide-interval", "few-windows", "no-interval", "unstable-latency"})  # the interval shows it
 
 
@@ -218,4 +217,4 @@ def _energy(row: Row) -> Interval | None:
 
 
 def _worse(*grades: object) -> str:
-    return max((str(one) if one in _GRADES else INVALID for one in grades), key=_GRADES.index)
+    return max((str(one) if one in QUALITIES else INVALID for one in grades), key=QUALITIES.index)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from energyscope.metering.interval import QUALITIES
 from energyscope.reasons import reason
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ SHARED = (
 )  # fmt: skip
 CORE = "attention.core"
 COPIED = ("phase", "precision", "execution", "batch_size", "context_length", "device", "meter", "calls")
-GRADES = ("A", "B", "C", "invalid")
 
 
 def apportioned(energy: pd.DataFrame, impact: pd.DataFrame) -> list[dict[str, Any]]:
@@ -67,7 +67,7 @@ def _share(attention: Mapping[Any, Any], energy: pd.DataFrame, heads: int) -> di
         "energy_mj": total,
         "energy_ci_low_mj": total - half if known else None,
         "energy_ci_high_mj": total + half if known else None,
-        "quality": max(parts["quality"], key=GRADES.index),
+        "quality": max(parts["quality"], key=QUALITIES.index),
         "reused": bool(parts["reused"].any()),
         "reasons": reason("apportioned", heads=heads),
     }

@@ -18,6 +18,9 @@ from energyscope.metering.ticks import Array
 from energyscope.reasons import reason
 
 FIRST = 5  # windows from which the number of all is decided
+GRADES = {"A": 0.01, "B": 0.03, "C": 0.10}  # the widest relative half-width of each
+INVALID = "invalid"  # of what is wider, or was disturbed
+QUALITIES = (*GRADES, INVALID)  # the best first
 NORMAL_QUANTILE = 1.959964  # 97.5 % of the normal distribution
 FLOOR_QUANTILE = 1.645  # with 1.96, intervals would cover 98 % and more where timing is the whole noise
 DRIFT_CHANGE = 0.01  # a drift below this is not worth a word
@@ -171,9 +174,9 @@ def grade(relative_half_width: float | None, windows: int, guard: Sequence[str] 
         return "invalid", [*reasons, reason("no-interval", windows=windows)]
     if windows < 5:
         reasons.append(reason("few-windows", windows=windows))
-    if relative_half_width > 0.01:
+    if relative_half_width > GRADES["A"]:
         reasons.append(reason("wide-interval", half_width=relative_half_width))
-    for name, limit in (("A", 0.01), ("B", 0.03), ("C", 0.10)):
+    for name, limit in GRADES.items():
         clean = not guard or name == "C"
         if relative_half_width <= limit and clean and (name != "A" or windows >= 5) and windows >= 3:
             return name, reasons

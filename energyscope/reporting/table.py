@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.intervals import Interval, finite
+from energyscope.metering.interval import QUALITIES
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 _TEXTS = frozenset({"text", "grade", "reasons", "code"})
 _ENDINGS = {"mJ": "mj", "J": "j", "pJ": "pj", "us": "us", "s": "s", "W": "w", "bytes": "bytes", "FLOP": "flops"}
-_GRADES = {"A": 0.0, "B": 1.0, "C": 2.0, "invalid": 3.0}
 _PADDING, _BETWEEN = 2, 3  # spaces between two columns of a terminal: one is the box's
 
 
@@ -81,7 +81,7 @@ class Column:
     def sort_key(self, value: Any) -> float | None:
         """Return the number by which a value sorts; None where it sorts by its text, or not at all."""
         if self.unit == "grade":
-            return _GRADES.get(str(value))
+            return float(QUALITIES.index(str(value))) if value in QUALITIES else None
         return finite(value.value if isinstance(value, Interval) else value) if self.numeric else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from energyscope.accounting.closure import too_wide
+from energyscope.accounting.closure import AGREEMENT, too_wide
 from energyscope.intervals import Interval, difference, finite, given, ratio, total, total_of_same
 from energyscope.reporting.charts.plane import Axis, curves, spans
 from energyscope.reporting.charts.theme import title_of
@@ -18,7 +18,6 @@ from energyscope.runs.tree import sum_energy
 
 LOAD = "load"
 US_PER_S = 1e6
-AGREEMENT = 0.07  # how far the parts may be from what was traced
 _MARGIN_S, _MOST_POINTS = 0.3, 700
 _GROUPS = {
     "attention.core": "attention core",

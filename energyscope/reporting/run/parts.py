@@ -13,11 +13,12 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.intervals import Interval, finite, ratio
+from energyscope.metering.interval import GRADES
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.table import Column, Table
 from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals
 
-NOISY = 0.10  # relative half-width beyond which a value is not to be relied on: that of grade C
+NOISY = GRADES["C"]  # relative half-width beyond which a value is not to be relied on
 OVERHEAD, UNEXPLAINED, OTHER = "overhead", "unexplained", "other"
 _HINTS = {
     "energy": "of one pass or step, with its 95 % interval",

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.changes.ranking import INVALID
 from energyscope.intervals import Interval, finite, given, interval
-from energyscope.metering.interval import grade
+from energyscope.metering.interval import INVALID, grade
 from energyscope.reporting.run.generation import phase_table, rates
 from energyscope.reporting.run.report import DECODE, PREFILL, Report, Workload
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from energyscope import format as fmt
 from energyscope.accounting.closure import CLOSED, OVER, UNCERTAIN, UNDER, state, too_wide
 from energyscope.intervals import Interval, difference, finite, interval
+from energyscope.metering.interval import GRADES
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.generation import agreements
 from energyscope.reporting.run.parts import NOISY, UNEXPLAINED, blocks
@@ -55,7 +56,7 @@ def trust(report: Report) -> Trust | None:
     drift = _drift(workload.document)
     state = adds_up[1] if adds_up else None
     level: Level = "yes"
-    if total is None or total > 0.03 or state != CLOSED or drift or noisy > 0.25:
+    if total is None or total > GRADES["B"] or state != CLOSED or drift or noisy > 0.25:
         level = "mostly"
     if total is None or total > NOISY or state in {UNDER, OVER} or noisy > 0.5:
         level = "partly"
@@ -260,7 +261,7 @@ def _passes(workload: Workload) -> Table:
 def _noise(workload: Workload) -> str:
     half, judged = fmt.relative(workload.energy), grades(workload.tree.nodes)
     weak, every = judged["invalid"], sum(judged.values())
-    mark = UNKNOWN if half is None else WELL if half <= 0.03 and weak <= every / 4 else ILL
+    mark = UNKNOWN if half is None else WELL if half <= GRADES["B"] and weak <= every / 4 else ILL
     total = "" if half is None else f"{fmt.noise(workload.energy)}; "
     return f"{mark} {total}{weak} of {fmt.count(every, 'value')} too noisy"
 
