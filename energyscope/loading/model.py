@@ -7,7 +7,7 @@ trained ones, or random ones of the true shape that are built on the device itse
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,11 +15,9 @@ from energyscope.adapters import Adapter
 from energyscope.errors import UsageError
 from energyscope.loading import building
 from energyscope.loading import tensor_parallel as shares
-from energyscope.loading.devices import pick_device
-from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadOptions, Weights, check_quantization
+from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadOptions, LoadSettings, check_quantization
 from energyscope.loading.planning import plan_model
 from energyscope.loading.random_weights import spare_small_layers
-from energyscope.loading.sharding.device_maps import map_devices
 from energyscope.loading.sharding.dispatching import dispatch, offload_notes
 from energyscope.loading.sizes import distinct_parameters, tensor_bytes
 from energyscope.loading.sources import ModelSource, find_model, model_names
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PRECISIONS", "LoadedModel", "ModelSource", "check_precision", "find_model", "load_model", "model_names",
-    "parameter_count", "pick_device", "weight_bytes",
+    "parameter_count", "weight_bytes",
 ]  # fmt: skip
 
 
@@ -73,106 +71,61 @@ class LoadedModel:
             object.__setattr__(self, "devices", (self.device,))
 
 
-def load_options(
-    *, device: str = "auto", device_map: str | None = None, devices: Sequence[torch.device] = (), **rest: Any
-) -> LoadOptions:
-    """Return the options of `load_model` with the devices found; ``rest`` are fields of `LoadOptions`.
-
-    Raises:
-        UsageError: the device map cannot be used here.
-        DeviceError: there is no such device.
-
-    """
-    spread = map_devices(device_map, device, devices) if device_map else ()
-    main = spread[0] if spread else pick_device(device)
-    rest["skip_modules"] = tuple(rest.get("skip_modules", ()))
-    return LoadOptions(device=main, device_map=device_map, devices=spread, **rest)
-
-
-def load_model(  # noqa: PLR0913  each is an option of the command line
-    reference: str,
-    *,
-    precision: str = "fp32",
-    device: str = "auto",
-    weights: Weights = "pretrained",
-    seed: int = 0,
-    trust_remote_code: bool = False,
-    allow_pickle: bool = False,
-    device_map: str | None = None,
-    devices: Sequence[torch.device] = (),
-    double_quant: bool = False,
-    compute_dtype: str | None = None,
-    skip_modules: Sequence[str] = (),
-    tensor_parallel: bool = False,
-) -> LoadedModel:
+def load_model(reference: str, settings: LoadSettings | None = None, **options: Any) -> LoadedModel:
     """Load a model and put it on the device, ready for inference.
 
-    ``reference`` is a short name, a bundled name, a local folder or a Hugging Face id; ``precision`` one of
-    fp32, fp16, bf16, or int8, nf4, fp4, which quantize all linears but the head; ``device`` auto (the GPU if
-    there is one), cpu, cuda or cuda:N. Quantized layers are tried on random inputs, and 4-bit ones that compute
-    wrongly are mended, which is noted. ``weights="random"`` builds the true shape with random weights from
-    ``seed``. ``trust_remote_code`` runs the model's own Python code; ``allow_pickle`` accepts ``.bin``
-    weights, which can run code when they are read.
-
-    ``device_map`` spreads the model over devices: auto, balanced, sequential, or a JSON file of module paths and
-    devices (see `energyscope.loading.sharding.device_maps`); ``devices`` are the GPUs that a word may take, in
-    their order, all if none is named. ``double_quant`` quantizes the scales of 4-bit weights, ``compute_dtype``
-    (fp32, fp16, bf16) is what 4-bit layers multiply in, and ``skip_modules`` names more modules that stay
-    unquantized. ``tensor_parallel`` loads this process's share of a model that is split over the processes which
-    were joined before (`energyscope.loading.tensor_parallel.join`).
+    ``reference`` is a short name, a bundled name, a local folder or a Hugging Face id. How it is loaded is said by
+    ``settings``, or by its fields as keywords (`energyscope.loading.options.LoadSettings`). Quantized layers are
+    tried on random inputs, and 4-bit ones that compute wrongly are mended, which is noted.
 
     Raises:
-        UsageError: the model or the precision is unknown, or one of the last five does not fit it.
+        TypeError: a keyword is no field of the settings.
+        UsageError: the model or the precision is unknown, or an option does not fit it.
         ModelError: the weights are missing, broken or out of reach, no adapter serves the model, or its quantized
             layers cannot be computed rightly here.
         DeviceError: there is no such device, or not enough memory on it.
 
     """
+    asked = settings or LoadSettings(**options)
     started = time.perf_counter()
-    check_precision(precision)
+    check_precision(asked.precision)
     found = find_model(reference)
     check_quantization(
-        precision, double_quant=double_quant, compute_dtype=compute_dtype, skip_modules=skip_modules
+        asked.precision,
+        double_quant=asked.double_quant,
+        compute_dtype=asked.compute_dtype,
+        skip_modules=asked.skip_modules,
     )
-    options = load_options(
-        precision=precision,
-        device=device,
-        weights=weights,
-        seed=seed,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
-        device_map=device_map,
-        devices=devices,
-        double_quant=double_quant,
-        compute_dtype=compute_dtype,
-        skip_modules=skip_modules,
-        tensor_parallel=tensor_parallel,
-    )
+    resolved = asked.resolved()
     building.silence_libraries()
-    with building.one_line_errors(found.name, options):
-        folder = building.files_of(found, options)
+    with building.one_line_errors(found.name, resolved):
+        folder = building.files_of(found, resolved)
         adapter = building.adapter_of(found, folder)
-        config = building.configuration_of(found, folder, options)
-        plan = plan_model(found, adapter, config, options)
+        config = building.configuration_of(found, folder, resolved)
+        plan = plan_model(found, adapter, config, resolved)
         model = building.build_model(found, folder, adapter, config, plan)
-        tokenizer, why_none = building.tokenizer_of(folder, options)
+        tokenizer, why_none = building.tokenizer_of(folder, resolved)
         model.eval().requires_grad_(False)
         spare_small_layers(model)
-        notes = _mended(model, plan.options) + _unnested(model, double_quant) if precision in QUANTIZED else ()
+        notes = (
+            _mended(model, plan.options) + _unnested(model, asked.double_quant)
+            if asked.precision in QUANTIZED
+            else ()
+        )
         if plan.placement:
             dispatch(model, plan.placement)
             notes += offload_notes(plan.placement)
-        ranks = shares.world_size() if tensor_parallel else 1
-        notes += shares.notes(ranks) if tensor_parallel else ()
+        ranks = shares.world_size() if asked.tensor_parallel else 1
+        notes += shares.notes(ranks) if asked.tensor_parallel else ()
     return LoadedModel(
         name=found.name,
         model=model,
         adapter=adapter,
         tokenizer=tokenizer,
         tokenizer_reason=why_none,
-        precision=precision,
+        precision=asked.precision,
         device=plan.options.device,
-        weights="bundled" if found.kind == "bundled" and weights == "pretrained" else weights,
+        weights="bundled" if found.kind == "bundled" and asked.weights == "pretrained" else asked.weights,
         source=found.source,
         seconds=time.perf_counter() - started,
         notes=notes,

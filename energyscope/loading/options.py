@@ -1,9 +1,9 @@
-"""How a model is to be loaded, as one value that the loading steps share."""
+"""How a model is to be loaded: as it is asked for, and with the devices found."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
 from energyscope.errors import UsageError
@@ -20,8 +20,55 @@ PRECISIONS = (*NATIVE, *QUANTIZED)
 
 
 @dataclass(frozen=True)
+class LoadSettings:
+    """How a model is asked for: the keywords of `energyscope.loading.load_model`.
+
+    ``precision`` is one of `PRECISIONS`, of which int8, nf4 and fp4 quantize all linears but the head; ``device``
+    auto (the GPU if there is one), cpu, cuda or cuda:N. ``weights`` ``random`` builds the true shape with random
+    weights from ``seed``. ``trust_remote_code`` runs the model's own Python code; ``allow_pickle`` accepts
+    ``.bin`` weights, which can run code when they are read.
+
+    ``device_map`` spreads the model over devices: auto, balanced, sequential, or a JSON file of module paths and
+    devices (see `energyscope.loading.sharding.device_maps`); ``devices`` are the GPUs that a word may take, in
+    their order, all if none is named. ``double_quant`` quantizes the scales of 4-bit weights, ``compute_dtype``
+    (fp32, fp16, bf16) is what 4-bit layers multiply in, and ``skip_modules`` names more modules that stay
+    unquantized. ``tensor_parallel`` loads this process's share of a model that is split over the processes which
+    were joined before (`energyscope.loading.tensor_parallel.join`).
+    """
+
+    precision: str = "fp32"
+    device: str = "auto"
+    weights: Weights = "pretrained"
+    seed: int = 0
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    device_map: str | None = None
+    devices: Sequence[torch.device] = ()
+    double_quant: bool = False
+    compute_dtype: str | None = None
+    skip_modules: Sequence[str] = ()
+    tensor_parallel: bool = False
+
+    def resolved(self) -> LoadOptions:
+        """Return these settings with the devices found.
+
+        Raises:
+            UsageError: the device map cannot be used here.
+            DeviceError: there is no such device.
+
+        """
+        from energyscope.loading.devices import pick_device
+        from energyscope.loading.sharding.device_maps import map_devices
+
+        spread = map_devices(self.device_map, self.device, self.devices) if self.device_map else ()
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {"device": spread[0] if spread else pick_device(self.device), "devices": spread}
+        return LoadOptions(**{**given, **found, "skip_modules": tuple(self.skip_modules)})
+
+
+@dataclass(frozen=True)
 class LoadOptions:
-    """The options of `energyscope.loading.load_model`, with the devices found.
+    """What `LoadSettings` come to here, as the loading steps share it.
 
     ``device`` is the one that inputs go to; ``devices`` those that ``device_map`` may spread the model over, that
     one first (empty without a map). ``compute_dtype`` None is ``dtype``.

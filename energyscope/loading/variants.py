@@ -14,15 +14,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import building
 from energyscope.loading.devices import pick_device
 from energyscope.loading.model import LoadedModel, load_model, parameter_count
-from energyscope.loading.options import FOUR_BIT, NATIVE, QUANTIZED, LoadOptions, Weights
+from energyscope.loading.options import FOUR_BIT, NATIVE, QUANTIZED, LoadOptions, LoadSettings
 from energyscope.loading.planning import heads, meta_model
-from energyscope.loading.sharding.device_maps import map_devices
 from energyscope.loading.sizes import planned_bytes, stored_bytes
 from energyscope.loading.skipping import skipped_linears
 from energyscope.loading.sources import find_model
@@ -57,23 +56,15 @@ class Variant:
     notes: tuple[Reason, ...]
 
 
-def load_variant(  # noqa: PLR0913  what `load_model` takes
+def load_variant(
     reference: str,
     precision: str,
+    settings: LoadSettings | None = None,
     *,
-    device: str,
-    weights: Weights = "pretrained",
-    seed: int = 0,
-    trust_remote_code: bool = False,
-    allow_pickle: bool = False,
     calibration: Sequence[Mapping[str, Tensor]] = (),
-    device_map: str | None = None,
-    devices: Sequence[torch.device] = (),
-    double_quant: bool = False,
-    compute_dtype: str | None = None,
-    skip_modules: Sequence[str] = (),
+    **options: Any,
 ) -> Variant:
-    """Load a model in one of ``VARIANTS``, ready for inference; the other arguments are those of `load_model`.
+    """Load a model in one of ``VARIANTS``, ready for inference; ``settings`` and ``options`` as of `load_model`.
 
     ``calibration`` are batches of the model's inputs on the device, by which ``int8-static`` sets its scales;
     other precisions leave them alone. What is made from FP32 weights needs room for these while it is made.
@@ -88,32 +79,28 @@ def load_variant(  # noqa: PLR0913  what `load_model` takes
 
     """
     started = time.perf_counter()
-    target = map_devices(device_map, device, devices)[0] if device_map else pick_device(device)
+    asked = settings or LoadSettings(**options)
+    target = asked.resolved().device
     if why := unsupported(precision, target):
         raise DeviceError(
             f"{precision} cannot be computed on {target}: {words(why)}; otherwise leave this precision out"
         )
     base = base_precision(precision, target)
-    loaded = load_model(
-        reference,
+    for_base = replace(
+        asked,
         precision=base,
-        device=device if device_map else str(target),
-        weights=weights,
-        seed=seed,
-        trust_remote_code=trust_remote_code,
-        allow_pickle=allow_pickle,
-        device_map=device_map,
-        devices=devices,
-        double_quant=double_quant and base in FOUR_BIT,
-        compute_dtype=compute_dtype if base in FOUR_BIT else None,
-        skip_modules=skip_modules if base in QUANTIZED else (),
+        device=asked.device if asked.device_map else str(target),
+        double_quant=asked.double_quant and base in FOUR_BIT,
+        compute_dtype=asked.compute_dtype if base in FOUR_BIT else None,
+        skip_modules=asked.skip_modules if base in QUANTIZED else (),
     )
+    loaded = load_model(reference, for_base)
     parameters = parameter_count(loaded.model)
     if base == precision:
         implementation, notes = _as_loaded(precision), loaded.notes + _rest_of(precision, target)
     else:
         with building.one_line_errors(loaded.name, LoadOptions(precision, target)):
-            implementation, notes = _converted(loaded, precision, calibration, skip_modules)
+            implementation, notes = _converted(loaded, precision, calibration, asked.skip_modules)
     loaded = replace(loaded, precision=precision, notes=notes, seconds=time.perf_counter() - started)
     return Variant(
         loaded=loaded,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from energyscope.adapters import Granularity, did_you_mean
 from energyscope.errors import UsageError
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS
-from energyscope.loading.options import QUANTIZED, check_quantization
+from energyscope.loading.options import QUANTIZED, LoadSettings, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, METERS
 from energyscope.runs.store import RunStore
@@ -233,14 +233,21 @@ class RunSettings:
             options["benchmark"] = replace(base, **named)
         return cls(model, **options)
 
-    def loading(self, precision: str, devices: Sequence[torch.device]) -> dict[str, Any]:
-        """Return the options of `energyscope.loading.load_model`, with what was settled of them."""
-        names = (
-            "device", "device_map", "tensor_parallel", "double_quant", "compute_dtype", "skip_modules", "weights",
-            "seed", "trust_remote_code",
-        )  # fmt: skip
-        spread = devices if self.device_map else ()
-        return {"precision": precision, "devices": spread, **{name: getattr(self, name) for name in names}}
+    def loading(self, precision: str, devices: Sequence[torch.device]) -> LoadSettings:
+        """Return how the model is to be loaded, with what was settled of it."""
+        return LoadSettings(
+            precision=precision,
+            device=self.device,
+            weights=self.weights,
+            seed=self.seed,
+            trust_remote_code=self.trust_remote_code,
+            device_map=self.device_map,
+            devices=devices if self.device_map else (),
+            double_quant=self.double_quant,
+            compute_dtype=self.compute_dtype,
+            skip_modules=self.skip_modules,
+            tensor_parallel=self.tensor_parallel,
+        )
 
     def check(self) -> None:
         """Refuse what cannot be.

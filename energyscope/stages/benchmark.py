@@ -10,7 +10,7 @@ A cell is one precision at one batch size and length; a trial of it is a warm-up
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from energyscope.benchmarking.summary import by_preference, cells
 from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import LoadedModel, variants
 from energyscope.loading.devices import free_bytes
-from energyscope.loading.options import Weights
+from energyscope.loading.options import LoadSettings
 from energyscope.loading.variants import Variant
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
@@ -34,36 +34,18 @@ from energyscope.stages.session import Journal
 from energyscope.stages.trials import Trials
 
 if TYPE_CHECKING:
-    from energyscope.settings.run import RunSettings
     from energyscope.workloads import Evaluation
 
 CALIBRATION_BATCHES = 4
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where the models come from, in the words of `energyscope.loading.variants.load_variant`."""
-
-    reference: str
-    weights: Weights = "pretrained"
-    seed: int = 0
-    trust_remote_code: bool = False
-    double_quant: bool = False
-    compute_dtype: str | None = None
-    skip_modules: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, settings: RunSettings) -> Source:
-        """Return where a run's models come from."""
-        return cls(settings.model, **{one.name: getattr(settings, one.name) for one in fields(cls)[1:]})
-
-
-def benchmark(
+def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with what
     loaded: LoadedModel,
     evaluation: Evaluation | None,
     meter: MeterGroup,
     settings: BenchmarkSettings,
-    source: Source,
+    reference: str,
+    loading: LoadSettings,
     *,
     journal: Journal,
     progress: Progress = silent,
@@ -86,18 +68,18 @@ def benchmark(
     def keep(entry: Mapping[str, Any]) -> None:
         journal({"stage": STAGE, **entry})
 
-    keep({"header": {"settings": {**asdict(settings), "seed": source.seed}}})
+    keep({"header": {"settings": {**asdict(settings), "seed": loading.seed}}})
     for one in skipped:
         keep({"skipped": one})
     given = _given(loaded, names)
-    sizes = [_bytes_of(source, name, loaded.device) for name in names if name not in given]
+    sizes = [_bytes_of(reference, loading, name, loaded.device) for name in names if name not in given]
     model_cache = ModelCache(
-        partial(_load, source=source, device=loaded.device, evaluation=evaluation),
+        partial(_load, reference=reference, loading=loading, device=loaded.device, evaluation=evaluation),
         loaded.device,
         together=fit_together(sizes, free_bytes(loaded.device)),
         given=given,
     )
-    bench = Bench(settings, loaded, evaluation, meter, model_cache, keep, progress, source.seed)
+    bench = Bench(settings, loaded, evaluation, meter, model_cache, keep, progress, loading.seed)
     if not model_cache.together:
         keep({"note": reason("models-loaded-in-turn")})
     candidates = Candidates(bench)
@@ -148,25 +130,18 @@ def _given(loaded: LoadedModel, names: Sequence[str]) -> dict[str, Variant]:
     return {loaded.precision: own} if own is not None and loaded.precision in names else {}
 
 
-def _bytes_of(source: Source, precision: str, device: torch.device) -> int | None:
+def _bytes_of(reference: str, loading: LoadSettings, precision: str, device: torch.device) -> int | None:
     return variants.estimated_bytes(
-        source.reference, precision, device=str(device), trust_remote_code=source.trust_remote_code
+        reference, precision, device=str(device), trust_remote_code=loading.trust_remote_code
     )
 
 
-def _load(precision: str, *, source: Source, device: torch.device, evaluation: Evaluation | None) -> Variant:
-    return variants.load_variant(
-        source.reference,
-        precision,
-        device=str(device),
-        weights=source.weights,
-        seed=source.seed,
-        trust_remote_code=source.trust_remote_code,
-        calibration=_calibration(evaluation),
-        double_quant=source.double_quant,
-        compute_dtype=source.compute_dtype,
-        skip_modules=source.skip_modules,
-    )
+def _load(
+    precision: str, *, reference: str, loading: LoadSettings, device: torch.device, evaluation: Evaluation | None
+) -> Variant:
+    """Return the model in a precision, on the device of the benchmark."""
+    at_device = replace(loading, device=str(device), device_map=None, devices=(), tensor_parallel=False)
+    return variants.load_variant(reference, precision, at_device, calibration=_calibration(evaluation))
 
 
 def _calibration(evaluation: Evaluation | None) -> tuple[Mapping[str, Any], ...]:

@@ -29,7 +29,7 @@ from energyscope.workloads.limits import checked_length
 def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedModel:
     """Load the model of the settings, spread over devices by a map; ``auto`` precision is settled first."""
     precision = resolve_precision(settings.model, settings.precision, settings.device)  # a device by now
-    return load_model(settings.model, **settings.loading(precision, devices))
+    return load_model(settings.model, settings.loading(precision, devices))
 
 
 def load_for_benchmark(

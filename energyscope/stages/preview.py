@@ -11,7 +11,6 @@ import torch
 from energyscope.components import ComponentTree, component_tree
 from energyscope.impact.plan import beside_singles, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
-from energyscope.loading.model import load_options
 from energyscope.loading.precision import resolve_precision
 from energyscope.loading.skeleton import LoadEstimate, estimate_load, load_skeleton
 from energyscope.metering.settled import IDLE_S, SETTLE_S
@@ -138,9 +137,7 @@ def preview(settings: RunSettings) -> Preview:
 
 def _load_estimate(tried: Sequence[RunSettings], targets: Targets) -> LoadEstimate:
     """Return what loading would take in the first of the settings that there is room for, else in the last."""
-    found = [
-        estimate_load(one.model, load_options(**one.loading(one.precision, targets.devices))) for one in tried
-    ]
+    found = [estimate_load(one.model, one.loading(one.precision, targets.devices).resolved()) for one in tried]
     return next((one for one in found if one.refused is None), found[-1])
 
 

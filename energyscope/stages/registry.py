@@ -20,7 +20,7 @@ from energyscope.runs import schema
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.ablate import ablate
 from energyscope.stages.alternatives import AlternativesSettings, alternatives
-from energyscope.stages.benchmark import Source, benchmark, with_shapes
+from energyscope.stages.benchmark import benchmark, with_shapes
 from energyscope.stages.context import Context, metered
 from energyscope.stages.generate import GenerateSettings, generate
 from energyscope.stages.profile import PREFILL, ProfileSettings, profile
@@ -52,7 +52,8 @@ def _benchmark(context: Context) -> Reason | None:
             context.evaluation,
             meter,
             with_shapes(settings.benchmark, workload.batch_size, workload.sequence_length, settings.executions[0]),
-            Source.of(settings),
+            settings.model,
+            settings.loading(settings.precision, context.loaded.devices),
             journal=context.store.journal,
             progress=context.progress,
         )

@@ -10,6 +10,7 @@ import torch
 import energyscope
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.loading import load_model
+from energyscope.loading.options import LoadSettings
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.reasons import read, reason
@@ -18,7 +19,7 @@ from energyscope.runs.store import load_run, read_journal
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.stages import candidates, trials
 from energyscope.stages import run as stage
-from energyscope.stages.benchmark import Source, benchmark, chosen_precisions, recover
+from energyscope.stages.benchmark import benchmark, chosen_precisions, recover
 from energyscope.stages.targets import Targets
 
 CPU = torch.device("cpu")
@@ -286,7 +287,8 @@ def test_nothing_at_all_is_an_error_with_its_reasons(monkeypatch):
             None,
             MeterGroup([ModelledMeter(65.0)]),
             settings("fp32", batch_sizes=(4,), sequence_lengths=(16,)),
-            Source("tiny-gpt2"),
+            "tiny-gpt2",
+            LoadSettings(),
             journal=lambda entry: None,
         )
 
@@ -332,7 +334,7 @@ def test_an_unknown_precision_is_refused_before_anything_is_loaded(tmp_path):
         ({"batch_sizes": (1, 0)}, "--batch-size must be 1 or more, not 0"),
         ({"trial_seconds": math.nan}, "--trial-seconds must be above 0"),
         ({"power_sample_interval_s": 0.0}, "--power-sample-interval must be above 0"),
-        ({"precisions": ()}, "name nothing"),
+        ({"precisions": ()}, "names nothing"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(options, said):

@@ -8,7 +8,7 @@ import torch
 
 from energyscope.errors import UsageError
 from energyscope.loading import devices
-from energyscope.loading.options import LoadOptions
+from energyscope.loading.options import LoadOptions, LoadSettings
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.run import RunSettings
 from energyscope.stages import preview as stage
@@ -100,7 +100,7 @@ def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):
     modelled = plan(model, tmp_path, execution="eager")
     monkeypatch.setattr(stage, "find_targets", lambda settings: found)
     monkeypatch.setattr(stage, "resolve_precision", lambda *words: "fp32")
-    monkeypatch.setattr(stage, "load_options", lambda **words: LoadOptions("fp32", torch.device("cpu")))
+    monkeypatch.setattr(LoadSettings, "resolved", lambda self: LoadOptions("fp32", torch.device("cpu")))
     measured = plan(model, tmp_path, stages=("profile",))
     assert measured.gpus == ("GPU-aaaa",)
     assert measured.profile_seconds > 2 * modelled.profile_seconds
