@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -44,14 +43,14 @@ class Fit:
 
     def value(self, row: Sequence[float]) -> float:
         """Return the fitted value at one row of the design, shape (p,)."""
-        return float(sum(one * by for one, by in zip(row, self.coefficients, strict=True)))
+        return float(sum(feature * by for feature, by in zip(row, self.coefficients, strict=True)))
 
     def variance(self, row: Sequence[float]) -> float | None:
         """Return the variance of the fitted value at one row; None where it is not known."""
         if self.covariance is None:
             return None
-        products = (sum(one * by for one, by in zip(row, line, strict=True)) for line in self.covariance)
-        return max(float(sum(one * by for one, by in zip(row, products, strict=True))), 0.0)
+        products = (sum(a * b for a, b in zip(row, line, strict=True)) for line in self.covariance)
+        return max(float(sum(a * b for a, b in zip(row, products, strict=True))), 0.0)
 
     def interval(self, row: Sequence[float], noise: float = 0.0) -> Interval:
         """Return the fitted value with its 95 % interval (Student's t).
@@ -59,17 +58,22 @@ class Fit:
         ``noise`` is the deviation of a new measurement there, in the unit of the values and on the footing of the
         deviations given to the fit; 0 for the interval of the line itself.
         """
-        value, variance = self.value(row), self.variance(row)
+        variance = self.variance(row)
         if variance is None or self.scale is None:
-            return Interval(value)
-        half = student_t(self.freedom) * math.sqrt(variance + (self.scale * noise) ** 2)
-        return Interval(value, value - half, value + half)
+            return Interval(self.value(row))
+        return student_interval(self.value(row), math.sqrt(variance + (self.scale * noise) ** 2), self.freedom)
 
     def coefficient(self, index: int) -> Interval:
         """Return one coefficient with its 95 % interval; without limits where it was not fitted."""
         if not self.active[index]:
             return Interval(0.0)
         return self.interval([float(column == index) for column in range(len(self.coefficients))])
+
+
+def student_interval(value: float, deviation: float, freedom: int) -> Interval:
+    """Return a value with its 95 % interval of Student's t."""
+    half = student_t(freedom) * deviation
+    return Interval(value, value - half, value + half)
 
 
 def weighted(design: Array, values: Array, deviations: Array, active: Bools | None = None) -> Fit | None:
@@ -111,18 +115,52 @@ def weighted(design: Array, values: Array, deviations: Array, active: Bools | No
     )
 
 
+def line(amounts: Array, values: Array, deviations: Array) -> Fit | None:
+    """Fit a straight line ``values`` = c0 + c1 x ``amounts``, all of shape (n,), as `weighted` does."""
+    return weighted(np.column_stack([np.ones(len(amounts)), amounts]), values, deviations)
+
+
 def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
     """Fit as `weighted` does, with coefficients that are 0 or more; None where nothing can be fitted.
 
     Of columns that cannot be told apart, the first is left out: give last what matters most.
     """
-    rows, aims = design / deviations[:, None], values / deviations
+    rows = design / deviations[:, None]
     filled = np.any(design != 0, axis=0)
     kept = _told_apart(rows, filled)
-    free = rows * kept
-    positive = solve_non_negative((free.T @ free)[None], (free.T @ aims)[None])[0] > 0
+    positive = positive_columns(rows * kept, values / deviations)
     fit = weighted(design, values, deviations, positive)
     return fit and replace(fit, told=tuple((kept | ~filled).tolist()))
+
+
+def positive_columns(rows: Array, values: Array) -> Bools:
+    """Return which columns have a positive coefficient in the non-negative least-squares solution, shape (p,).
+
+    Every set of free columns is tried, the smallest first: with p = 3 that is seven sets, and exact. (C. L. Lawson
+    and R. J. Hanson, Solving Least Squares Problems, 1974, chapter 23, gives the algorithm for many.)
+    """
+    gram = rows.T @ rows
+    norms = np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
+    gram, aims = gram / norms[:, None] / norms + RIDGE * np.eye(len(norms)), rows.T @ values / norms
+    positive, best = np.zeros(len(norms), dtype=bool), 0.0
+    filled = np.flatnonzero(np.any(rows != 0, axis=0)).tolist()
+    sets = (list(free) for size in range(1, len(filled) + 1) for free in itertools.combinations(filled, size))
+    for free in sets:
+        solution = np.linalg.solve(gram[np.ix_(free, free)], aims[free])
+        reached = float(np.sum(solution * aims[free]))  # by how much this set lowers the sum of squares
+        if np.all(solution >= 0) and reached > best:
+            best, positive = reached, np.isin(np.arange(len(norms)), np.array(free)[solution > 0])
+    return positive
+
+
+def at_zero(fit: Fit, names: Sequence[str], design: Array) -> list[Reason]:
+    """Return a remark for each coefficient that is held at 0, though its column is not empty."""
+    filled = np.any(design != 0, axis=0)
+    return [
+        reason("term-held-at-zero" if told else "term-not-separable", term=name)
+        for name, free, told, there in zip(names, fit.active, fit.told, filled, strict=True)
+        if there and not free
+    ]
 
 
 def _told_apart(rows: Array, filled: Bools) -> Bools:
@@ -142,56 +180,3 @@ def _rank(columns: Array) -> int:
         return 0
     singular = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
     return int(np.count_nonzero(singular > SINGULAR * singular[0]))
-
-
-def held(fit: Fit, names: Sequence[str], design: Array) -> list[Reason]:
-    """Return a remark for each coefficient that is held at 0, though its column is not empty."""
-    filled = np.any(design != 0, axis=0)
-    return [
-        reason("term-held-at-zero" if told else "term-not-separable", term=name)
-        for name, free, told, there in zip(names, fit.active, fit.told, filled, strict=True)
-        if there and not free
-    ]
-
-
-def solve_non_negative(grams: Array, moments: Array) -> Array:
-    """Solve many small non-negative least-squares problems at once, by trying every set of free coefficients.
-
-    With up to four columns that is at most 15 sets, all solved together: in a set's system, the columns that are
-    held at 0 have the equation x = 0. It is exact. (C. L. Lawson and R. J. Hanson, Solving Least Squares Problems,
-    1974, chapter 23, gives the usual algorithm.)
-
-    Args:
-        grams: X'X of each problem, shape (problems, p, p).
-        moments: X'y of each, shape (problems, p).
-
-    Returns:
-        The coefficients, shape (problems, p); 0 for a column that is empty.
-
-    """
-    diagonal = np.einsum("ijj->ij", grams)
-    norms = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    count = norms.shape[1]
-    scaled = grams / norms[:, :, None] / norms[:, None, :] + RIDGE * np.eye(count)
-    scaled = scaled + np.where(diagonal > 0, 0.0, 1.0)[:, :, None] * np.eye(count)
-    aims = moments / norms
-    free = _sets(count)  # the smallest first: of two that reach the same, the one with fewer columns is taken
-    systems = scaled[:, None] * (free[:, :, None] & free[:, None, :]) + ~free[:, :, None] * np.eye(count)
-    wanted = aims[:, None] * free
-    found = np.linalg.solve(systems, wanted[..., None])[..., 0]
-    reached = np.where(np.all(found >= 0, axis=-1), np.sum(found * wanted, axis=-1), 0.0)
-    best = np.argmax(reached, axis=1)[:, None]
-    solved = np.take_along_axis(found, best[..., None], axis=1)[:, 0]
-    result: Array = np.where(np.take_along_axis(reached, best, axis=1) > 0, solved, 0.0) / norms
-    return result
-
-
-@functools.cache
-def _sets(count: int) -> Bools:
-    """Return all sets of so many columns but the empty one, the smallest first, shape (sets, columns)."""
-    sets = [
-        [column in chosen for column in range(count)]
-        for size in range(1, count + 1)
-        for chosen in itertools.combinations(range(count), size)
-    ]
-    return np.array(sets)

@@ -10,16 +10,22 @@ from energyscope.adapters import GRANULARITIES, Granularity
 from energyscope.errors import UsageError
 from energyscope.reasons import Reason, reason
 from energyscope.runs.store import Run
-from energyscope.scaling.boards import OneBoard
-from energyscope.scaling.ceilings import rates_by_pass
-from energyscope.scaling.cell import Cell, Shape
-from energyscope.scaling.choosing import Chosen, choose
-from energyscope.scaling.foretelling import row_of, sum_of, untold
-from energyscope.scaling.from_runs import RESIDUAL, UNEXPLAINED, WHOLE, SceneCells, cells_of
-from energyscope.scaling.prediction import NoLaw
-from energyscope.scaling.selection import Wanted, by_subject, common_parts, select
-from energyscope.scaling.usable import Way, granularity_of, invalid_notes, one_granularity, pooling
-from energyscope.scaling.whole import SUM
+from energyscope.scaling.boards import OneBoard, subjects_on_one_board
+from energyscope.scaling.cell_selection import (
+    Wanted,
+    Way,
+    granularity_of,
+    invalid_notes,
+    one_granularity,
+    pooling,
+    select,
+)
+from energyscope.scaling.cells import RESIDUAL, UNEXPLAINED, WHOLE, Cell, SceneCells, Shape, common_parts
+from energyscope.scaling.from_runs import cells_of
+from energyscope.scaling.law import NoLaw
+from energyscope.scaling.law_choice import Chosen, choose
+from energyscope.scaling.prediction import not_predicted, prediction_row, sum_row
+from energyscope.scaling.time_law import rates_by_pass
 from energyscope.stages.foreseen_work import Asked, Skeleton
 from energyscope.workloads.decoding import CONTEXT_LENGTH, default_context
 from energyscope.workloads.timed import default_length
@@ -81,7 +87,9 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     used = [one for one in way.used(scenes) if one.cells]
     granularity = _granularity(used)
     works = _with_residual(skeleton.work(asked, granularity))
-    every, boards = by_subject(scenes, settings.mixed)  # boards are made one by what any model measured on both
+    every, boards = subjects_on_one_board(
+        scenes, settings.mixed
+    )  # boards are made one by what any model measured on both
     cells = {subject: own for subject, found in every.items() if (own := way.used(found))}
     notes += _board_notes(boards[WHOLE]) if WHOLE in boards else []
     chosen, left_out = _choose(cells, works, way, settings.mixed)
@@ -89,14 +97,14 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         raise UsageError(f"nothing can be predicted: {_main_reason(left_out).words}")
     half = _shorter(skeleton, asked, granularity) if way.pooled else None
     rows = {
-        subject: row_of(one, works[subject], None if half is None else half.get(subject))
-        for subject, one in chosen.items()
+        subject: prediction_row(law, works[subject], None if half is None else half.get(subject))
+        for subject, law in chosen.items()
     }
     parts, why_no_sum = common_parts(used)
     if without := [part for part in parts if part not in chosen]:
         why_no_sum = reason("parts-without-law", parts=without)
     if why_no_sum:
-        left_out[SUM] = why_no_sum
+        left_out["sum-over-parts"] = why_no_sum
     first = next(iter(used[0].cells.values()))
     return {
         "model": name,
@@ -108,7 +116,7 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         "from": [_source(scene) for scene in used],
         "left_out_by": way.by,
         "whole": rows.pop(WHOLE, None),
-        "sum": None if why_no_sum else sum_of(parts, chosen, works, cells, way.by),
+        "sum": None if why_no_sum else sum_row(parts, chosen, works, cells, way.by),
         "parts": _largest_first([row for subject, row in rows.items() if subject in _parts_of(used)]),
         "groups": _largest_first([row for subject, row in rows.items() if subject not in _parts_of(used)]),
         "left_out": left_out,
@@ -165,7 +173,7 @@ def _choose(
         found = choose(used, way.by, works[subject], mixed=mixed, pooled=way.pooled, rates=rates)
         if isinstance(found, NoLaw):
             left_out[subject] = found.reason
-        elif why := untold(found.predict(works[subject])):
+        elif why := not_predicted(found.predict(works[subject])):
             left_out[subject] = why
         else:
             chosen[subject] = found

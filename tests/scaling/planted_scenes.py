@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from simulated_board import KINDS, SIZES, Board, Size, cell, work
 
-from energyscope.scaling.cell import Cell
-from energyscope.scaling.from_runs import GLUE, RESIDUAL, UNEXPLAINED, WHOLE, SceneCells
+from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE, Cell, SceneCells
 
 OF_MOMENT = ("weights", "kv_cache", "run")
 
@@ -34,7 +33,7 @@ def scene(
         return replace(base, energy_mj=value, **limits, **fields)
 
     cells = {kind: measured(kind) for kind in (*KINDS, WHOLE)}
-    for subject, energy in ((GLUE, 20.0 + cells[WHOLE].energy_mj / 100), (UNEXPLAINED, 5.0)) if glue else ():
+    for subject, energy in ((OVERHEAD, 20.0 + cells[WHOLE].energy_mj / 100), (UNEXPLAINED, 5.0)) if glue else ():
         cells[subject] = replace(measured(WHOLE, energy), subject=subject, static_mj=None)
     return SceneCells(
         run=own.get("run", f"b{batch_size}-s{tokens}"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from energyscope.scaling.cell import Cell, Shape
+from energyscope.scaling.cells import Cell, Shape
 
 BATCHES = (1, 4)
 LENGTHS = (32, 64, 128, 256, 512, 1024)

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 from simulated_board import KINDS, SIZES, Board, Size, cell, work
 
-from energyscope.scaling.cell import Cell
-from energyscope.scaling.from_runs import GLUE, UNEXPLAINED, WHOLE, SceneCells
+from energyscope.scaling.cells import OVERHEAD, UNEXPLAINED, WHOLE, Cell, SceneCells
 
 SHAPES = tuple((batch, tokens) for batch in (1, 4) for tokens in (32, 128, 512))
 GLUE_MJ, UNEXPLAINED_SHARE = 2.0, 0.03  # glue in mJ a layer; share of the components
@@ -30,7 +29,7 @@ def scene(
     glue, unexplained = GLUE_MJ * size.layers, UNEXPLAINED_SHARE * energy
     base = replace(found["mlp"], calls=size.layers, **totals(list(found.values())), time_us=time)
     found[WHOLE] = _of(base, WHOLE, energy + glue + unexplained, board.static_w * time / 1e3)
-    found[GLUE] = _of(base, GLUE, glue, None)
+    found[OVERHEAD] = _of(base, OVERHEAD, glue, None)
     found[UNEXPLAINED] = _of(base, UNEXPLAINED, unexplained, None)
     return SceneCells(
         run=f"{size.name}-{shape[0]}-{shape[1]}",
@@ -42,7 +41,7 @@ def scene(
         kv_cache=None,
         weights="random",
         cells=found,
-        parts=(*KINDS, GLUE, UNEXPLAINED),
+        parts=(*KINDS, OVERHEAD, UNEXPLAINED),
         left_out={},
     )
 
