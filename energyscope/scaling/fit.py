@@ -54,14 +54,12 @@ def fit_law(
     fit = (non_negative if form.non_negative else weighted)(design, energy - static, spread)
     time = _time(form, cells, fit, rates) if fit and form.timed else None
     if fit is None or (form.timed and time is None):
-        alike = reason("same-amount", cells=len(cells), measure=form.grows_with) if form.grows_with else None
-        return NoLaw(subject, alike or reason("too-few-or-alike", cells=len(cells)))
+        return NoLaw(subject, _too_alike(form, len(cells)))
     watts = float(np.median(static / column(cells, "time_us"))) * MJ_PER_US
-    predicted = design @ np.array(fit.coefficients)
-    if time is not None:
-        predicted = watts / MJ_PER_US * time.values(cells) + predicted
-    freedom = fit.freedom if time is None else min(fit.freedom, time.fit.freedom)
-    residuals = energy - predicted
+    residuals, freedom = np.array(fit.residuals), fit.freedom
+    if time is not None:  # the law's own times instead of the measured ones
+        residuals = residuals + static - watts / MJ_PER_US * time.values(cells)
+        freedom = min(freedom, time.fit.freedom)
     coefficients = _coefficients(form, fit, design)
     return Law(
         form=form,
@@ -97,6 +95,12 @@ def _lacking(form: Form, cells: Sequence[Cell]) -> Reason | None:
     if form.timed and any(cell.static_mj is None for cell in cells):
         return reason("no-static-power")
     return None
+
+
+def _too_alike(form: Form, cells: int) -> Reason:
+    if form.grows_with:
+        return reason("same-amount", cells=cells, measure=form.grows_with)
+    return reason("too-few-or-alike", cells=cells)
 
 
 def _time(form: Form, cells: Sequence[Cell], fit: Fit, rates: Rates | None) -> TimeLaw | None:

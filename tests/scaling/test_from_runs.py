@@ -10,7 +10,8 @@ from run_builder import Shape, build_run
 
 from energyscope.errors import RunError
 from energyscope.runs.store import load_run
-from energyscope.scaling.from_runs import GLUE, RESIDUAL, UNEXPLAINED, WHOLE, board_of, cells_of
+from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE
+from energyscope.scaling.from_runs import board_of, cells_of
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 
@@ -91,7 +92,7 @@ def test_glue_that_was_not_measured_is_not_zero(tmp_path):
     """GIVEN no glue THEN neither glue nor what is unexplained is told, and why."""
     scene = only(build_run(tmp_path / "run", Shape(glue=False)))
     assert not set(RESIDUAL) & set(scene.cells)
-    assert scene.left_out[GLUE].code == "overhead-not-measured"
+    assert scene.left_out[OVERHEAD].code == "overhead-not-measured"
     assert scene.parts == ()
 
 
