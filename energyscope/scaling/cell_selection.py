@@ -47,7 +47,7 @@ class Way:
 
     def used(self, candidates: Sequence[OfModel]) -> list[OfModel]:
         """Return the scenes, or the cells, that are used."""
-        return [one for one in candidates if self.pooled or one.model == self.model]
+        return [item for item in candidates if self.pooled or item.model == self.model]
 
 
 def select(scenes: Sequence[SceneCells], wanted: Wanted) -> tuple[list[SceneCells], list[Reason]]:
@@ -110,7 +110,9 @@ def one_granularity(
     scenes (None: all). Scenes stay in their places; one may be left without cells.
     """
     voters = scenes if among is None else among
-    by_granularity = {name: [one for one in voters if one.granularity == name] for name in _granularities(voters)}
+    by_granularity = {
+        name: [scene for scene in voters if scene.granularity == name] for name in _granularities(voters)
+    }
     if not by_granularity or len(_granularities(scenes)) < 2:
         return list(scenes), []
     chosen = max(by_granularity, key=lambda name: _rank(name, by_granularity[name]))
@@ -181,8 +183,8 @@ def _check_caches(scenes: Sequence[SceneCells]) -> None:
     if "static" in kinds:
         raise UsageError(f"{kinds['static']} has a static KV cache, whose size no law knows: use dynamic ones")
     if len(kinds) > 1:
-        said = f"{kinds[None]} has no KV cache and {kinds['dynamic']} has one"
-        raise UsageError(f"{said}, so their heads see other numbers of tokens: leave one of them out")
+        named = f"{kinds[None]} has no KV cache and {kinds['dynamic']} has one"
+        raise UsageError(f"{named}, so their heads see other numbers of tokens: leave one of them out")
 
 
 def _check_alike(scenes: Sequence[SceneCells], mixed: Collection[str]) -> None:

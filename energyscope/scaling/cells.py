@@ -28,7 +28,7 @@ WHOLE = "model"
 OVERHEAD, UNEXPLAINED = "glue", "unexplained"
 RESIDUAL = (OVERHEAD, UNEXPLAINED)  # subjects that no component is
 
-Plain = dict[str, Any]  # as laws.json holds it
+Entry = dict[str, Any]  # of laws.json or of a prediction
 
 FLOOR = 0.02  # relative deviation between cells that their own intervals do not see
 FIELDS = {

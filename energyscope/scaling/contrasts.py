@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from energyscope.runs.intervals import Interval, ratio, serialize, total
 from energyscope.runs.method import lacking
-from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Plain, SceneCells, setting_of
+from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Entry, SceneCells, setting_of
 
 VARIED = ("precision", "execution")
 NARROW_FIRST = ("fp4", "nf4", "fp8", "int8", "fp16-autocast", "bf16", "fp16", "fp32")
@@ -15,7 +15,7 @@ NARROW_FIRST = ("fp4", "nf4", "fp8", "int8", "fp16-autocast", "bf16", "fp16", "f
 Scenes = Sequence[SceneCells]
 
 
-def contrasts(scenes: Scenes) -> list[Plain]:
+def contrasts(scenes: Scenes) -> list[Entry]:
     """Return energy under the first setting over that under the second, of the whole, every part and overhead.
 
     The narrower precision comes first, and a CUDA graph before eager. A shape that was measured several times
@@ -66,7 +66,7 @@ def _subjects(first: Scenes, second: Scenes) -> list[str]:
     return sorted(chosen, key=lambda subject: (subject != WHOLE, -scenes[0].cells[subject].energy_mj, subject))
 
 
-def _contrast(field: str, subject: str, first: Scenes, second: Scenes) -> Plain | None:
+def _contrast(field: str, subject: str, first: Scenes, second: Scenes) -> Entry | None:
     quotient = ratio(_mean(first, subject), _mean(second, subject))
     if quotient is None:
         return None

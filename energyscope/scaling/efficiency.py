@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from energyscope.runs.intervals import Interval, ratio, serialize, total
-from energyscope.scaling.cells import GROUPED, WHOLE, Cell, Plain, SceneCells, with_whole
+from energyscope.scaling.cells import GROUPED, WHOLE, Cell, Entry, SceneCells, with_whole
 from energyscope.scaling.knee import knee_of
 
 AXES = ("batch_size", "tokens")
@@ -17,7 +17,7 @@ MJ_PER_J = 1e3
 Shapes = Mapping[tuple[int, int], list[Cell]]
 
 
-def efficiencies(scenes: Sequence[SceneCells]) -> list[Plain]:
+def efficiencies(scenes: Sequence[SceneCells]) -> list[Entry]:
     """Return tokens/J of the whole model along each axis on which it was measured, as plain data.
 
     An entry holds the cells alike in all of `GROUPED` and in the other axis (``fixed``), ordered along its axis,
@@ -44,7 +44,7 @@ def mean_of(cells: Sequence[Cell]) -> tuple[Interval, float]:
     return energy, sum(cell.time_us for cell in cells) / len(cells)
 
 
-def _entries(setting: tuple[Any, ...], shapes: Shapes) -> list[Plain]:
+def _entries(setting: tuple[Any, ...], shapes: Shapes) -> list[Entry]:
     entries = [_entry(setting, rows, along, fixed) for along, fixed, rows in _lines(shapes)]
     return entries or [_entry(setting, list(shapes.values()), "batch_size", next(iter(shapes))[1])]
 
@@ -58,7 +58,7 @@ def _lines(shapes: Shapes) -> Iterator[tuple[str, int, list[list[Cell]]]]:
                 yield along, fixed, [shapes[shape] for shape in on_line]
 
 
-def _entry(setting: tuple[Any, ...], shapes: Sequence[Sequence[Cell]], along: str, fixed: int) -> Plain:
+def _entry(setting: tuple[Any, ...], shapes: Sequence[Sequence[Cell]], along: str, fixed: int) -> Entry:
     rows = [_row(cells) for cells in shapes]
     noun = "context" if along == "tokens" and shapes[0][0].phase == "decode" else NOUNS[along]
     knee = knee_of([row[along] for row in rows], [Interval(**row["tokens_per_j"]) for row in rows], noun)
@@ -74,7 +74,7 @@ def _entry(setting: tuple[Any, ...], shapes: Sequence[Sequence[Cell]], along: st
     }
 
 
-def _row(cells: Sequence[Cell]) -> Plain:
+def _row(cells: Sequence[Cell]) -> Entry:
     tokens = tokens_of(cells[0])
     energy, time_us = mean_of(cells)
     seconds = time_us / US_PER_S
@@ -91,7 +91,7 @@ def _row(cells: Sequence[Cell]) -> Plain:
     }
 
 
-def _least_edp(rows: Sequence[Plain], along: str) -> int | None:
+def _least_edp(rows: Sequence[Entry], along: str) -> int | None:
     if len(rows) < 2:
         return None
     least = min(rows, key=lambda row: float(row["energy_per_token_mj"]["value"] * row["latency_us"]))

@@ -68,7 +68,7 @@ def fit_law(
         coefficients=coefficients,
         r2=_r2(energy, residuals, spread) if freedom else None,
         residuals=tuple((residuals / energy).tolist()),
-        flags=(*_flags(form, fit, design, coefficients), *(time.flags if time else ()), *_told(form, remarks)),
+        flags=(*_flags(form, fit, design, coefficients), *(time.flags if time else ()), *_mixtures(form, remarks)),
         span=_span(form, cells),
         fit=fit,
         scatter=_scatter(fit, energy, spread) if time is None else _rms(residuals / energy, freedom),
@@ -148,7 +148,7 @@ def _flags(form: Form, fit: Fit, design: Array, coefficients: dict[str, Interval
     return flags
 
 
-def _told(form: Form, remarks: Sequence[Reason]) -> list[Reason]:
+def _mixtures(form: Form, remarks: Sequence[Reason]) -> list[Reason]:
     """Return the remarks on mixtures that are none of the law's own: one over models joins models."""
     return [remark for remark in remarks if not form.over_models or remark.values["field"] != "model"]
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval, ratio, serialize
-from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Plain, SceneCells, by_subject, shape_of
-from energyscope.scaling.held_out import By, Predicted, errors_of
+from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Entry, SceneCells, by_subject, shape_of
+from energyscope.scaling.held_out import By, LeftOut, errors_of
 from energyscope.scaling.law import Law
 from energyscope.scaling.law_choice import Evaluated, evaluate
 from energyscope.scaling.linearity import per_flop_ratio
@@ -18,7 +18,7 @@ PAIRS = (("attention", "mlp"), ("attention", "lm_head"), ("lm_head", "mlp"))
 ROLES = ("whole", "part", "residual", "group")
 
 
-def group_laws(scenes: Sequence[SceneCells]) -> Plain:
+def group_laws(scenes: Sequence[SceneCells]) -> Entry:
     """Return what laws say of scenes that differ in batch and tokens only; with one shape, why they say nothing.
 
     Subjects are in the order whole, parts, overhead and unexplained, groups; within each, the costliest first.
@@ -66,7 +66,7 @@ def _order(role: str, cells: Sequence[Cell]) -> tuple[int, int, float]:
     return ROLES.index(role), RESIDUAL.index(subject) if subject in RESIDUAL else 0, -energy
 
 
-def _held_out(evaluated: Mapping[str, Evaluated], parts: Sequence[str], *, single: bool) -> Plain:
+def _held_out(evaluated: Mapping[str, Evaluated], parts: Sequence[str], *, single: bool) -> Entry:
     """Return the errors over all components and of the whole; ``ways`` has each way apart.
 
     Cells that were left out took no part in choosing the law that predicted them.
@@ -86,8 +86,8 @@ def _held_out(evaluated: Mapping[str, Evaluated], parts: Sequence[str], *, singl
     }
 
 
-def _errors(evaluated: Mapping[str, Evaluated], subjects: Sequence[str], by: By | None) -> Plain | None:
-    cells: list[Predicted] = []
+def _errors(evaluated: Mapping[str, Evaluated], subjects: Sequence[str], by: By | None) -> Entry | None:
+    cells: list[LeftOut] = []
     for subject in subjects:
         if subject in evaluated and by is not None and by in evaluated[subject].nested:
             cells += evaluated[subject].nested[by].cells
@@ -97,7 +97,7 @@ def _errors(evaluated: Mapping[str, Evaluated], subjects: Sequence[str], by: By 
     return {"median": errors.median, "worst": errors.largest, "cells": errors.cells, "by": by}
 
 
-def _ratio(first: str, second: str, scenes: Sequence[SceneCells], evaluated: Mapping[str, Evaluated]) -> Plain:
+def _ratio(first: str, second: str, scenes: Sequence[SceneCells], evaluated: Mapping[str, Evaluated]) -> Entry:
     """Return what a FLOP of the first subject costs over one of the second: a further one, and at each shape."""
     marginals = {subject: _marginal(evaluated[subject]) for subject in (first, second)}
     why = _no_ratio(marginals)

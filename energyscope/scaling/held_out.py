@@ -27,7 +27,7 @@ COVERED = 0.95  # of the left-out cells lie within a prediction's interval
 
 
 @dataclass(frozen=True)
-class Predicted:
+class LeftOut:
     """A left-out cell and what the law of the others said of it."""
 
     cell: Cell
@@ -65,7 +65,7 @@ class HeldOut:
 
     by: By
     folds: int
-    cells: tuple[Predicted, ...]
+    cells: tuple[LeftOut, ...]
     failed: tuple[Reason, ...] = ()
     reason: str | None = None
 
@@ -74,16 +74,16 @@ class HeldOut:
         """Errors of all cells."""
         return errors_of(self.cells)
 
-    def side(self, *, extrapolated: bool) -> list[Predicted]:
+    def side(self, *, extrapolated: bool) -> list[LeftOut]:
         """Return the cells outside of the range of the others, or those inside."""
-        return [one for one in self.cells if one.prediction.extrapolated == extrapolated]
+        return [pair for pair in self.cells if pair.prediction.extrapolated == extrapolated]
 
 
-def errors_of(cells: Iterable[Predicted]) -> Errors:
+def errors_of(cells: Iterable[LeftOut]) -> Errors:
     """Sum up some left-out cells, of one subject or of several."""
     cells = list(cells)
-    sizes = [abs(one.error) for one in cells]
-    inside = [one.inside for one in cells if one.inside is not None]
+    sizes = [abs(pair.error) for pair in cells]
+    inside = [pair.inside for pair in cells if pair.inside is not None]
     return Errors(len(cells), median(sizes) if sizes else None, max(sizes, default=None), len(inside), sum(inside))
 
 
@@ -95,14 +95,14 @@ def leave_out(cells: Sequence[Cell], fit: Fitter, by: By) -> HeldOut:
     groups = _groups(cells, by)
     if len(groups) < 2:
         return HeldOut(by, len(groups), (), reason=reason("single-group", by=by))
-    predicted: list[Predicted] = []
+    predicted: list[LeftOut] = []
     failed = []
     for key, left_out in groups.items():
         law = fit([cell for cell in cells if KEYS[by](cell) != key])
         if isinstance(law, NoLaw):
             failed.append(reason("no-law-without", by=by, left_out=_name(key), why=law.reason))
         else:
-            predicted += [Predicted(cell, law.predict(cell)) for cell in left_out]
+            predicted += [LeftOut(cell, law.predict(cell)) for cell in left_out]
     return HeldOut(by, len(groups), tuple(predicted), tuple(failed))
 
 
@@ -115,9 +115,9 @@ def leave_out_of_sum(
     is missing is not predicted.
     """
     held = {part: leave_out(cells, fits[part], by) for part, cells in parts.items()}
-    by_pass = [{pass_of(one.cell): one.prediction for one in part.cells} for part in held.values()]
+    by_pass = [{pass_of(pair.cell): pair.prediction for pair in part.cells} for part in held.values()]
     sums = [
-        Predicted(cell, sum_of_parts([part[pass_of(cell)] for part in by_pass], cell.subject))
+        LeftOut(cell, sum_of_parts([part[pass_of(cell)] for part in by_pass], cell.subject))
         for cell in whole
         if by_pass and all(pass_of(cell) in part for part in by_pass)
     ]
@@ -134,9 +134,9 @@ def best_of(held: Mapping[LawName, HeldOut]) -> LawName | None:
     median of the model that it predicts worst counts: that is mostly the smallest or the largest, which lies
     outside of the others as a new model may.
     """
-    predicted = {name: {one.cell: one for one in left_out.cells} for name, left_out in held.items()}
+    predicted = {name: {pair.cell: pair for pair in held_out.cells} for name, held_out in held.items()}
     common = list(set.intersection(*map(set, predicted.values()))) if predicted else []
-    by_model = any(left_out.by == "model" for left_out in held.values())
+    by_model = any(held_out.by == "model" for held_out in held.values())
     groups = list(_groups(common, "model").values()) if by_model else [common]
     errors = {name: _worst_median(cells, groups) for name, cells in predicted.items()}
     known = {name: error for name, error in errors.items() if error is not None}
@@ -150,7 +150,7 @@ def widened(prediction: Prediction, held_out: HeldOut) -> Prediction:
     cells stay within (with fewer than twenty of them: the largest), of extrapolated cells for an extrapolated
     prediction. Without such cells it stays as it is.
     """
-    errors = sorted(abs(one.error) for one in held_out.side(extrapolated=prediction.extrapolated))
+    errors = sorted(abs(pair.error) for pair in held_out.side(extrapolated=prediction.extrapolated))
     if not errors:
         return prediction
     value, low, high = prediction.energy_mj.value, prediction.energy_mj.low, prediction.energy_mj.high
@@ -175,7 +175,7 @@ def _groups(cells: Sequence[Cell], by: By) -> dict[Hashable, list[Cell]]:
     return groups
 
 
-def _worst_median(predicted: Mapping[Cell, Predicted], groups: Iterable[Iterable[Cell]]) -> float | None:
+def _worst_median(predicted: Mapping[Cell, LeftOut], groups: Iterable[Iterable[Cell]]) -> float | None:
     medians = [errors_of(predicted[cell] for cell in group).median for group in groups]
     return max((error for error in medians if error is not None), default=None)
 

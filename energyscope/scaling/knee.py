@@ -50,7 +50,7 @@ class _Step:
         return self.gain.value >= WORTH
 
     @property
-    def told(self) -> bool:
+    def sure(self) -> bool:
         return not self.gain.known or self.gain.excludes(WORTH)
 
 
@@ -90,7 +90,7 @@ def _step(first: tuple[int, Interval], second: tuple[int, Interval]) -> _Step:
 def _no_knee(steps: Sequence[_Step], last: int, noun: str) -> Reason | None:
     """Return why there is no knee after the ``last`` step that pays (-1: none does), None where there is one."""
     deciding = steps[last : last + 2] if 0 <= last < len(steps) - 1 else steps if last == -1 else steps[last:]
-    unsure = next((step for step in deciding if not step.told), None)
+    unsure = next((step for step in deciding if not step.sure), None)
     if unsure is not None:
         return reason("knee-unclear", **_named(unsure, noun), low=unsure.gain.low, high=unsure.gain.high)
     if last == -1:

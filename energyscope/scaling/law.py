@@ -1,7 +1,8 @@
 """The one shape of all laws: the energy of a pass as a sum of coefficients times features of its work.
 
-E = sum of coefficient x feature, with the features 1, calls, FLOPs and bytes; a roofline law adds static power x
-time, with the time from a `TimeLaw`. `FORMS` lists which law has which terms. Energies are in mJ, times in us.
+E = sum of coefficient x feature, with the features 1 (the intercept), calls, FLOPs and bytes; a roofline law adds
+static power x time, with the time from a `TimeLaw`. `FORMS` lists which law has which terms. Energies are in mJ,
+times in us.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ LawName = Literal[
     "roofline-board-rates",
     "sum-over-parts",
 ]
-Feature = Literal["one", "calls", "flops", "bytes"]
+Feature = Literal["intercept", "calls", "flops", "bytes"]
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,12 @@ class Form:
 
     def row(self, work: Work) -> tuple[float, ...]:
         """Return the features of some work, shape (terms,)."""
-        return tuple(1.0 if term.feature == "one" else float(getattr(work, term.feature)) for term in self.terms)
+        return tuple(
+            1.0 if term.feature == "intercept" else float(getattr(work, term.feature)) for term in self.terms
+        )
 
 
-E0 = Term("fixed_mj", "one", "E0")
+E0 = Term("fixed_mj", "intercept", "E0")
 K = Term("marginal_pj_per_flop", "flops", "k", PJ_PER_MJ)
 K_BYTES = Term("pj_per_byte", "bytes", "k", PJ_PER_MJ)
 PER_CALL = (
@@ -79,7 +82,7 @@ PER_CALL = (
 FORMS: dict[LawName, Form] = {
     form.name: form
     for form in (
-        Form("constant", (Term("energy_mj", "one"),), fewest=1),
+        Form("constant", (Term("energy_mj", "intercept"),), fewest=1),
         # the CLEAR study, arXiv 2510.02810; over bytes for what has no FLOPs, such as norms and embeddings
         Form("two-term", (E0, K), fewest=2, grows_with="FLOPs"),
         Form("two-term-in-bytes", (E0, K_BYTES), fewest=2, grows_with="bytes"),
@@ -152,7 +155,7 @@ class Law:
     energies' weighted variance that the law explains (None where no cell is left over). ``residuals`` (cells,) are
     (measured - law) / measured, in the cells' order. ``flags`` say what a reader must know, such as a negative E0.
 
-    A further measurement scatters by ``scatter``, a relative deviation that was told with ``freedom`` degrees of
+    A further measurement scatters by ``scatter``, a relative deviation with ``freedom`` degrees of
     freedom; None where no cell is left over to tell it from.
     """
 

@@ -136,11 +136,11 @@ def evaluate(cells: Sequence[Cell]) -> Evaluated:
     held_out = {(name, by): leave_out(cells, fits[name], by) for name in _fitted(laws) for by in ways}
     main = way_of(cells, new_model=False)
     main = main if main in ways else ways[0]
-    usable = {name: fits[name] for name in _fitted(laws) if held_out[name, main].cells}
-    if not usable:
+    comparable = {name: fits[name] for name in _fitted(laws) if held_out[name, main].cells}
+    if not comparable:
         return Evaluated(laws, held_out, main)
-    nested = {by: leave_out(cells, _nested(usable), by) for by in ways}
-    return Evaluated(laws, held_out, main, best_of({name: held_out[name, main] for name in usable}), nested)
+    nested = {by: leave_out(cells, _nested(comparable), by) for by in ways}
+    return Evaluated(laws, held_out, main, best_of({name: held_out[name, main] for name in comparable}), nested)
 
 
 def remembering(fit: Fitter) -> Fitter:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import changes_between, lacking
 from energyscope.scaling.cell_selection import invalid_notes, one_granularity, why_no_cells
-from energyscope.scaling.cells import GROUPED, Plain, SceneCells, grouped, setting_of
+from energyscope.scaling.cells import GROUPED, Entry, SceneCells, grouped, setting_of
 from energyscope.scaling.contrasts import contrasts
 from energyscope.scaling.efficiency import efficiencies
 from energyscope.scaling.group_laws import group_laws
@@ -39,7 +39,7 @@ class Source:
         return self.scene.batch_size * self.scene.tokens, self.scene.batch_size, self.scene.tokens
 
 
-def law_document(sources: Sequence[Source]) -> Plain:
+def law_document(sources: Sequence[Source]) -> Entry:
     """Return the sections of the document that are made of measurements: ``sources`` to ``sizes_held_out``."""
     sources, notes = _one_granularity(sources)
     used = sorted((source for source in sources if source.scene.cells), key=lambda source: source.order)
@@ -83,7 +83,7 @@ def _of_groups(sources: Sequence[Source], order: Sequence[Source]) -> list[list[
     return groups
 
 
-def _group(sources: Sequence[Source]) -> Plain:
+def _group(sources: Sequence[Source]) -> Entry:
     return {
         **{field: sources[0].scene.text(field) for field in GROUPED},
         "device": sources[0].device,
@@ -100,7 +100,7 @@ def _group(sources: Sequence[Source]) -> Plain:
     }
 
 
-def _source(source: Source) -> Plain:
+def _source(source: Source) -> Entry:
     scene = source.scene
     return {
         "run": scene.run,

@@ -29,7 +29,7 @@ class Fit:
     over to tell that scale. ``scale`` is the residuals' deviation in units of the deviations given.
     ``leverages`` and ``residuals`` (n,) belong to the values in their order; residuals are in their unit.
     ``active`` says which coefficients were fitted; others are 0, held there by a bound or by an empty column, or
-    since their column cannot be told from the others: then ``told`` is False.
+    since their column cannot be told from the others: then ``separable`` is False.
     """
 
     coefficients: tuple[float, ...]
@@ -39,7 +39,7 @@ class Fit:
     leverages: tuple[float, ...]
     residuals: tuple[float, ...]
     active: tuple[bool, ...]
-    told: tuple[bool, ...]
+    separable: tuple[bool, ...]
 
     def value(self, row: Sequence[float]) -> float:
         """Return the fitted value at one row of the design, shape (p,)."""
@@ -111,7 +111,7 @@ def weighted(design: Array, values: Array, deviations: Array, active: Bools | No
         leverages=tuple(np.sum(left**2, axis=1).tolist()),
         residuals=tuple(residuals.tolist()),
         active=tuple(used.tolist()),
-        told=(True,) * len(used),
+        separable=(True,) * len(used),
     )
 
 
@@ -127,10 +127,10 @@ def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
     """
     rows = design / deviations[:, None]
     filled = np.any(design != 0, axis=0)
-    kept = _told_apart(rows, filled)
+    kept = _separable(rows, filled)
     positive = positive_columns(rows * kept, values / deviations)
     fit = weighted(design, values, deviations, positive)
-    return fit and replace(fit, told=tuple((kept | ~filled).tolist()))
+    return fit and replace(fit, separable=tuple((kept | ~filled).tolist()))
 
 
 def positive_columns(rows: Array, values: Array) -> Bools:
@@ -157,13 +157,13 @@ def at_zero(fit: Fit, names: Sequence[str], design: Array) -> list[Reason]:
     """Return a remark for each coefficient that is held at 0, though its column is not empty."""
     filled = np.any(design != 0, axis=0)
     return [
-        reason("term-held-at-zero" if told else "term-not-separable", term=name)
-        for name, free, told, there in zip(names, fit.active, fit.told, filled, strict=True)
+        reason("term-held-at-zero" if separable else "term-not-separable", term=name)
+        for name, free, separable, there in zip(names, fit.active, fit.separable, filled, strict=True)
         if there and not free
     ]
 
 
-def _told_apart(rows: Array, filled: Bools) -> Bools:
+def _separable(rows: Array, filled: Bools) -> Bools:
     """Return which of the filled columns (p,) are kept, so that none of them is a sum of others."""
     kept = filled.copy()
     if _rank(rows[:, kept]) == np.count_nonzero(kept):

@@ -14,7 +14,7 @@ import numpy as np
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval, difference, ratio, serialize
-from energyscope.scaling.cells import Cell, Plain, check_alike, column, deviations, shape_of
+from energyscope.scaling.cells import Cell, Entry, check_alike, column, deviations, shape_of
 from energyscope.scaling.law import PJ_PER_MJ
 from energyscope.scaling.least_squares import line, weighted
 
@@ -25,7 +25,7 @@ FEWEST_AMOUNTS = 4  # different amounts of FLOPs of which a trend can be told
 FLAT = 0.10  # a change of the marginal J/FLOP per doubling that is called flat
 
 
-def reach(cells: Sequence[Cell], *, tolerance: float = TOLERANCE) -> Plain:
+def reach(cells: Sequence[Cell], *, tolerance: float = TOLERANCE) -> Entry:
     """Find where the two-term law of one subject breaks, among cells of which order does not matter.
 
     It holds within the largest range from the smallest cell upwards in which each cell is within ``tolerance`` of
@@ -73,7 +73,7 @@ def left_out_errors(cells: Sequence[Cell]) -> Array | None:
     return result
 
 
-def quotients(cells: Sequence[Cell]) -> list[Plain]:
+def quotients(cells: Sequence[Cell]) -> list[Entry]:
     """Return the difference quotients between cells of one subject that are neighbours in FLOPs.
 
     Their intervals join the cells' own (`runs.intervals.difference`). Each cell is in two of them: they are not
@@ -94,7 +94,7 @@ def quotients(cells: Sequence[Cell]) -> list[Plain]:
     ]
 
 
-def trend(cells: Sequence[Cell], *, flat: float = FLAT) -> Plain:
+def trend(cells: Sequence[Cell], *, flat: float = FLAT) -> Entry:
     """Tell whether marginal J/FLOP is flat, rising or falling over the cells of one subject.
 
     E = E0 + k F + c F log2(F / G) is fitted, where G is the cells' geometric mean of FLOPs: dE/dF then changes
@@ -122,12 +122,12 @@ def trend(cells: Sequence[Cell], *, flat: float = FLAT) -> Plain:
     return unclear(reason("trend-unclear", flat=flat), change)
 
 
-def unclear(why: Reason, change: Interval | None = None) -> Plain:
+def unclear(why: Reason, change: Interval | None = None) -> Entry:
     """Return that no trend can be told, and why."""
     return _verdict("unclear", change, why)
 
 
-def _verdict(verdict: Verdict, change: Interval | None, why: Reason | None = None) -> Plain:
+def _verdict(verdict: Verdict, change: Interval | None, why: Reason | None = None) -> Entry:
     return {"verdict": verdict, "change": serialize(change), "reason": why}
 
 

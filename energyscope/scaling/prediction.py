@@ -14,7 +14,7 @@ import numpy as np
 
 from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval, serialize
-from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Cell, Plain, Shape, Work, column
+from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Cell, Entry, Shape, Work, column
 from energyscope.scaling.held_out import By, HeldOut, errors_beside, leave_out_of_sum
 from energyscope.scaling.law import PJ_PER_MJ, Law, Prediction, sum_of_parts
 from energyscope.scaling.law_choice import Chosen
@@ -27,7 +27,7 @@ def not_predicted(prediction: Prediction) -> Reason | None:
     return reason("negative-energy")
 
 
-def prediction_row(chosen: Chosen, work: Shape, shorter: Shape | None) -> Plain:
+def prediction_row(chosen: Chosen, work: Shape, shorter: Shape | None) -> Entry:
     """Return a subject's prediction and its law's terms; of a new model E0 and k too, by ``shorter`` work."""
     law = chosen.law
     terms = {name: value for name, value in law.coefficients.items() if name != "energy_mj"}
@@ -48,7 +48,7 @@ def sum_row(
     works: Mapping[str, Shape],
     cells: Mapping[str, Sequence[Cell]],
     by: By,
-) -> Plain:
+) -> Entry:
     """Return the sum over parts, each of which has a law that tells an energy: a part is not the sum."""
     predictions = [chosen[part].predict(works[part]) for part in parts]
     total = sum_of_parts(predictions, WHOLE)
@@ -78,7 +78,7 @@ def terms_of(law: Law, works: Sequence[Work]) -> dict[str, Interval]:
     return {"fixed_mj": fixed, "marginal_pj_per_flop": marginal.scaled(PJ_PER_MJ)}
 
 
-def _serialized(prediction: Prediction, held_out: HeldOut, flags: Sequence[Reason]) -> Plain:
+def _serialized(prediction: Prediction, held_out: HeldOut, flags: Sequence[Reason]) -> Entry:
     errors, where = errors_beside(held_out, prediction)
     energy, time, remarks = prediction.energy_mj, prediction.time_us, list(flags)
     if prediction.subject != UNEXPLAINED:

@@ -15,7 +15,7 @@ from energyscope.scaling.cells import (
     RESIDUAL,
     UNEXPLAINED,
     WHOLE,
-    Plain,
+    Entry,
     SceneCells,
     by_subject,
     common_parts,
@@ -25,7 +25,7 @@ from energyscope.scaling.cells import (
     with_whole,
 )
 from energyscope.scaling.efficiency import MJ_PER_J, mean_of, tokens_of
-from energyscope.scaling.held_out import Predicted, errors_of
+from energyscope.scaling.held_out import LeftOut, errors_of
 from energyscope.scaling.law import PJ_PER_MJ, sum_of_parts
 from energyscope.scaling.law_choice import Chosen, choose, way_of
 from energyscope.scaling.least_squares import line
@@ -39,7 +39,7 @@ ONE = Interval(1.0, 1.0, 1.0)
 Parameters = Mapping[str, Mapping[str, Any]]
 
 
-def sizes(scenes: Sequence[SceneCells], parameters: Parameters) -> list[Plain]:
+def sizes(scenes: Sequence[SceneCells], parameters: Parameters) -> list[Entry]:
     """Return the models measured alike at one shape, two at least, ordered by parameters, as plain data.
 
     ``parameters`` gives each model's ``parameters`` and ``layers``; one without stays in the rows, with None.
@@ -58,7 +58,7 @@ def sizes(scenes: Sequence[SceneCells], parameters: Parameters) -> list[Plain]:
     return entries
 
 
-def sizes_held_out(scenes: Sequence[SceneCells]) -> list[Plain]:
+def sizes_held_out(scenes: Sequence[SceneCells]) -> list[Entry]:
     """Return how far off each model is when it is predicted from all others measured alike in `ALIKE`.
 
     The laws are those that a prediction of another model takes: chosen among the others' cells alone, by leaving
@@ -75,7 +75,7 @@ def sizes_held_out(scenes: Sequence[SceneCells]) -> list[Plain]:
     return entries
 
 
-def _alike(scenes: Iterable[SceneCells], fields: Sequence[str]) -> Iterable[tuple[Plain, list[SceneCells]]]:
+def _alike(scenes: Iterable[SceneCells], fields: Sequence[str]) -> Iterable[tuple[Entry, list[SceneCells]]]:
     """Yield the scenes whose whole is known by what they have in common."""
     groups: dict[tuple[Any, ...], list[SceneCells]] = {}
     for scene in with_whole(scenes):
@@ -84,14 +84,14 @@ def _alike(scenes: Iterable[SceneCells], fields: Sequence[str]) -> Iterable[tupl
         yield dict(zip(fields, values, strict=True)), alike
 
 
-def _compared(models: Mapping[str, Sequence[SceneCells]], parameters: Parameters) -> Plain:
+def _compared(models: Mapping[str, Sequence[SceneCells]], parameters: Parameters) -> Entry:
     rows = [_row(scenes, parameters.get(model) or {}) for model, scenes in models.items()]
     rows.sort(key=lambda row: (row["parameters"] is None, row["parameters"] or 0, row["model"]))
     exponent, why = _exponent(rows, models)
     return {"rows": rows, "exponent": serialize(exponent), "reason": why}
 
 
-def _row(scenes: Sequence[SceneCells], facts: Mapping[str, Any]) -> Plain:
+def _row(scenes: Sequence[SceneCells], facts: Mapping[str, Any]) -> Entry:
     cells = [scene.cells[WHOLE] for scene in scenes]
     energy, time_us = mean_of(cells)
     tokens, flops, count = tokens_of(cells[0]), cells[0].flops, facts.get("parameters")
@@ -110,7 +110,7 @@ def _row(scenes: Sequence[SceneCells], facts: Mapping[str, Any]) -> Plain:
     }
 
 
-def _shares(scenes: Sequence[SceneCells]) -> Plain:
+def _shares(scenes: Sequence[SceneCells]) -> Entry:
     """Return each part's share of the whole, means over the scenes that know them.
 
     What is unexplained is the whole less the rest, so that its share is 1 less theirs: its errors are the
@@ -130,7 +130,7 @@ def _shares(scenes: Sequence[SceneCells]) -> Plain:
 
 
 def _exponent(
-    rows: Sequence[Plain], models: Mapping[str, Sequence[SceneCells]]
+    rows: Sequence[Entry], models: Mapping[str, Sequence[SceneCells]]
 ) -> tuple[Interval | None, Reason | None]:
     known = [row for row in rows if row["parameters"]]
     if (count := len({row["parameters"] for row in known})) < LEAST:
@@ -147,7 +147,7 @@ def _deviation(scenes: Sequence[SceneCells]) -> float | None:
     return float(np.linalg.norm(known)) / len(known) if len(known) == len(scenes) else None
 
 
-def _left_out(scenes: Sequence[SceneCells], model: str) -> list[Plain]:
+def _left_out(scenes: Sequence[SceneCells], model: str) -> list[Entry]:
     """Return the entries of one model: whole, sum over parts, then its components."""
     ours = [scene for scene in scenes if scene.model == model]
     others = [scene for scene in scenes if scene.model != model]
@@ -158,7 +158,7 @@ def _left_out(scenes: Sequence[SceneCells], model: str) -> list[Plain]:
     chosen = {subject: law for subject, law in laws.items() if isinstance(law, Chosen)}
     measured = {subject: [scene.cells[subject] for scene in ours if subject in scene.cells] for subject in chosen}
     predicted = {
-        subject: [Predicted(cell, chosen[subject].predict(cell)) for cell in own]
+        subject: [LeftOut(cell, chosen[subject].predict(cell)) for cell in own]
         for subject, own in measured.items()
     }
     parts, _ = common_parts([*others, *ours])
@@ -166,12 +166,12 @@ def _left_out(scenes: Sequence[SceneCells], model: str) -> list[Plain]:
     return [_errors(cells) for cells in entries if cells]
 
 
-def _sums(scenes: Sequence[SceneCells], parts: Sequence[str], chosen: Mapping[str, Chosen]) -> list[Predicted]:
+def _sums(scenes: Sequence[SceneCells], parts: Sequence[str], chosen: Mapping[str, Chosen]) -> list[LeftOut]:
     """Predict the whole as the sum over its parts, where each of them has a law."""
     if not parts or any(part not in chosen for part in parts):
         return []
     return [
-        Predicted(
+        LeftOut(
             scene.cells[WHOLE], sum_of_parts([chosen[part].predict(scene.cells[part]) for part in parts], WHOLE)
         )
         for scene in scenes
@@ -179,7 +179,7 @@ def _sums(scenes: Sequence[SceneCells], parts: Sequence[str], chosen: Mapping[st
     ]
 
 
-def _errors(cells: Sequence[Predicted]) -> Plain:
+def _errors(cells: Sequence[LeftOut]) -> Entry:
     errors = errors_of(cells)
     return {
         "subject": cells[0].cell.subject,
@@ -187,6 +187,6 @@ def _errors(cells: Sequence[Predicted]) -> Plain:
         "median": errors.median,
         "worst": errors.largest,
         "cells": errors.cells,
-        "extrapolated": any(one.prediction.extrapolated for one in cells),
-        "errors": [shape_of(one.cell) | {"relative": one.error} for one in cells],
+        "extrapolated": any(pair.prediction.extrapolated for pair in cells),
+        "errors": [shape_of(pair.cell) | {"relative": pair.error} for pair in cells],
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import serialize
-from energyscope.scaling.cells import RESIDUAL, Cell, Plain, shape_of
+from energyscope.scaling.cells import RESIDUAL, Cell, Entry, shape_of
 from energyscope.scaling.held_out import By, HeldOut
 from energyscope.scaling.law import Law, LawName, NoLaw
 from energyscope.scaling.law_choice import Evaluated
@@ -27,11 +27,11 @@ def by_work(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: (cell.flops, cell.bytes, cell.batch_size, cell.tokens))
 
 
-def subject_laws(cells: Sequence[Cell], role: str, evaluated: Evaluated) -> Plain:
+def subject_laws(cells: Sequence[Cell], role: str, evaluated: Evaluated) -> Entry:
     """Return the entry of a subject, whose cells are in the order of `by_work`, and its laws evaluated."""
     subject, laws = cells[0].subject, evaluated.laws
     two_term = laws.get("two-term") or NoLaw(subject, _no_line(cells, laws))
-    entry: Plain = {
+    entry: Entry = {
         "subject": subject,
         "role": role,
         "points": [_point(cell) for cell in cells],
@@ -50,7 +50,7 @@ def subject_laws(cells: Sequence[Cell], role: str, evaluated: Evaluated) -> Plai
     return entry | {key: _law(laws[name]) for name, key in WHERE_FITTED.items() if name in laws}
 
 
-def _point(cell: Cell) -> Plain:
+def _point(cell: Cell) -> Entry:
     """Return a cell; overhead and what is unexplained do no FLOPs of their own that a joule could be told of."""
     return {
         **shape_of(cell),
@@ -64,17 +64,17 @@ def _point(cell: Cell) -> Plain:
     }
 
 
-def _law(law: Law | NoLaw) -> Plain:
+def _law(law: Law | NoLaw) -> Entry:
     """Return a law's coefficients, R2 of lines, times of rooflines, residuals and flags; or why there is none."""
     if isinstance(law, NoLaw):
         return {"reason": law.reason}
     coefficients = {name: serialize(law.coefficients.get(name)) for name in COEFFICIENTS[law.name]}
-    residuals: Plain = {"residuals": list(law.residuals)}
-    flags: Plain = {"flags": list(law.flags)}
+    residuals: Entry = {"residuals": list(law.residuals)}
+    flags: Entry = {"flags": list(law.flags)}
     if law.time is None:
         return coefficients | ({"r2": law.r2} if law.form.grows_with else {}) | residuals | flags
     times = {name: serialize(getattr(law.time, name)) for name in ("launch_us", "tflops", "gb_per_s")}
-    regimes: Plain = {"regimes": [REGIMES[regime] for regime in law.time.regimes]}
+    regimes: Entry = {"regimes": [REGIMES[regime] for regime in law.time.regimes]}
     return {"law": law.name, "static_w": law.static_w} | coefficients | times | residuals | regimes | flags
 
 
@@ -88,7 +88,7 @@ def _no_roofline(cells: Sequence[Cell], laws: Mapping[LawName, object]) -> Reaso
     return _no_line(cells, laws) if "constant" in laws else reason("no-static-power")
 
 
-def _held_out(name: LawName, by: By, held: HeldOut) -> Plain:
+def _held_out(name: LawName, by: By, held: HeldOut) -> Entry:
     errors = held.errors
     why = None if errors.cells else held.reason or next(iter(held.failed), reason("no-cell-left-out"))
     return {

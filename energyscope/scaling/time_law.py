@@ -114,12 +114,12 @@ def time_law(cells: Sequence[Cell], ceilings: Ceilings | None = None) -> TimeLaw
 def _time_law(cells: tuple[Cell, ...]) -> TimeLaw | None:
     """Fit without ceilings, once: of two models left out one after the other, either may be the first."""
     columns, times = _columns(cells), column(cells, "time_us")
-    split, told = explain(columns, times, eager=any(cell.execution == "eager" for cell in cells))
+    split, apart = explain(columns, times, eager=any(cell.execution == "eager" for cell in cells))
     fit = weighted(design_of(columns, split.regimes[None])[0], times, FLOOR * times, np.array(split.used))
     if fit is None or not any(split.used):
         return None
     flags = [reason("limit-not-seen", limit=name) for name, index in LIMITS.items() if not fit.active[index]]
-    if not told:
+    if not apart:
         flags.append(reason("launch-or-memory"))
     return TimeLaw(fit, tuple(split.regimes.tolist()), tuple(flags))
 
@@ -146,7 +146,7 @@ def time_at_board_rates(cells: Sequence[Cell], ceilings: Ceilings, freedom: int)
         leverages=(),
         residuals=tuple((residuals * times).tolist()),
         active=(True, True, True),
-        told=(True, True, True),
+        separable=(True, True, True),
     )
     return TimeLaw(fit, tuple(regimes_of(_columns(cells), np.array([coefficients]))[0].tolist()))
 

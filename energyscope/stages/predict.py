@@ -33,7 +33,7 @@ from energyscope.workloads.timed import default_length
 
 @dataclass(frozen=True)
 class PredictSettings:
-    """What to foretell; None is left to the runs, or is the default of a run (128 tokens, a context of 1024).
+    """What to predict; None is left to the runs, or is the default of a run (128 tokens, a context of 1024).
 
     ``mixed`` names fields (board, execution, precision) in which the runs may differ.
     """
@@ -67,14 +67,14 @@ class PredictSettings:
 
 
 def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
-    """Return what the runs foretell of a shape, as plain data: energies in mJ, times in us, intervals of 95 %.
+    """Return what the runs predict of a shape, as plain data: energies in mJ, times in us, intervals of 95 %.
 
-    ``whole`` is by the law of the whole model, ``sum`` adds the ``parts`` (kinds that do not overlap, glue and
+    ``whole`` is by the law of the whole model, ``sum`` adds the ``parts`` (kinds that do not overlap, overhead and
     what is unexplained); ``groups`` are kinds that hold parts. Each has its law, the error of cells that were left
     out of it, whether it lies outside of its data, and why. ``left_out`` says what could not be told.
 
     Raises:
-        UsageError: nothing can be foretold from these runs, or the model does not have such a shape.
+        UsageError: nothing can be predicted from these runs, or the model does not have such a shape.
         RunError: a run measured no components.
 
     """
