@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
@@ -20,10 +19,7 @@ from energyscope.scaling.time_law import Rates, TimeLaw, ceilings_of, time_at_bo
 SAME = 1e-3  # relative range of FLOPs and bytes that is no range: a slope over it would follow noise
 
 
-class Fitter(Protocol):
-    """What fits a law to the cells of one subject."""
-
-    def __call__(self, cells: Sequence[Cell], /) -> Law | NoLaw: ...
+Fitter = Callable[[Sequence[Cell]], Law | NoLaw]  # what fits a law to the cells of one subject
 
 
 def fitter(name: LawName, *, mixed: Collection[str] = (), rates: Rates | None = None) -> Fitter:

@@ -25,7 +25,6 @@ class Chosen:
 
     law: Law
     fit: Fitter
-    cells: int
     held_out: HeldOut
     time: tuple[Law, HeldOut] | None
 
@@ -118,7 +117,7 @@ def choose(
     name = next(iter(evaluated or laws)) if best is None else best
     timeless = cells[0].subject in RESIDUAL or FORMS[name].timed
     time = None if timeless else _time(cells, fits[name], by)
-    return Chosen(laws[name], fits[name], len(cells), held[name], time)
+    return Chosen(laws[name], fits[name], held[name], time)
 
 
 def evaluate(cells: Sequence[Cell]) -> Evaluated:
@@ -147,7 +146,7 @@ def remembering(fit: Fitter) -> Fitter:
     """Return the fit with a memory, since choosing and evaluating a law leave out the same cells."""
     known: dict[tuple[Cell, ...], Law | NoLaw] = {}
 
-    def remembered(cells: Sequence[Cell], /) -> Law | NoLaw:
+    def remembered(cells: Sequence[Cell]) -> Law | NoLaw:
         key = tuple(cells)
         if key not in known:
             known[key] = fit(cells)
@@ -185,7 +184,7 @@ def _nested(fits: Mapping[LawName, Fitter]) -> Fitter:
     Statistical Society B 36 (1974), 111-147).
     """
 
-    def fit(cells: Sequence[Cell], /) -> Law | NoLaw:
+    def fit(cells: Sequence[Cell]) -> Law | NoLaw:
         tried = {name: fit(cells) for name, fit in fits.items()}
         laws = _fitted(tried)
         if not laws:

@@ -34,7 +34,7 @@ def prediction_row(chosen: Chosen, work: Shape, shorter: Shape | None) -> Entry:
     if law.form.over_models and shorter is not None:
         terms |= terms_of(law, [shorter, work])
     return _serialized(chosen.predict(work), chosen.held_out, law.flags) | {
-        "cells": chosen.cells,
+        "cells": law.cells,
         "flops": work.flops,
         "bytes": work.bytes,
         "calls": work.calls,

@@ -29,7 +29,7 @@ def test_the_chosen_law_predicts_what_was_left_out(kind):
     found = choose(sweep(BOARD, kind, seed=3), "length")
     assert isinstance(found, Chosen)
     assert inside(found).median < 0.05
-    assert found.cells == 12
+    assert found.law.cells == 12
 
 
 def test_the_better_law_wins():

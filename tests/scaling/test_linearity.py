@@ -12,6 +12,7 @@ from energyscope.reasons import reason
 from energyscope.scaling.linearity import left_out_errors, per_flop, per_flop_ratio, quotients, reach, trend
 
 FLOPS = [1e9 * 2**step for step in range(7)]
+SIX = FLOPS[:6]
 
 
 def test_the_closed_form_is_a_second_fit() -> None:
@@ -59,22 +60,22 @@ def test_nowhere_and_too_few_are_told_apart() -> None:
 
 def test_quotients_are_k_between_neighbours() -> None:
     """GIVEN 0.8 pJ/FLOP THEN each neighbouring pair gives it, with an interval, in order of FLOPs."""
-    found = quotients(straight(5, 0.8, FLOPS)[::-1])
-    assert [one["from_flops"] for one in found] == FLOPS[:-1]
+    found = quotients(straight(5, 0.8, SIX)[::-1])
+    assert [one["from_flops"] for one in found] == SIX[:-1]
     assert [one["pj_per_flop"]["value"] for one in found] == pytest.approx([0.8] * 5)
     assert all(one["pj_per_flop"]["low"] < 0.8 < one["pj_per_flop"]["high"] for one in found)
 
 
 def test_equal_flops_have_no_quotient() -> None:
     """GIVEN two cells with the same FLOPs THEN there is no quotient between them."""
-    one, other = straight(5, 0.8, FLOPS[:2])
+    one, other = straight(5, 0.8, SIX[:2])
     assert len(quotients([one, one, other])) == 1
 
 
 @pytest.mark.parametrize(("bend", "verdict"), [(0.0, "flat"), (0.25, "rising"), (-0.12, "falling")])
 def test_the_trend_is_told(bend: float, verdict: str) -> None:
     """GIVEN energies whose J/FLOP changes by a share per doubling THEN the verdict and the share are found."""
-    cells = straight(1, 0.8, FLOPS, noise=0.002, seed=5)
+    cells = straight(1, 0.8, SIX, noise=0.002, seed=5)
     bent = [replace(one, energy_mj=one.energy_mj * (1 + bend * step)) for step, one in enumerate(cells)]
     found = trend(bent)
     assert found["verdict"] == verdict
@@ -83,7 +84,7 @@ def test_the_trend_is_told(bend: float, verdict: str) -> None:
 
 def test_noise_and_few_cells_are_no_trend_and_not_flat() -> None:
     """GIVEN noisy cells, or three, THEN it cannot be told, with the reason."""
-    noisy, few = trend(straight(5, 0.8, FLOPS, noise=0.15, seed=2)), trend(straight(5, 0.8, FLOPS[:3]))
+    noisy, few = trend(straight(5, 0.8, SIX, noise=0.15, seed=2)), trend(straight(5, 0.8, SIX[:3]))
     assert (noisy["verdict"], few["verdict"]) == ("unclear", "unclear")
     assert noisy["reason"].code == "trend-unclear"
     assert few["reason"] == reason("few-flops", amounts=3, needed=4)
