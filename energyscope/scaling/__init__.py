@@ -9,5 +9,5 @@ for rooflines `time_law` with the search for its `regimes`.
 How good it is: `held_out` (cells left out of any law), `law_choice` (which law a subject follows).
 
 What is told of it: `prediction` of a shape or model; `law_document`, the laws.json of `group_laws` (with
-`subject_laws` and `linearity`), `contrasts`, `efficiency` (with its `knee`) and `sizes`.
+`linearity`), `contrasts`, `efficiency` (with its `knee`) and `sizes`.
 """

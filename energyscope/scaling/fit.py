@@ -18,7 +18,6 @@ from energyscope.scaling.time_law import Rates, TimeLaw, ceilings_of, time_at_bo
 
 SAME = 1e-3  # relative range of FLOPs and bytes that is no range: a slope over it would follow noise
 
-
 Fitter = Callable[[Sequence[Cell]], Law | NoLaw]  # what fits a law to the cells of one subject
 
 

@@ -7,15 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval, ratio, serialize
 from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Entry, SceneCells, by_subject, shape_of
-from energyscope.scaling.held_out import By, LeftOut, errors_of
-from energyscope.scaling.law import Law
+from energyscope.scaling.held_out import By, HeldOut, LeftOut, errors_of
+from energyscope.scaling.law import Law, LawName, NoLaw
 from energyscope.scaling.law_choice import Evaluated, evaluate
-from energyscope.scaling.linearity import per_flop_ratio
-from energyscope.scaling.subject_laws import by_work, subject_laws
+from energyscope.scaling.linearity import per_flop, per_flop_ratio, quotients, reach, trend, unclear
 
 ONE_CELL = reason("one-cell")
 PAIRS = (("attention", "mlp"), ("attention", "lm_head"), ("lm_head", "mlp"))
 ROLES = ("whole", "part", "residual", "group")
+REGIMES = ("launch", "compute", "memory")
+WHERE_FITTED: dict[LawName, str] = {"two-term-in-bytes": "by_bytes", "constant": "constant"}
 
 
 def group_laws(scenes: Sequence[SceneCells]) -> Entry:
@@ -28,7 +29,7 @@ def group_laws(scenes: Sequence[SceneCells]) -> Entry:
     cells = dict(sorted(cells.items(), key=lambda item: _order(roles[item[0]], item[1])))
     single = len({(scene.batch_size, scene.tokens) for scene in scenes}) < 2
     evaluated = {subject: Evaluated({}) if single else evaluate(own) for subject, own in cells.items()}
-    entries = [subject_laws(own, roles[subject], evaluated[subject]) for subject, own in cells.items()]
+    entries = [_subject(own, roles[subject], evaluated[subject]) for subject, own in cells.items()]
     for entry in entries if single else ():
         entry["two_term"] = entry["roofline"] = {"reason": ONE_CELL}
         entry["reach"]["reason"] = entry["trend"]["reason"] = ONE_CELL
@@ -66,6 +67,78 @@ def _order(role: str, cells: Sequence[Cell]) -> tuple[int, int, float]:
     return ROLES.index(role), RESIDUAL.index(subject) if subject in RESIDUAL else 0, -energy
 
 
+def by_work(cells: Sequence[Cell]) -> list[Cell]:
+    """Return cells in the order of their FLOPs; those with the same, by bytes, batch and tokens."""
+    return sorted(cells, key=lambda cell: (cell.flops, cell.bytes, cell.batch_size, cell.tokens))
+
+
+def _subject(cells: Sequence[Cell], role: str, evaluated: Evaluated) -> Entry:
+    """Return the entry of a subject, whose cells are in the order of `by_work`, and its laws evaluated."""
+    subject, laws = cells[0].subject, evaluated.laws
+    two_term = laws.get("two-term") or NoLaw(subject, _no_line(cells, laws))
+    entry: Entry = {
+        "subject": subject,
+        "role": role,
+        "points": [_point(cell) for cell in cells],
+        "two_term": _law(two_term),
+        "reach": reach(cells),
+        "trend": trend(cells),
+        "quotients": quotients(cells),
+        "roofline": _law(laws.get("roofline-floor") or NoLaw(subject, _no_roofline(cells, laws))),
+        "held_out": [_errors_of_law(name, by, held) for (name, by), held in evaluated.held_out.items()],
+        "best": evaluated.best,
+    }
+    if isinstance(two_term, NoLaw):
+        why = two_term.reason
+        entry["reach"] |= {"first_beyond": None, "reason": why}
+        entry |= {"trend": unclear(why), "quotients": []}
+    return entry | {key: _law(laws[name]) for name, key in WHERE_FITTED.items() if name in laws}
+
+
+def _point(cell: Cell) -> Entry:
+    """Return a cell; overhead and what is unexplained do no FLOPs of their own that a joule could be told of."""
+    return {
+        **shape_of(cell),
+        "flops": cell.flops,
+        "bytes": cell.bytes,
+        "calls": cell.calls,
+        "energy_mj": serialize(cell.energy),
+        "time_us": cell.time_us,
+        "static_mj": cell.static_mj,
+        "pj_per_flop": None if cell.subject in RESIDUAL else serialize(per_flop(cell)),
+    }
+
+
+def _law(law: Law | NoLaw) -> Entry:
+    """Return a law's coefficients, R2 of lines, times of rooflines, residuals and flags; or why there is none."""
+    if isinstance(law, NoLaw):
+        return {"reason": law.reason}
+    coefficients = {term.name: serialize(law.coefficients.get(term.name)) for term in law.form.terms}
+    residuals: Entry = {"residuals": list(law.residuals)}
+    flags: Entry = {"flags": list(law.flags)}
+    if law.time is None:
+        return coefficients | ({"r2": law.r2} if law.form.grows_with else {}) | residuals | flags
+    times = {name: serialize(getattr(law.time, name)) for name in ("launch_us", "tflops", "gb_per_s")}
+    regimes: Entry = {"regimes": [REGIMES[regime] for regime in law.time.regimes]}
+    return {"law": law.name, "static_w": law.static_w} | coefficients | times | residuals | regimes | flags
+
+
+def _no_line(cells: Sequence[Cell], laws: Mapping[LawName, object]) -> Reason:
+    return reason("constant-energy", cells=len(cells)) if "constant" in laws else reason("no-flops")
+
+
+def _no_roofline(cells: Sequence[Cell], laws: Mapping[LawName, object]) -> Reason:
+    if cells[0].subject in RESIDUAL:
+        return reason("no-work-of-its-own")
+    return _no_line(cells, laws) if "constant" in laws else reason("no-static-power")
+
+
+def _errors_of_law(name: LawName, by: By, held: HeldOut) -> Entry:
+    errors = held.errors
+    why = None if errors.cells else held.reason or next(iter(held.failed), reason("no-cell-left-out"))
+    return {"law": name, "by": by, **errors.summary, "reason": why}
+
+
 def _held_out(evaluated: Mapping[str, Evaluated], parts: Sequence[str], *, single: bool) -> Entry:
     """Return the errors over all components and of the whole; ``ways`` has each way apart.
 
@@ -92,9 +165,7 @@ def _errors(evaluated: Mapping[str, Evaluated], subjects: Sequence[str], by: By 
         if subject in evaluated and by is not None and by in evaluated[subject].nested:
             cells += evaluated[subject].nested[by].cells
     errors = errors_of(cells)
-    if not errors.cells:
-        return None
-    return {"median": errors.median, "worst": errors.largest, "cells": errors.cells, "by": by}
+    return {**errors.summary, "by": by} if errors.cells else None
 
 
 def _ratio(first: str, second: str, scenes: Sequence[SceneCells], evaluated: Mapping[str, Evaluated]) -> Entry:

@@ -55,6 +55,11 @@ class Errors:
     with_interval: int
     inside: int
 
+    @property
+    def summary(self) -> dict[str, float | None]:
+        """The errors as laws.json holds them."""
+        return {"median": self.median, "worst": self.largest, "cells": self.cells}
+
 
 @dataclass(frozen=True)
 class HeldOut:

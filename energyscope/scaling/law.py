@@ -74,7 +74,7 @@ class Form:
 E0 = Term("fixed_mj", "intercept", "E0")
 K = Term("marginal_pj_per_flop", "flops", "k", PJ_PER_MJ)
 K_BYTES = Term("pj_per_byte", "bytes", "k", PJ_PER_MJ)
-PER_CALL = (
+PER_CALL = (  # of a roofline: what a call, such as its launch, a FLOP and a byte cost beyond static power
     Term("call_mj", "calls", "energy per call"),
     Term("pj_per_flop", "flops", "J/FLOP", PJ_PER_MJ),
     Term("pj_per_byte", "bytes", "J/byte", PJ_PER_MJ),
@@ -155,8 +155,8 @@ class Law:
     energies' weighted variance that the law explains (None where no cell is left over). ``residuals`` (cells,) are
     (measured - law) / measured, in the cells' order. ``flags`` say what a reader must know, such as a negative E0.
 
-    A further measurement scatters by ``scatter``, a relative deviation with ``freedom`` degrees of
-    freedom; None where no cell is left over to tell it from.
+    A further measurement scatters by ``scatter``, a relative deviation with ``freedom`` degrees of freedom; None
+    where no cell is left over to tell it from. ``static_w`` is measured: the cells' median static power.
     """
 
     form: Form

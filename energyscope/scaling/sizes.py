@@ -180,13 +180,10 @@ def _sums(scenes: Sequence[SceneCells], parts: Sequence[str], chosen: Mapping[st
 
 
 def _errors(cells: Sequence[LeftOut]) -> Entry:
-    errors = errors_of(cells)
     return {
         "subject": cells[0].cell.subject,
         "law": cells[0].prediction.law,
-        "median": errors.median,
-        "worst": errors.largest,
-        "cells": errors.cells,
+        **errors_of(cells).summary,
         "extrapolated": any(pair.prediction.extrapolated for pair in cells),
         "errors": [shape_of(pair.cell) | {"relative": pair.error} for pair in cells],
     }

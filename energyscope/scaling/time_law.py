@@ -156,11 +156,10 @@ def rates_by_pass(cells: Iterable[Cell]) -> Rates:
 
     A cell's time over its FLOPs is no less than the board's best, whatever else it waited for.
     """
-    best: dict[tuple[object, ...], Ceilings] = {}
+    passes: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
-        known = best.get(pass_of(cell), Ceilings())
-        best[pass_of(cell)] = _best([_rates(cell), known])
-    return best
+        passes.setdefault(pass_of(cell), []).append(cell)
+    return {key: ceilings_of(own) for key, own in passes.items()}
 
 
 def ceilings_of(cells: Sequence[Cell], rates: Rates | None = None) -> Ceilings:
@@ -168,8 +167,13 @@ def ceilings_of(cells: Sequence[Cell], rates: Rates | None = None) -> Ceilings:
 
     Other passes do not count, so that a fit without some passes knows nothing of them.
     """
-    rates = rates or {}
-    return _best([*map(_rates, cells), *(rates[key] for key in set(map(pass_of, cells)) if key in rates)])
+    known = [rates[key] for key in set(map(pass_of, cells)) if key in rates] if rates else []
+    per_flop = [cell.time_us / cell.flops for cell in cells if cell.flops]
+    per_byte = [cell.time_us / cell.bytes for cell in cells if cell.bytes]
+    return Ceilings(
+        min([*per_flop, *(ceilings.us_per_flop for ceilings in known)], default=math.inf),
+        min([*per_byte, *(ceilings.us_per_byte for ceilings in known)], default=math.inf),
+    )
 
 
 def pass_of(cell: Cell) -> tuple[object, ...]:
@@ -191,15 +195,6 @@ def _launch_us(calls: Array, least: Array, times: Array) -> float:
 
 def _columns(works: Sequence[Work]) -> Array:
     return np.column_stack([column(works, name) for name in ("calls", "flops", "bytes")])
-
-
-def _rates(cell: Cell) -> Ceilings:
-    amounts = (cell.flops, cell.bytes)
-    return Ceilings(*(cell.time_us / amount if amount else math.inf for amount in amounts))
-
-
-def _best(rates: Sequence[Ceilings]) -> Ceilings:
-    return Ceilings(min(rate.us_per_flop for rate in rates), min(rate.us_per_byte for rate in rates))
 
 
 def _rate(fit: Fit, index: int, unit: float) -> Interval | None:

@@ -12,10 +12,9 @@ from simulated_board import KINDS, SIZES, Board, fitted, work
 
 from energyscope.reasons import reason
 from energyscope.scaling.fit import fitter
-from energyscope.scaling.group_laws import ONE_CELL, group_laws
+from energyscope.scaling.group_laws import ONE_CELL, by_work, group_laws
 from energyscope.scaling.held_out import leave_out
 from energyscope.scaling.law import LawName
-from energyscope.scaling.subject_laws import by_work
 
 
 @pytest.fixture(scope="module")
