@@ -158,7 +158,7 @@ def test_of_equal_ones_the_finest_is_taken() -> None:
 
 def test_scenes_whose_parts_add_up_come_first() -> None:
     """GIVEN more shapes at fine, of which none tells all parts, THEN the granularity that does is taken."""
-    without = at("fine", swept(lengths=(32, 64, 128, 256, 512), glue=False))
+    without = at("fine", swept(lengths=(32, 64, 128, 256, 512), overhead=False))
     assert granularity_of(one_granularity([*without, *MEDIUM])[0]) == "medium"
 
 

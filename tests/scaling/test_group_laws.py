@@ -143,7 +143,7 @@ def test_one_shape_is_no_law() -> None:
 
 def test_parts_are_told_without_overhead() -> None:
     """GIVEN scenes whose overhead was not measured THEN kinds are parts by their names, and layers a group."""
-    scenes = [_with_layers(one) for one in swept(glue=False)]
+    scenes = [_with_layers(one) for one in swept(overhead=False)]
     roles = {one["subject"]: one["role"] for one in group_laws(scenes)["subjects"]}
     assert roles == {"model": "whole", "layer": "group", **dict.fromkeys(KINDS, "part")}
 
