@@ -196,7 +196,7 @@ class Law:
         value, variance = self.fit.value(row), self.fit.variance(row)
         of_time: float | None = 0.0
         if self.time is not None:
-            value, of_time = watts * float(self.time.values([work])[0]) + value, self.time.variance(work)
+            value, of_time = watts * self.time.interval(work).value + value, self.time.variance(work)
         if variance is None or of_time is None or self.scatter is None:
             return Interval(value)
         deviation = math.sqrt(watts**2 * of_time + variance + (self.scatter * value) ** 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -136,21 +137,29 @@ def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
 def positive_columns(rows: Array, values: Array) -> Bools:
     """Return which columns have a positive coefficient in the non-negative least-squares solution, shape (p,).
 
-    Every set of free columns is tried, the smallest first: with p = 3 that is seven sets, and exact. (C. L. Lawson
-    and R. J. Hanson, Solving Least Squares Problems, 1974, chapter 23, gives the algorithm for many.)
+    Every set of free columns is tried: with p = 3 that is seven sets, and exact. In a set's system, the columns
+    that are held at 0 have the equation x = 0. (C. L. Lawson and R. J. Hanson, Solving Least Squares Problems, 1974,
+    chapter 23, gives the algorithm for many columns.)
     """
-    gram = rows.T @ rows
-    norms = np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
-    gram, aims = gram / norms[:, None] / norms + RIDGE * np.eye(len(norms)), rows.T @ values / norms
-    positive, best = np.zeros(len(norms), dtype=bool), 0.0
-    filled = np.flatnonzero(np.any(rows != 0, axis=0)).tolist()
-    sets = (list(free) for size in range(1, len(filled) + 1) for free in itertools.combinations(filled, size))
-    for free in sets:
-        solution = np.linalg.solve(gram[np.ix_(free, free)], aims[free])
-        reached = float(np.sum(solution * aims[free]))  # by how much this set lowers the sum of squares
-        if np.all(solution >= 0) and reached > best:
-            best, positive = reached, np.isin(np.arange(len(norms)), np.array(free)[solution > 0])
+    gram, identity = rows.T @ rows, np.eye(rows.shape[1])
+    squares = np.diag(gram)
+    norms = np.sqrt(np.where(squares > 0, squares, 1.0))
+    gram = gram / norms[:, None] / norms + (RIDGE + (squares == 0)) * identity
+    free = _sets(len(squares))
+    systems = gram * (free[:, :, None] & free[:, None, :]) + ~free[:, :, None] * identity
+    aims = rows.T @ values / norms * free
+    solutions = np.linalg.solve(systems, aims[..., None])[..., 0]
+    gains = np.where(np.all(solutions >= 0, axis=1), np.sum(solutions * aims, axis=1), 0.0)
+    best = int(np.argmax(gains))  # of sets that lower the sum of squares alike, the one with fewer columns
+    positive: Bools = (solutions[best] > 0) & (gains[best] > 0)
     return positive
+
+
+@functools.cache
+def _sets(count: int) -> Bools:
+    """Return all sets of so many columns but the empty one, the smallest first, shape (sets, columns)."""
+    sets = sorted(itertools.product((True, False), repeat=count), key=sum)
+    return np.array(sets[1:])
 
 
 def at_zero(fit: Fit, names: Sequence[str], design: Array) -> list[Reason]:

@@ -67,14 +67,8 @@ def explain(columns: Array, times: Array, *, eager: bool) -> tuple[Split, bool]:
     return (other if eager and memory else best), False
 
 
-def regimes_of(columns: Array, coefficients: Array) -> Regimes:
-    """Return which term is the largest, shape (starts, n), for coefficients of shape (starts, 3)."""
-    result: Regimes = np.argmax(columns * coefficients[:, None, :], axis=-1)
-    return result
-
-
 def design_of(columns: Array, regimes: Regimes) -> Array:
-    """Return the columns that count in the regimes, others 0: shape (starts, n, 3)."""
+    """Return the columns (..., n, 3) where they count in the regimes (..., n), 0 elsewhere."""
     result: Array = columns * (regimes[..., None] == np.arange(3))
     return result
 

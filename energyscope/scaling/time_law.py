@@ -25,7 +25,7 @@ from energyscope.reasons import Reason, reason
 from energyscope.runs.intervals import Interval
 from energyscope.scaling.cells import FLOOR, Cell, Work, column
 from energyscope.scaling.least_squares import Fit, weighted
-from energyscope.scaling.regimes import COMPUTE, LAUNCH, MEMORY, design_of, explain, regimes_of
+from energyscope.scaling.regimes import COMPUTE, LAUNCH, MEMORY, design_of, explain
 
 LIMITS = {"a launch": LAUNCH, "compute": COMPUTE, "memory": MEMORY}  # as flags name them
 SAME_PASS = ("phase", "precision", "execution", "board", "meter", "method", "model", "batch_size", "tokens")
@@ -92,16 +92,14 @@ class TimeLaw:
 
     def missing_us(self, work: Work) -> float:
         """Return by how much the time lies below the ceilings, which no component of the board beats."""
-        if self.ceilings is None:
-            return 0.0
-        return max(0.0, self.ceilings.least_us(work) - float(self.values([work])[0]))
+        return 0.0 if self.ceilings is None else max(0.0, self.ceilings.least_us(work) - self.interval(work).value)
 
-    def _row(self, work: Work) -> tuple[float, float, float]:
+    def _row(self, work: Work) -> list[float]:
         """Return the columns of this work in the regime that the law puts it in, the others 0."""
-        columns = _columns([work])
-        regimes = regimes_of(columns, np.array([self.fit.coefficients]))
-        launch, compute, memory = design_of(columns, regimes)[0, 0].tolist()
-        return launch, compute, memory
+        columns = [float(work.calls), float(work.flops), float(work.bytes)]
+        terms = [column * by for column, by in zip(columns, self.fit.coefficients, strict=True)]
+        largest = terms.index(max(terms))
+        return [column if regime == largest else 0.0 for regime, column in enumerate(columns)]
 
 
 def time_law(cells: Sequence[Cell], ceilings: Ceilings | None = None) -> TimeLaw | None:
@@ -115,7 +113,7 @@ def _time_law(cells: tuple[Cell, ...]) -> TimeLaw | None:
     """Fit without ceilings, once: of two models left out one after the other, either may be the first."""
     columns, times = _columns(cells), column(cells, "time_us")
     split, apart = explain(columns, times, eager=any(cell.execution == "eager" for cell in cells))
-    fit = weighted(design_of(columns, split.regimes[None])[0], times, FLOOR * times, np.array(split.used))
+    fit = weighted(design_of(columns, split.regimes), times, FLOOR * times, np.array(split.used))
     if fit is None or not any(split.used):
         return None
     flags = [reason("limit-not-seen", limit=name) for name, index in LIMITS.items() if not fit.active[index]]
@@ -129,7 +127,7 @@ def time_at_board_rates(cells: Sequence[Cell], ceilings: Ceilings, freedom: int)
 
     Models that wait for launches do not tell how fast their components would compute or read memory: a slope
     through their times, which hardly differ, would be a rate that no board has. The interval is that of the times'
-    scatter, told with ``freedom`` degrees.
+    scatter, with ``freedom`` degrees of freedom.
     """
     least = np.array([ceilings.least_us(cell) for cell in cells])
     calls, times = column(cells, "calls"), column(cells, "time_us")
@@ -148,7 +146,8 @@ def time_at_board_rates(cells: Sequence[Cell], ceilings: Ceilings, freedom: int)
         active=(True, True, True),
         separable=(True, True, True),
     )
-    return TimeLaw(fit, tuple(regimes_of(_columns(cells), np.array([coefficients]))[0].tolist()))
+    regimes = np.argmax(_columns(cells) * coefficients, axis=1)
+    return TimeLaw(fit, tuple(regimes.tolist()))
 
 
 def rates_by_pass(cells: Iterable[Cell]) -> Rates:
