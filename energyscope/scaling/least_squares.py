@@ -138,8 +138,8 @@ def positive_columns(rows: Array, values: Array) -> Bools:
     """Return which columns have a positive coefficient in the non-negative least-squares solution, shape (p,).
 
     Every set of free columns is tried: with p = 3 that is seven sets, and exact. In a set's system, the columns
-    that are held at 0 have the equation x = 0. (C. L. Lawson and R. J. Hanson, Solving Least Squares Problems, 1974,
-    chapter 23, gives the algorithm for many columns.)
+    that are held at 0 have the equation x = 0. (C. L. Lawson and R. J. Hanson, Solving Least Squares Problems,
+    1974, chapter 23, gives the algorithm for many columns.)
     """
     gram, identity = rows.T @ rows, np.eye(rows.shape[1])
     squares = np.diag(gram)

@@ -87,10 +87,8 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     used = [one for one in way.used(scenes) if one.cells]
     granularity = _granularity(used)
     works = _with_residual(skeleton.work(asked, granularity))
-    every, boards = subjects_on_one_board(
-        scenes, settings.mixed
-    )  # boards are made one by what any model measured on both
-    cells = {subject: own for subject, found in every.items() if (own := way.used(found))}
+    every, boards = subjects_on_one_board(scenes, settings.mixed)  # by what any model measured on both
+    cells = {subject: own for subject, measured in every.items() if (own := way.used(measured))}
     notes += _board_notes(boards[WHOLE]) if WHOLE in boards else []
     chosen, left_out = _choose(cells, works, way, settings.mixed)
     if not set(chosen) - {UNEXPLAINED}:
