@@ -60,6 +60,13 @@ def given(entry: object) -> Interval | None:
     return interval(entry.get("value"), entry.get("low"), entry.get("high"))
 
 
+def serialize(item: Interval | None) -> dict[str, float | None] | None:
+    """Return an interval as an entry of a document; None for what is not known or no finite number."""
+    if item is None or finite(item.value) is None:
+        return None
+    return {"value": item.value, "low": finite(item.low), "high": finite(item.high)}
+
+
 def not_negative(item: Interval | None) -> Interval | None:
     """Return a quantity that cannot be negative with limits that are not.
 

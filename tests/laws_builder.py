@@ -10,8 +10,7 @@ from typing import Any
 
 from energyscope.intervals import Interval
 from energyscope.runs.laws import LAWS_VERSION, write_laws
-from energyscope.scaling.cell import Cell
-from energyscope.scaling.from_runs import SceneCells
+from energyscope.scaling.cells import Cell, SceneCells
 from energyscope.scaling.law_document import Source, law_document
 
 STATIC_W, PJ_PER_BYTE = 120.0, 90.0

@@ -11,7 +11,7 @@ from energyscope.runs import schema
 from energyscope.runs.method import REVISION
 from energyscope.runs.schema import EnergyRow
 from energyscope.runs.store import Run, RunStore, load_run
-from energyscope.scaling.cell import Shape
+from energyscope.scaling.cells import Shape
 from energyscope.stages.shape_work import Asked, Skeleton
 
 CALL_MJ, PJ_PER_FLOP, NJ_PER_BYTE, STATIC_W = 0.5, 40.0, 0.8, 100.0

@@ -1,1 +1,13 @@
-"""How energy grows with length, batch and model: laws, where they break, and what they predict. Pure functions."""
+"""How energy grows with length, batch and model: laws, how far they hold, and what they predict. Pure functions.
+
+What is measured: `cells` (one subject in one scene), read by `from_runs`, chosen by `cell_selection`, brought to
+one board by `boards`.
+
+What is fitted: `law` (the one shape of all laws, with ``predict``), `fit` (the one fit) over `least_squares`, and
+for rooflines `time_law` with the search for its `regimes`.
+
+How good it is: `held_out` (cells left out of any law), `law_choice` (which law a subject follows).
+
+What is told of it: `prediction` of a shape or model; `law_document`, the laws.json of `group_laws` (with
+`linearity`), `contrasts`, `efficiency` (with its `knee`) and `sizes`.
+"""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from energyscope.errors import UsageError
-from energyscope.intervals import Interval
 from energyscope.metering.interval import student_t
-from energyscope.scaling.cell import FIELDS, Cell
+from energyscope.intervals import Interval
+from energyscope.scaling.cells import FIELDS, Cell, SceneCells, by_subject
 from energyscope.unknown import times
 
 SHAPE = ("batch_size", "tokens")
@@ -29,6 +29,22 @@ class OneBoard:
     cells: tuple[Cell, ...]
     reference: str
     factors: dict[str, Interval]
+
+
+def subjects_on_one_board(
+    scenes: Sequence[SceneCells], mixed: Collection[str]
+) -> tuple[dict[str, list[Cell]], dict[str, OneBoard]]:
+    """Return the cells of each subject; those of several boards scaled to one, by subject, where ``mixed`` asks.
+
+    Raises:
+        UsageError: boards share no shape.
+
+    """
+    cells = by_subject(scenes)
+    if "board" not in mixed or len({cell.board for scene in scenes for cell in scene.cells.values()}) < 2:
+        return cells, {}
+    boards = {subject: on_one_board(own) for subject, own in cells.items()}
+    return {subject: list(board.cells) for subject, board in boards.items()}, boards
 
 
 def on_one_board(cells: Sequence[Cell], reference: str | None = None) -> OneBoard:
@@ -63,13 +79,12 @@ def _factor(cells: Sequence[Cell], board: str, reference: str) -> Interval:
 
 def _levels(cells: Sequence[Cell], board: str) -> dict[tuple[object, ...], float]:
     """Return the mean logarithm of energy by what was measured on a board."""
-    found: dict[tuple[object, ...], list[float]] = {}
-    fields = [field for field in FIELDS if field != "board"]
+    fields = [*(field for field in FIELDS if field != "board"), *SHAPE]
+    levels: dict[tuple[object, ...], list[float]] = {}
     for cell in cells:
         if cell.board == board and cell.energy_mj > 0:
-            key = tuple(getattr(cell, field) for field in (*fields, *SHAPE))
-            found.setdefault(key, []).append(math.log(cell.energy_mj))
-    return {key: sum(values) / len(values) for key, values in found.items()}
+            levels.setdefault(tuple(getattr(cell, field) for field in fields), []).append(math.log(cell.energy_mj))
+    return {key: sum(values) / len(values) for key, values in levels.items()}
 
 
 def _scaled(cell: Cell, factor: float, board: str) -> Cell:

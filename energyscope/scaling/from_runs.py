@@ -1,20 +1,13 @@
-"""Cells from run directories: each moment that a run measured, as one cell for each subject.
+"""Cells from run directories: each scene that a run measured, as one cell for each subject.
 
-Of one moment (a phase at one batch size and length), the subjects are
-
-- ``model``: the measured whole, with the number of layers as its calls;
-- the *parts*, which do not overlap: the kinds of the components that have none below them, each summed over the
-  model, and with them ``glue`` and ``unexplained``, summed over all nodes. They add up to the whole;
-- the *groups*: kinds that have components below them, such as ``layer``, each of which holds parts.
-
-``glue`` and ``unexplained`` have no FLOPs, bytes or time of their own. Their cells carry those of the whole pass,
-in which they come about, and no static energy: only a law of energy over FLOPs can be fitted to them.
+The overhead and what is unexplained have no FLOPs, bytes or time of their own. Their cells carry those of the
+whole pass, in which they come about, and no static energy: only a law of energy over FLOPs can be fitted to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
@@ -22,43 +15,14 @@ from energyscope.intervals import Interval, difference, finite, total
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import method_of
 from energyscope.runs.tree import EnergyTree, Node, energy_tree, slice_keys, sum_column, sum_energy, sum_intervals
-from energyscope.scaling.cell import Cell
+from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE, Cell, SceneCells
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
-WHOLE = "model"
-GLUE, UNEXPLAINED = "glue", "unexplained"
-RESIDUAL = (GLUE, UNEXPLAINED)  # subjects that no component is
-
-
-@dataclass(frozen=True)
-class SceneCells:
-    """The cells of one moment of a run, by subject.
-
-    ``parts`` are the subjects that add up to the whole: none where a part, glue or the whole is missing.
-    ``left_out`` says of each subject without a cell why. ``kv_cache`` is the kind of cache of the pass (None: it
-    has none), ``weights`` what the model was loaded with, ``quality`` the grade of the whole model's energy.
-    ``granularity`` says how finely its components were told apart; None: the run does not say.
-    """
-
-    run: str
-    model: str
-    phase: str
-    precision: str
-    batch_size: int
-    tokens: int
-    kv_cache: str | None
-    weights: str | None
-    cells: Mapping[str, Cell]
-    parts: tuple[str, ...]
-    left_out: Mapping[str, Reason]
-    quality: str | None = None
-    granularity: str | None = None
-
 
 def cells_of(run: Run) -> list[SceneCells]:
-    """Return the cells of each moment that a run measured, in the table's order.
+    """Return the cells of each scene that a run measured, in the table's order.
 
     Rows of quality ``invalid`` take part with their interval. Those without an energy do not, with a reason.
 
@@ -74,19 +38,17 @@ def cells_of(run: Run) -> list[SceneCells]:
 def board_of(document: Mapping[str, Any]) -> str:
     """Return what tells a run's device from another: UUIDs of its GPUs, else the processor's name."""
     device = document.get("device") or {}
-    several = sorted(str(one) for one in device.get("measured") or ())
+    several = sorted(str(board) for board in device.get("measured") or ())
     return "+".join(several) or str(device.get("uuid") or device.get("name") or "unknown")
 
 
 def _scene(run: Run, tree: EnergyTree) -> SceneCells:
     leaves = _by_kind(tree.leaves)
     above = _by_kind([node for node in tree.nodes if node.children and node is not tree.root])
-    made = {
-        kind: _cell(kind, nodes, run)
-        for kind, nodes in {**above, **leaves}.items()  # a kind that is both is told of what has nothing below
-    }
-    made[WHOLE] = _whole(tree, run)
-    made |= _residual(tree, made[WHOLE], run)
+    kinds = {**above, **leaves}  # a kind that is both is told of what has nothing below
+    subjects = {kind: _cell(kind, nodes, run) for kind, nodes in kinds.items()}
+    subjects[WHOLE] = _whole(tree, run)
+    subjects |= _residual(tree, subjects[WHOLE], run)
     parts = (*leaves, *RESIDUAL) if leaves else ()
     phase, precision, _execution, batch_size, tokens = tree.key
     cache = tree.nodes[0].row.get("kv_cache")
@@ -99,22 +61,23 @@ def _scene(run: Run, tree: EnergyTree) -> SceneCells:
         tokens=int(str(tokens)),
         kv_cache=cache if isinstance(cache, str) else None,
         weights=(run.document.get("model") or {}).get("weights"),
-        cells={subject: one for subject, one in made.items() if isinstance(one, Cell)},
-        parts=parts if all(isinstance(made.get(one), Cell) for one in (*parts, WHOLE)) else (),
-        left_out={subject: one for subject, one in made.items() if isinstance(one, Reason)},
+        cells={subject: cell for subject, cell in subjects.items() if isinstance(cell, Cell)},
+        parts=parts if all(isinstance(subjects.get(part), Cell) for part in (*parts, WHOLE)) else (),
+        left_out={subject: why for subject, why in subjects.items() if isinstance(why, Reason)},
         quality=str(tree.root.row.get("quality")) if tree.root else None,
         granularity=(run.document.get("settings") or {}).get("granularity"),
     )
 
 
 def _by_kind(nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    found: dict[str, list[Node]] = {}
+    kinds: dict[str, list[Node]] = {}
     for node in nodes:
-        found.setdefault(node.kind, []).append(node)
-    return found
+        kinds.setdefault(node.kind, []).append(node)
+    return kinds
 
 
 def _whole(tree: EnergyTree, run: Run) -> Cell | Reason:
+    """Return the cell of the whole; what grows with its launches, the number of its layers, are its calls."""
     if tree.root is None:
         return reason("whole-not-measured")
     cell = _cell(WHOLE, [tree.root], run)
@@ -142,7 +105,7 @@ def _lacking(missing: Sequence[str], nodes: Sequence[Node]) -> Reason:
 
 
 def _residual(tree: EnergyTree, whole: Cell | Reason, run: Run) -> dict[str, Cell | Reason]:
-    """Return the cells of what no component is: glue, and what neither components nor glue explain."""
+    """Return the cells of what no component is: overhead, and what neither components nor overhead explain."""
     if isinstance(whole, Reason) or tree.root is None or not tree.leaves:
         return {}
     inner = [node for node in tree.nodes if node.children]
@@ -151,11 +114,11 @@ def _residual(tree: EnergyTree, whole: Cell | Reason, run: Run) -> dict[str, Cel
         return dict.fromkeys(RESIDUAL, reason("overhead-not-measured", component=unknown))
     if missing := [node.name for node in tree.leaves if node.energy is None]:
         return dict.fromkeys(RESIDUAL, _lacking(missing, tree.leaves))
-    glue = sum_intervals((node, node.glue) for node in inner) or Interval(0.0)
+    overhead = sum_intervals((node, node.glue) for node in inner) or Interval(0.0)
     leaves = sum_energy(tree.leaves) or Interval(0.0)
     work = (whole.time_us, None, whole.flops, whole.bytes, float(whole.calls))
-    energies = {GLUE: glue, UNEXPLAINED: difference(whole.energy, total([leaves, glue]))}
-    return {subject: _made(subject, tree.root.row, one, run, work) for subject, one in energies.items()}
+    energies = {OVERHEAD: overhead, UNEXPLAINED: difference(whole.energy, total([leaves, overhead]))}
+    return {subject: _made(subject, tree.root.row, energy, run, work) for subject, energy in energies.items()}
 
 
 def _made(

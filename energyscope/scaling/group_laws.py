@@ -2,156 +2,204 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from energyscope.intervals import Interval
 from energyscope.reasons import Reason, reason
-from energyscope.scaling.cell import Cell
-from energyscope.scaling.from_runs import GLUE, RESIDUAL, UNEXPLAINED, WHOLE, SceneCells
-from energyscope.scaling.heldout import By, Foretold, errors_of
-from energyscope.scaling.judged import Judged, judge
-from energyscope.scaling.marginal import marginal_ratio, per_flop_ratio
-from energyscope.scaling.plain import Plain, plain, shape_of
-from energyscope.scaling.prediction import NoLaw
-from energyscope.scaling.subject_laws import by_work, subject_laws
-from energyscope.scaling.two_term import TwoTerm
+from energyscope.intervals import Interval, ratio, serialize
+from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Entry, SceneCells, by_subject, shape_of
+from energyscope.scaling.held_out import By, HeldOut, LeftOut, errors_of
+from energyscope.scaling.law import Law, LawName, NoLaw
+from energyscope.scaling.law_choice import Evaluated, evaluate
+from energyscope.scaling.linearity import per_flop, per_flop_ratio, quotients, reach, trend, unclear
 
 ONE_CELL = reason("one-cell")
 PAIRS = (("attention", "mlp"), ("attention", "lm_head"), ("lm_head", "mlp"))
 ROLES = ("whole", "part", "residual", "group")
+REGIMES = ("launch", "compute", "memory")
+WHERE_FITTED: dict[LawName, str] = {"two-term-in-bytes": "by_bytes", "constant": "constant"}
 
 
-def group_laws(scenes: Sequence[SceneCells]) -> Plain:
-    """Return what laws say of moments that differ in batch and tokens only; with one shape, why they say nothing.
+def group_laws(scenes: Sequence[SceneCells]) -> Entry:
+    """Return what laws say of scenes that differ in batch and tokens only; with one shape, why they say nothing.
 
-    Subjects are in the order whole, parts, glue and unexplained, groups; within each, the dearest first.
+    Subjects are in the order whole, parts, overhead and unexplained, groups; within each, the costliest first.
     """
-    cells = _by_subject(scenes)
-    roles = _roles(scenes, cells)
-    order = sorted(cells, key=lambda one: (ROLES.index(roles[one]), _last(one), -_mean_energy(cells[one])))
-    single = len({(one.batch_size, one.tokens) for one in scenes}) < 2
-    judged = {one: Judged({}) if single else judge(cells[one]) for one in order}
-    subjects = [subject_laws(cells[one], roles[one], judged[one]) for one in order]
-    for entry in subjects if single else ():
+    cells = {subject: by_work(own) for subject, own in by_subject(scenes).items()}
+    roles = {subject: _role(subject, scenes, cells) for subject in cells}
+    cells = dict(sorted(cells.items(), key=lambda item: _order(roles[item[0]], item[1])))
+    single = len({(scene.batch_size, scene.tokens) for scene in scenes}) < 2
+    evaluated = {subject: Evaluated({}) if single else evaluate(own) for subject, own in cells.items()}
+    entries = [_subject(own, roles[subject], evaluated[subject]) for subject, own in cells.items()]
+    for entry in entries if single else ():
         entry["two_term"] = entry["roofline"] = {"reason": ONE_CELL}
         entry["reach"]["reason"] = entry["trend"]["reason"] = ONE_CELL
-    parts = [one for one in order if roles[one] == "part"]
+    parts = [subject for subject in cells if roles[subject] == "part"]
     return {
         "reason": ONE_CELL if single else None,
-        "subjects": subjects,
-        "held_out": _held_out(judged, parts, single=single),
-        "ratios": _ratios(scenes, judged),
+        "subjects": entries,
+        "held_out": _held_out(evaluated, parts, single=single),
+        "ratios": [
+            _ratio(first, second, scenes, evaluated)
+            for first, second in PAIRS
+            if first in evaluated and second in evaluated
+        ],
     }
 
 
-def _by_subject(scenes: Sequence[SceneCells]) -> dict[str, list[Cell]]:
-    found: dict[str, list[Cell]] = {}
-    for scene in scenes:
-        for subject, cell in scene.cells.items():
-            found.setdefault(subject, []).append(cell)
-    return {subject: by_work(cells) for subject, cells in found.items()}
+def _role(subject: str, scenes: Sequence[SceneCells], subjects: Collection[str]) -> str:
+    """Return what a subject is: a part must be one in all scenes that know their parts and have it.
 
-
-def _roles(scenes: Sequence[SceneCells], subjects: Mapping[str, object]) -> dict[str, str]:
-    """Return what each subject is: a part must be one in all moments that know their parts and have it.
-
-    Where no moment knows (glue was not measured), kinds that hold others by their names, and layers, are groups.
+    Where none knows (overhead was not measured), layers and kinds that hold others by their names are groups.
     """
-    told = [one for one in scenes if one.parts]
-
-    def role(subject: str) -> str:
-        if subject == WHOLE:
-            return "whole"
-        if subject in RESIDUAL:
-            return "residual"
-        having = [one for one in told if subject in one.cells]
-        if having:
-            return "part" if all(subject in one.parts for one in having) else "group"
-        holds = subject == "layer" or any(other.startswith(f"{subject}.") for other in subjects)
-        return "group" if holds else "part"
-
-    return {subject: role(subject) for subject in subjects}
+    if subject == WHOLE:
+        return "whole"
+    if subject in RESIDUAL:
+        return "residual"
+    having = [scene for scene in scenes if scene.parts and subject in scene.cells]
+    if having:
+        return "part" if all(subject in scene.parts for scene in having) else "group"
+    holds = subject == "layer" or any(other.startswith(f"{subject}.") for other in subjects)
+    return "group" if holds else "part"
 
 
-def _last(subject: str) -> int:
-    return (GLUE, UNEXPLAINED).index(subject) if subject in RESIDUAL else 0
+def _order(role: str, cells: Sequence[Cell]) -> tuple[int, int, float]:
+    subject, energy = cells[0].subject, sum(cell.energy_mj for cell in cells) / len(cells)
+    return ROLES.index(role), RESIDUAL.index(subject) if subject in RESIDUAL else 0, -energy
 
 
-def _mean_energy(cells: Sequence[Cell]) -> float:
-    return sum(cell.energy_mj for cell in cells) / len(cells)
+def by_work(cells: Sequence[Cell]) -> list[Cell]:
+    """Return cells in the order of their FLOPs; those with the same, by bytes, batch and tokens."""
+    return sorted(cells, key=lambda cell: (cell.flops, cell.bytes, cell.batch_size, cell.tokens))
 
 
-def _held_out(judged: Mapping[str, Judged], parts: Sequence[str], *, single: bool) -> Plain:
+def _subject(cells: Sequence[Cell], role: str, evaluated: Evaluated) -> Entry:
+    """Return the entry of a subject, whose cells are in the order of `by_work`, and its laws evaluated."""
+    subject, laws = cells[0].subject, evaluated.laws
+    two_term = laws.get("two-term") or NoLaw(subject, _no_line(cells, laws))
+    entry: Entry = {
+        "subject": subject,
+        "role": role,
+        "points": [_point(cell) for cell in cells],
+        "two_term": _law(two_term),
+        "reach": reach(cells),
+        "trend": trend(cells),
+        "quotients": quotients(cells),
+        "roofline": _law(laws.get("roofline-floor") or NoLaw(subject, _no_roofline(cells, laws))),
+        "held_out": [_errors_of_law(name, by, held) for (name, by), held in evaluated.held_out.items()],
+        "best": evaluated.best,
+    }
+    if isinstance(two_term, NoLaw):
+        why = two_term.reason
+        entry["reach"] |= {"first_beyond": None, "reason": why}
+        entry |= {"trend": unclear(why), "quotients": []}
+    return entry | {key: _law(laws[name]) for name, key in WHERE_FITTED.items() if name in laws}
+
+
+def _point(cell: Cell) -> Entry:
+    """Return a cell; overhead and what is unexplained do no FLOPs of their own that a joule could be told of."""
+    return {
+        **shape_of(cell),
+        "flops": cell.flops,
+        "bytes": cell.bytes,
+        "calls": cell.calls,
+        "energy_mj": serialize(cell.energy),
+        "time_us": cell.time_us,
+        "static_mj": cell.static_mj,
+        "pj_per_flop": None if cell.subject in RESIDUAL else serialize(per_flop(cell)),
+    }
+
+
+def _law(law: Law | NoLaw) -> Entry:
+    """Return a law's coefficients, R2 of lines, times of rooflines, residuals and flags; or why there is none."""
+    if isinstance(law, NoLaw):
+        return {"reason": law.reason}
+    coefficients = {term.name: serialize(law.coefficients.get(term.name)) for term in law.form.terms}
+    residuals: Entry = {"residuals": list(law.residuals)}
+    flags: Entry = {"flags": list(law.flags)}
+    if law.time is None:
+        return coefficients | ({"r2": law.r2} if law.form.grows_with else {}) | residuals | flags
+    times = {name: serialize(getattr(law.time, name)) for name in ("launch_us", "tflops", "gb_per_s")}
+    regimes: Entry = {"regimes": [REGIMES[regime] for regime in law.time.regimes]}
+    return {"law": law.name, "static_w": law.static_w} | coefficients | times | residuals | regimes | flags
+
+
+def _no_line(cells: Sequence[Cell], laws: Mapping[LawName, object]) -> Reason:
+    return reason("constant-energy", cells=len(cells)) if "constant" in laws else reason("no-flops")
+
+
+def _no_roofline(cells: Sequence[Cell], laws: Mapping[LawName, object]) -> Reason:
+    if cells[0].subject in RESIDUAL:
+        return reason("no-work-of-its-own")
+    return _no_line(cells, laws) if "constant" in laws else reason("no-static-power")
+
+
+def _errors_of_law(name: LawName, by: By, held: HeldOut) -> Entry:
+    errors = held.errors
+    why = None if errors.cells else held.reason or next(iter(held.failed), reason("no-cell-left-out"))
+    return {"law": name, "by": by, **errors.summary, "reason": why}
+
+
+def _held_out(evaluated: Mapping[str, Evaluated], parts: Sequence[str], *, single: bool) -> Entry:
     """Return the errors over all components and of the whole; ``ways`` has each way apart.
 
-    Cells that were left out took no part in choosing the law that foretold them.
+    Cells that were left out took no part in choosing the law that predicted them.
     """
-    ways = list(dict.fromkeys(by for one in judged.values() for by in one.nested))
-    main = next((one.by for one in judged.values() if one.by), None)
-    components, whole = (_errors(judged, subjects, main) for subjects in (parts, [WHOLE]))
+    ways = list(dict.fromkeys(by for laws in evaluated.values() for by in laws.nested))
+    main = next((laws.by for laws in evaluated.values() if laws.by), None)
+    components, whole = (_errors(evaluated, subjects, main) for subjects in (parts, [WHOLE]))
     lacking = None if components or whole else reason("no-cell-left-out")
     return {
         "components": components,
         "whole": whole,
         "reason": ONE_CELL if single else lacking,
         "ways": [
-            {"by": by, "components": _errors(judged, parts, by), "whole": _errors(judged, [WHOLE], by)}
+            {"by": by, "components": _errors(evaluated, parts, by), "whole": _errors(evaluated, [WHOLE], by)}
             for by in ways
         ],
     }
 
 
-def _errors(judged: Mapping[str, Judged], subjects: Sequence[str], by: By | None) -> Plain | None:
-    cells: list[Foretold] = []
-    for one in (judged[subject] for subject in subjects if subject in judged):
-        if by is not None and by in one.nested:
-            cells += one.nested[by].cells
+def _errors(evaluated: Mapping[str, Evaluated], subjects: Sequence[str], by: By | None) -> Entry | None:
+    cells: list[LeftOut] = []
+    for subject in subjects:
+        if subject in evaluated and by is not None and by in evaluated[subject].nested:
+            cells += evaluated[subject].nested[by].cells
     errors = errors_of(cells)
-    if not errors.cells:
-        return None
-    return {"median": errors.median, "worst": errors.largest, "cells": errors.cells, "by": by}
+    return {**errors.summary, "by": by} if errors.cells else None
 
 
-def _ratios(scenes: Sequence[SceneCells], judged: Mapping[str, Judged]) -> list[Plain]:
-    return [
-        _ratio(first, second, scenes, judged) for first, second in PAIRS if first in judged and second in judged
-    ]
-
-
-def _ratio(first: str, second: str, scenes: Sequence[SceneCells], judged: Mapping[str, Judged]) -> Plain:
-    laws = [judged[name].laws.get(TwoTerm.name) for name in (first, second)]
-    lines = [
-        law if isinstance(law, TwoTerm) else NoLaw(name, reason("no-two-term-law", subjects=[name]))
-        for law, name in zip(laws, (first, second), strict=True)
-    ]
-    vague = [line.subject for line in lines if isinstance(line, TwoTerm) and _vague(line.marginal_pj_per_flop)]
-    marginal = None if vague else marginal_ratio(*lines)
-    both = [one.cells for one in scenes if first in one.cells and second in one.cells]
+def _ratio(first: str, second: str, scenes: Sequence[SceneCells], evaluated: Mapping[str, Evaluated]) -> Entry:
+    """Return what a FLOP of the first subject costs over one of the second: a further one, and at each shape."""
+    marginals = {subject: _marginal(evaluated[subject]) for subject in (first, second)}
+    why = _no_ratio(marginals)
+    both = [scene.cells for scene in scenes if first in scene.cells and second in scene.cells]
     at = [
-        shape_of(cells[first]) | {"ratio": plain(per_flop_ratio(cells[first], cells[second]))}
+        shape_of(cells[first]) | {"ratio": serialize(per_flop_ratio(cells[first], cells[second]))}
         for cells in sorted(both, key=lambda cells: (cells[first].flops, cells[first].batch_size))
     ]
+    known = [marginal for marginal in marginals.values() if marginal is not None]
     return {
         "first": first,
         "second": second,
-        "marginal": plain(marginal),
-        "reason": None if marginal else _no_ratio(lines, vague),
-        "at": [one for one in at if one["ratio"]],
+        "marginal": None if why else serialize(ratio(known[0], known[1])),
+        "reason": why,
+        "at": [point for point in at if point["ratio"]],
     }
 
 
-def _vague(marginal: Interval) -> bool:
-    """Tell whether a positive k has an interval that does not tell it from 0."""
-    return marginal.known and marginal.value > 0 and not marginal.excludes(0.0)
+def _marginal(evaluated: Evaluated) -> Interval | None:
+    """Return k of the two-term law; None without one."""
+    law = evaluated.laws.get("two-term")
+    return law.coefficients["marginal_pj_per_flop"] if isinstance(law, Law) else None
 
 
-def _no_ratio(lines: Sequence[TwoTerm | NoLaw], vague: Sequence[str]) -> Reason:
-    without = [line.subject for line in lines if isinstance(line, NoLaw)]
+def _no_ratio(marginals: Mapping[str, Interval | None]) -> Reason | None:
+    """Return why there is no ratio of k: a law is missing, or a k is not positive or not told from 0."""
+    without = [subject for subject, k in marginals.items() if k is None]
     if without:
         return reason("no-two-term-law", subjects=without)
-    negative = [
-        line.subject for line in lines if isinstance(line, TwoTerm) and line.marginal_pj_per_flop.value <= 0
-    ]
+    negative = [subject for subject, k in marginals.items() if k is not None and k.value <= 0]
     if negative:
         return reason("k-not-positive", subjects=negative)
-    return reason("k-holds-zero", subjects=vague)
+    vague = [subject for subject, k in marginals.items() if k is not None and k.known and not k.excludes(0.0)]
+    return reason("k-holds-zero", subjects=vague) if vague else None

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from energyscope.intervals import Interval, ratio
 from energyscope.reasons import Reason, reason
-from energyscope.scaling.cell import FLOOR
-from energyscope.scaling.least_squares import weighted
+from energyscope.intervals import Interval, ratio
+from energyscope.scaling.cells import FLOOR
+from energyscope.scaling.least_squares import line
 
 WORTH = 0.10  # gain of tokens/J per doubling that is worth it
 LEAST = 3  # points of which a knee can be told
@@ -50,7 +50,7 @@ class _Step:
         return self.gain.value >= WORTH
 
     @property
-    def told(self) -> bool:
+    def sure(self) -> bool:
         return not self.gain.known or self.gain.excludes(WORTH)
 
 
@@ -65,7 +65,7 @@ def knee_of(sizes: Sequence[int], tokens_per_j: Sequence[Interval], noun: str) -
         return Knee(None, None, reason("few-sizes", sizes=len(sizes), needed=LEAST), half)
     steps = [_step(*pair) for pair in itertools.pairwise(zip(sizes, tokens_per_j, strict=True))]
     last = max((index for index, step in enumerate(steps) if step.pays), default=-1)
-    why = _untold(steps, last, noun)
+    why = _no_knee(steps, last, noun)
     if why is not None:
         return Knee(None, None, why, half)
     knee = reason(
@@ -87,10 +87,10 @@ def _step(first: tuple[int, Interval], second: tuple[int, Interval]) -> _Step:
     return _Step(start, end, Interval(change.value**power - 1, *limits))
 
 
-def _untold(steps: Sequence[_Step], last: int, noun: str) -> Reason | None:
+def _no_knee(steps: Sequence[_Step], last: int, noun: str) -> Reason | None:
     """Return why there is no knee after the ``last`` step that pays (-1: none does), None where there is one."""
     deciding = steps[last : last + 2] if 0 <= last < len(steps) - 1 else steps if last == -1 else steps[last:]
-    unsure = next((step for step in deciding if not step.told), None)
+    unsure = next((step for step in deciding if not step.sure), None)
     if unsure is not None:
         return reason("knee-unclear", **_named(unsure, noun), low=unsure.gain.low, high=unsure.gain.high)
     if last == -1:
@@ -104,11 +104,11 @@ def _named(step: _Step, noun: str) -> dict[str, Any]:
 
 def _half_at(sizes: Sequence[int], tokens_per_j: Sequence[Interval]) -> float | None:
     """Return n_1/2 = E0 / e of E = E0 + e n, fitted to relative residuals; None without two positive terms."""
-    if len(sizes) < LEAST or any(one.value <= 0 for one in tokens_per_j):
+    if len(sizes) < LEAST or any(rate.value <= 0 for rate in tokens_per_j):
         return None
     counts = np.array(sizes, dtype=float)
-    energy = counts / np.array([one.value for one in tokens_per_j])
-    fit = weighted(np.column_stack([np.ones(len(counts)), counts]), energy, FLOOR * energy)
+    energy = counts / np.array([rate.value for rate in tokens_per_j])
+    fit = line(counts, energy, FLOOR * energy)
     if fit is None or min(fit.coefficients) <= 0:
         return None
     return fit.coefficients[0] / fit.coefficients[1]

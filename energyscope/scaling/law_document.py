@@ -1,4 +1,4 @@
-"""The document of scaling: laws, contrasts, efficiency and sizes of measured moments, as laws.json holds them.
+"""The document of scaling: laws, contrasts, efficiency and sizes of measured scenes, as laws.json holds them.
 
 It is made once; whoever shows it reads it and fits nothing.
 """
@@ -10,20 +10,17 @@ from dataclasses import dataclass, field, replace
 
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import changes_between, lacking
+from energyscope.scaling.cell_selection import invalid_notes, one_granularity, why_no_cells
+from energyscope.scaling.cells import GROUPED, Entry, SceneCells, grouped, setting_of
 from energyscope.scaling.contrasts import contrasts
 from energyscope.scaling.efficiency import efficiencies
-from energyscope.scaling.from_runs import SceneCells
 from energyscope.scaling.group_laws import group_laws
-from energyscope.scaling.grouping import GROUPED, grouped, key_of, value_of
-from energyscope.scaling.plain import Plain
-from energyscope.scaling.sizes import sizes
-from energyscope.scaling.sizes_held_out import sizes_held_out
-from energyscope.scaling.usable import invalid_notes, one_granularity
+from energyscope.scaling.sizes import sizes, sizes_held_out
 
 
 @dataclass(frozen=True)
 class Source:
-    """A measured moment with what its cells do not tell.
+    """A measured scene with what its cells do not tell.
 
     ``path`` is the directory of its run as seen from the document, ``device`` the name of the board.
     ``parameters`` and ``layers`` are the model's, ``software`` the versions that it was measured with, by name.
@@ -42,17 +39,16 @@ class Source:
         return self.scene.batch_size * self.scene.tokens, self.scene.batch_size, self.scene.tokens
 
 
-def law_document(sources: Sequence[Source]) -> Plain:
+def law_document(sources: Sequence[Source]) -> Entry:
     """Return the sections of the document that are made of measurements: ``sources`` to ``sizes_held_out``."""
     sources, notes = _one_granularity(sources)
-    used = sorted((one for one in sources if one.scene.cells), key=lambda one: one.order)
-    scenes = [one.scene for one in used]
-    groups = [_group(group, used) for group in grouped([one.scene for one in sources])]
+    used = sorted((source for source in sources if source.scene.cells), key=lambda source: source.order)
+    scenes = [source.scene for source in used]
     return {
-        "weights": sorted({str(one.weights) for one in scenes if one.weights}),
-        "sources": [_source(one) for one in used],
+        "weights": sorted({str(scene.weights) for scene in scenes if scene.weights}),
+        "sources": [_source(source) for source in used],
         "notes": [*_notes(sources), *notes],
-        "groups": groups,
+        "groups": [_group(group) for group in _of_groups(sources, used)],
         "contrasts": contrasts(scenes),
         "efficiency": efficiencies(scenes),
         "sizes": sizes(scenes, _models(used)),
@@ -65,43 +61,51 @@ def _one_granularity(sources: Sequence[Source]) -> tuple[list[Source], list[Reas
 
     Laws never join phases, so that one does not take the components of the other.
     """
-    found: dict[tuple[str, str], dict[int, SceneCells]] = {}
-    for place, one in enumerate(sources):
-        found.setdefault((one.scene.model, one.scene.phase), {})[place] = one.scene
-    kept: dict[int, SceneCells] = {}
+    places: dict[tuple[str, str], list[int]] = {}
+    for place, source in enumerate(sources):
+        places.setdefault((source.scene.model, source.scene.phase), []).append(place)
+    kept = list(sources)
     notes = []
-    for (model, phase), mine in found.items():
-        scenes, said = one_granularity(list(mine.values()))
-        kept |= dict(zip(mine, scenes, strict=True))
-        notes += [reason("of-group", model=model, phase=phase, why=why) for why in said]
-    return [replace(one, scene=kept[place]) for place, one in enumerate(sources)], notes
+    for (model, phase), own in places.items():
+        scenes, reasons = one_granularity([sources[place].scene for place in own])
+        for place, scene in zip(own, scenes, strict=True):
+            kept[place] = replace(sources[place], scene=scene)
+        notes += [reason("of-group", model=model, phase=phase, why=why) for why in reasons]
+    return kept, notes
 
 
-def _group(scenes: Sequence[SceneCells], sources: Sequence[Source]) -> Plain:
-    mine = [one for one in sources if any(one.scene is scene for scene in scenes)]
-    first = mine[0].scene
+def _of_groups(sources: Sequence[Source], order: Sequence[Source]) -> list[list[Source]]:
+    """Return the sources of each group in another order; groups come as the first of them does."""
+    groups = []
+    for scenes in grouped(source.scene for source in sources):
+        own = {id(scene) for scene in scenes}
+        groups.append([source for source in order if id(source.scene) in own])
+    return groups
+
+
+def _group(sources: Sequence[Source]) -> Entry:
     return {
-        **{field: value_of(first, field) for field in GROUPED},
-        "device": mine[0].device,
+        **{field: sources[0].scene.text(field) for field in GROUPED},
+        "device": sources[0].device,
         "cells": [
             {
-                "run": one.scene.run,
-                "path": one.path,
-                "batch_size": one.scene.batch_size,
-                "tokens": one.scene.tokens,
+                "run": source.scene.run,
+                "path": source.path,
+                "batch_size": source.scene.batch_size,
+                "tokens": source.scene.tokens,
             }
-            for one in mine
+            for source in sources
         ],
-        **group_laws([one.scene for one in mine]),
+        **group_laws([source.scene for source in sources]),
     }
 
 
-def _source(source: Source) -> Plain:
+def _source(source: Source) -> Entry:
     scene = source.scene
     return {
         "run": scene.run,
         "path": source.path,
-        **{field: value_of(scene, field) for field in GROUPED},
+        **{field: scene.text(field) for field in GROUPED},
         "batch_size": scene.batch_size,
         "tokens": scene.tokens,
         "device": source.device,
@@ -112,46 +116,53 @@ def _source(source: Source) -> Plain:
 def _models(sources: Sequence[Source]) -> dict[str, dict[str, int]]:
     """Return what is known of the models' sizes."""
     return {
-        one.scene.model: {"parameters": one.parameters, "layers": one.layers}
-        for one in sources
-        if one.parameters and one.layers
+        source.scene.model: {"parameters": source.parameters, "layers": source.layers}
+        for source in sources
+        if source.parameters and source.layers
     }
 
 
 def _notes(sources: Sequence[Source]) -> list[Reason]:
     """Say what is missing in which runs and why, each reason once, and what laws do not see."""
-    missing: dict[tuple[str | None, Reason], dict[str, None]] = {}
-    for one in sources:
-        left_out = one.scene.left_out
-        none = {None: next(iter(left_out.values()), reason("no-rows"))}
-        for key in (left_out if one.scene.cells else none).items():
-            missing.setdefault(key, {})[one.scene.run] = None
-    notes = [
-        reason("run-not-used", runs=list(runs), why=why)
-        if subject is None
-        else reason("subject-not-used", subject=subject, runs=list(runs), why=why)
-        for (subject, why), runs in missing.items()
+    scenes = [source.scene for source in sources]
+    used = [scene for scene in scenes if scene.cells]
+    static = any(scene.kv_cache == "static" for scene in scenes)
+    return [
+        *_missing(scenes),
+        *([reason("static-cache-seen-in-part")] if static else []),
+        *_methods(scenes),
+        *invalid_notes(used),
+        *_mixed_software(sources),
     ]
-    if any(one.scene.kv_cache == "static" for one in sources):
-        notes.append(reason("static-cache-seen-in-part"))
-    used = [one.scene for one in sources if one.scene.cells]
-    return [*notes, *_methods([one.scene for one in sources]), *invalid_notes(used), *_mixed_software(sources)]
+
+
+def _missing(scenes: Sequence[SceneCells]) -> list[Reason]:
+    runs: dict[tuple[str | None, Reason], dict[str, None]] = {}
+    for scene in scenes:
+        left_out = scene.left_out if scene.cells else {None: why_no_cells(scene)}
+        for key in left_out.items():
+            runs.setdefault(key, {})[scene.run] = None
+    return [
+        reason("run-not-used", runs=list(names), why=why)
+        if subject is None
+        else reason("subject-not-used", subject=subject, runs=list(names), why=why)
+        for (subject, why), names in runs.items()
+    ]
 
 
 def _methods(scenes: Sequence[SceneCells]) -> list[Reason]:
     """Say which groups are of an older method, and which are kept apart for that alone."""
-    methods: dict[tuple[str | None, ...], list[int]] = {}
-    for group in grouped(scenes):
-        methods.setdefault(key_of(group[0], "method"), []).append(int(str(value_of(group[0], "method"))))
+    methods: dict[tuple[str | None, ...], dict[int, SceneCells]] = {}
+    for first, *_ in grouped(scenes):
+        methods.setdefault(setting_of(first, "method"), {})[first.any_cell.method] = first
     groups: dict[tuple[str, str], dict[str, None]] = {}
-    for key, found in methods.items():
-        one = dict(zip((name for name in GROUPED if name != "method"), key, strict=True))
-        named = " ".join(str(one[name]) for name in ("model", "phase", "precision", "execution"))
-        phase, execution = str(one["phase"]), str(one["execution"])
-        if len(found) > 1:
-            note = "methods-kept-apart", changes_between(min(found), max(found), phase, execution)
-            groups.setdefault(note, {})[named] = None
-        elif older := lacking(found[0], phase, execution):
+    for by_method in methods.values():
+        scene, execution = next(iter(by_method.values())), str(next(iter(by_method.values())).text("execution"))
+        named = f"{scene.model} {scene.phase} {scene.precision} {execution}"
+        if len(by_method) > 1:
+            why = changes_between(min(by_method), max(by_method), scene.phase, execution)
+            groups.setdefault(("methods-kept-apart", why), {})[named] = None
+        elif older := lacking(next(iter(by_method)), scene.phase, execution):
             groups.setdefault(("older-method", older), {})[named] = None
     return [reason(code, why=why, groups=list(names)) for (code, why), names in sorted(groups.items())]
 
@@ -159,11 +170,11 @@ def _methods(scenes: Sequence[SceneCells]) -> list[Reason]:
 def _mixed_software(sources: Sequence[Source]) -> list[Reason]:
     """Say of each group that was measured with several versions of something, with which."""
     notes = []
-    for group in grouped([one.scene for one in sources]):
-        mine = [one for one in sources if any(one.scene is scene for scene in group)]
-        for name in dict.fromkeys(name for one in mine for name in one.software):
-            versions = sorted({one.software.get(name, "unknown") for one in mine})
+    for group in _of_groups(sources, sources):
+        scene = group[0].scene
+        for name in dict.fromkeys(name for source in group for name in source.software):
+            versions = sorted({source.software.get(name, "unknown") for source in group})
             if len(versions) > 1:
-                named = f"{group[0].model} {group[0].phase} {group[0].precision}"
+                named = f"{scene.model} {scene.phase} {scene.precision}"
                 notes.append(reason("several-versions", group=named, name=name, versions=versions))
     return notes

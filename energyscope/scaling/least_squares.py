@@ -30,7 +30,7 @@ class Fit:
     over to tell that scale. ``scale`` is the residuals' deviation in units of the deviations given.
     ``leverages`` and ``residuals`` (n,) belong to the values in their order; residuals are in their unit.
     ``active`` says which coefficients were fitted; others are 0, held there by a bound or by an empty column, or
-    since their column cannot be told from the others: then ``told`` is False.
+    since their column cannot be told from the others: then ``separable`` is False.
     """
 
     coefficients: tuple[float, ...]
@@ -40,18 +40,18 @@ class Fit:
     leverages: tuple[float, ...]
     residuals: tuple[float, ...]
     active: tuple[bool, ...]
-    told: tuple[bool, ...]
+    separable: tuple[bool, ...]
 
     def value(self, row: Sequence[float]) -> float:
         """Return the fitted value at one row of the design, shape (p,)."""
-        return float(sum(one * by for one, by in zip(row, self.coefficients, strict=True)))
+        return float(sum(feature * by for feature, by in zip(row, self.coefficients, strict=True)))
 
     def variance(self, row: Sequence[float]) -> float | None:
         """Return the variance of the fitted value at one row; None where it is not known."""
         if self.covariance is None:
             return None
-        products = (sum(one * by for one, by in zip(row, line, strict=True)) for line in self.covariance)
-        return max(float(sum(one * by for one, by in zip(row, products, strict=True))), 0.0)
+        products = (sum(a * b for a, b in zip(row, line, strict=True)) for line in self.covariance)
+        return max(float(sum(a * b for a, b in zip(row, products, strict=True))), 0.0)
 
     def interval(self, row: Sequence[float], noise: float = 0.0) -> Interval:
         """Return the fitted value with its 95 % interval (Student's t).
@@ -59,17 +59,22 @@ class Fit:
         ``noise`` is the deviation of a new measurement there, in the unit of the values and on the footing of the
         deviations given to the fit; 0 for the interval of the line itself.
         """
-        value, variance = self.value(row), self.variance(row)
+        variance = self.variance(row)
         if variance is None or self.scale is None:
-            return Interval(value)
-        half = student_t(self.freedom) * math.sqrt(variance + (self.scale * noise) ** 2)
-        return Interval(value, value - half, value + half)
+            return Interval(self.value(row))
+        return student_interval(self.value(row), math.sqrt(variance + (self.scale * noise) ** 2), self.freedom)
 
     def coefficient(self, index: int) -> Interval:
         """Return one coefficient with its 95 % interval; without limits where it was not fitted."""
         if not self.active[index]:
             return Interval(0.0)
         return self.interval([float(column == index) for column in range(len(self.coefficients))])
+
+
+def student_interval(value: float, deviation: float, freedom: int) -> Interval:
+    """Return a value with its 95 % interval of Student's t."""
+    half = student_t(freedom) * deviation
+    return Interval(value, value - half, value + half)
 
 
 def weighted(design: Array, values: Array, deviations: Array, active: Bools | None = None) -> Fit | None:
@@ -107,8 +112,13 @@ def weighted(design: Array, values: Array, deviations: Array, active: Bools | No
         leverages=tuple(np.sum(left**2, axis=1).tolist()),
         residuals=tuple(residuals.tolist()),
         active=tuple(used.tolist()),
-        told=(True,) * len(used),
+        separable=(True,) * len(used),
     )
+
+
+def line(amounts: Array, values: Array, deviations: Array) -> Fit | None:
+    """Fit a straight line ``values`` = c0 + c1 x ``amounts``, all of shape (n,), as `weighted` does."""
+    return weighted(np.column_stack([np.ones(len(amounts)), amounts]), values, deviations)
 
 
 def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
@@ -116,16 +126,53 @@ def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
 
     Of columns that cannot be told apart, the first is left out: give last what matters most.
     """
-    rows, aims = design / deviations[:, None], values / deviations
+    rows = design / deviations[:, None]
     filled = np.any(design != 0, axis=0)
-    kept = _told_apart(rows, filled)
-    free = rows * kept
-    positive = solve_non_negative((free.T @ free)[None], (free.T @ aims)[None])[0] > 0
+    kept = _separable(rows, filled)
+    positive = positive_columns(rows * kept, values / deviations)
     fit = weighted(design, values, deviations, positive)
-    return fit and replace(fit, told=tuple((kept | ~filled).tolist()))
+    return fit and replace(fit, separable=tuple((kept | ~filled).tolist()))
 
 
-def _told_apart(rows: Array, filled: Bools) -> Bools:
+def positive_columns(rows: Array, values: Array) -> Bools:
+    """Return which columns have a positive coefficient in the non-negative least-squares solution, shape (p,).
+
+    Every set of free columns is tried: with p = 3 that is seven sets, and exact. In a set's system, the columns
+    that are held at 0 have the equation x = 0. (C. L. Lawson and R. J. Hanson, Solving Least Squares Problems,
+    1974, chapter 23, gives the algorithm for many columns.)
+    """
+    gram, identity = rows.T @ rows, np.eye(rows.shape[1])
+    squares = np.diag(gram)
+    norms = np.sqrt(np.where(squares > 0, squares, 1.0))
+    gram = gram / norms[:, None] / norms + (RIDGE + (squares == 0)) * identity
+    free = _sets(len(squares))
+    systems = gram * (free[:, :, None] & free[:, None, :]) + ~free[:, :, None] * identity
+    aims = rows.T @ values / norms * free
+    solutions = np.linalg.solve(systems, aims[..., None])[..., 0]
+    gains = np.where(np.all(solutions >= 0, axis=1), np.sum(solutions * aims, axis=1), 0.0)
+    best = int(np.argmax(gains))  # of sets that lower the sum of squares alike, the one with fewer columns
+    positive: Bools = (solutions[best] > 0) & (gains[best] > 0)
+    return positive
+
+
+@functools.cache
+def _sets(count: int) -> Bools:
+    """Return all sets of so many columns but the empty one, the smallest first, shape (sets, columns)."""
+    sets = sorted(itertools.product((True, False), repeat=count), key=sum)
+    return np.array(sets[1:])
+
+
+def at_zero(fit: Fit, names: Sequence[str], design: Array) -> list[Reason]:
+    """Return a remark for each coefficient that is held at 0, though its column is not empty."""
+    filled = np.any(design != 0, axis=0)
+    return [
+        reason("term-held-at-zero" if separable else "term-not-separable", term=name)
+        for name, free, separable, there in zip(names, fit.active, fit.separable, filled, strict=True)
+        if there and not free
+    ]
+
+
+def _separable(rows: Array, filled: Bools) -> Bools:
     """Return which of the filled columns (p,) are kept, so that none of them is a sum of others."""
     kept = filled.copy()
     if _rank(rows[:, kept]) == np.count_nonzero(kept):
@@ -142,56 +189,3 @@ def _rank(columns: Array) -> int:
         return 0
     singular = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
     return int(np.count_nonzero(singular > SINGULAR * singular[0]))
-
-
-def held(fit: Fit, names: Sequence[str], design: Array) -> list[Reason]:
-    """Return a remark for each coefficient that is held at 0, though its column is not empty."""
-    filled = np.any(design != 0, axis=0)
-    return [
-        reason("term-held-at-zero" if told else "term-not-separable", term=name)
-        for name, free, told, there in zip(names, fit.active, fit.told, filled, strict=True)
-        if there and not free
-    ]
-
-
-def solve_non_negative(grams: Array, moments: Array) -> Array:
-    """Solve many small non-negative least-squares problems at once, by trying every set of free coefficients.
-
-    With up to four columns that is at most 15 sets, all solved together: in a set's system, the columns that are
-    held at 0 have the equation x = 0. It is exact. (C. L. Lawson and R. J. Hanson, Solving Least Squares Problems,
-    1974, chapter 23, gives the usual algorithm.)
-
-    Args:
-        grams: X'X of each problem, shape (problems, p, p).
-        moments: X'y of each, shape (problems, p).
-
-    Returns:
-        The coefficients, shape (problems, p); 0 for a column that is empty.
-
-    """
-    diagonal = np.einsum("ijj->ij", grams)
-    norms = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    count = norms.shape[1]
-    scaled = grams / norms[:, :, None] / norms[:, None, :] + RIDGE * np.eye(count)
-    scaled = scaled + np.where(diagonal > 0, 0.0, 1.0)[:, :, None] * np.eye(count)
-    aims = moments / norms
-    free = _sets(count)  # the smallest first: of two that reach the same, the one with fewer columns is taken
-    systems = scaled[:, None] * (free[:, :, None] & free[:, None, :]) + ~free[:, :, None] * np.eye(count)
-    wanted = aims[:, None] * free
-    found = np.linalg.solve(systems, wanted[..., None])[..., 0]
-    reached = np.where(np.all(found >= 0, axis=-1), np.sum(found * wanted, axis=-1), 0.0)
-    best = np.argmax(reached, axis=1)[:, None]
-    solved = np.take_along_axis(found, best[..., None], axis=1)[:, 0]
-    result: Array = np.where(np.take_along_axis(reached, best, axis=1) > 0, solved, 0.0) / norms
-    return result
-
-
-@functools.cache
-def _sets(count: int) -> Bools:
-    """Return all sets of so many columns but the empty one, the smallest first, shape (sets, columns)."""
-    sets = [
-        [column in chosen for column in range(count)]
-        for size in range(1, count + 1)
-        for chosen in itertools.combinations(range(count), size)
-    ]
-    return np.array(sets)

@@ -1,102 +1,113 @@
-"""What a law says of a shape: energy and time with intervals, and whether that lies outside of its data."""
+"""A prediction as plain data: energies in mJ, times in us, with what a reader must know of them.
+
+Energy and time are positive. A law is a line with a symmetric interval, and knows nothing of that: where its
+lower limit is not positive, it tells none, and that is said; where it says a negative energy, it tells nothing.
+Only what is unexplained may be negative: it is a difference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 
-from energyscope.intervals import Interval
-from energyscope.reasons import Reason, join, reason
-from energyscope.scaling.cell import Cell, Work
+import numpy as np
 
-LawName = Literal[
-    "two-term",
-    "two-term-in-bytes",
-    "constant",
-    "per-call",
-    "roofline-floor",
-    "roofline-sum",
-    "roofline-board-rates",
-    "sum-over-parts",
-]
-ROUNDING = 1e-3  # counts of FLOPs and bytes that differ by less are the same
+from energyscope.reasons import Reason, reason
+from energyscope.intervals import Interval, serialize
+from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Cell, Entry, Shape, Work, column
+from energyscope.scaling.held_out import By, HeldOut, errors_beside, leave_out_of_sum
+from energyscope.scaling.law import PJ_PER_MJ, Law, Prediction, sum_of_parts
+from energyscope.scaling.law_choice import Chosen
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """Energy (mJ) and, where the law knows it, time (us) of one shape; ``why`` says how it extrapolates."""
-
-    subject: str
-    law: LawName
-    energy_mj: Interval
-    time_us: Interval | None
-    extrapolated: bool
-    why: str | None = None
-
-
-class Law(Protocol):
-    """A fitted law of one subject."""
-
-    @property
-    def subject(self) -> str: ...
-    def predict(self, work: Work) -> Prediction: ...
-
-
-@dataclass(frozen=True)
-class NoLaw:
-    """That cells give no law, with the reason."""
-
-    subject: str
-    reason: Reason
-
-
-@dataclass(frozen=True)
-class Span:
-    """The range of the cells that a law was fitted to: of FLOPs and of bytes, each per call or in all.
-
-    ``tokens`` and ``sequences`` are the ranges of lengths (or contexts) and of batch sizes; None where they do
-    not matter. A long context of one sequence may take no more work than a short one of four: it is outside.
-    """
-
-    flops: tuple[float, float]
-    bytes: tuple[float, float]
-    per_call: bool = False
-    tokens: tuple[int, int] | None = None
-    sequences: tuple[int, int] | None = None
-
-    def outside(self, work: Work) -> str | None:
-        """Return how a shape lies outside of the range, as joined reasons; None where it lies inside."""
-        calls = work.calls if self.per_call else 1
-        measures: list[tuple[str, float, tuple[float, float] | None]] = [
-            ("tokens", work.tokens, self.tokens),
-            ("sequences", work.batch_size, self.sequences),
-            ("FLOPs", work.flops / calls, self.flops),
-            ("bytes", work.bytes / calls, self.bytes),
-        ]
-        found = [_beyond(name, value, limits) for name, value, limits in measures if limits]
-        return join(one for one in found if one) or None
-
-
-def span_of(cells: Sequence[Cell], *, per_call: bool = False) -> Span:
-    """Return the range of some cells."""
-    flops = [cell.flops / (cell.calls if per_call else 1) for cell in cells]
-    moved = [cell.bytes / (cell.calls if per_call else 1) for cell in cells]
-    tokens, sequences = [cell.tokens for cell in cells], [cell.batch_size for cell in cells]
-    return Span(
-        (min(flops), max(flops)),
-        (min(moved), max(moved)),
-        per_call,
-        (min(tokens), max(tokens)),
-        (min(sequences), max(sequences)),
-    )
-
-
-def _beyond(name: str, value: float, limits: tuple[float, float]) -> Reason | None:
-    low, high = limits
-    if low * (1 - ROUNDING) <= value <= high * (1 + ROUNDING):
+def not_predicted(prediction: Prediction) -> Reason | None:
+    """Return why a prediction tells nothing, None where it tells an energy."""
+    if prediction.subject == UNEXPLAINED or prediction.energy_mj.value > 0:
         return None
-    if not high:
-        return reason("none-measured", measure=name)
-    end, limit = ("most", high) if value > high else ("least", low)
-    return reason("beyond-cells", measure=name, factor=value / limit, end=end)
+    return reason("negative-energy")
+
+
+def prediction_row(chosen: Chosen, work: Shape, shorter: Shape | None) -> Entry:
+    """Return a subject's prediction and its law's terms; of a new model E0 and k too, by ``shorter`` work."""
+    law = chosen.law
+    terms = {name: value for name, value in law.coefficients.items() if name != "energy_mj"}
+    if law.form.over_models and shorter is not None:
+        terms |= terms_of(law, [shorter, work])
+    return _serialized(chosen.predict(work), chosen.held_out, law.flags) | {
+        "cells": law.cells,
+        "flops": work.flops,
+        "bytes": work.bytes,
+        "calls": work.calls,
+        "terms": {name: serialize(value) for name, value in terms.items()},
+    }
+
+
+def sum_row(
+    parts: Sequence[str],
+    chosen: Mapping[str, Chosen],
+    works: Mapping[str, Shape],
+    cells: Mapping[str, Sequence[Cell]],
+    by: By,
+) -> Entry:
+    """Return the sum over parts, each of which has a law that tells an energy: a part is not the sum."""
+    predictions = [chosen[part].predict(works[part]) for part in parts]
+    total = sum_of_parts(predictions, WHOLE)
+    fits = {part: chosen[part].fit for part in parts}
+    held_out = leave_out_of_sum({part: cells[part] for part in parts}, cells.get(WHOLE, ()), fits, by)
+    beyond = sum(prediction.extrapolated for prediction in predictions)
+    why = reason("parts-beyond-cells", beyond=beyond, parts=len(parts)) if beyond else None
+    return _serialized(replace(total, why=why), held_out, ()) | {"terms": {}}
+
+
+def terms_of(law: Law, works: Sequence[Work]) -> dict[str, Interval]:
+    """Return E0 (mJ) and k (pJ/FLOP) that a law over models implies for a model, from its work at two lengths.
+
+    The two-term line through the law's energies at these works, weighted as measured ones would be. E0 and k are
+    then linear in the law's coefficients, so that their intervals follow exactly. None of works that take the same
+    FLOPs or of which the law says no energy.
+    """
+    flops = column(works, "flops")
+    design = np.array([law.form.row(work) for work in works])
+    energy = design @ np.array(law.fit.coefficients)
+    if len(set(flops.tolist())) < 2 or not energy.all():
+        return {}
+    line = np.column_stack([np.ones(len(works)), flops]) / energy[:, None]
+    norms = np.linalg.norm(line, axis=0)
+    rows = (np.linalg.pinv(line / norms) / norms[:, None]) @ (design / energy[:, None])  # shape (2, terms)
+    fixed, marginal = (law.fit.interval(tuple(row)) for row in rows)
+    return {"fixed_mj": fixed, "marginal_pj_per_flop": marginal.scaled(PJ_PER_MJ)}
+
+
+def _serialized(prediction: Prediction, held_out: HeldOut, flags: Sequence[Reason]) -> Entry:
+    errors, where = errors_beside(held_out, prediction)
+    energy, time, remarks = prediction.energy_mj, prediction.time_us, list(flags)
+    if prediction.subject != UNEXPLAINED:
+        energy = _positive(energy, "energy", remarks)
+    if time is not None and time.value <= 0:
+        remarks.append(reason("negative-time"))
+        time = None
+    elif time is not None:
+        time = _positive(time, "time", remarks)
+    return {
+        "subject": prediction.subject,
+        "energy_mj": serialize(energy),
+        "time_us": serialize(time),
+        "law": prediction.law,
+        "held_out": {
+            "by": held_out.by,
+            "where": where,
+            **asdict(errors),
+            "reason": held_out.reason or next(iter(held_out.failed), None),
+        },
+        "extrapolated": prediction.extrapolated,
+        "why": prediction.why,
+        "flags": remarks,
+    }
+
+
+def _positive(item: Interval, name: str, remarks: list[Reason]) -> Interval:
+    """Return a positive value's interval without a lower limit that is none; add a remark of that."""
+    if item.low is None or item.low > 0:
+        return item
+    remarks.append(reason("no-lower-limit", quantity=name))
+    return Interval(item.value, None, item.high)

@@ -1,56 +1,97 @@
-"""Models of several sizes at one shape: joules per token, per parameter and per FLOP, and what the parts take."""
+"""Models of several sizes: joules per token, parameter and FLOP, and each predicted from the others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from energyscope.intervals import Interval, difference, ratio, total
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.scaling.cell import FLOOR, own_deviation
-from energyscope.scaling.efficiency import MJ_PER_J, fields_of, mean_of, plain, tokens_of, with_whole
-from energyscope.scaling.from_runs import UNEXPLAINED, WHOLE, SceneCells
-from energyscope.scaling.least_squares import weighted
-from energyscope.scaling.sizes_held_out import sizes_held_out
-from energyscope.scaling.two_term import PJ_PER_MJ
+from energyscope.intervals import Interval, difference, ratio, serialize, total
+from energyscope.scaling.cell_selection import one_granularity
+from energyscope.scaling.cells import (
+    RESIDUAL,
+    UNEXPLAINED,
+    WHOLE,
+    Entry,
+    SceneCells,
+    by_subject,
+    common_parts,
+    joined_deviations,
+    own_deviation,
+    shape_of,
+    with_whole,
+)
+from energyscope.scaling.efficiency import MJ_PER_J, mean_of, tokens_of
+from energyscope.scaling.held_out import LeftOut, errors_of
+from energyscope.scaling.law import PJ_PER_MJ, sum_of_parts
+from energyscope.scaling.law_choice import Chosen, choose, way_of
+from energyscope.scaling.least_squares import line
+from energyscope.scaling.time_law import rates_by_pass
 
-FIELDS = ("phase", "precision", "execution", "kv_cache", "board", "meter", "method", "batch_size", "tokens")
-__all__ = ["sizes", "sizes_held_out"]
-
+ALIKE = ("phase", "precision", "execution", "kv_cache", "board", "meter", "method")
+SHAPE = ("batch_size", "tokens")
 LEAST = 3  # models of which an exponent can be told with an interval
 ONE = Interval(1.0, 1.0, 1.0)
 
 Parameters = Mapping[str, Mapping[str, Any]]
 
 
-def sizes(scenes: Sequence[SceneCells], parameters: Parameters) -> list[dict[str, Any]]:
-    """Return the models measured alike in all `FIELDS`, two at least, ordered by parameters, as plain data.
+def sizes(scenes: Sequence[SceneCells], parameters: Parameters) -> list[Entry]:
+    """Return the models measured alike at one shape, two at least, ordered by parameters, as plain data.
 
     ``parameters`` gives each model's ``parameters`` and ``layers``; one without stays in the rows, with None.
     Energies per token are of the tokens that a pass works on. ``exponent`` is the slope of log(J per token) over
     log(parameters), of three models at least, with Student's 95 % interval; else None with a ``reason``.
-    ``shares`` are of the measured whole and add up to 1 with glue and what is unexplained: nothing is
-    renormalised; a moment without all of its parts has none.
+    ``shares`` are of the measured whole and add up to 1 with overhead and what is unexplained: nothing is
+    renormalised; a scene without all of its parts has none.
     """
-    found: dict[tuple[Any, ...], dict[str, list[SceneCells]]] = {}
+    entries = []
+    for setting, alike in _alike(scenes, (*ALIKE, *SHAPE)):
+        models: dict[str, list[SceneCells]] = {}
+        for scene in alike:
+            models.setdefault(scene.model, []).append(scene)
+        if len(models) > 1:
+            entries.append(setting | _compared(models, parameters))
+    return entries
+
+
+def sizes_held_out(scenes: Sequence[SceneCells]) -> list[Entry]:
+    """Return how far off each model is when it is predicted from all others measured alike in `ALIKE`.
+
+    The laws are those that a prediction of another model takes: chosen among the others' cells alone, by leaving
+    out models, or lengths where there is one other model only. Entries are by left-out model, subject and law:
+    the whole by its own law, by the sum over parts, and each component. ``median`` and ``worst`` are of absolute
+    relative errors; ``errors`` are (predicted - measured) / measured by cell. Two models at least.
+    """
+    entries = []
+    for setting, measured in _alike(scenes, ALIKE):
+        alike, _ = one_granularity(measured)
+        models = sorted({scene.model for scene in alike})
+        for model in models if len(models) > 1 else ():
+            entries += [setting | {"left_out": model} | entry for entry in _left_out(alike, model)]
+    return entries
+
+
+def _alike(scenes: Iterable[SceneCells], fields: Sequence[str]) -> Iterable[tuple[Entry, list[SceneCells]]]:
+    """Yield the scenes whose whole is known by what they have in common."""
+    groups: dict[tuple[Any, ...], list[SceneCells]] = {}
     for scene in with_whole(scenes):
-        found.setdefault(fields_of(scene, FIELDS), {}).setdefault(scene.model, []).append(scene)
-    return [_entry(key, models, parameters) for key, models in found.items() if len(models) > 1]
+        groups.setdefault(tuple(scene.value(field) for field in fields), []).append(scene)
+    for values, alike in groups.items():
+        yield dict(zip(fields, values, strict=True)), alike
 
 
-def _entry(
-    key: tuple[Any, ...], models: Mapping[str, Sequence[SceneCells]], parameters: Parameters
-) -> dict[str, Any]:
+def _compared(models: Mapping[str, Sequence[SceneCells]], parameters: Parameters) -> Entry:
     rows = [_row(scenes, parameters.get(model) or {}) for model, scenes in models.items()]
     rows.sort(key=lambda row: (row["parameters"] is None, row["parameters"] or 0, row["model"]))
     exponent, why = _exponent(rows, models)
-    return {**dict(zip(FIELDS, key, strict=True)), "rows": rows, "exponent": plain(exponent), "reason": why}
+    return {"rows": rows, "exponent": serialize(exponent), "reason": why}
 
 
-def _row(scenes: Sequence[SceneCells], facts: Mapping[str, Any]) -> dict[str, Any]:
+def _row(scenes: Sequence[SceneCells], facts: Mapping[str, Any]) -> Entry:
     cells = [scene.cells[WHOLE] for scene in scenes]
     energy, time_us = mean_of(cells)
     tokens, flops, count = tokens_of(cells[0]), cells[0].flops, facts.get("parameters")
@@ -59,54 +100,90 @@ def _row(scenes: Sequence[SceneCells], facts: Mapping[str, Any]) -> dict[str, An
         "parameters": count,
         "layers": facts.get("layers"),
         "weights": scenes[0].weights,
-        "energy_mj": plain(energy),
-        "energy_per_token_mj": plain(energy.scaled(1 / tokens)),
-        "pj_per_parameter_token": plain(energy.scaled(PJ_PER_MJ / tokens / count)) if count else None,
-        "pj_per_flop": plain(energy.scaled(PJ_PER_MJ / flops)) if flops else None,
+        "energy_mj": serialize(energy),
+        "energy_per_token_mj": serialize(energy.scaled(1 / tokens)),
+        "pj_per_parameter_token": serialize(energy.scaled(PJ_PER_MJ / tokens / count)) if count else None,
+        "pj_per_flop": serialize(energy.scaled(PJ_PER_MJ / flops)) if flops else None,
         "time_us": time_us,
         "power_w": energy.value / time_us * MJ_PER_J,
         "shares": _shares(scenes),
     }
 
 
-def _shares(scenes: Sequence[SceneCells]) -> dict[str, Any]:
-    """Return each part's share of the whole, means over the moments that tell them.
+def _shares(scenes: Sequence[SceneCells]) -> Entry:
+    """Return each part's share of the whole, means over the scenes that know them.
 
     What is unexplained is the whole less the rest, so that its share is 1 less theirs: its errors are the
     whole's own, not those of a further measurement.
     """
-    told = [scene for scene in scenes if scene.parts]
-    if not told or any(set(scene.parts) != set(told[0].parts) for scene in told):
+    known = [scene for scene in scenes if scene.parts]
+    if not known or any(set(scene.parts) != set(known[0].parts) for scene in known):
         return {}
-    whole, _ = mean_of([scene.cells[WHOLE] for scene in told])
-    parts = {
-        part: mean_of([scene.cells[part] for scene in told])[0] for part in told[0].parts if part != UNEXPLAINED
-    }
+    whole, _ = mean_of([scene.cells[WHOLE] for scene in known])
+    measured = [part for part in known[0].parts if part != UNEXPLAINED]
+    parts = {part: mean_of([scene.cells[part] for scene in known])[0] for part in measured}
     shares = {part: ratio(energy, whole) or Interval(energy.value / whole.value) for part, energy in parts.items()}
     explained = ratio(total(parts.values()), whole)
     if explained is not None:
         shares[UNEXPLAINED] = difference(ONE, explained)
-    return {part: plain(share) for part, share in shares.items()}
+    return {part: serialize(share) for part, share in shares.items()}
 
 
 def _exponent(
-    rows: Sequence[Mapping[str, Any]], models: Mapping[str, Sequence[SceneCells]]
+    rows: Sequence[Entry], models: Mapping[str, Sequence[SceneCells]]
 ) -> tuple[Interval | None, Reason | None]:
     known = [row for row in rows if row["parameters"]]
     if (count := len({row["parameters"] for row in known})) < LEAST:
         return None, reason("few-sizes", sizes=count, needed=LEAST)
-    size = np.log([row["parameters"] for row in known])
     energy: Array = np.log([row["energy_per_token_mj"]["value"] for row in known])
-    own = [_deviation(models[row["model"]]) for row in known]
-    worst = max((one for one in own if one is not None), default=0.0)
-    spread = np.hypot([worst if one is None else one for one in own], FLOOR)
-    fit = weighted(np.column_stack([np.ones(len(size)), size]), energy, spread)
+    spread = joined_deviations([_deviation(models[row["model"]]) for row in known])
+    fit = line(np.log([row["parameters"] for row in known]), energy, spread)
     return (None, reason("sizes-too-alike")) if fit is None else (fit.coefficient(1), None)
 
 
 def _deviation(scenes: Sequence[SceneCells]) -> float | None:
     """Return the relative deviation of a model's mean energy that intervals tell, None where they do not."""
-    known = [own_deviation(scene.cells[WHOLE]) for scene in scenes]
-    if any(one is None for one in known):
-        return None
-    return float(np.linalg.norm([one or 0.0 for one in known])) / len(known)
+    known = [own for scene in scenes if (own := own_deviation(scene.cells[WHOLE])) is not None]
+    return float(np.linalg.norm(known)) / len(known) if len(known) == len(scenes) else None
+
+
+def _left_out(scenes: Sequence[SceneCells], model: str) -> list[Entry]:
+    """Return the entries of one model: whole, sum over parts, then its components."""
+    ours = [scene for scene in scenes if scene.model == model]
+    others = [scene for scene in scenes if scene.model != model]
+    cells = by_subject(others)
+    by = way_of(cells[WHOLE], new_model=True)
+    rates = rates_by_pass(cell for own in cells.values() for cell in own if cell.subject not in RESIDUAL)
+    laws = {subject: choose(own, by, pooled=True, rates=rates) for subject, own in cells.items()}
+    chosen = {subject: law for subject, law in laws.items() if isinstance(law, Chosen)}
+    measured = {subject: [scene.cells[subject] for scene in ours if subject in scene.cells] for subject in chosen}
+    predicted = {
+        subject: [LeftOut(cell, chosen[subject].predict(cell)) for cell in own]
+        for subject, own in measured.items()
+    }
+    parts, _ = common_parts([*others, *ours])
+    entries = [predicted.pop(WHOLE, []), _sums(ours, parts, chosen), *predicted.values()]
+    return [_errors(cells) for cells in entries if cells]
+
+
+def _sums(scenes: Sequence[SceneCells], parts: Sequence[str], chosen: Mapping[str, Chosen]) -> list[LeftOut]:
+    """Predict the whole as the sum over its parts, where each of them has a law."""
+    if not parts or any(part not in chosen for part in parts):
+        return []
+    return [
+        LeftOut(
+            scene.cells[WHOLE], sum_of_parts([chosen[part].predict(scene.cells[part]) for part in parts], WHOLE)
+        )
+        for scene in scenes
+        if scene.parts
+    ]
+
+
+def _errors(cells: Sequence[LeftOut]) -> Entry:
+    return {
+        "subject": cells[0].cell.subject,
+        "law": cells[0].prediction.law,
+        **errors_of(cells).summary,
+        "extrapolated": any(pair.prediction.extrapolated for pair in cells),
+        "errors": [shape_of(pair.cell) | {"relative": pair.error} for pair in cells],
+    }

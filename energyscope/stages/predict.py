@@ -10,16 +10,22 @@ from energyscope.adapters import GRANULARITIES, Granularity
 from energyscope.errors import UsageError
 from energyscope.reasons import Reason, reason
 from energyscope.runs.store import Run
-from energyscope.scaling.boards import OneBoard
-from energyscope.scaling.ceilings import rates_by_pass
-from energyscope.scaling.cell import Cell, Shape
-from energyscope.scaling.choosing import Chosen, choose
-from energyscope.scaling.foretelling import row_of, sum_of, untold
-from energyscope.scaling.from_runs import RESIDUAL, UNEXPLAINED, WHOLE, SceneCells, cells_of
-from energyscope.scaling.prediction import NoLaw
-from energyscope.scaling.selection import Wanted, by_subject, common_parts, select
-from energyscope.scaling.usable import Way, granularity_of, invalid_notes, one_granularity, pooling
-from energyscope.scaling.whole import SUM
+from energyscope.scaling.boards import OneBoard, subjects_on_one_board
+from energyscope.scaling.cell_selection import (
+    Wanted,
+    Way,
+    granularity_of,
+    invalid_notes,
+    one_granularity,
+    pooling,
+    select,
+)
+from energyscope.scaling.cells import RESIDUAL, UNEXPLAINED, WHOLE, Cell, SceneCells, Shape, common_parts
+from energyscope.scaling.from_runs import cells_of
+from energyscope.scaling.law import NoLaw
+from energyscope.scaling.law_choice import Chosen, choose
+from energyscope.scaling.prediction import not_predicted, prediction_row, sum_row
+from energyscope.scaling.time_law import rates_by_pass
 from energyscope.stages.shape_work import Asked, Skeleton
 from energyscope.workloads.decoding import CONTEXT_LENGTH, default_context
 from energyscope.workloads.timed import default_length
@@ -27,7 +33,7 @@ from energyscope.workloads.timed import default_length
 
 @dataclass(frozen=True)
 class PredictSettings:
-    """What to foretell; None is left to the runs, or is the default of a run (128 tokens, a context of 1024).
+    """What to predict; None is left to the runs, or is the default of a run (128 tokens, a context of 1024).
 
     ``mixed`` names fields (board, execution, precision) in which the runs may differ.
     """
@@ -61,14 +67,14 @@ class PredictSettings:
 
 
 def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
-    """Return what the runs foretell of a shape, as plain data: energies in mJ, times in us, intervals of 95 %.
+    """Return what the runs predict of a shape, as plain data: energies in mJ, times in us, intervals of 95 %.
 
-    ``whole`` is by the law of the whole model, ``sum`` adds the ``parts`` (kinds that do not overlap, glue and
+    ``whole`` is by the law of the whole model, ``sum`` adds the ``parts`` (kinds that do not overlap, overhead and
     what is unexplained); ``groups`` are kinds that hold parts. Each has its law, the error of cells that were left
     out of it, whether it lies outside of its data, and why. ``left_out`` says what could not be told.
 
     Raises:
-        UsageError: nothing can be foretold from these runs, or the model does not have such a shape.
+        UsageError: nothing can be predicted from these runs, or the model does not have such a shape.
         RunError: a run measured no components.
 
     """
@@ -81,22 +87,22 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     used = [one for one in way.used(scenes) if one.cells]
     granularity = _granularity(used)
     works = _with_residual(skeleton.work(asked, granularity))
-    every, boards = by_subject(scenes, settings.mixed)  # boards are made one by what any model measured on both
-    cells = {subject: own for subject, found in every.items() if (own := way.used(found))}
+    every, boards = subjects_on_one_board(scenes, settings.mixed)  # by what any model measured on both
+    cells = {subject: own for subject, measured in every.items() if (own := way.used(measured))}
     notes += _board_notes(boards[WHOLE]) if WHOLE in boards else []
     chosen, left_out = _choose(cells, works, way, settings.mixed)
     if not set(chosen) - {UNEXPLAINED}:
         raise UsageError(f"nothing can be predicted: {_main_reason(left_out).words}")
     half = _shorter(skeleton, asked, granularity) if way.pooled else None
     rows = {
-        subject: row_of(one, works[subject], None if half is None else half.get(subject))
-        for subject, one in chosen.items()
+        subject: prediction_row(law, works[subject], None if half is None else half.get(subject))
+        for subject, law in chosen.items()
     }
     parts, why_no_sum = common_parts(used)
     if without := [part for part in parts if part not in chosen]:
         why_no_sum = reason("parts-without-law", parts=without)
     if why_no_sum:
-        left_out[SUM] = why_no_sum
+        left_out["sum-over-parts"] = why_no_sum
     first = next(iter(used[0].cells.values()))
     return {
         "model": name,
@@ -108,7 +114,7 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         "from": [_source(scene) for scene in used],
         "left_out_by": way.by,
         "whole": rows.pop(WHOLE, None),
-        "sum": None if why_no_sum else sum_of(parts, chosen, works, cells, way.by),
+        "sum": None if why_no_sum else sum_row(parts, chosen, works, cells, way.by),
         "parts": _largest_first([row for subject, row in rows.items() if subject in _parts_of(used)]),
         "groups": _largest_first([row for subject, row in rows.items() if subject not in _parts_of(used)]),
         "left_out": left_out,
@@ -165,7 +171,7 @@ def _choose(
         found = choose(used, way.by, works[subject], mixed=mixed, pooled=way.pooled, rates=rates)
         if isinstance(found, NoLaw):
             left_out[subject] = found.reason
-        elif why := untold(found.predict(works[subject])):
+        elif why := not_predicted(found.predict(works[subject])):
             left_out[subject] = why
         else:
             chosen[subject] = found

@@ -27,7 +27,7 @@ from energyscope.loading.planning import heads
 from energyscope.loading.sizes import planned_parameters
 from energyscope.loading.skeleton import load_skeleton
 from energyscope.replay.flops import Work, count_work
-from energyscope.scaling.cell import Shape
+from energyscope.scaling.cells import Shape
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import can_generate, checked_context
 

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 from simulated_board import KINDS, SIZES, Board, Size, cell, work
 
-from energyscope.scaling.cell import Cell
-from energyscope.scaling.from_runs import GLUE, RESIDUAL, UNEXPLAINED, WHOLE, SceneCells
+from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE, Cell, SceneCells
 
 OF_MOMENT = ("weights", "kv_cache", "run")
 
 
 def scene(
     batch_size: int, tokens: int, *, size: Size = SIZES[0], truth: Board | None = None, scale: float = 1.0,
-    glue: bool = True, noise: float = 0.0, **fields: Any,
+    overhead: bool = True, noise: float = 0.0, **fields: Any,
 ) -> SceneCells:  # fmt: skip
     """Measure one moment of a prefill on the board ``truth``.
 
@@ -34,7 +33,9 @@ def scene(
         return replace(base, energy_mj=value, **limits, **fields)
 
     cells = {kind: measured(kind) for kind in (*KINDS, WHOLE)}
-    for subject, energy in ((GLUE, 20.0 + cells[WHOLE].energy_mj / 100), (UNEXPLAINED, 5.0)) if glue else ():
+    for subject, energy in (
+        ((OVERHEAD, 20.0 + cells[WHOLE].energy_mj / 100), (UNEXPLAINED, 5.0)) if overhead else ()
+    ):
         cells[subject] = replace(measured(WHOLE, energy), subject=subject, static_mj=None)
     return SceneCells(
         run=own.get("run", f"b{batch_size}-s{tokens}"),
@@ -46,7 +47,7 @@ def scene(
         kv_cache=own.get("kv_cache"),
         weights=own.get("weights", "random"),
         cells=cells,
-        parts=(*KINDS, *RESIDUAL) if glue else (),
+        parts=(*KINDS, *RESIDUAL) if overhead else (),
         left_out={},
     )
 

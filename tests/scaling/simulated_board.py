@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from energyscope.scaling.cell import Cell, Shape
+from energyscope.reasons import Reason
+from energyscope.scaling.cells import Cell, Shape
+from energyscope.scaling.fit import fitter
+from energyscope.scaling.law import Law, LawName, NoLaw
 
 BATCHES = (1, 4)
 LENGTHS = (32, 64, 128, 256, 512, 1024)
@@ -124,3 +128,17 @@ def straight(
         base = cell(Board(), "mlp", SIZES[0], Shape(1, 32 * 2**index, amount, amount / 100))
         found.append(replace(base, energy_mj=energy, energy_low_mj=energy * 0.99, energy_high_mj=energy * 1.01))
     return found
+
+
+def fitted(name: LawName, cells: Sequence[Cell], **options: Any) -> Law:
+    """Return the law of some cells, which must give one; ``options`` as in `fitter`."""
+    law = fitter(name, **options)(cells)
+    assert isinstance(law, Law)
+    return law
+
+
+def refused(name: LawName, cells: Sequence[Cell], **options: Any) -> Reason:
+    """Return why some cells give no law."""
+    none = fitter(name, **options)(cells)
+    assert isinstance(none, NoLaw)
+    return none.reason

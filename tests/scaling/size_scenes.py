@@ -1,4 +1,4 @@
-"""Whole passes on a simulated board: its components, with glue and what is unexplained, add up to the model."""
+"""Whole passes on a simulated board: components, overhead and what is unexplained add up to the model."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 from simulated_board import KINDS, SIZES, Board, Size, cell, work
 
-from energyscope.scaling.cell import Cell
-from energyscope.scaling.from_runs import GLUE, UNEXPLAINED, WHOLE, SceneCells
+from energyscope.scaling.cells import OVERHEAD, UNEXPLAINED, WHOLE, Cell, SceneCells
 
 SHAPES = tuple((batch, tokens) for batch in (1, 4) for tokens in (32, 128, 512))
-GLUE_MJ, UNEXPLAINED_SHARE = 2.0, 0.03  # glue in mJ a layer; share of the components
+OVERHEAD_MJ, UNEXPLAINED_SHARE = 2.0, 0.03  # overhead in mJ a layer; share of the components
 
 
 def scene(
@@ -27,10 +26,10 @@ def scene(
     found = {kind: cell(board, kind, size, work(kind, size, *shape), noise=noise, random=random) for kind in KINDS}
     energy = sum(one.energy_mj for one in found.values())
     time = sum(one.time_us for one in found.values())
-    glue, unexplained = GLUE_MJ * size.layers, UNEXPLAINED_SHARE * energy
+    overhead, unexplained = OVERHEAD_MJ * size.layers, UNEXPLAINED_SHARE * energy
     base = replace(found["mlp"], calls=size.layers, **totals(list(found.values())), time_us=time)
-    found[WHOLE] = _of(base, WHOLE, energy + glue + unexplained, board.static_w * time / 1e3)
-    found[GLUE] = _of(base, GLUE, glue, None)
+    found[WHOLE] = _of(base, WHOLE, energy + overhead + unexplained, board.static_w * time / 1e3)
+    found[OVERHEAD] = _of(base, OVERHEAD, overhead, None)
     found[UNEXPLAINED] = _of(base, UNEXPLAINED, unexplained, None)
     return SceneCells(
         run=f"{size.name}-{shape[0]}-{shape[1]}",
@@ -42,7 +41,7 @@ def scene(
         kv_cache=None,
         weights="random",
         cells=found,
-        parts=(*KINDS, GLUE, UNEXPLAINED),
+        parts=(*KINDS, OVERHEAD, UNEXPLAINED),
         left_out={},
     )
 

@@ -3,27 +3,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from simulated_board import Board, sweep
+from simulated_board import Board, fitted, sweep
 
 from energyscope.errors import UsageError
 from energyscope.scaling.boards import on_one_board
-from energyscope.scaling.two_term import TwoTerm, two_term
 
 
-def test_a_dearer_board_is_modelled_by_its_factor() -> None:
+def test_a_costlier_board_is_modelled_by_its_factor() -> None:
     """GIVEN a board that takes 8 % more at shared shapes THEN the factor is found and one law fits all cells."""
     ours = sweep(Board(), "attention", seed=1)
-    dear = [
+    costly = [
         replace(one, board="GPU-2", energy_mj=1.08 * one.energy_mj)
         for one in sweep(Board(), "attention", seed=2)[::2]
     ]
-    found = on_one_board([*ours, *dear])
+    found = on_one_board([*ours, *costly])
     assert found.reference == "GPU-1"
     assert not found.factors["GPU-2"].excludes(1 / 1.08)
     assert found.factors["GPU-2"].known
-    law = two_term(found.cells)
-    assert isinstance(law, TwoTerm)
-    assert law.cells == 18
+    assert fitted("two-term", found.cells).cells == 18
 
 
 def test_boards_without_a_common_shape_are_refused() -> None:

@@ -22,7 +22,7 @@ def test_it_is_the_planted_factor() -> None:
 
 
 def test_the_whole_comes_first_and_what_is_unexplained_is_none() -> None:
-    """Subjects are the whole, the parts and glue; a ratio of what is left over would mean nothing."""
+    """Subjects are the whole, the parts and overhead; a ratio of what is left over would mean nothing."""
     found = contrasts([scene(1, 32, execution="cuda-graph", scale=0.5), scene(1, 32, execution="eager")])
     assert found[0]["subject"] == "model"
     assert {one["subject"] for one in found} == {"model", "glue", *KINDS}

@@ -9,8 +9,8 @@ import pytest
 from simulated_board import SIZES, Board
 from size_scenes import scene, scenes, with_energy
 
+from energyscope.scaling.cells import WHOLE
 from energyscope.scaling.efficiency import efficiencies, tokens_of
-from energyscope.scaling.from_runs import WHOLE
 
 BOARD = Board()
 BATCHES = (1, 2, 4, 8, 16, 32, 64)

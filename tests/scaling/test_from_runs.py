@@ -10,7 +10,8 @@ from run_builder import Shape, build_run
 
 from energyscope.errors import RunError
 from energyscope.runs.store import load_run
-from energyscope.scaling.from_runs import GLUE, RESIDUAL, UNEXPLAINED, WHOLE, board_of, cells_of
+from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE
+from energyscope.scaling.from_runs import board_of, cells_of
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 
@@ -22,7 +23,7 @@ def only(run):
 
 @pytest.mark.parametrize("granularity", ["medium", "fine"])
 def test_parts_add_up_to_the_whole(tmp_path, granularity):
-    """GIVEN a run with glue WHEN its parts are added THEN they are the measured whole, nothing renormalised."""
+    """GIVEN a run with overhead WHEN its parts are added THEN they are the whole, nothing renormalised."""
     scene = only(build_run(tmp_path / "run", Shape(granularity=granularity)))
     assert set(RESIDUAL) <= set(scene.parts)
     assert math.isclose(sum(scene.cells[part].energy_mj for part in scene.parts), scene.cells[WHOLE].energy_mj)
@@ -87,11 +88,11 @@ def test_without_work_there_is_no_cell(tmp_path):
     assert scene.left_out[WHOLE].code == "no-flops-or-bytes"
 
 
-def test_glue_that_was_not_measured_is_not_zero(tmp_path):
-    """GIVEN no glue THEN neither glue nor what is unexplained is told, and why."""
+def test_overhead_that_was_not_measured_is_not_zero(tmp_path):
+    """GIVEN no overhead THEN neither it nor what is unexplained is told, and why."""
     scene = only(build_run(tmp_path / "run", Shape(glue=False)))
     assert not set(RESIDUAL) & set(scene.cells)
-    assert scene.left_out[GLUE].code == "overhead-not-measured"
+    assert scene.left_out[OVERHEAD].code == "overhead-not-measured"
     assert scene.parts == ()
 
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from planted_scenes import scene, swept
-from simulated_board import KINDS, SIZES, Board, work
+from simulated_board import KINDS, SIZES, Board, fitted, work
 
 from energyscope.reasons import reason
-from energyscope.scaling.group_laws import ONE_CELL, group_laws
-from energyscope.scaling.heldout import errors_of, leave_out
-from energyscope.scaling.roofline import roofline
-from energyscope.scaling.subject_laws import by_work
-from energyscope.scaling.two_term import TwoTerm, two_term
+from energyscope.scaling.fit import fitter
+from energyscope.scaling.group_laws import ONE_CELL, by_work, group_laws
+from energyscope.scaling.held_out import leave_out
+from energyscope.scaling.law import LawName
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def subject(found: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_the_whole_comes_first_and_the_rest_last(found: dict[str, Any]) -> None:
-    """Whole, parts with the dearest first, glue, unexplained."""
+    """Whole, parts with the costliest first, overhead, unexplained."""
     roles = [(one["subject"], one["role"]) for one in found["subjects"]]
     assert roles[0] == ("model", "whole")
     assert roles[-2:] == [("glue", "residual"), ("unexplained", "residual")]
@@ -41,16 +40,18 @@ def test_the_whole_comes_first_and_the_rest_last(found: dict[str, Any]) -> None:
 def test_it_is_what_the_laws_say(found: dict[str, Any]) -> None:
     """GIVEN the same cells THEN E0, k, R2, residuals and errors are those of the fits, in order."""
     cells = by_work([one.cells["mlp"] for one in swept(noise=0.01)])
-    line, entry = two_term(cells), subject(found, "mlp")
-    assert isinstance(line, TwoTerm)
+    law, entry = fitted("two-term", cells), subject(found, "mlp")
     assert [point["flops"] for point in entry["points"]] == [one.flops for one in cells]
-    assert entry["two_term"]["fixed_mj"]["value"] == pytest.approx(line.fixed_mj.value)
-    assert entry["two_term"]["marginal_pj_per_flop"]["high"] == pytest.approx(line.marginal_pj_per_flop.high)
-    assert entry["two_term"]["r2"] == pytest.approx(line.r2)
-    assert entry["two_term"]["residuals"] == pytest.approx(line.residuals)
-    for law, fit in (("two-term", two_term), ("roofline-floor", roofline)):
-        errors = errors_of(leave_out(cells, fit, "length").cells)
-        row = next(one for one in entry["held_out"] if (one["law"], one["by"]) == (law, "length"))
+    assert entry["two_term"]["fixed_mj"]["value"] == pytest.approx(law.coefficients["fixed_mj"].value)
+    assert entry["two_term"]["marginal_pj_per_flop"]["high"] == pytest.approx(
+        law.coefficients["marginal_pj_per_flop"].high
+    )
+    assert entry["two_term"]["r2"] == pytest.approx(law.r2)
+    assert entry["two_term"]["residuals"] == pytest.approx(law.residuals)
+    names: tuple[LawName, ...] = ("two-term", "roofline-floor")
+    for name in names:
+        errors = leave_out(cells, fitter(name), "length").errors
+        row = next(one for one in entry["held_out"] if (one["law"], one["by"]) == (name, "length"))
         assert (row["median"], row["worst"], row["cells"]) == pytest.approx((errors.median, errors.largest, 8))
 
 
@@ -63,8 +64,8 @@ def test_residuals_belong_to_their_points(found: dict[str, Any]) -> None:
         assert 1 - law / point["energy_mj"]["value"] == pytest.approx(residual)
 
 
-def test_components_are_judged_together_and_the_whole_apart(found: dict[str, Any]) -> None:
-    """The components' errors are of parts alone, by their best laws; glue and the whole are not among them."""
+def test_components_are_evaluated_together_and_the_whole_apart(found: dict[str, Any]) -> None:
+    """The components' errors are of parts alone, by their best laws; overhead and the whole are not among them."""
     held = found["held_out"]
     assert held["components"]["cells"] == len(KINDS) * 8
     assert held["whole"]["cells"] == 8
@@ -77,7 +78,7 @@ def test_ratios_are_of_planted_energies() -> None:
     """GIVEN attention at twice the joules THEN its marginal and its J/FLOP at each shape are twice the MLP's."""
     board = Board(static_w=0.0, pj_per_byte=1e-6)
     scenes = [
-        replace(one, cells={**one.cells, "attention": _dearer(one.cells["attention"], 2.0)})
+        replace(one, cells={**one.cells, "attention": _costlier(one.cells["attention"], 2.0)})
         for one in swept(truth=board)
     ]
     ratios = {(one["first"], one["second"]): one for one in group_laws(scenes)["ratios"]}
@@ -90,7 +91,7 @@ def test_ratios_are_of_planted_energies() -> None:
 def test_a_ratio_without_a_positive_k_has_a_reason() -> None:
     """GIVEN an MLP that takes less for more THEN no ratio of k is told, and the negative k is flagged."""
     scenes = [
-        replace(one, cells={**one.cells, "mlp": _dearer(one.cells["mlp"], 1e4 / one.tokens**2)})
+        replace(one, cells={**one.cells, "mlp": _costlier(one.cells["mlp"], 1e4 / one.tokens**2)})
         for one in swept(batches=(1,))
     ]
     found = group_laws(scenes)
@@ -111,8 +112,8 @@ def test_what_has_no_flops_follows_bytes(found: dict[str, Any]) -> None:
     assert entry["quotients"] == []
 
 
-def test_glue_has_no_joules_per_flop(found: dict[str, Any]) -> None:
-    """Glue does no FLOPs of its own, so that none of its points has J/FLOP, and it has no roofline."""
+def test_overhead_has_no_joules_per_flop(found: dict[str, Any]) -> None:
+    """Overhead does no FLOPs of its own, so that none of its points has J/FLOP, and it has no roofline."""
     entry = subject(found, "glue")
     assert all(point["pj_per_flop"] is None for point in entry["points"])
     assert entry["roofline"] == {"reason": reason("no-work-of-its-own")}
@@ -121,7 +122,7 @@ def test_glue_has_no_joules_per_flop(found: dict[str, Any]) -> None:
 def test_a_break_is_where_it_was_planted() -> None:
     """GIVEN MLPs that cost twice as much at 1,024 tokens THEN the law holds below, and says so."""
     scenes = [
-        replace(one, cells={**one.cells, "mlp": _dearer(one.cells["mlp"], 2.0 if one.tokens == 1024 else 1.0)})
+        replace(one, cells={**one.cells, "mlp": _costlier(one.cells["mlp"], 2.0 if one.tokens == 1024 else 1.0)})
         for one in swept(lengths=(32, 64, 128, 256, 512, 1024), batches=(1,), truth=Board(static_w=0.0))
     ]
     reach = subject(group_laws(scenes), "mlp")["reach"]
@@ -140,9 +141,9 @@ def test_one_shape_is_no_law() -> None:
         assert (entry["best"], entry["held_out"]) == (None, [])
 
 
-def test_parts_are_told_without_glue() -> None:
-    """GIVEN moments whose glue was not measured THEN kinds are parts by their names, and layers a group."""
-    scenes = [_with_layers(one) for one in swept(glue=False)]
+def test_parts_are_told_without_overhead() -> None:
+    """GIVEN scenes whose overhead was not measured THEN kinds are parts by their names, and layers a group."""
+    scenes = [_with_layers(one) for one in swept(overhead=False)]
     roles = {one["subject"]: one["role"] for one in group_laws(scenes)["subjects"]}
     assert roles == {"model": "whole", "layer": "group", **dict.fromkeys(KINDS, "part")}
 
@@ -160,7 +161,7 @@ def test_it_is_plain(found: dict[str, Any]) -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
-def _dearer(one: Any, factor: float) -> Any:
+def _costlier(one: Any, factor: float) -> Any:
     value = one.energy_mj * factor
     return replace(one, energy_mj=value, energy_low_mj=value * 0.99, energy_high_mj=value * 1.01)
 

@@ -12,7 +12,7 @@ from simulated_board import SIZES
 
 from energyscope.reasons import reason
 from energyscope.runs.method import REVISION
-from energyscope.scaling.from_runs import SceneCells
+from energyscope.scaling.cells import SceneCells
 from energyscope.scaling.law_document import Source, law_document
 
 LAYERS = {size.name: size.layers for size in SIZES}
@@ -81,7 +81,7 @@ def test_a_static_cache_is_noted() -> None:
 
 
 def test_efficiency_and_sizes_are_in_it() -> None:
-    """GIVEN three models THEN they are compared at each shape, and each is foretold from the others."""
+    """GIVEN three models THEN they are compared at each shape, and each is predicted from the others."""
     scenes = [one for size in SIZES[:3] for one in swept(lengths=(32, 128, 512), size=size)]
     found = made(*scenes)
     assert len(found["groups"]) == 3

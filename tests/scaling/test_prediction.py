@@ -1,51 +1,58 @@
+"""Predictions as plain data, and E0 and k of a model that was not measured."""
+
 from __future__ import annotations
 
 import pytest
-from simulated_board import SIZES, Board, sweep, work
+from simulated_board import LENGTHS, SIZES, Board, fitted, sweep, work
 
 from energyscope.reasons import reason
-from energyscope.scaling.cell import Shape
-from energyscope.scaling.prediction import Span, span_of
+from energyscope.intervals import Interval
+from energyscope.scaling.cells import UNEXPLAINED, Cell
+from energyscope.scaling.law import Law, Prediction
+from energyscope.scaling.law_choice import choose
+from energyscope.scaling.prediction import not_predicted, prediction_row, terms_of
 
 
-@pytest.mark.parametrize(
-    ("flops", "moved", "why"),
-    [
-        (5e9, 5e6, None),
-        (1e9, 1e7, None),
-        (2e10, 5e6, reason("beyond-cells", measure="FLOPs", factor=2.0, end="most")),
-        (5e9, 1e5, reason("beyond-cells", measure="bytes", factor=0.1, end="least")),
-    ],
-)
-def test_outside_is_told_with_its_distance(flops: float, moved: float, why: str | None) -> None:
-    """GIVEN a range of FLOPs and bytes THEN its ends are inside, and what lies beyond is said with the factor."""
-    assert Span((1e9, 1e10), (1e6, 1e7)).outside(Shape(1, 1, flops, moved)) == why
+def over_models(kind: str, *, without: str) -> Law:
+    sizes = [(index, size) for index, size in enumerate(SIZES) if size.name != without]
+    cells: list[Cell] = [one for index, size in sizes for one in sweep(Board(), kind, size, seed=index)]
+    return fitted("per-call", cells, mixed=["model"])
 
 
-@pytest.mark.parametrize(
-    ("batch", "tokens", "why"),
-    [
-        (4, 500, reason("beyond-cells", measure="tokens", factor=500 / 128, end="most")),
-        (8, 64, reason("beyond-cells", measure="sequences", factor=2.0, end="most")),
-        (2, 64, None),
-    ],
-)
-def test_a_length_or_a_batch_that_was_not_reached_is_outside(batch: int, tokens: int, why: str | None) -> None:
-    """GIVEN lengths of 32 to 128 and batches of 1 to 4 THEN others are outside, whatever their work."""
-    cells = sweep(Board(), "mlp", lengths=(32, 128), batches=(1, 4))
-    inside = cells[1].shape
-    assert span_of(cells).outside(Shape(batch, tokens, inside.flops, inside.bytes)) == why
+@pytest.mark.parametrize("kind", ["attention", "mlp"])
+@pytest.mark.parametrize("name", ["1b", "3b"])
+def test_e0_and_k_follow_from_the_architecture(kind: str, name: str) -> None:
+    """GIVEN other sizes' cells THEN E0 and k of one that was left out are within 10 % of those measured on it."""
+    size = next(one for one in SIZES if one.name == name)
+    own = fitted("two-term", sweep(Board(), kind, size, batches=(1,), seed=7)).coefficients
+    terms = terms_of(over_models(kind, without=name), [work(kind, size, 1, tokens) for tokens in LENGTHS])
+    for term in ("fixed_mj", "marginal_pj_per_flop"):
+        assert terms[term].value == pytest.approx(own[term].value, rel=0.10)
+        assert terms[term].known
 
 
-def test_per_call_ranges_let_layers_grow() -> None:
-    """GIVEN a range per call THEN twice the layers of the same size are inside; in all they are not."""
-    cells = sweep(Board(), "mlp")
-    double = work("mlp", SIZES[0], 4, 1024)
-    more = Shape(4, 1024, 2 * double.flops, 2 * double.bytes, 2 * double.calls)
-    assert span_of(cells, per_call=True).outside(more) is None
-    assert span_of(cells).outside(more) is not None
+def test_no_e0_and_k_where_nothing_tells_them() -> None:
+    """GIVEN one length, or a law that says no energy at all, THEN there are no terms, rather than wrong ones."""
+    assert terms_of(over_models("mlp", without="3b"), [work("mlp", SIZES[0], 1, 64)]) == {}
+    below = [
+        Cell(**{**one.__dict__, "energy_mj": -5.0, "energy_low_mj": None, "energy_high_mj": None})
+        for one in sweep(Board(), "mlp")
+    ]
+    nothing = fitted("per-call", below)
+    assert set(nothing.fit.coefficients) == {0.0}
+    assert terms_of(nothing, [work("mlp", SIZES[0], 1, tokens) for tokens in LENGTHS]) == {}
 
 
-def test_work_that_no_cell_had_is_outside() -> None:
-    """GIVEN norms without FLOPs THEN a shape with some is outside."""
-    assert span_of(sweep(Board(), "norm")).outside(Shape(1, 64, 1e9, 1e6)) is not None
+def test_a_negative_energy_is_told_of_what_is_unexplained_alone() -> None:
+    """GIVEN an energy below 0 THEN nothing is predicted, with the reason; a difference may be negative."""
+    below = Interval(-1.0, -2.0, 0.0)
+    assert not_predicted(Prediction("mlp", "two-term", below)) == reason("negative-energy")
+    assert not_predicted(Prediction(UNEXPLAINED, "two-term", below)) is None
+
+
+def test_a_lower_limit_below_0_is_none() -> None:
+    """GIVEN energies of which noise is nearly all THEN the prediction has no lower limit, and says so."""
+    cells = sweep(Board(), "mlp", lengths=(32, 64, 128), batches=(1,), noise=0.5, seed=5)
+    row = prediction_row(choose(cells, "length"), work("mlp", SIZES[0], 1, 16), None)
+    assert row["energy_mj"]["low"] is None
+    assert reason("no-lower-limit", quantity="energy") in row["flags"]

@@ -12,9 +12,10 @@ from prediction_builder import CALL_MJ, NJ_PER_BYTE, PARTS, PJ_PER_FLOP, energy_
 
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import reason, split
-from energyscope.scaling.from_runs import RESIDUAL, cells_of
-from energyscope.stages.predict import PredictSettings, _granularity, predict
+from energyscope.scaling.cells import RESIDUAL
+from energyscope.scaling.from_runs import cells_of
 from energyscope.stages.shape_work import Asked, Skeleton
+from energyscope.stages.predict import PredictSettings, _granularity, predict
 
 LENGTHS = (16, 32, 64, 128)
 

@@ -5,11 +5,12 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from planted_scenes import scene
 from simulated_board import Board, straight, sweep
 
 from energyscope.errors import UsageError
 from energyscope.reasons import reason
-from energyscope.scaling.cell import FIELDS, Cell, check_alike, deviations
+from energyscope.scaling.cells import FIELDS, FLOOR, Cell, check_alike, common_parts, deviations
 
 
 def test_a_cell_is_plain_data() -> None:
@@ -41,13 +42,15 @@ def test_what_no_measurement_gives_is_refused(change: dict[str, float]) -> None:
 
 
 def test_weights_join_the_cells_own_deviation_and_the_floor() -> None:
-    """GIVEN a half-width of 1.96 sigma THEN the deviation is the root of sigma^2 + floor^2, relative."""
+    """GIVEN a half-width of 1.96 sigma THEN the deviation is the root of sigma^2 + FLOOR^2, relative."""
     cells = [
-        replace(one, energy_low_mj=one.energy_mj * (1 - 0.0588), energy_high_mj=one.energy_mj * (1 + 0.0588))
+        replace(
+            one, energy_low_mj=one.energy_mj * (1 - 1.96 * 0.03), energy_high_mj=one.energy_mj * (1 + 1.96 * 0.03)
+        )
         for one in straight(10, 1, [1e9, 2e9])
     ]
     energy = np.array([cell.energy_mj for cell in cells])
-    assert deviations(cells, floor=0.04) == pytest.approx(energy * 0.05, rel=1e-3)
+    assert deviations(cells) == pytest.approx(energy * np.hypot(0.03, FLOOR), rel=1e-3)
 
 
 def test_a_cell_without_an_interval_is_no_better_than_the_worst() -> None:
@@ -58,3 +61,13 @@ def test_a_cell_without_an_interval_is_no_better_than_the_worst() -> None:
     relative = deviations([vague, unknown, third]) / [vague.energy_mj, unknown.energy_mj, third.energy_mj]
     assert relative[1] == pytest.approx(relative[0])
     assert relative[2] < relative[0]
+
+
+def test_parts_must_be_the_same() -> None:
+    """GIVEN runs of two granularities THEN there is no sum, and the parts that differ are named."""
+    first, second = scene(1, 32, run="a"), replace(scene(1, 64, run="b"), parts=("mlp.up", "mlp.down"))
+    parts, why = common_parts([replace(first, parts=("mlp",)), second])
+    assert parts == ()
+    assert why == reason("parts-differ", first="a", second="b", parts=["mlp", "mlp.down", "mlp.up"])
+    assert common_parts([first, replace(second, parts=())]) == (first.parts, None)
+    assert common_parts([replace(first, parts=())])[0] == ()

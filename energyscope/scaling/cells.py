@@ -1,0 +1,243 @@
+"""What laws are fitted to: cells (what was measured of one subject in one scene) and the scenes that hold them.
+
+A *scene* is one phase of a run at one batch size and length. Its *subjects* are
+
+- ``model``: the measured whole, with the number of layers as its calls;
+- the *parts*, which do not overlap: the kinds of the components that have none below them, each summed over the
+  model, and with them the overhead (``glue`` in documents) and ``unexplained``. They add up to the whole;
+- the *groups*: kinds that have components below them, such as ``layer``, each of which holds parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from energyscope.errors import UsageError
+from energyscope.metering.interval import NORMAL_QUANTILE
+from energyscope.metering.ticks import Array
+from energyscope.reasons import Reason, reason
+from energyscope.intervals import Interval
+from energyscope.runs.method import REVISION
+
+WHOLE = "model"
+OVERHEAD, UNEXPLAINED = "glue", "unexplained"
+RESIDUAL = (OVERHEAD, UNEXPLAINED)  # subjects that no component is
+
+Entry = dict[str, Any]  # of laws.json or of a prediction
+
+FLOOR = 0.02  # relative deviation between cells that their own intervals do not see
+FIELDS = {
+    "subject": "subjects",
+    "model": "models",
+    "phase": "phases",
+    "precision": "precisions",
+    "execution": "executions",
+    "board": "boards",
+    "meter": "meters",
+    "method": "methods",
+}
+GROUPED = ("model", "phase", "precision", "execution", "kv_cache", "board", "meter", "weights", "method")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The work of a pass that was not measured; all as in `Cell`."""
+
+    batch_size: int
+    tokens: int
+    flops: float
+    bytes: float
+    calls: int = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measured cell of one subject; all numbers are per forward pass of the model (decode: per step).
+
+    ``tokens`` is the sequence length (prefill) or the context (decode). The limits of the 95 % interval are None
+    where unknown, ``static_mj`` is None on the modelled meter. ``calls`` counts the component's calls in a pass
+    (an MLP: the number of layers); only laws over several models need it to be right. ``board`` is a UUID or a
+    name, ``method`` the revision that its passes are of (`runs.method.method_of`).
+    """
+
+    subject: str
+    model: str
+    phase: str
+    precision: str
+    execution: str
+    batch_size: int
+    tokens: int
+    energy_mj: float
+    energy_low_mj: float | None
+    energy_high_mj: float | None
+    time_us: float
+    static_mj: float | None
+    flops: float
+    bytes: float
+    board: str
+    calls: int = 1
+    meter: str = "nvml"
+    method: int = REVISION
+
+    def __post_init__(self) -> None:
+        """Refuse what no measurement gives: an energy of 0 or not finite, no time, no call, negative work."""
+        numbers = (self.energy_mj, self.time_us, self.flops, self.bytes)
+        if not all(math.isfinite(number) for number in numbers) or not self.energy_mj:
+            raise ValueError(f"not a measured cell: energy {self.energy_mj} mJ, time {self.time_us} us")
+        if self.time_us <= 0 or self.calls < 1 or min(self.flops, self.bytes) < 0:
+            raise ValueError("a cell has a positive time, one call at least, and no negative work")
+
+    @property
+    def energy(self) -> Interval:
+        """Energy in mJ with its limits."""
+        return Interval(self.energy_mj, self.energy_low_mj, self.energy_high_mj)
+
+
+Work = Shape | Cell  # what a law predicts: sizes; FLOPs, bytes and calls, each summed over a pass
+
+
+@dataclass(frozen=True)
+class SceneCells:
+    """The cells of one scene of a run, by subject.
+
+    ``parts`` are the subjects that add up to the whole: none where a part, overhead or the whole is missing.
+    ``left_out`` says of each subject without a cell why. ``kv_cache`` is the kind of cache of the pass (None: it
+    has none), ``weights`` what the model was loaded with, ``quality`` the grade of the whole model's energy.
+    ``granularity`` says how finely its components were told apart; None: the run does not say.
+    """
+
+    run: str
+    model: str
+    phase: str
+    precision: str
+    batch_size: int
+    tokens: int
+    kv_cache: str | None
+    weights: str | None
+    cells: Mapping[str, Cell]
+    parts: tuple[str, ...]
+    left_out: Mapping[str, Reason]
+    quality: str | None = None
+    granularity: str | None = None
+
+    @property
+    def any_cell(self) -> Cell:
+        """The cell of the whole, or another one where it is missing: all tell the scene's setting."""
+        return self.cells.get(WHOLE) or next(iter(self.cells.values()))
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """The model and the shape: what tells apart scenes that are measured alike."""
+        return self.model, self.batch_size, self.tokens
+
+    def value(self, field: str) -> Any:
+        """Return a field of the scene, or where it has none of that name, of its cells."""
+        return getattr(self, field) if hasattr(self, field) else getattr(self.any_cell, field)
+
+    def text(self, field: str) -> str | None:
+        """Return a field as documents write those of `GROUPED`."""
+        value = self.value(field)
+        return None if value is None else str(value)
+
+
+def setting_of(scene: SceneCells, *without: str) -> tuple[str | None, ...]:
+    """Return what scenes of one group have in common: `GROUPED`, some fields left out."""
+    return tuple(scene.text(field) for field in GROUPED if field not in without)
+
+
+def grouped(scenes: Iterable[SceneCells]) -> list[list[SceneCells]]:
+    """Return the scenes that have cells in groups that laws may join: alike in all but batch size and tokens."""
+    groups: dict[tuple[str | None, ...], list[SceneCells]] = {}
+    for scene in scenes:
+        if scene.cells:
+            groups.setdefault(setting_of(scene), []).append(scene)
+    return list(groups.values())
+
+
+def by_subject(scenes: Iterable[SceneCells]) -> dict[str, list[Cell]]:
+    """Return the cells of each subject, in the scenes' order."""
+    cells: dict[str, list[Cell]] = {}
+    for scene in scenes:
+        for subject, cell in scene.cells.items():
+            cells.setdefault(subject, []).append(cell)
+    return cells
+
+
+def common_parts(scenes: Sequence[SceneCells]) -> tuple[tuple[str, ...], Reason | None]:
+    """Return the subjects that add up to the whole in all scenes that know them, or why there are none."""
+    known = [scene for scene in scenes if scene.parts]
+    if not known:
+        return (), reason("no-run-with-all-parts")
+    first = set(known[0].parts)
+    other = next((scene for scene in known if set(scene.parts) != first), None)
+    if other is not None:
+        odd = sorted(first ^ set(other.parts))
+        return (), reason("parts-differ", first=known[0].run, second=other.run, parts=odd)
+    return known[0].parts, None
+
+
+def shape_of(cell: Cell) -> dict[str, int]:
+    """Return the batch and the tokens of a cell, as documents hold them."""
+    return {"batch_size": cell.batch_size, "tokens": cell.tokens}
+
+
+def with_whole(scenes: Iterable[SceneCells]) -> list[SceneCells]:
+    """Return the scenes of which the whole has a positive energy."""
+    return [scene for scene in scenes if WHOLE in scene.cells and scene.cells[WHOLE].energy_mj > 0]
+
+
+def check_alike(cells: Sequence[Cell], mixed: Collection[str] = ()) -> tuple[Reason, ...]:
+    """Return a remark for each field of ``mixed`` in which the cells differ.
+
+    Raises:
+        UsageError: they differ in a field that is not in ``mixed`` (names as in `FIELDS`).
+
+    """
+    remarks = []
+    for field, plural in FIELDS.items():
+        names = sorted({str(getattr(cell, field)) for cell in cells})
+        if len(names) < 2:
+            continue
+        if field not in mixed:
+            raise UsageError(
+                f"cells of several {plural} ({', '.join(names)}): fit them apart or ask for the mixture"
+            )
+        remarks.append(reason("cells-mixed", field=field, names=names))
+    return tuple(remarks)
+
+
+def deviations(cells: Sequence[Cell]) -> Array:
+    """Return each cell's standard deviation in mJ, shape (cells,), which weighs it in a fit.
+
+    It joins two parts. The cell's own, from its interval; a cell without one is taken to be no better than the
+    worst that has one. And `FLOOR` times the energy: the windows of one cell do not see what changes between
+    cells (temperature, clocks, and that a law is only nearly true), so without it one sharp cell would outweigh
+    all others. The second usually dominates, so that residuals count relative to the value. That is wanted: a law
+    spans two orders of magnitude, and equal weights in mJ would fit its largest cells alone.
+    """
+    energy = np.array([abs(cell.energy_mj) for cell in cells], dtype=float)
+    return energy * joined_deviations([own_deviation(cell) for cell in cells])
+
+
+def joined_deviations(own: Sequence[float | None]) -> Array:
+    """Return relative deviations with `FLOOR`, shape (cells,); an unknown one is as the worst that is known."""
+    worst = max((value for value in own if value is not None), default=0.0)
+    result: Array = np.hypot([worst if value is None else value for value in own], FLOOR)
+    return result
+
+
+def own_deviation(cell: Cell) -> float | None:
+    """Return the relative standard deviation that the cell's own interval tells, None where it has none."""
+    if cell.energy_low_mj is None or cell.energy_high_mj is None:
+        return None
+    return abs((cell.energy_high_mj - cell.energy_low_mj) / 2 / NORMAL_QUANTILE / cell.energy_mj)
+
+
+def column(works: Sequence[Work], name: str) -> Array:
+    """Return one attribute of all cells or shapes, shape (works,)."""
+    return np.array([getattr(work, name) for work in works], dtype=float)
