@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from energyscope.errors import UsageError
-from energyscope.metering.interval import student_t
 from energyscope.intervals import Interval
+from energyscope.metering.interval import student_t
 from energyscope.scaling.cells import FIELDS, Cell, SceneCells, by_subject
 from energyscope.unknown import times
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from energyscope.errors import UsageError
+from energyscope.intervals import Interval
 from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.intervals import Interval
 from energyscope.runs.method import REVISION
 
 WHOLE = "model"

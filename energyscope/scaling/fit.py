@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from energyscope.intervals import Interval
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.intervals import Interval
 from energyscope.scaling.cells import Cell, Work, check_alike, column, deviations
 from energyscope.scaling.law import FORMS, MJ_PER_US, Form, Law, LawName, NoLaw, Span, span_of
 from energyscope.scaling.least_squares import Fit, at_zero, non_negative, weighted

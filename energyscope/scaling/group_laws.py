@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from energyscope.reasons import Reason, reason
 from energyscope.intervals import Interval, ratio, serialize
+from energyscope.reasons import Reason, reason
 from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Entry, SceneCells, by_subject, shape_of
 from energyscope.scaling.held_out import By, HeldOut, LeftOut, errors_of
 from energyscope.scaling.law import Law, LawName, NoLaw

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
-from energyscope.reasons import Reason, join, reason
 from energyscope.intervals import Interval
+from energyscope.reasons import Reason, join, reason
 from energyscope.scaling.cells import Cell
 from energyscope.scaling.fit import Fitter
 from energyscope.scaling.law import LawName, NoLaw, Prediction, of_part, sum_of_parts

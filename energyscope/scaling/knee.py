@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from energyscope.reasons import Reason, reason
 from energyscope.intervals import Interval, ratio
+from energyscope.reasons import Reason, reason
 from energyscope.scaling.cells import FLOOR
 from energyscope.scaling.least_squares import line
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from energyscope.reasons import Reason, join, reason
 from energyscope.intervals import Interval, total
+from energyscope.reasons import Reason, join, reason
 from energyscope.scaling.cells import OVERHEAD, Cell, Work
 from energyscope.scaling.least_squares import Fit, student_interval
 from energyscope.scaling.time_law import TimeLaw

@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
+from energyscope.intervals import Interval, difference, ratio, serialize
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.intervals import Interval, difference, ratio, serialize
 from energyscope.scaling.cells import Cell, Entry, check_alike, column, deviations, shape_of
 from energyscope.scaling.law import PJ_PER_MJ
 from energyscope.scaling.least_squares import line, weighted

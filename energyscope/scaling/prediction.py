@@ -12,8 +12,8 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from energyscope.reasons import Reason, reason
 from energyscope.intervals import Interval, serialize
+from energyscope.reasons import Reason, reason
 from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Cell, Entry, Shape, Work, column
 from energyscope.scaling.held_out import By, HeldOut, errors_beside, leave_out_of_sum
 from energyscope.scaling.law import PJ_PER_MJ, Law, Prediction, sum_of_parts

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from energyscope.intervals import Interval, difference, ratio, serialize, total
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.intervals import Interval, difference, ratio, serialize, total
 from energyscope.scaling.cell_selection import one_granularity
 from energyscope.scaling.cells import (
     RESIDUAL,

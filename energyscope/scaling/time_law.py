@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from energyscope.intervals import Interval
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.intervals import Interval
 from energyscope.scaling.cells import FLOOR, Cell, Work, column
 from energyscope.scaling.least_squares import Fit, weighted
 from energyscope.scaling.regimes import COMPUTE, LAUNCH, MEMORY, design_of, explain

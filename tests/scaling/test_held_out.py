@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from simulated_board import KINDS, SIZES, Board, fitted, straight, sweep, work
 
-from energyscope.reasons import reason
 from energyscope.intervals import Interval
+from energyscope.reasons import reason
 from energyscope.scaling.cells import Cell, Shape
 from energyscope.scaling.fit import Fitter, fitter
 from energyscope.scaling.held_out import By, best_of, errors_of, leave_out, leave_out_of_sum, widened

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from simulated_board import SIZES, Board, cell, fitted, straight, sweep, work
 
-from energyscope.reasons import reason, split
 from energyscope.intervals import Interval
+from energyscope.reasons import reason, split
 from energyscope.scaling.cells import Shape
 from energyscope.scaling.law import Prediction, Span, span_of, sum_of_parts
 

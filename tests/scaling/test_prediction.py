@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from simulated_board import LENGTHS, SIZES, Board, fitted, sweep, work
 
-from energyscope.reasons import reason
 from energyscope.intervals import Interval
+from energyscope.reasons import reason
 from energyscope.scaling.cells import UNEXPLAINED, Cell
 from energyscope.scaling.law import Law, Prediction
 from energyscope.scaling.law_choice import choose
