@@ -11,7 +11,7 @@ from run_builder import Shape, build_run
 
 from energyscope.runs import schema
 from energyscope.runs.store import Run, load_run
-from energyscope.runs.sweeps import Cell, Sweep, load_sweep, write_sweep
+from energyscope.runs.sweeps import Sweep, SweepCell, load_sweep, write_sweep
 from energyscope.stages.laws import laws_of_sweep
 
 LENGTHS = (32, 128, 512, 1024)
@@ -37,7 +37,7 @@ def build_cell(path: Path, tokens: int, batch_size: int = 1, *, modelled: bool =
 def build_swept(path: Path, lengths: Sequence[int] = LENGTHS, *, modelled: bool = False, **sections: Any) -> Sweep:
     """Write a sweep of such runs with its laws.json and its page."""
     path.mkdir(parents=True)
-    cells = [Cell("fp32", 1, tokens, "prefill", state="done", seconds=20.0) for tokens in lengths]
+    cells = [SweepCell("fp32", 1, tokens, "prefill", state="done", seconds=20.0) for tokens in lengths]
     for cell in cells:
         build_cell(path / cell.name, cell.tokens, modelled=modelled, **sections)
     created = "2026-11-22T12:00:00Z"

@@ -11,7 +11,7 @@ from typing import Any
 from energyscope.intervals import Interval
 from energyscope.runs.laws import LAWS_VERSION, write_laws
 from energyscope.scaling.cells import Cell, SceneCells
-from energyscope.scaling.law_document import Source, law_document
+from energyscope.scaling.law_document import LawSource, law_document
 
 STATIC_W, PJ_PER_BYTE = 120.0, 90.0
 PJ_PER_FLOP = {"attention": 1.6, "mlp": 1.25, "lm_head": 1.1}
@@ -72,7 +72,7 @@ def laws_document(groups: Sequence[Swept] = ONE, **changes: Any) -> dict[str, An
     """Return the document of some groups, with some of its fields changed."""
     noise = random.Random(7)
     sources = [
-        Source(
+        LawSource(
             scene=_scene(group, batch, tokens, noise),
             path=_run(group, batch, tokens),
             device="NVIDIA H200",

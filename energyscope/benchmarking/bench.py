@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Cell:
+class BenchmarkCell:
     """One precision at one batch size and length, with the memory that a pass of it takes."""
 
     precision: str
@@ -65,7 +65,7 @@ class Bench:
     def device(self) -> torch.device:
         return self.loaded.device
 
-    def calls(self, model: Any, cell: Cell) -> list[Call]:
+    def calls(self, model: Any, cell: BenchmarkCell) -> list[Call]:
         """Return a forward pass of the model on each of the inputs of a cell's shape.
 
         A mask that masks nothing is left out: models look on the host whether it does, which is a copy from the

@@ -11,7 +11,7 @@ import torch
 from energyscope.loading.devices import free_bytes
 
 if TYPE_CHECKING:
-    from energyscope.benchmarking.bench import Cell
+    from energyscope.benchmarking.bench import BenchmarkCell
     from energyscope.loading import LoadedModel
 
 GB = 1e9
@@ -70,7 +70,7 @@ def prepare_kernels(device: torch.device) -> None:
             torch.addmm(square[0], square, square)
 
 
-def require_host_room(loaded: LoadedModel, cell: Cell) -> None:
+def require_host_room(loaded: LoadedModel, cell: BenchmarkCell) -> None:
     """Refuse a pass that cannot fit in the host's memory: the kernel would kill the process and raise nothing.
 
     Counted are the outputs and the widest activations of a layer, in float32; a pass takes up to three times that.

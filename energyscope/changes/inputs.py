@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from energyscope.benchmarking.bench import Cell
+from energyscope.benchmarking.bench import BenchmarkCell
 from energyscope.benchmarking.memory import release, require_host_room
 from energyscope.changes.choice import BASE, Alternative
 from energyscope.errors import ModelError
@@ -111,7 +111,7 @@ class Inputs:
         """
         tokens = 1 if one.phase == "decode" else one.context_length
         try:
-            require_host_room(self.loaded, Cell(self.loaded.precision, one.batch_size, tokens))
+            require_host_room(self.loaded, BenchmarkCell(self.loaded.precision, one.batch_size, tokens))
         except MemoryError as error:
             raise ModelError(f"it does not fit: {error}") from error
         if one.phase == "prefill":

@@ -46,14 +46,14 @@ def command(
 
     from energyscope.comparison.gate import allowed, exceeding
     from energyscope.errors import UsageError
-    from energyscope.reporting.comparison.source import Source
+    from energyscope.reporting.comparison.source import ComparedRuns
     from energyscope.reporting.comparison.terminal import answer_of, record
     from energyscope.reporting.terminal_text import Harmless, printable
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other: give one of them")
     limit = None if fail_if_more_than is None else allowed(fail_if_more_than)
-    source = Source.of(_load(runs, baseline, root))
+    source = ComparedRuns.of(_load(runs, baseline, root))
     page = None
     if report or not (no_report or as_json):
         from energyscope.reporting.comparison.page import default_path, write_comparison

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from energyscope.errors import MeterError
-from energyscope.metering.characterise import Change, paired_change
+from energyscope.metering.characterise import PowerStep, paired_change
 from energyscope.metering.choice import open_meter
 from energyscope.metering.nvml.board import Board
 from energyscope.metering.nvml.probe import Probe
@@ -78,7 +78,7 @@ def effect_of_polling(uuid: str, replayer: Replays, load: Sequence[Call], *, sec
 
 def slow_down(
     replayer: Replays, load: Sequence[Call], start: Start, *, rounds: int, seconds: float
-) -> Change | None:
+) -> PowerStep | None:
     """Return how much longer calls take beside something that is started: runs with and without it, in turn."""
     beside: list[float] = []
     alone: list[float] = []

@@ -150,7 +150,7 @@ def counter_against_power(
 
 
 @dataclass(frozen=True)
-class Change:
+class PowerStep:
     """A relative change with its 95 % interval (0.01: 1 % more); the interval is None for a single pair."""
 
     change: float
@@ -164,7 +164,7 @@ class Change:
         return certain and abs(self.change) > limit
 
 
-def paired_change(with_: Sequence[float], without: Sequence[float]) -> Change | None:
+def paired_change(with_: Sequence[float], without: Sequence[float]) -> PowerStep | None:
     """Return what a treatment changes, from pairs of measurements taken in turn, one with and one without it.
 
     Pairs cancel what drifts slowly; Student's interval is taken over the logarithms of their ratios.
@@ -179,7 +179,7 @@ def paired_change(with_: Sequence[float], without: Sequence[float]) -> Change | 
     logs = np.log([one / other for one, other in pairs])
     mean = float(logs.mean())
     if len(logs) == 1:
-        return Change(float(np.expm1(mean)), None, None, 1)
+        return PowerStep(float(np.expm1(mean)), None, None, 1)
     half = student_t(len(logs) - 1) * float(logs.std(ddof=1)) / float(np.sqrt(len(logs)))
     low, change, high = (float(np.expm1(value)) for value in (mean - half, mean, mean + half))
-    return Change(change, low, high, len(logs))
+    return PowerStep(change, low, high, len(logs))

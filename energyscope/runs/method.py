@@ -17,7 +17,7 @@ FIELD = "method"  # of run.json
 
 
 @dataclass(frozen=True)
-class Change:
+class MethodChange:
     """What a ``revision`` changed, said of the passes before it; None of phases and executions: of all."""
 
     revision: int
@@ -33,7 +33,7 @@ class Change:
 
 
 CHANGES = (
-    Change(
+    MethodChange(
         1,
         reason("graph-masks"),
         frozenset({"prefill"}),

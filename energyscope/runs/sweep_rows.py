@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from energyscope.runs.summary import summary
-from energyscope.runs.sweeps import Cell, Sweep
+from energyscope.runs.sweeps import Sweep, SweepCell
 
 COLUMNS = (
     "cell", "precision", "batch_size", "tokens", "phase", "state", "reason", "seconds", "energy_mj",
@@ -36,5 +36,5 @@ def sweep_rows(sweep: Sweep) -> list[dict[str, Any]]:
     return rows
 
 
-def _tokens(cell: Cell) -> int:
+def _tokens(cell: SweepCell) -> int:
     return cell.batch_size if cell.phase == "decode" else cell.batch_size * cell.tokens

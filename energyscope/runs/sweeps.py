@@ -25,7 +25,7 @@ STATES = ("waiting", "done", "does not fit", "failed", "interrupted")
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One shape of a sweep: ``tokens`` of a sequence, or in the cache of a decode step; and how it ended.
 
     ``seconds`` is how long measuring it took; ``reason`` why it was not measured.
@@ -55,7 +55,7 @@ class Sweep:
     created: str
     command: str | None
     settings: Mapping[str, Any]
-    cells: list[Cell]
+    cells: list[SweepCell]
 
     def runs(self) -> dict[str, Run]:
         """Return the runs of the cells that were measured, by the cells' names.
@@ -184,10 +184,11 @@ def load_sweep(path: Path) -> Sweep:
     if document.get("schema") != SCHEMA_VERSION:
         version = document.get("schema")
         raise RunError(f"{file} is of version {version}, and this energyscope reads {SCHEMA_VERSION}: update it")
-    known = [one.name for one in fields(Cell)]
+    known = [one.name for one in fields(SweepCell)]
     try:
         cells = [
-            Cell(**{name: value for name, value in cell.items() if name in known}) for cell in document["cells"]
+            SweepCell(**{name: value for name, value in cell.items() if name in known})
+            for cell in document["cells"]
         ]
         return Sweep(
             path=path,

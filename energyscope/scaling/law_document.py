@@ -19,7 +19,7 @@ from energyscope.scaling.sizes import sizes, sizes_held_out
 
 
 @dataclass(frozen=True)
-class Source:
+class LawSource:
     """A measured scene with what its cells do not tell.
 
     ``path`` is the directory of its run as seen from the document, ``device`` the name of the board.
@@ -39,7 +39,7 @@ class Source:
         return self.scene.batch_size * self.scene.tokens, self.scene.batch_size, self.scene.tokens
 
 
-def law_document(sources: Sequence[Source]) -> Entry:
+def law_document(sources: Sequence[LawSource]) -> Entry:
     """Return the sections of the document that are made of measurements: ``sources`` to ``sizes_held_out``."""
     sources, notes = _one_granularity(sources)
     used = sorted((source for source in sources if source.scene.cells), key=lambda source: source.order)
@@ -56,7 +56,7 @@ def law_document(sources: Sequence[Source]) -> Entry:
     }
 
 
-def _one_granularity(sources: Sequence[Source]) -> tuple[list[Source], list[Reason]]:
+def _one_granularity(sources: Sequence[LawSource]) -> tuple[list[LawSource], list[Reason]]:
     """Return the sources with components of one granularity for each model and phase, and what to know of it.
 
     Laws never join phases, so that one does not take the components of the other.
@@ -74,7 +74,7 @@ def _one_granularity(sources: Sequence[Source]) -> tuple[list[Source], list[Reas
     return kept, notes
 
 
-def _of_groups(sources: Sequence[Source], order: Sequence[Source]) -> list[list[Source]]:
+def _of_groups(sources: Sequence[LawSource], order: Sequence[LawSource]) -> list[list[LawSource]]:
     """Return the sources of each group in another order; groups come as the first of them does."""
     groups = []
     for scenes in grouped(source.scene for source in sources):
@@ -83,7 +83,7 @@ def _of_groups(sources: Sequence[Source], order: Sequence[Source]) -> list[list[
     return groups
 
 
-def _group(sources: Sequence[Source]) -> Entry:
+def _group(sources: Sequence[LawSource]) -> Entry:
     return {
         **{field: sources[0].scene.text(field) for field in GROUPED},
         "device": sources[0].device,
@@ -100,7 +100,7 @@ def _group(sources: Sequence[Source]) -> Entry:
     }
 
 
-def _source(source: Source) -> Entry:
+def _source(source: LawSource) -> Entry:
     scene = source.scene
     return {
         "run": scene.run,
@@ -113,7 +113,7 @@ def _source(source: Source) -> Entry:
     }
 
 
-def _models(sources: Sequence[Source]) -> dict[str, dict[str, int]]:
+def _models(sources: Sequence[LawSource]) -> dict[str, dict[str, int]]:
     """Return what is known of the models' sizes."""
     return {
         source.scene.model: {"parameters": source.parameters, "layers": source.layers}
@@ -122,7 +122,7 @@ def _models(sources: Sequence[Source]) -> dict[str, dict[str, int]]:
     }
 
 
-def _notes(sources: Sequence[Source]) -> list[Reason]:
+def _notes(sources: Sequence[LawSource]) -> list[Reason]:
     """Say what is missing in which runs and why, each reason once, and what laws do not see."""
     scenes = [source.scene for source in sources]
     used = [scene for scene in scenes if scene.cells]
@@ -167,7 +167,7 @@ def _methods(scenes: Sequence[SceneCells]) -> list[Reason]:
     return [reason(code, why=why, groups=list(names)) for (code, why), names in sorted(groups.items())]
 
 
-def _mixed_software(sources: Sequence[Source]) -> list[Reason]:
+def _mixed_software(sources: Sequence[LawSource]) -> list[Reason]:
     """Say of each group that was measured with several versions of something, with which."""
     notes = []
     for group in _of_groups(sources, sources):

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from energyscope.errors import UsageError
 from energyscope.runs.store import RunStore
-from energyscope.runs.sweeps import Cell
+from energyscope.runs.sweeps import SweepCell
 from energyscope.settings.fields import PANELS, check_each, chosen, setting, settings_of
 from energyscope.settings.run import BOTH, ONE_EXECUTION, RunSettings
 
@@ -82,10 +82,10 @@ class SweepSettings:
         if self.name is not None:
             RunStore.check_free(self.name, self.run.root)
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[SweepCell]:
         """Return all cells in order: a precision after the other, and the smallest first."""
         return [
-            Cell(precision, batch, length, self.run.phase)
+            SweepCell(precision, batch, length, self.run.phase)
             for precision in self.precisions
             for batch, length in sorted(
                 itertools.product(dict.fromkeys(self.batch_sizes), dict.fromkeys(self.lengths)),
@@ -93,7 +93,7 @@ class SweepSettings:
             )
         ]
 
-    def settings_of(self, cell: Cell, root: Path) -> RunSettings:
+    def settings_of(self, cell: SweepCell, root: Path) -> RunSettings:
         """Return the settings of a cell's run."""
         decode = self.run.phase == "decode"
         return replace(

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from energyscope.benchmarking.bench import Bench, Cell
+from energyscope.benchmarking.bench import Bench, BenchmarkCell
 from energyscope.benchmarking.judging import Judge
 from energyscope.benchmarking.loop import synchronize
 from energyscope.benchmarking.memory import MemoryWatch, prepare_kernels, release, require_host_room
@@ -34,9 +34,9 @@ class Candidates:
             None if evaluation is None else Judge(evaluation, beside=bench.model_cache.together, seed=bench.seed)
         )
 
-    def cells(self, precisions: Sequence[str]) -> list[Cell]:
+    def cells(self, precisions: Sequence[str]) -> list[BenchmarkCell]:
         """Return what fits; the first precision that can be measured is what the others are compared with."""
-        found: list[Cell] = []
+        found: list[BenchmarkCell] = []
         prepare_kernels(self.bench.device)
         for number, precision in enumerate(precisions, 1):  # no steps: the trials, which take longer, are these
             of = f"{number} of {len(precisions)}"
@@ -46,7 +46,7 @@ class Candidates:
         release(self.bench.device)
         return found
 
-    def _of(self, precision: str) -> list[Cell]:
+    def _of(self, precision: str) -> list[BenchmarkCell]:
         self.bench.model_cache.make_room(precision)
         watch = MemoryWatch(self.bench.device)
         try:
@@ -67,25 +67,25 @@ class Candidates:
         self._judged(variant)
         return cells
 
-    def _skip(self, precision: str, why: Reason) -> list[Cell]:
+    def _skip(self, precision: str, why: Reason) -> list[BenchmarkCell]:
         self.failures[precision] = why
         self.bench.keep({"skipped": {"precision": precision, "reason": why}})
         self.bench.model_cache.drop(precision)
         return []
 
-    def _fitting(self, variant: Variant, watch: MemoryWatch, *, given: bool) -> list[Cell]:
+    def _fitting(self, variant: Variant, watch: MemoryWatch, *, given: bool) -> list[BenchmarkCell]:
         settings = self.bench.settings
-        found: dict[tuple[int, int], Cell] = {}
+        found: dict[tuple[int, int], BenchmarkCell] = {}
         for length in settings.sequence_lengths:
             for batch_size in self._batch_sizes:  # a baseline's halved batch is everybody's, to be compared
-                cell = self._halved(variant, Cell(variant.precision, batch_size, length), watch)
+                cell = self._halved(variant, BenchmarkCell(variant.precision, batch_size, length), watch)
                 if cell is not None:
                     own = variant.size_bytes if given else 0  # it was there before the watch began
                     memory = None if cell.memory is None else cell.memory.plus(own)
                     found.setdefault((cell.batch_size, length), replace(cell, memory=memory))
         return list(found.values())
 
-    def _halved(self, variant: Variant, asked: Cell, watch: MemoryWatch) -> Cell | None:
+    def _halved(self, variant: Variant, asked: BenchmarkCell, watch: MemoryWatch) -> BenchmarkCell | None:
         """Try a cell, with half the batch for as long as it does not fit; None where not even one does."""
         cell = asked
         while True:
@@ -107,7 +107,7 @@ class Candidates:
             cell = replace(cell, batch_size=cell.batch_size // 2)
 
     @torch.no_grad()
-    def _tried(self, variant: Variant, cell: Cell, watch: MemoryWatch) -> Cell:
+    def _tried(self, variant: Variant, cell: BenchmarkCell, watch: MemoryWatch) -> BenchmarkCell:
         require_host_room(self.bench.loaded, cell)
         watch.restart()
         calls = self.bench.calls(variant.loaded.model, cell)

@@ -21,7 +21,7 @@ from energyscope.stages.sampling_budget import first_windows, most_retaken, seco
 from energyscope.stages.scenes import Scene, has_cache, profile_settings, scenes
 
 
-class Estimate(NamedTuple):
+class TimeEstimate(NamedTuple):
     """How long (s) a moment of a stage takes where components are sure at once, and where all need more windows.
 
     ``steps_most`` are its steps in the second case (0: as many as it tells of).
@@ -32,15 +32,15 @@ class Estimate(NamedTuple):
     steps_most: int = 0
 
 
-def estimated_times(context: Context) -> dict[str, list[Estimate]]:
+def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
     """Return how long each stage will take, moment by moment; none of one that will be skipped.
 
     A stage of which nothing is known is left out.
     """
     modelled = context.meters["profile"].modelled
-    found: dict[str, list[Estimate]] = {
-        "generate": [Estimate(GENERATE_S[modelled], GENERATE_S[modelled])],
-        "alternatives": [Estimate(0.0, ALTERNATIVES_S[modelled])],
+    found: dict[str, list[TimeEstimate]] = {
+        "generate": [TimeEstimate(GENERATE_S[modelled], GENERATE_S[modelled])],
+        "alternatives": [TimeEstimate(0.0, ALTERNATIVES_S[modelled])],
     }
     if context.settings.sampling == "replay" and "profile" in context.settings.stages:
         with suppress(EnergyscopeError):  # the profile itself says why it cannot be done, in its turn
@@ -58,7 +58,7 @@ def _skipped(context: Context) -> set[str]:
     return skipped | ({"correlate"} if skipped & {"profile", "ablate"} else set())
 
 
-def _profile(context: Context, *, modelled: bool) -> list[Estimate]:
+def _profile(context: Context, *, modelled: bool) -> list[TimeEstimate]:
     """Return how long each scene's passes take, and before them the watch of the idle sensors.
 
     It raises what the profile would raise.
@@ -69,14 +69,14 @@ def _profile(context: Context, *, modelled: bool) -> list[Estimate]:
     return moments if known else after_watch(moments, len(context.meters["profile"].meters))
 
 
-def after_watch(moments: Sequence[Estimate], sensors: int) -> list[Estimate]:
+def after_watch(moments: Sequence[TimeEstimate], sensors: int) -> list[TimeEstimate]:
     """Return the moments with the watch of so many idle sensors before the first of them."""
     first, *later = moments
     watch_s = IDLE_WATCH_S * sensors
     return [first._replace(least_s=first.least_s + watch_s, most_s=first.most_s + watch_s), *later]
 
 
-def _passes(scene: Scene, planned: list[Scene], context: Context, *, modelled: bool) -> Estimate:
+def _passes(scene: Scene, planned: list[Scene], context: Context, *, modelled: bool) -> TimeEstimate:
     settings, loaded = context.settings, context.loaded
     cached = has_cache(scene, settings, loaded.adapter)
     tree = component_tree(loaded.model, loaded.adapter, settings.granularity, kv_cache=cached)
@@ -87,4 +87,4 @@ def _passes(scene: Scene, planned: list[Scene], context: Context, *, modelled: b
     limit = sampling_budget.limit(window_s, modelled=modelled)
     windows = first_windows(plan, sampling_budget) if sampling_budget.brief else limit * len(plan) + 1
     again = most_retaken(windows, modelled=modelled)
-    return Estimate(least_s, most_s * (windows + again) / windows, windows + again)
+    return TimeEstimate(least_s, most_s * (windows + again) / windows, windows + again)

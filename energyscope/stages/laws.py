@@ -17,7 +17,7 @@ from energyscope.runs.laws import LAWS_VERSION, write_laws
 from energyscope.runs.store import DEFAULT_ROOT, Run, RunStore, load_run, plain_name
 from energyscope.runs.sweeps import Sweep, find_sweep, load_sweep
 from energyscope.scaling.from_runs import cells_of
-from energyscope.scaling.law_document import Source, law_document
+from energyscope.scaling.law_document import LawSource, law_document
 
 DRAWING = ("altair", "vl_convert", "jinja2")
 SOFTWARE = ("energyscope", "torch", "transformers", "cuda", "bitsandbytes")
@@ -98,7 +98,7 @@ def document_of(measured: Measured, name: str, path: Path, command: str | None) 
     """
     if len({run.modelled for run in measured.runs}) > 1:
         raise UsageError("some of these joules are measured and others modelled: make laws of each apart")
-    sources: list[Source] = []
+    sources: list[LawSource] = []
     notes = list(measured.notes)
     for run in measured.runs:
         if run.energy is None or run.energy.empty:
@@ -140,13 +140,13 @@ def _of_sweep(sweep: Sweep) -> Measured:
     return Measured(runs, lacking, [] if runs else [reason("sweep-empty", sweep=sweep.name)])
 
 
-def _sources(run: Run, path: Path) -> list[Source]:
+def _sources(run: Run, path: Path) -> list[LawSource]:
     """Return the moments of a run, whose directory is told as seen from ``path``."""
     model, device = run.document.get("model") or {}, run.document.get("device") or {}
     measured = len(device.get("measured") or ())
     name = device.get("name")
     return [
-        Source(
+        LawSource(
             scene=scene,
             path=Path(os.path.relpath(run.path.resolve(), path.resolve())).as_posix(),
             device=f"{measured} x {name}" if name and measured > 1 else name,

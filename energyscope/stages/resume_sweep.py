@@ -20,8 +20,8 @@ from energyscope.runs.store import RunStore, load_run, read_document
 from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
 from energyscope.runs.sweeps import (
     TABLE_FILE,
-    Cell,
     Sweep,
+    SweepCell,
     held,
     held_elsewhere,
     is_held,
@@ -107,7 +107,7 @@ def lacking_cells(made: Sweep, *, retry: bool) -> set[str]:
     return {cell.name for cell in made.cells if cell.state in states or _lost(made, cell)}
 
 
-def _lost(made: Sweep, cell: Cell) -> bool:
+def _lost(made: Sweep, cell: SweepCell) -> bool:
     """Tell whether a cell that was measured cannot be read any more."""
     if cell.state != "done":
         return False

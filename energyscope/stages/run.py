@@ -30,7 +30,7 @@ from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
-from energyscope.stages.estimates import Estimate, estimated_times
+from energyscope.stages.estimates import TimeEstimate, estimated_times
 from energyscope.stages.preparing import (
     benchmark_alone,
     check_possible,
@@ -63,7 +63,7 @@ def run(
     progress: Progress = silent,
     command: str | None = None,
     follow: Callable[[Path], None] | None = None,
-    on_estimates: Callable[[Mapping[str, Sequence[Estimate]]], None] | None = None,
+    on_estimates: Callable[[Mapping[str, Sequence[TimeEstimate]]], None] | None = None,
     **options: Any,
 ) -> Run:
     """Do the whole job for a model and return the run.
@@ -96,7 +96,7 @@ def carry_out(
     progress: Progress = silent,
     command: str | None = None,
     follow: Callable[[Path], None] | None = None,
-    on_estimates: Callable[[Mapping[str, Sequence[Estimate]]], None] | None = None,
+    on_estimates: Callable[[Mapping[str, Sequence[TimeEstimate]]], None] | None = None,
 ) -> Run:
     """Do what settings ask for, as `run` does."""
     try:
@@ -112,7 +112,7 @@ def _run(
     progress: Progress,
     command: str | None,
     follow: Callable[[Path], None] | None,
-    on_estimates: Callable[[Mapping[str, Sequence[Estimate]]], None] | None,
+    on_estimates: Callable[[Mapping[str, Sequence[TimeEstimate]]], None] | None,
 ) -> Run:
     found = ranks()
     with speaking_for_all(found):

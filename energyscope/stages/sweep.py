@@ -27,7 +27,7 @@ from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason, words
 from energyscope.runs.store import RunStore
 from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
-from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, held, load_sweep, write_sweep
+from energyscope.runs.sweeps import TABLE_FILE, Sweep, SweepCell, held, load_sweep, write_sweep
 from energyscope.settings.sweep import METERED, SweepSettings
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.preparing import load
@@ -130,7 +130,7 @@ class _Sweeping:
         for cell in left:
             self._record(cell, "failed", reason("failed", error=error))
 
-    def _waiting(self, precision: str) -> list[Cell]:
+    def _waiting(self, precision: str) -> list[SweepCell]:
         return [cell for cell in self.made.cells if cell.precision == precision and cell.state == "waiting"]
 
     def _precision(self, precision: str) -> None:
@@ -152,7 +152,7 @@ class _Sweeping:
             release(device)
 
     def _cell(
-        self, cell: Cell, loaded: LoadedModel, meter: SharedGroup, sensor: Mapping[str, Any] | None
+        self, cell: SweepCell, loaded: LoadedModel, meter: SharedGroup, sensor: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
         """Measure one cell, and return what it knows of the sensor; None where it was not measured."""
         self.steps.begin(cell.name)
@@ -175,7 +175,7 @@ class _Sweeping:
             release(loaded.device)
         return None if found is None else dict(found)
 
-    def _record(self, cell: Cell, state: str, why: Reason | None, seconds: float | None = None) -> None:
+    def _record(self, cell: SweepCell, state: str, why: Reason | None, seconds: float | None = None) -> None:
         known = replace(cell, state=state, reason=why, seconds=seconds)
         self.made.cells[[one.name for one in self.made.cells].index(cell.name)] = known
         write_sweep(self.made)

@@ -9,7 +9,7 @@ import torch
 
 from energyscope.errors import EnergyscopeError
 from energyscope.loading.devices import usable_bytes
-from energyscope.runs.sweeps import Cell
+from energyscope.runs.sweeps import SweepCell
 from energyscope.settings.sweep import SweepSettings
 from energyscope.stages.preview import Preview, preview
 from energyscope.stages.shape_work import Asked, Skeleton
@@ -118,7 +118,7 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
     )
 
 
-def _plan(settings: SweepSettings, cells: Sequence[Cell], precision: str) -> Preview:
+def _plan(settings: SweepSettings, cells: Sequence[SweepCell], precision: str) -> Preview:
     """Return the plan of a precision's first cell: the others take as many windows."""
     cell = next(one for one in cells if one.precision == precision)
     return preview(replace(settings.settings_of(cell, settings.run.root), name=None))
@@ -139,7 +139,9 @@ def said_bytes(amount: int) -> str:
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
-def _least(settings: SweepSettings, cells: Sequence[Cell], plan: Preview, free: int | None) -> Mapping[str, int]:
+def _least(
+    settings: SweepSettings, cells: Sequence[SweepCell], plan: Preview, free: int | None
+) -> Mapping[str, int]:
     """Return what the largest cells hold at least, down to the first one that has room.
 
     Nothing leaves memory before the pass ends of its weights, inputs, cache and outputs, and each is read or

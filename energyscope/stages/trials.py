@@ -9,7 +9,7 @@ from typing import Any
 
 from energyscope.accounting import records
 from energyscope.benchmarking import trial
-from energyscope.benchmarking.bench import Bench, Cell
+from energyscope.benchmarking.bench import Bench, BenchmarkCell
 from energyscope.benchmarking.loop import Timing, WarmUp, timed, warm_up
 from energyscope.benchmarking.memory import GB
 from energyscope.errors import MeterError
@@ -29,13 +29,13 @@ SPARE = 1.15  # a loop that should fill the meter's window is a little longer
 class Trials:
     """Runs the blocks; every finished trial is kept at once, as a row of the table."""
 
-    def __init__(self, bench: Bench, cells: Sequence[Cell]) -> None:
+    def __init__(self, bench: Bench, cells: Sequence[BenchmarkCell]) -> None:
         self.bench = bench
         self.cells = list(cells)
         self.idle_w: float | None = None
         self._shuffle = random.Random(bench.seed)
         self._before: list[dict[str, Any]] = []
-        self._short: set[Cell] = set()
+        self._short: set[BenchmarkCell] = set()
 
     def run(self) -> None:
         """Measure every cell in every block."""
@@ -51,7 +51,7 @@ class Trials:
                 done += 1
         self._idle()
 
-    def _order(self) -> list[Cell]:
+    def _order(self) -> list[BenchmarkCell]:
         """Return all cells shuffled; where models are loaded one at a time, each precision's together."""
         shuffled = self._shuffle.sample(self.cells, len(self.cells))
         if self.bench.model_cache.together:
@@ -77,7 +77,7 @@ class Trials:
             self.idle_w = found["idle_w"]
         self.bench.keep({**found, "idle_w": self.idle_w})
 
-    def _trial(self, cell: Cell, number: int) -> None:
+    def _trial(self, cell: BenchmarkCell, number: int) -> None:
         try:
             variant = self.bench.model_cache.take(cell.precision)
             warmed, timing = self._loop(variant, cell)
@@ -89,14 +89,14 @@ class Trials:
         self._say_if_short(cell, warmed)
         self.bench.keep({"row": asdict(self._row(variant, cell, number, warmed, timing))})
 
-    def _say_if_short(self, cell: Cell, warmed: WarmUp) -> None:
+    def _say_if_short(self, cell: BenchmarkCell, warmed: WarmUp) -> None:
         asked = self.bench.settings.warmup_steps
         if warmed.iterations < asked and cell not in self._short:
             self._short.add(cell)
             short = reason("short-warm-up", **cell.named, passes=warmed.iterations, asked=asked)
             self.bench.keep({"note": short})
 
-    def _loop(self, variant: Variant, cell: Cell) -> tuple[WarmUp, Timing]:
+    def _loop(self, variant: Variant, cell: BenchmarkCell) -> tuple[WarmUp, Timing]:
         settings, meter = self.bench.settings, self.bench.meter
         calls = self.bench.calls(variant.loaded.model, cell)
         limit = settings.trial_seconds
@@ -111,7 +111,9 @@ class Trials:
         )
         return warmed, timing
 
-    def _row(self, variant: Variant, cell: Cell, number: int, warmed: WarmUp, timing: Timing) -> BenchmarkRow:
+    def _row(
+        self, variant: Variant, cell: BenchmarkCell, number: int, warmed: WarmUp, timing: Timing
+    ) -> BenchmarkRow:
         meter = self.bench.meter
         begin, end = float(timing.calls.time_s[0]), float(timing.calls.time_s[-1])
         window = together(windows_of(meter, timing.calls))

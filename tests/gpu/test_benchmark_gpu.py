@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import energyscope
-from energyscope.benchmarking.bench import Bench, Cell
+from energyscope.benchmarking.bench import Bench, BenchmarkCell
 from energyscope.benchmarking.loop import timed, warm_up
 from energyscope.loading import load_model
 from energyscope.progress import silent
@@ -82,7 +82,7 @@ def test_the_gpu_never_waits_for_io_in_the_timed_loop():
     loaded = load_model("distilbert", precision="fp32", device="cuda", weights="random")
     inputs = {(32, 128): benchmark_inputs(loaded, batch_size=32, sequence_length=128)}
     bench = Bench(BenchmarkSettings(), loaded, None, None, None, print, silent, 0, inputs)
-    calls = bench.calls(loaded.model, Cell("fp32", 32, 128))
+    calls = bench.calls(loaded.model, BenchmarkCell("fp32", 32, 128))
     warm_up(calls, loaded.device, steps=30)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
         timed(calls, loaded.device, iterations=PASSES, batch_size=32)

@@ -22,7 +22,7 @@ from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.answer import Answer, chips, figures
 from energyscope.reporting.comparison.page import comparison_page, default_path, write_comparison
 from energyscope.reporting.comparison.sections import candidates
-from energyscope.reporting.comparison.source import COMPARE, Source
+from energyscope.reporting.comparison.source import COMPARE, ComparedRuns
 from energyscope.reporting.section import Figure
 from energyscope.reporting.section import figures as figures_of
 from energyscope.reporting.section import tables as tables_of
@@ -70,22 +70,22 @@ class _Dom(HTMLParser):
         return [str(attributes[name]) for _, attributes in self.elements if name in attributes]
 
 
-def _page(source: Source) -> str:
+def _page(source: ComparedRuns) -> str:
     return comparison_page(source, Path())
 
 
 def _answer(runs: Sequence[Run]) -> Answer:
-    return Answer(Source.of(runs).others[0])
+    return Answer(ComparedRuns.of(runs).others[0])
 
 
-def _drawn(source: Source) -> list[Figure]:
+def _drawn(source: ComparedRuns) -> list[Figure]:
     return [*figures(source), *figures_of(COMPARE.shown(source))]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chart_has_numbers_and_one_view_for_a_state(tmp_path: Path, kind: str) -> None:
     """GIVEN any runs, THEN names are unique, captions short, states different, and each view has its table."""
-    drawn = _drawn(Source.of(KINDS[kind](tmp_path)))
+    drawn = _drawn(ComparedRuns.of(KINDS[kind](tmp_path)))
     assert len({figure.name for figure in drawn}) == len(drawn)
     for figure in drawn:
         states = [json.dumps(dict(view.when), sort_keys=True) for view in figure.views]
@@ -97,7 +97,7 @@ def test_every_chart_has_numbers_and_one_view_for_a_state(tmp_path: Path, kind: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_are_unique_and_anchors_lead_somewhere(tmp_path: Path, kind: str) -> None:
     """GIVEN any comparison, THEN no id stands twice and every link within the page has its place."""
-    dom = _Dom(_page(Source.of(KINDS[kind](tmp_path))))
+    dom = _Dom(_page(ComparedRuns.of(KINDS[kind](tmp_path))))
     ids = dom.all("id")
     assert len(ids) == len(set(ids))
     assert {href[1:] for href in dom.all("href") if href.startswith("#")} <= set(ids)
@@ -116,7 +116,7 @@ def test_the_answer_is_the_ratio_of_the_whole_model(tmp_path: Path) -> None:
 def test_sentences_are_short(tmp_path: Path) -> None:
     """GIVEN runs with short names, THEN a sentence has at most 18 words and two numbers beside those of names."""
     for kind, build in KINDS.items():
-        for against in Source.of(build(tmp_path / kind)).others:
+        for against in ComparedRuns.of(build(tmp_path / kind)).others:
             for sentence in (Answer(against).sentence, Answer(against).cause):
                 assert len(sentence.split()) <= 20, sentence
                 assert len(re.findall(r"\d+(?:\.\d+)?(?:x| %)", sentence)) <= 2, sentence
@@ -145,7 +145,7 @@ def test_a_sentence_says_what_is_in_the_way(
 
 def test_modelled_joules_say_so(tmp_path: Path) -> None:
     """GIVEN modelled runs, THEN the chip, the sentence and the figures name them so, and no power is compared."""
-    source = Source.of(KINDS["modelled"](tmp_path))
+    source = ComparedRuns.of(KINDS["modelled"](tmp_path))
     answer = Answer(source.others[0])
     assert "MODELLED" in [chip.text for chip in chips(source)]
     assert "MODELLED" in answer.sentence
@@ -156,19 +156,19 @@ def test_modelled_joules_say_so(tmp_path: Path) -> None:
 def test_what_differs_is_marked_and_names_the_runs(tmp_path: Path) -> None:
     """GIVEN runs that differ in execution alone, THEN they are called so, and its chip is marked."""
     runs = [build_run(tmp_path / one, Shape(execution=one)) for one in ("eager", "cuda-graph")]
-    source = Source.of(runs)
+    source = ComparedRuns.of(runs)
     assert source.names == ["eager", "CUDA graph"]
     assert [chip.text for chip in chips(source) if chip.tone == "differs"] == ["eager \u2192 CUDA graph"]
     both = [
         build_run(tmp_path / "c"),
         build_run(tmp_path / "d", Shape(execution="cuda-graph"), model={"name": "m"}),
     ]
-    assert Source.of(both).names == ["c", "d"]
+    assert ComparedRuns.of(both).names == ["c", "d"]
 
 
 def test_blocks_are_compared_as_measured_and_the_largest_change_stands_first(tmp_path: Path) -> None:
     """GIVEN twice the layers, THEN blocks of layers take twice, the head the same; by the size of change."""
-    against = Source.of([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(layers=8))]).others[0]
+    against = ComparedRuns.of([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(layers=8))]).others[0]
     blocks = {item.kind: item for item in against.workloads[0].blocks}
     assert blocks["mlp"].relative is not None
     assert blocks["mlp"].relative.value == pytest.approx(2.0)
@@ -182,7 +182,7 @@ def test_blocks_are_compared_as_measured_and_the_largest_change_stands_first(tmp
 
 def test_shares_are_each_runs_own(tmp_path: Path) -> None:
     """GIVEN a run of half the energy, THEN shares are the same, and with overhead and the rest they are 1."""
-    source = Source.of([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5))])
+    source = ComparedRuns.of([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5))])
     (figure,) = [one for one in _drawn(source) if one.name == "energy-shares"]
     for name in source.names:
         shares = [row["share"].value for row in figure.views[0].table.rows if row["run"] == name]
@@ -220,7 +220,7 @@ def test_colours_know_what_is_better(tmp_path: Path) -> None:
 
 def test_benchmarks_alone_have_an_answer(tmp_path: Path) -> None:
     """GIVEN two benchmarks, THEN the cheapest common precision leads, and what only one has is named."""
-    source = Source.of(KINDS["benchmarks"](tmp_path))
+    source = ComparedRuns.of(KINDS["benchmarks"](tmp_path))
     against = source.others[0]
     assert against.cell is not None
     assert against.cell.precision == "fp32"
@@ -235,7 +235,7 @@ def test_points_that_none_beats_are_the_front(tmp_path: Path) -> None:
         build_run(tmp_path / name, Shape(profile=False, benchmark=Bench(metric="accuracy", seed=seed)))
         for name, seed in (("a", 1), ("b", 2))
     ]
-    rows = candidates(Source.of(runs), "accuracy")
+    rows = candidates(ComparedRuns.of(runs), "accuracy")
     held = [row for row in rows if not row["noisy"]]
     assert {row["run"] for row in rows} == {"a", "b"}
     assert any(row["best"] for row in rows)
@@ -248,12 +248,12 @@ def test_points_that_none_beats_are_the_front(tmp_path: Path) -> None:
 def test_runs_that_were_evaluated_on_other_data_are_no_candidates(tmp_path: Path) -> None:
     """GIVEN another evaluation set, THEN the other run stands on no plane with the baseline."""
     runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", workload={"evaluation": {"source": "else"}})]
-    assert {row["run"] for row in candidates(Source.of(runs), "perplexity")} <= {"a"}
+    assert {row["run"] for row in candidates(ComparedRuns.of(runs), "perplexity")} <= {"a"}
 
 
 def test_generations_have_their_moments_and_rates(tmp_path: Path) -> None:
     """GIVEN two generations, THEN each workload is a view of the first charts, and the rates are one table."""
-    source = Source.of(KINDS["generations"](tmp_path))
+    source = ComparedRuns.of(KINDS["generations"](tmp_path))
     against = source.others[0]
     assert len(against.workloads) > 1
     for figure in figures(source):
@@ -267,7 +267,7 @@ def test_generations_have_their_moments_and_rates(tmp_path: Path) -> None:
 
 def test_several_others_are_switched_between(tmp_path: Path) -> None:
     """GIVEN three runs, THEN the others are values of one switch, the first shown; one chart has all runs."""
-    source = Source.of(KINDS["three"](tmp_path))
+    source = ComparedRuns.of(KINDS["three"](tmp_path))
     dom = _Dom(_page(source))
     shown = [attributes for _, attributes in dom.elements if attributes.get("data-when") == "other"]
     assert {attributes["data-is"] for attributes in shown} == {"1", "2"}
@@ -291,15 +291,15 @@ def test_layers_are_drawn_by_depth_only_where_they_differ(tmp_path: Path) -> Non
         return replace(run, energy=table)
 
     first, equal, uneven = made("a", 4, 0.0), made("b", 8, 0.0), made("c", 8, 1.0)
-    assert "layers-depth" not in [one.name for one in _drawn(Source.of([first, equal]))]
-    (figure,) = [one for one in _drawn(Source.of([first, uneven])) if one.name == "layers-depth"]
+    assert "layers-depth" not in [one.name for one in _drawn(ComparedRuns.of([first, equal]))]
+    (figure,) = [one for one in _drawn(ComparedRuns.of([first, uneven])) if one.name == "layers-depth"]
     depths = [row["depth"] for row in figure.views[0].table.rows if row["run"] == "a"]
     assert depths == [0.125, 0.375, 0.625, 0.875]
 
 
 def test_nothing_in_common_is_said(tmp_path: Path) -> None:
     """GIVEN a run without results, THEN the page says so, without figures, and still shows the conditions."""
-    source = Source.of(KINDS["nothing"](tmp_path))
+    source = ComparedRuns.of(KINDS["nothing"](tmp_path))
     assert Answer(source.others[0]).facts["lead"] is None
     assert figures(source) == []
     assert [one.section.name for one in COMPARE.shown(source)] == ["conditions", "method"]
@@ -321,7 +321,7 @@ def test_other_stages_are_named_where_nothing_can_be_compared(tmp_path: Path) ->
     assert answer.facts["stages"] == [["profile"], ["benchmark"]]
     assert all(stage in answer.cause for stage in ("profile", "benchmark"))
     assert answer.trust == ""
-    assert 'class="trust"' not in _page(Source.of(runs))
+    assert 'class="trust"' not in _page(ComparedRuns.of(runs))
 
 
 def test_gpus_are_counted(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_gpus_are_counted(tmp_path: Path) -> None:
         build_run(tmp_path / "a", device={"type": "cuda", "name": "H200", "spread": spread}),
         build_run(tmp_path / "b", device={"type": "cuda", "name": "H200"}),
     ]
-    source = Source.of(runs)
+    source = ComparedRuns.of(runs)
     assert chips(source)[0].text == "2 x H200 \u2192 H200"
     assert "2 GPUs" in Answer(source.others[0]).cause
 
@@ -339,7 +339,7 @@ def test_gpus_are_counted(tmp_path: Path) -> None:
 def test_conditions_are_told_apart_by_whether_they_differ(tmp_path: Path) -> None:
     """GIVEN another driver, THEN it stands among what differs, and the board among what is the same."""
     runs = [build_run(tmp_path / "a"), build_run(tmp_path / "b", environment={"driver": "590.1"})]
-    tables = tables_of(COMPARE.shown(Source.of(runs)))
+    tables = tables_of(COMPARE.shown(ComparedRuns.of(runs)))
     assert "Driver" in [row["name"] for row in tables["differ"].rows]
     assert "GPU board" in [row["name"] for row in tables["same"].rows]
 
@@ -348,7 +348,7 @@ def test_conditions_are_told_apart_by_whether_they_differ(tmp_path: Path) -> Non
 def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
     """GIVEN names that would end an element or an attribute, THEN no element is made of them."""
     runs = [hostile_run(tmp_path / one, HOSTILE[name]) for one in "ab"]
-    tags = [(tag, attributes) for tag, attributes in _Dom(_page(Source.of(runs))).elements]
+    tags = [(tag, attributes) for tag, attributes in _Dom(_page(ComparedRuns.of(runs))).elements]
     assert not any("onerror" in attributes or tag == "img" for tag, attributes in tags)
     assert sum(tag == "script" for tag, _ in tags) == 3
 
@@ -379,7 +379,7 @@ def test_the_file_is_named_after_the_runs(names: list[str], file: str) -> None:
 @pytest.mark.parametrize("names", COMMITTED, ids="-vs-".join)
 def test_committed_runs_have_a_page(names: tuple[str, ...]) -> None:
     """GIVEN runs as they were measured, old ones too, THEN their page has an answer and its charts have views."""
-    source = Source.of([load_run(REPORTS / name) for name in names])
+    source = ComparedRuns.of([load_run(REPORTS / name) for name in names])
     html = _page(source)
     assert html.count('class="answer"') == len(names) - 1
     assert all(Answer(against).facts["lead"] for against in source.others)

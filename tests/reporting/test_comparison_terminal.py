@@ -15,7 +15,7 @@ from rich.console import Console
 from run_builder import Shape, build_run
 
 from energyscope.reporting.comparison.answer import Answer
-from energyscope.reporting.comparison.source import Source
+from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.comparison.terminal import MOST_LINES, answer_of, record
 from energyscope.reporting.terminal_text import Harmless
 from energyscope.runs.store import Run
@@ -35,7 +35,7 @@ KINDS: dict[str, Callable[[Path], list[Run]]] = {
 }
 
 
-def _lines(source: Source, width: int) -> list[str]:
+def _lines(source: ComparedRuns, width: int) -> list[str]:
     console = Console(width=width, file=io.StringIO())
     console.print(Harmless(answer_of(source, width, "runs/comparisons/page.html")))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
@@ -45,7 +45,7 @@ def _lines(source: Source, width: int) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_fits(tmp_path: Path, kind: str, width: int) -> None:
     """GIVEN any runs, THEN at most 25 lines that fit, with the page's sentences, and its place at the end."""
-    source = Source.of(KINDS[kind](tmp_path))
+    source = ComparedRuns.of(KINDS[kind](tmp_path))
     lines = _lines(source, width)
     text = " ".join(" ".join(lines).split())
     assert len(lines) <= MOST_LINES
@@ -58,7 +58,7 @@ def test_the_answer_fits(tmp_path: Path, kind: str, width: int) -> None:
 
 def test_json_has_every_difference(tmp_path: Path) -> None:
     """GIVEN --json, THEN every part stands in it with codes, and the answers stand beside."""
-    source = Source.of(KINDS["board"](tmp_path))
+    source = ComparedRuns.of(KINDS["board"](tmp_path))
     document = json.loads(json.dumps(record(source)))
     (pair,) = document["pairs"]
     assert pair["obstacles"] == [
@@ -73,4 +73,4 @@ def test_json_has_every_difference(tmp_path: Path) -> None:
 def test_hostile_names_do_nothing(tmp_path: Path, name: str) -> None:
     """GIVEN hostile names, THEN the terminal gets printable text alone."""
     runs = [hostile_run(tmp_path / one, f"{HOSTILE[name]}\x1b]0;owned\x07") for one in "ab"]
-    assert all(line.isprintable() for line in _lines(Source.of(runs), 100))
+    assert all(line.isprintable() for line in _lines(ComparedRuns.of(runs), 100))

@@ -16,7 +16,7 @@ from rich.console import Console
 from run_builder import Shape, build_run
 
 from energyscope.reporting.comparison.page import comparison_page
-from energyscope.reporting.comparison.source import Source
+from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.comparison.terminal import answer_of as comparison_answer
 from energyscope.reporting.run.page import run_page
 from energyscope.reporting.run.terminal import answer_of
@@ -90,7 +90,7 @@ def test_a_comparison_reads_as_its_golden_text(tmp_path, monkeypatch, form):
     """GIVEN two synthetic runs, THEN their comparison reads as it did when last looked at."""
     monkeypatch.chdir(tmp_path)
     shapes = {"before": Shape(benchmark=Bench()), "after": Shape(scale=0.9, benchmark=Bench(seed=5))}
-    source = Source.of(build_run(Path(name), shape) for name, shape in shapes.items())
+    source = ComparedRuns.of(build_run(Path(name), shape) for name, shape in shapes.items())
     console = Console(width=80, file=io.StringIO())
     console.print(comparison_answer(source, 80))
     printed = "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"

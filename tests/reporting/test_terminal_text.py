@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from run_builder import Shape, build_run
 
-from energyscope.reporting.comparison.source import Source
+from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.comparison.terminal import answer_of
 from energyscope.reporting.run import terminal
 from energyscope.reporting.terminal_text import Harmless, printable
@@ -72,7 +72,7 @@ def test_hostile_runs_do_nothing_to_the_terminal(tmp_path: Path) -> None:
     )
     run = replace(run, document={**run.document, "name": f"run{hostile}"})
     console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
-    differences = answer_of(Source.of([run, run]), 100)
+    differences = answer_of(ComparedRuns.of([run, run]), 100)
     runs = terminal.runs_table([run]).filled().rich(100)
     for drawn in (terminal.answer_of(run, 100), runs, differences):
         console.print(Harmless(drawn))

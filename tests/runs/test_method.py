@@ -16,7 +16,7 @@ from energyscope.reporting.run.report import Report
 from energyscope.runs.method import (
     CHANGES,
     REVISION,
-    Change,
+    MethodChange,
     changes_between,
     execution_of,
     lacking,
@@ -51,7 +51,7 @@ def test_passes_that_a_change_does_not_concern_stay_alike(passes: tuple[str, str
 
 def test_a_change_of_no_phase_or_execution_concerns_all() -> None:
     """A change whose author did not narrow it is one of all passes; a newer run is newer than what is known."""
-    assert all(Change(2, reason("graph-masks")).concerns(*passes) for passes in (GRAPH, *UNCONCERNED))
+    assert all(MethodChange(2, reason("graph-masks")).concerns(*passes) for passes in (GRAPH, *UNCONCERNED))
     assert method_of({"method": REVISION + 1}, *GRAPH) == REVISION + 1
 
 

@@ -14,7 +14,7 @@ from energyscope.reasons import reason
 from energyscope.scaling.boards import subjects_on_one_board
 from energyscope.scaling.cell_selection import Wanted, granularity_of, one_granularity, pooling, select
 from energyscope.scaling.cells import WHOLE, SceneCells
-from energyscope.scaling.law_document import Source, law_document
+from energyscope.scaling.law_document import LawSource, law_document
 
 
 def scene(run, tokens=32, *, board="GPU-1", **changes):
@@ -171,7 +171,9 @@ def test_the_used_scenes_choose() -> None:
 
 def test_laws_of_components_do_not_mix_granularities() -> None:
     """GIVEN sweeps of one model at two granularities THEN the whole has all cells, components those of one."""
-    sources = [Source(scene=one, path=str(index), device="H200") for index, one in enumerate([*COARSE, *MEDIUM])]
+    sources = [
+        LawSource(scene=one, path=str(index), device="H200") for index, one in enumerate([*COARSE, *MEDIUM])
+    ]
     document = law_document(sources)
     points = {entry["subject"]: len(entry["points"]) for entry in document["groups"][0]["subjects"]}
     assert points[WHOLE] == len(COARSE) + len(MEDIUM)
@@ -203,7 +205,7 @@ def test_a_phase_does_not_choose_the_granularity_of_another() -> None:
         )
         for one in at("coarse", swept(batches=(1,)))
     ]
-    sources = [Source(scene=one, path=str(index), device="H200") for index, one in enumerate([*MEDIUM, *steps])]
+    sources = [LawSource(scene=one, path=str(index), device="H200") for index, one in enumerate([*MEDIUM, *steps])]
     document = law_document(sources)
     subjects = {group["phase"]: {one["subject"] for one in group["subjects"]} for group in document["groups"]}
     assert set(KINDS) < subjects["decode"] == subjects["prefill"]

@@ -13,14 +13,14 @@ from simulated_board import SIZES
 from energyscope.reasons import reason
 from energyscope.runs.method import REVISION
 from energyscope.scaling.cells import SceneCells
-from energyscope.scaling.law_document import Source, law_document
+from energyscope.scaling.law_document import LawSource, law_document
 
 LAYERS = {size.name: size.layers for size in SIZES}
 PARAMETERS = {"1b": 1_235_814_400, "3b": 3_212_749_824, "8b": 8_030_261_248, "small": 124_439_808}
 
 
-def sources(scenes: list[SceneCells]) -> list[Source]:
-    return [Source(one, one.run, "H200", PARAMETERS[one.model], LAYERS[one.model]) for one in scenes]
+def sources(scenes: list[SceneCells]) -> list[LawSource]:
+    return [LawSource(one, one.run, "H200", PARAMETERS[one.model], LAYERS[one.model]) for one in scenes]
 
 
 def made(*scenes: SceneCells) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from energyscope.errors import ModelError
 from energyscope.settings.run import RunSettings
 from energyscope.stages import estimates as estimates_module
 from energyscope.stages import run as module
-from energyscope.stages.estimates import Estimate, after_watch
+from energyscope.stages.estimates import TimeEstimate, after_watch
 from energyscope.stages.preview import preview
 
 SMALL = {"device": "cpu", "granularity": "coarse", "sequence_length": 8, "window_s": 0.02, "max_examples": 4}
-Told = Mapping[str, Sequence[Estimate]]
+Told = Mapping[str, Sequence[TimeEstimate]]
 
 
 class EnoughError(Exception):
@@ -45,8 +45,8 @@ def test_it_is_the_plan_of_the_dry_run_by_moments(tmp_path: Path) -> None:
     assert sum(one.least_s for one in found["profile"]) == pytest.approx(plan.profile_seconds)
     assert sum(one.most_s for one in found["profile"]) > plan.profile_seconds_most
     assert sum(one.steps_most for one in found["profile"]) > plan.windows
-    assert found["generate"] == [Estimate(plan.generate_seconds, plan.generate_seconds)]
-    assert found["alternatives"] == [Estimate(0.0, plan.alternatives_seconds_most)]
+    assert found["generate"] == [TimeEstimate(plan.generate_seconds, plan.generate_seconds)]
+    assert found["alternatives"] == [TimeEstimate(0.0, plan.alternatives_seconds_most)]
 
 
 def test_what_cannot_be_foreseen_has_no_entry(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_sensors_that_nobody_knows_yet_are_watched(
 ) -> None:
     """GIVEN two meters, THEN their watch is estimated, unless an earlier run knows them or nothing is read."""
     monkeypatch.setattr(estimates_module, "scenes", lambda *_: ["prefill", "decode"])
-    monkeypatch.setattr(estimates_module, "_passes", lambda *_, **__: Estimate(10.0, 12.0))
+    monkeypatch.setattr(estimates_module, "_passes", lambda *_, **__: TimeEstimate(10.0, 12.0))
     group = SimpleNamespace(meters=["first", "second"])
     context = SimpleNamespace(settings=None, loaded=None, sensor=sensor, meters={"profile": group})
     first, second = estimates_module._profile(context, modelled=modelled)  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def test_sensors_that_nobody_knows_yet_are_watched(
 
 def test_idle_sensors_are_watched_before_the_first_moment_alone() -> None:
     """GIVEN two devices whose sensors nobody knows yet, THEN the first moment is as much later, with its steps."""
-    moments = [Estimate(10.0, 12.0, 5), Estimate(3.0, 4.0)]
+    moments = [TimeEstimate(10.0, 12.0, 5), TimeEstimate(3.0, 4.0)]
     assert after_watch(moments, 2) == [
-        Estimate(10.0 + 2 * IDLE_WATCH_S, 12.0 + 2 * IDLE_WATCH_S, 5), Estimate(3.0, 4.0),
+        TimeEstimate(10.0 + 2 * IDLE_WATCH_S, 12.0 + 2 * IDLE_WATCH_S, 5), TimeEstimate(3.0, 4.0),
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from energyscope.reasons import reason
 from energyscope.runs.laws import load_laws
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE
 from energyscope.runs.store import load_run
-from energyscope.runs.sweeps import Cell, Sweep, write_sweep
+from energyscope.runs.sweeps import Sweep, SweepCell, write_sweep
 from energyscope.scaling.group_laws import ONE_CELL
 from energyscope.stages import laws as module
 from energyscope.stages.laws import laws, laws_of_sweep
@@ -28,10 +28,10 @@ LENGTHS = (16, 32, 64, 128)
 def planted_sweep(path: Path, lengths: tuple[int, ...] = LENGTHS, **changes: Any) -> Sweep:
     """Write a sweep of planted runs, whose last cell did not fit."""
     path.mkdir(parents=True)
-    cells = [Cell("fp32", 1, tokens, "prefill", "done") for tokens in lengths]
+    cells = [SweepCell("fp32", 1, tokens, "prefill", "done") for tokens in lengths]
     for cell in cells:
         planted_run(path / cell.name, cell.tokens, **changes)
-    cells.append(Cell("fp32", 64, 512, "prefill", "does not fit", "no memory is left"))
+    cells.append(SweepCell("fp32", 64, 512, "prefill", "does not fit", "no memory is left"))
     made = Sweep(path, path.name, "tiny-gpt2", "2026-11-22T10:00:00Z", "energyscope sweep tiny-gpt2", {}, cells)
     write_sweep(made)
     return made

@@ -12,7 +12,7 @@ import pytest
 from energyscope.errors import DeviceError, RunError, UsageError
 from energyscope.reasons import reason
 from energyscope.runs.store import load_run
-from energyscope.runs.sweeps import TABLE_FILE, Cell, Sweep, load_sweep, runs_of, write_sweep
+from energyscope.runs.sweeps import TABLE_FILE, Sweep, SweepCell, load_sweep, runs_of, write_sweep
 from energyscope.settings.run import RunSettings
 from energyscope.stages import sweep as module
 from energyscope.stages.sweep import SweepSettings, sweep
@@ -88,7 +88,7 @@ def test_a_sweep_stands_for_the_runs_of_its_cells(made: Sweep) -> None:
 
 def test_a_sweep_without_a_measured_cell_is_no_source(tmp_path: Path) -> None:
     """It has nothing to learn from, and the message names the file with the reasons."""
-    write_sweep(Sweep(tmp_path, "empty", "tiny-gpt2", "now", None, {}, [Cell("fp32", 1, 8, "prefill")]))
+    write_sweep(Sweep(tmp_path, "empty", "tiny-gpt2", "now", None, {}, [SweepCell("fp32", 1, 8, "prefill")]))
     with pytest.raises(RunError, match=r"no cell of the sweep .* was measured: .*sweep\.json"):
         runs_of(str(tmp_path))
 

@@ -12,7 +12,7 @@ from energyscope.comparison.difference import LATENCY, PER_INFERENCE, PER_PASS, 
 from energyscope.comparison.whole import SCORES, CellComparison
 from energyscope.intervals import finite
 from energyscope.reporting.comparison import differences
-from energyscope.reporting.comparison.source import Against, Source
+from energyscope.reporting.comparison.source import Against, ComparedRuns
 from energyscope.reporting.page import sentence
 from energyscope.reporting.run.answer import Chip, Stat
 from energyscope.reporting.run.report import Report, execution_name, precision_name
@@ -137,7 +137,7 @@ def precision_rows(against: Against) -> list[dict[str, Any]]:
     ]
 
 
-def figures(source: Source) -> list[Figure]:
+def figures(source: ComparedRuns) -> list[Figure]:
     """Return the ratios of blocks and those of whole models, a view for each other run and workload."""
     parts, wholes = [], []
     for against in source.others:
@@ -156,7 +156,7 @@ def figures(source: Source) -> list[Figure]:
     return [one for one in found if one.views]
 
 
-def chips(source: Source) -> list[Chip]:
+def chips(source: ComparedRuns) -> list[Chip]:
     """Return what was measured, how and where; what differs between the runs is marked."""
     reports, found = source.reports, []
     for values in (

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from energyscope.errors import RunError
 from energyscope.reporting.comparison import sections  # noqa: F401 - registers the sections
 from energyscope.reporting.comparison.answer import Answer, chips, figures
-from energyscope.reporting.comparison.source import COMPARE, Source
+from energyscope.reporting.comparison.source import COMPARE, ComparedRuns
 from energyscope.reporting.page import render, write
 from energyscope.runs.schema import REPORT_FILE
 from energyscope.runs.store import Run
@@ -32,14 +32,14 @@ def default_path(names: Sequence[str], root: Path) -> Path:
     return root / DIRECTORY / f"{whole}.html"
 
 
-def write_comparison(runs: Source | Iterable[Run], target: Path) -> Path:
+def write_comparison(runs: ComparedRuns | Iterable[Run], target: Path) -> Path:
     """Render the comparison of runs, the first of them the baseline, into a file and return its path.
 
     Raises:
         RunError: charts cannot be drawn here, or the file cannot be written.
 
     """
-    html = comparison_page(runs if isinstance(runs, Source) else Source.of(runs), target.parent)
+    html = comparison_page(runs if isinstance(runs, ComparedRuns) else ComparedRuns.of(runs), target.parent)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -47,7 +47,7 @@ def write_comparison(runs: Source | Iterable[Run], target: Path) -> Path:
     return write(target, html)
 
 
-def comparison_page(source: Source, folder: Path) -> str:
+def comparison_page(source: ComparedRuns, folder: Path) -> str:
     """Return a comparison as one self-contained HTML page that will stand in ``folder``."""
     shown = COMPARE.shown(source)
     return render(

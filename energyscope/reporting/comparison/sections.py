@@ -17,7 +17,7 @@ from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.answer import Answer, precision_rows
 from energyscope.reporting.comparison.differences import capital
-from energyscope.reporting.comparison.source import COMPARE, Against, Source
+from energyscope.reporting.comparison.source import COMPARE, Against, ComparedRuns
 from energyscope.reporting.run.energy import layers_said
 from energyscope.reporting.run.parts import blocks
 from energyscope.reporting.run.report import PREFILL, Report, execution_name, precision_name
@@ -29,7 +29,7 @@ _WORK = (("token", "Per token", "mJ"), ("parameter", "Per parameter", "nJ"), ("F
 
 
 @COMPARE.section(1, "runs", "All runs")
-def all_runs(source: Source) -> Content | None:
+def all_runs(source: ComparedRuns) -> Content | None:
     """Return the energy of every run for a unit of work, where there are more than two."""
     known = [(one.names[1], one.workloads[0], one.standing.names()) for one in source.others if one.workloads]
     if not source.switch or not known:
@@ -60,7 +60,7 @@ def all_runs(source: Source) -> Content | None:
 
 
 @COMPARE.section(2, "energy", "Energy")
-def energy(source: Source) -> Content | None:
+def energy(source: ComparedRuns) -> Content | None:
     """Return the whole model and its blocks, and what share of the model each block takes."""
     tables, shares = {}, []
     for against in source.others:
@@ -92,7 +92,7 @@ def _shares(against: Against, place: int) -> Table:
 
 
 @COMPARE.section(3, "generation", "Generation")
-def generation(source: Source) -> Content | None:
+def generation(source: ComparedRuns) -> Content | None:
     """Return the traced generations, and energy and time at every workload."""
     tables = {}
     for against in source.others:
@@ -109,7 +109,7 @@ def generation(source: Source) -> Content | None:
 
 
 @COMPARE.section(4, "precisions", "Precisions")
-def precisions(source: Source) -> Content | None:
+def precisions(source: ComparedRuns) -> Content | None:
     """Return benchmarks of the same shape, and energy against quality over all runs."""
     tables = {f"precisions-{one.key}": _cells(one) for one in source.others if one.cells}
     views = [view for one in source.others if one.workloads and one.cells
@@ -141,7 +141,7 @@ def _cells(against: Against) -> Table:
     return Table([*held.columns, *more], rows, held.title, notes)
 
 
-def _plane(source: Source, metric: str) -> Iterator[Figure]:
+def _plane(source: ComparedRuns, metric: str) -> Iterator[Figure]:
     """Yield energy per token against a metric, with a line through what no other point beats in both."""
     rows = candidates(source, metric)
     if len({row["run"] for row in rows}) < 2:
@@ -164,7 +164,7 @@ def _plane(source: Source, metric: str) -> Iterator[Figure]:
     yield Figure.of(f"precisions-{metric}", table.title, chart, table, caption)
 
 
-def candidates(source: Source, metric: str) -> list[dict[str, Any]]:
+def candidates(source: ComparedRuns, metric: str) -> list[dict[str, Any]]:
     """Return all that has energy and a score on the baseline's evaluation data, and whether another beats it."""
     obstacles = [(), *(one.standing.names() for one in source.others)]
     asked = [[evaluation_of(run.document).get(key) for key in ("source", "examples")] for run in source.runs]
@@ -207,7 +207,7 @@ def _of_profile(report: Report, metric: str) -> Iterator[dict[str, Any]]:
 
 
 @COMPARE.section(5, "layers", "Layers")
-def layers(source: Source) -> Content | None:
+def layers(source: ComparedRuns) -> Content | None:
     """Return layers by relative depth, of other models whose layers differ."""
     columns = [
         Column("run", "Run"),
@@ -233,7 +233,7 @@ def layers(source: Source) -> Content | None:
 
 
 @COMPARE.section(6, "table", "All differences")
-def every_difference(source: Source) -> Content | None:
+def every_difference(source: ComparedRuns) -> Content | None:
     """Return every component of every workload, the largest change first."""
     tables: dict[str, Table] = {}
     for against in source.others:
@@ -253,7 +253,7 @@ def every_difference(source: Source) -> Content | None:
 
 
 @COMPARE.section(7, "conditions", "Conditions")
-def conditions(source: Source) -> Content:
+def conditions(source: ComparedRuns) -> Content:
     """Return under what each run was made: what differs, and what is the same."""
     columns = [Column("name", "Condition"), *(Column(str(at), name) for at, name in enumerate(source.names))]
     rows: dict[bool, list[Row]] = {True: [], False: []}
@@ -289,6 +289,6 @@ def _written(field: str, value: Any) -> Any:
 
 
 @COMPARE.section(8, "method", "Method")
-def method(source: Source) -> Content:
+def method(source: ComparedRuns) -> Content:
     """Return how runs are compared."""
     return Content({"modelled": any(report.modelled for report in source.reports)})

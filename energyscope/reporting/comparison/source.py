@@ -131,14 +131,14 @@ class Against:
 
 
 @dataclass(frozen=True)
-class Source:
+class ComparedRuns:
     """All runs of a comparison, the baseline first."""
 
     runs: tuple[Run, ...]
     comparison: Comparison
 
     @classmethod
-    def of(cls, runs: Iterable[Run]) -> Source:
+    def of(cls, runs: Iterable[Run]) -> ComparedRuns:
         """Compare runs."""
         apart = told_apart(tuple(runs))
         return cls(tuple(apart), compare(apart))
@@ -181,7 +181,7 @@ class Source:
         return [(one.key, one.names[1]) for one in self.others] if len(self.others) > 1 else []
 
 
-COMPARE: Page[Source] = Page("compare")
+COMPARE: Page[ComparedRuns] = Page("compare")
 
 
 def energy_of(rows: Iterable[Difference]) -> Difference | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.answer import Answer, chips
-from energyscope.reporting.comparison.source import Source
+from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.table import Table
 from energyscope.reporting.terminal_text import printable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_LINES = 25
 
 
-def answer_of(source: Source, width: int, page: str | None = None) -> RenderableType:
+def answer_of(source: ComparedRuns, width: int, page: str | None = None) -> RenderableType:
     """Return the answer: sentence, whole model, largest changes, trust, and where the page is, if there is one."""
     from rich.console import Console, Group
 
@@ -30,12 +30,12 @@ def answer_of(source: Source, width: int, page: str | None = None) -> Renderable
     return drawn
 
 
-def record(source: Source) -> dict[str, Any]:
+def record(source: ComparedRuns) -> dict[str, Any]:
     """Return what JSON holds of a comparison: every difference, and the answers."""
     return {**asdict(source.comparison), "answers": [Answer(against).record() for against in source.others]}
 
 
-def _answer(source: Source, most: int, width: int, page: str | None) -> Iterator[RenderableType]:
+def _answer(source: ComparedRuns, most: int, width: int, page: str | None) -> Iterator[RenderableType]:
     from rich.text import Text
 
     yield Text(printable(f"{' and '.join(source.names[1:])} against {source.names[0]}"), style="bold")

@@ -24,7 +24,7 @@ Both = tuple[Report, Report]
 
 
 @dataclass(frozen=True)
-class Subject:
+class ComparedPart:
     """What is set side by side: a table of each run, of which a chart shows ``value`` by its first column.
 
     ``reference`` is where a dashed line stands.
@@ -66,7 +66,7 @@ def comparative(first: Report, second: Report) -> Sheet:
     )
 
 
-def _panel(subject: Subject, tables: Sequence[Table], names: Sequence[str]) -> Panel:
+def _panel(subject: ComparedPart, tables: Sequence[Table], names: Sequence[str]) -> Panel:
     """Draw the rows of both tables in one chart, each run in its colour."""
     held = next(table for table in tables if table)
     rows = [
@@ -171,11 +171,11 @@ def _correlations(both: Both) -> Iterator[Table]:
 
 
 SUBJECTS = (
-    Subject("Energy by block", "share", _blocks, log=False),
-    Subject("Impact by kind", "value", _impact),
-    Subject("Latency by precision", "latency", _precisions),
-    Subject("Energy by precision", "energy", _precisions),
-    Subject("Speed-up by precision", "speedup", _precisions, 1.0),
-    Subject("Energy against the baseline", "ratio", _precisions, 1.0),
-    Subject("Energy with impact", "value", _correlations, 0.0, log=False),
+    ComparedPart("Energy by block", "share", _blocks, log=False),
+    ComparedPart("Impact by kind", "value", _impact),
+    ComparedPart("Latency by precision", "latency", _precisions),
+    ComparedPart("Energy by precision", "energy", _precisions),
+    ComparedPart("Speed-up by precision", "speedup", _precisions, 1.0),
+    ComparedPart("Energy against the baseline", "ratio", _precisions, 1.0),
+    ComparedPart("Energy with impact", "value", _correlations, 0.0, log=False),
 )

@@ -26,7 +26,7 @@ from energyscope.reporting.run.report import (
     precision_name,
     tokens_per_kwh,
 )
-from energyscope.reporting.run.subject import Subject, subject_of
+from energyscope.reporting.run.subject import Headline, subject_of
 from energyscope.reporting.run.trust import trust
 from energyscope.reporting.section import Figure
 from energyscope.reporting.table import Column, Table
@@ -135,7 +135,7 @@ class Answer:
         return unfinished(self.report)
 
     @cached_property
-    def subject(self) -> Subject | None:
+    def subject(self) -> Headline | None:
         """What the answer is about; None where nothing has an energy."""
         return subject_of(self.report)
 

@@ -14,7 +14,7 @@ from energyscope.reporting.run.report import DECODE, PREFILL, Report, Workload
 
 
 @dataclass(frozen=True)
-class Subject:
+class Headline:
     """What the sentence is of (``A generated token``), and its ``unit`` (``generated token``).
 
     Energies are in mJ and the time in us, all of one unit. ``quality`` is the energy's grade; ``traced`` says that
@@ -40,7 +40,7 @@ class Subject:
         return self.work is not None and self.idle is not None
 
 
-def subject_of(report: Report) -> Subject | None:
+def subject_of(report: Report) -> Headline | None:
     """Return what the answer is about: the costliest workload, else what has an energy; None where nothing has.
 
     A generated token is taken from the traced generation where there is one: it holds what launching and
@@ -61,7 +61,7 @@ def shape_name(batch: object, length: float | None) -> str:
     return f"{length:,.0f} tokens" if batch == 1 else f"{batch} x {length:,.0f} tokens"
 
 
-def _traced(report: Report) -> Subject | None:
+def _traced(report: Report) -> Headline | None:
     row = next((row for row in phase_table(report).rows if row["kind"] == DECODE), None)
     tokens = finite(row.get("tokens")) if row else None
     if row is None or not tokens or row["per_token"] is None:
@@ -69,7 +69,7 @@ def _traced(report: Report) -> Subject | None:
     settings = (report.run.generation or {}).get("settings") or {}
     seconds = rates(report).get("time_per_output_token_s")
     work, idle = (None if row[key] is None else row[key] / tokens for key in ("work", "idle"))
-    return Subject(
+    return Headline(
         name="A generated token",
         unit="generated token",
         phase=DECODE,
@@ -85,14 +85,14 @@ def _traced(report: Report) -> Subject | None:
     )
 
 
-def _step(workload: Workload) -> Subject | None:
+def _step(workload: Workload) -> Headline | None:
     """Return a token of a decode step that was measured by itself."""
     energy, batch = workload.per_token, workload.tokens or 1
     if energy is None:
         return None
     work, idle = (None if value is None else value / batch for value in (workload.work, workload.idle))
     at = f" at {workload.context:,} tokens of context" if workload.context else ""
-    return Subject(
+    return Headline(
         name=f"A generated token{at}",
         unit="generated token",
         phase=DECODE,
@@ -107,12 +107,12 @@ def _step(workload: Workload) -> Subject | None:
     )
 
 
-def _pass(report: Report, workload: Workload) -> Subject | None:
+def _pass(report: Report, workload: Workload) -> Headline | None:
     if workload.energy is None:
         return None
     shape = report.part("workload")
     read = shape_name(shape.get("batch_size"), finite(shape.get("sequence_length")))
-    return Subject(
+    return Headline(
         name=f"A pass over {read}" if read else "A pass",
         unit="prefill" if report.generates else "forward pass",
         phase=workload.phase,
@@ -134,7 +134,7 @@ def _latency(workload: Workload, *, modelled: bool) -> Interval | None:
     return workload.energy.scaled(time.value / workload.energy.value)
 
 
-def _alternative(report: Report) -> Subject | None:
+def _alternative(report: Report) -> Headline | None:
     """Return the setting that alternatives are measured against: a generated token, else a pass."""
     rows = [row for row in (report.run.alternatives or {}).get("rows") or [] if isinstance(row, Mapping)]
     bases: dict[Any, Mapping[str, Any]] = {row.get("phase"): row for row in rows if row.get("what") == "base"}
@@ -147,7 +147,7 @@ def _alternative(report: Report) -> Subject | None:
     context = finite(row.get("context_length"))
     at = f" at {context:,.0f} tokens of context" if context else ""
     read = shape_name(row.get("batch_size"), finite((report.run.alternatives or {})["base"].get("prompt_tokens")))
-    return Subject(
+    return Headline(
         name=f"A generated token{at}" if decodes else f"A pass over {read}",
         unit="generated token" if decodes else "prefill",
         phase=DECODE if decodes else PREFILL,
@@ -160,7 +160,7 @@ def _alternative(report: Report) -> Subject | None:
     )
 
 
-def _inference(report: Report) -> Subject | None:
+def _inference(report: Report) -> Headline | None:
     """Return the first cell of a benchmark that has an energy."""
     cells = (report.run.benchmark or {}).get("cells") or []
     cell: Mapping[str, Any] = next((cell for cell in cells if given(cell.get("energy_mj"))), {})
@@ -169,7 +169,7 @@ def _inference(report: Report) -> Subject | None:
         return None
     batch, length = cell.get("batch_size"), finite(cell.get("sequence_length"))
     tokens = (finite(batch) or 0) * (length or 0)
-    return Subject(
+    return Headline(
         name=f"An inference over {shape_name(batch, length)}",
         unit="inference" if batch == 1 else "batch",
         phase=PREFILL,
