@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from browsing import browser  # noqa: F401
+from commands import Command, caller
 from fake_nvml.library import FakeNvml, build, put_under
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start as well.
@@ -30,3 +31,9 @@ def fake_nvml(fake_nvml_folder, tmp_path, monkeypatch):
         return made
 
     return machine
+
+
+@pytest.fixture
+def command(monkeypatch, capfd) -> Command:
+    """Return a function that runs a command in this process: its exit code, and what it wrote to each stream."""
+    return caller(monkeypatch, capfd)

@@ -79,7 +79,7 @@ def _judged(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing(browser: Browser, gallery: Gallery, name: str, scheme: Any) -> None:
     """GIVEN any page, everything opened, THEN axe-core has nothing to say of it, light or dark."""
