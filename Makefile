@@ -27,8 +27,9 @@ demo: $(READY)  ## Run the main job on a bundled model, offline, and say where t
 	HF_HUB_OFFLINE=1 $(BIN)/energyscope run tiny-gpt2 --max-examples 200
 	@echo "Open it in a browser: $(CURDIR)/$$(ls -td runs/*/report.html | head -n 1)"
 
-# A process a core: torch's threads would only be in each other's way. What compares paces runs by itself.
-PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+# A process a core: torch's threads would only be in each other's way. Each takes a file at a time, in the order of
+# tests/conftest.py. What compares paces runs by itself.
+PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test: $(READY)  ## Run the test suite
 	$(PARALLEL) -m "not gpu and not bench and not alone and not ci"

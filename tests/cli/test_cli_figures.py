@@ -22,9 +22,15 @@ def run(tmp_path) -> Path:
     return build_run(tmp_path / "runs" / "first", Shape(layers=2, impact=False, benchmark=True)).path
 
 
+@pytest.fixture
+def benchmarked(tmp_path) -> Path:
+    """A run of a benchmark alone: few figures, soon drawn."""
+    return build_run(tmp_path / "runs" / "only", Shape(profile=False, impact=False, benchmark=True)).path
+
+
 def call(*arguments):
     app = typer.Typer()
-    app.command(figures.NAME)(figures.command)
+    app.command()(figures.command)
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
@@ -107,16 +113,16 @@ def test_a_place_that_cannot_be_written(run, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_another_runs_figures_are_replaced_with_force_only(run, tmp_path):
+def test_another_runs_figures_are_replaced_with_force_only(benchmarked, tmp_path):
     """GIVEN a directory with a figure, THEN one line names it and --force; RUN/figures is the run's own."""
-    again = [run, "--dpi", "72", "--output", tmp_path / "o"]
+    again = [benchmarked, "--dpi", "72", "--output", tmp_path / "o"]
     assert call(*again).exit_code == 0
     done = call(*again)
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "benchmark_overview.png" in done.stderr
     assert "--force" in done.stderr
     assert call(*again, "--force").exit_code == 0
-    assert [call(run, "--dpi", "72").exit_code for _ in range(2)] == [0, 0]
+    assert [call(benchmarked, "--dpi", "72").exit_code for _ in range(2)] == [0, 0]
 
 
 def test_a_run_is_not_compared_with_itself(run):

@@ -27,7 +27,7 @@ def run(tmp_path):
 
 def call(root, *arguments):
     app = typer.Typer()
-    app.command(report.NAME)(report.command)
+    app.command()(report.command)
     return CliRunner().invoke(app, [*arguments, "--root", str(root)])
 
 
