@@ -12,7 +12,7 @@ from energyscope.runs import schema
 
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 QUICK = ["--passes", "2", "--target-interval", "0.9", "--window", "0.03", "--component-budget", "0.2",
-         "--max-examples", "32", "--sequence-length", "32", "--trials", "1",
+         "--max-examples", "16", "--sequence-length", "32", "--trials", "1",
          "--benchmark-precision", "fp32,bf16"]  # fmt: skip
 
 
