@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format golden docs wheel clean
+.PHONY: help install demo test test-slow lint format golden docs wheel clean
 
 help:  ## Show what can be made
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY)  ## Set up the virtual environment in .venv
 
@@ -27,12 +27,16 @@ demo: $(READY)  ## Run the main job on a bundled model, offline, and say where t
 	HF_HUB_OFFLINE=1 $(BIN)/energyscope run tiny-gpt2 --max-examples 200
 	@echo "Open it in a browser: $(CURDIR)/$$(ls -td runs/*/report.html | head -n 1)"
 
-# A process a core: torch's threads would only be in each other's way. What compares paces runs by itself.
-PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+# A process a core: torch's threads would only be in each other's way. Each takes a file at a time, in the order of
+# tests/conftest.py. What compares paces runs by itself.
+PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-test: $(READY)  ## Run the whole test suite
-	$(PARALLEL) -m "not gpu and not bench and not alone"
+test: $(READY)  ## Run the test suite
+	$(PARALLEL) -m "not gpu and not bench and not alone and not ci"
 	$(BIN)/python -m pytest -m alone
+
+test-slow: $(READY)  ## Run what .ci/run adds: slow statistics, documents, torchrun
+	$(PARALLEL) -m "ci and not gpu and not bench"
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check .

@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 from browsing import browser  # noqa: F401
+from commands import Command, caller
 from fake_nvml.library import FakeNvml, build, put_under
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# The longest files, longest first: one that began last would keep one process busy while the other is done.
+LONGEST = (
+    "browser/test_accessibility.py",
+    "integration/test_run.py",
+    "docs/test_tutorials.py",
+    "metering/test_coverage.py",
+    "stages/test_session_coverage.py",
+    "integration/test_runs_of_others.py",
+    "stages/test_benchmark.py",
+    "integration/test_interrupted_runs.py",
+    "integration/test_third_party_adapter.py",
+    "cli/test_cli.py",
+    "cli/test_cli_show.py",
+    "loading/test_loading.py",
+    "stages/test_torchrun_ranks.py",
+    "loading/test_tensor_parallel.py",
+    "cli/test_cli_sweep.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Let the longest files begin first."""
+    here = Path(__file__).parent
+    places = {here / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +59,9 @@ def fake_nvml(fake_nvml_folder, tmp_path, monkeypatch):
         return made
 
     return machine
+
+
+@pytest.fixture
+def command(monkeypatch, capfd) -> Command:
+    """Return a function that runs a command in this process: its exit code, and what it wrote to each stream."""
+    return caller(monkeypatch, capfd)

@@ -15,6 +15,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("code", EXAMPLES, ids=lambda code: code.split("\n", 1)[0])
 def test_python_examples_run(code, tmp_path):
     """Every Python example runs on its own in an empty folder, without network, and prints something."""

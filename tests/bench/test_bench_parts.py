@@ -134,6 +134,8 @@ def test_an_interval_is_held_against_the_reference():
     assert found["largest_distance"] == pytest.approx(0.2)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_the_script_runs_without_a_gpu(tmp_path):
     """The dry run measures on the modelled meter, and says of every other method why it was not measured."""
     done = subprocess.run(
@@ -153,6 +155,8 @@ def test_the_script_runs_without_a_gpu(tmp_path):
     assert done.stdout == (tmp_path / "methods.md").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_the_polling_script_runs_without_a_gpu(tmp_path):
     """The dry run of the polling benchmark ends with a table of its one component."""
     done = subprocess.run(

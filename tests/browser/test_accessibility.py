@@ -16,6 +16,7 @@ pytestmark = pytest.mark.browser
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PAGES = [name for name in (*REPORTS, *OTHERS) if not name.startswith("deep")]
+SIX_LAWS = pytest.param("six-laws", marks=pytest.mark.ci)  # takes most of a minute; "laws" has the same parts
 # axe cannot tell the contrast on a gradient; without the shadows of what scrolls it judges all text.
 PLAIN = "*{background-image:none!important}"
 # Of each text in a chart (the halos around some aside): its colour, how opaque it is, the colours and opacities of
@@ -79,8 +80,8 @@ def _judged(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("name", [*(name for name in PAGES if name != "six-laws"), SIX_LAWS])
 def test_axe_finds_nothing(browser: Browser, gallery: Gallery, name: str, scheme: Any) -> None:
     """GIVEN any page, everything opened, THEN axe-core has nothing to say of it, light or dark."""
     page, _ = opened(browser, gallery[name], color_scheme=scheme, bypass_csp=True)
@@ -152,7 +153,7 @@ def _luminance(colour: tuple[float, ...]) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("name", ["inference", "comparison", "six-laws"])
+@pytest.mark.parametrize("name", ["inference", "comparison", "laws", SIX_LAWS])
 def test_the_keyboard_reaches_everything(browser: Browser, gallery: Gallery, name: str) -> None:
     """GIVEN a phone, THEN Tab leads to every control, which shows the focus, and what scrolls can have it."""
     page, _ = opened(browser, gallery[name], viewport={"width": 360, "height": 800})

@@ -75,6 +75,7 @@ def test_the_expected_time_grows_with_the_layers(loaded):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(shutil.which("g++") is None, reason="compiling on a CPU needs a C++ compiler")
 def test_compiled_steps_are_right_and_never_compile_again(loaded):
     """GIVEN a compiled step THEN its logits are the eager ones, it is in one piece, and a new shape is refused."""

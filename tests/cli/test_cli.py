@@ -33,7 +33,8 @@ def commands_of_app():
     return {name: group.get_command(None, name) for name in group.list_commands(None)}
 
 
-def command(*arguments, cwd, **environment):
+def started(*arguments, cwd, **environment):
+    """Run a command as a user does, in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "energyscope", *arguments],
         cwd=cwd, env={**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "200", **environment},
@@ -66,7 +67,7 @@ def test_the_list_of_commands_says_what_their_own_help_says():
     assert {name: one.help.splitlines()[0] for name, one in commands_of_app().items()} == COMMANDS
 
 
-def test_the_options_of_run_are_these(tmp_path):
+def test_the_options_of_run_are_these(tmp_path, command):
     """No option of `run` is lost or added by accident."""
     words = command("run", "--help", cwd=tmp_path).stdout.split()
     assert {word.strip("│,") for word in words if word.startswith("--")} >= OPTIONS_OF_RUN
@@ -105,11 +106,11 @@ def test_help_is_fast(tmp_path):
 
 def test_an_unknown_model_gets_a_suggestion(tmp_path):
     """A misspelt model name is refused with what was probably meant."""
-    refused(command("run", "tiny-gtp2", cwd=tmp_path), 2, "tiny-gpt2")
+    refused(started("run", "tiny-gtp2", cwd=tmp_path), 2, "tiny-gpt2")
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_folder_without_weights(tmp_path):
+def test_a_folder_without_weights(tmp_path, command):
     """A folder that lacks its weights is refused, and nothing is written."""
     folder = tiny_models.save_model(tmp_path / "model", "gpt2")
     (folder / "model.safetensors").unlink()
@@ -121,11 +122,11 @@ def test_broken_weights(tmp_path):
     """Weights that cannot be read are refused, and nothing is written."""
     folder = tiny_models.save_model(tmp_path / "model", "gpt2")
     (folder / "model.safetensors").write_bytes(b"not a safetensors file")
-    refused(command("run", str(folder), cwd=tmp_path), 1)
+    refused(started("run", str(folder), cwd=tmp_path), 1)
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_model_without_an_adapter(tmp_path):
+def test_a_model_without_an_adapter(tmp_path, command):
     """A family that no adapter serves is refused with how to get one."""
     folder = tiny_models.save_model(tmp_path / "model", "gpt2")
     config = json.loads((folder / "config.json").read_text())
@@ -135,13 +136,13 @@ def test_a_model_without_an_adapter(tmp_path):
 
 def test_a_model_that_is_not_cached_without_network(tmp_path):
     """Without network and cache, the line says so."""
-    refused(command("run", "gpt2", cwd=tmp_path, HF_HOME=str(tmp_path / "cache")), 1, "random")
+    refused(started("run", "gpt2", cwd=tmp_path, HF_HOME=str(tmp_path / "cache")), 1, "random")
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_gpu_that_is_not_there(tmp_path):
     """`--device cuda` without a GPU is refused with what to do."""
-    done = command("run", "tiny-gpt2", "--device", "cuda", cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
+    done = started("run", "tiny-gpt2", "--device", "cuda", cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
     refused(done, 1, "--device cpu")
 
 
@@ -167,13 +168,13 @@ def test_a_gpu_that_is_not_there(tmp_path):
         ("compare", "one"),
     ],
 )
-def test_bad_usage_exits_with_2(arguments, tmp_path):
+def test_bad_usage_exits_with_2(arguments, tmp_path, command):
     """Options that cannot be are refused with exit code 2 and one line."""
     refused(command(*arguments, cwd=tmp_path), 2)
     assert not (tmp_path / "runs").exists()
 
 
-def test_unreadable_runs(tmp_path):
+def test_unreadable_runs(tmp_path, command):
     """A run that is missing, damaged or from a newer version is refused with what to do."""
     refused(command("report", "nothing", cwd=tmp_path), 1, "energyscope runs")
     folder = tmp_path / "runs" / "damaged"
@@ -184,7 +185,7 @@ def test_unreadable_runs(tmp_path):
     refused(command("report", "damaged", cwd=tmp_path), 1, "upgrade")
 
 
-def test_debug_shows_the_traceback(tmp_path):
+def test_debug_shows_the_traceback(tmp_path, command):
     """`--debug` shows where an error was raised, at either end of the line."""
     for arguments in (("--debug", "run", "gtp2"), ("run", "gtp2", "--debug")):
         done = command(*arguments, cwd=tmp_path)
@@ -192,7 +193,7 @@ def test_debug_shows_the_traceback(tmp_path):
         assert "Traceback" in done.stderr
 
 
-def test_dry_run_measures_nothing(tmp_path):
+def test_dry_run_measures_nothing(tmp_path, command):
     """`--dry-run` says what would be measured and about how long, and writes nothing."""
     done = command(
         "run", "llama-3.2-1b", "--weights", "random", "--granularity", "fine", "--dry-run", "--json", cwd=tmp_path
@@ -205,7 +206,7 @@ def test_dry_run_measures_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_dry_run_says_what_is_measured_in_words(tmp_path):
+def test_dry_run_says_what_is_measured_in_words(tmp_path, command):
     """GIVEN no --json THEN the plan is sentences: subjects by what they are, windows, time and ablations."""
     done = command(
         "run",
@@ -228,7 +229,7 @@ def test_dry_run_says_what_is_measured_in_words(tmp_path):
     assert "reads around 50 calls" in command("run", "tiny-gpt2", *arguments, cwd=tmp_path).stdout
 
 
-def test_models_lists_names_and_adapters(tmp_path):
+def test_models_lists_names_and_adapters(tmp_path, command):
     """`models` names the bundled models, the short names and the adapters."""
     found = json.loads(command("models", "--json", cwd=tmp_path).stdout)
     names = {one["name"] for one in found["models"]}
@@ -236,7 +237,7 @@ def test_models_lists_names_and_adapters(tmp_path):
     assert {one["name"] for one in found["adapters"]} >= {"distilbert", "gpt2", "llama"}
 
 
-def test_doctor_gives_a_verdict(tmp_path):
+def test_doctor_gives_a_verdict(tmp_path, command):
     """`doctor` ends with a verdict, on a machine without a GPU too."""
     found = json.loads(command("doctor", "--json", "--device", "cpu", cwd=tmp_path).stdout)
     assert found["verdict"] == "energy-only-modelled"
@@ -246,4 +247,4 @@ def test_the_version_is_the_packages(tmp_path):
     """`--version` prints the installed version."""
     from importlib.metadata import version
 
-    assert command("--version", cwd=tmp_path).stdout.strip() == f"energyscope {version('energyscope-llm')}"
+    assert started("--version", cwd=tmp_path).stdout.strip() == f"energyscope {version('energyscope-llm')}"

@@ -21,14 +21,14 @@ OPTIONS = {
 @pytest.fixture
 def call():
     app = typer.Typer()
-    app.command(prepare.NAME)(prepare.command)
+    app.command()(prepare.command)
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
 
 
 def test_the_options_are_these():
     """No option of `prepare` is lost or added by accident."""
     app = typer.Typer()
-    app.command(prepare.NAME)(prepare.command)
+    app.command()(prepare.command)
     found = {option for one in typer.main.get_command(app).params for option in one.opts}
     own = {option for option in found if option.startswith("--") and "completion" not in option}
     assert own == OPTIONS

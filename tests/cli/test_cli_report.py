@@ -22,12 +22,13 @@ from energyscope.runs.writing import writing
 
 @pytest.fixture
 def run(tmp_path):
-    return build_run(tmp_path / "first").path
+    """A run with a small page, which is soon drawn."""
+    return build_run(tmp_path / "first", Shape(layers=1, granularity="coarse", impact=False)).path
 
 
 def call(root, *arguments):
     app = typer.Typer()
-    app.command(report.NAME)(report.command)
+    app.command()(report.command)
     return CliRunner().invoke(app, [*arguments, "--root", str(root)])
 
 

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from functools import partial
 
 import pytest
 from run_builder import build_run
@@ -25,11 +26,10 @@ def runs(tmp_path):
     return tmp_path
 
 
-def command(*arguments, cwd, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "energyscope", "show", *arguments], cwd=cwd, env={**os.environ, **environment},
-        capture_output=True, text=True, timeout=500, check=False,
-    )  # fmt: skip
+@pytest.fixture
+def show(command):
+    """Return a function that calls the command in this process, as with a pipe."""
+    return partial(command, "show")
 
 
 def on_a_terminal(*arguments, cwd, columns, **environment):
@@ -58,17 +58,17 @@ def on_a_terminal(*arguments, cwd, columns, **environment):
     return written.decode()
 
 
-def test_by_path_name_and_prefix(runs):
+def test_by_path_name_and_prefix(runs, show):
     """A run may be named by its path, its name, or the beginning of it; an ambiguous one is refused."""
     for reference in (str(runs / "runs" / "gpt2-one"), "gpt2-one", "gpt2-o", "runs/gpt2-one/report.html"):
         (runs / "runs" / "gpt2-one" / "report.html").touch()
-        done = command(reference, "--json", cwd=runs)
+        done = show(reference, "--json", cwd=runs)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["name"] == "gpt2-one"
-    refused = command("gpt2", cwd=runs)
+    refused = show("gpt2", cwd=runs)
     assert refused.returncode == 1
     assert "gpt2-one, gpt2-two" in refused.stderr
-    assert command("gpt2-one", "--table", "joules", cwd=runs).returncode == 2
+    assert show("gpt2-one", "--table", "joules", cwd=runs).returncode == 2
 
 
 @pytest.mark.parametrize("columns", [80, 140])
@@ -94,9 +94,9 @@ def test_colour_is_there_to_be_switched_off(tmp_path):
     assert "[1;33m" not in on_a_terminal("modelled", cwd=tmp_path, columns=80, NO_COLOR="1")
 
 
-def test_a_pipe_gets_plain_lines(runs):
+def test_a_pipe_gets_plain_lines(runs, show):
     """In a pipe there are no escapes and no lines of boxes, and a row is a line whatever its length."""
-    done = command("gpt2-one", "--table", "kinds", cwd=runs, COLUMNS="20")
+    done = show("gpt2-one", "--table", "kinds", cwd=runs, COLUMNS="20")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert rows[0][:2] == ["part", "energy_mj"]
     assert {"overhead", "unexplained"} <= {row[0] for row in rows}
@@ -104,11 +104,11 @@ def test_a_pipe_gets_plain_lines(runs):
     assert "\x1b" not in done.stdout
 
 
-def test_json_for_machines(runs):
+def test_json_for_machines(runs, show):
     """`--json` prints the summary with the answer and names of tables, or one table's rows, with raw numbers."""
-    everything = json.loads(command("gpt2-one", "--json", cwd=runs).stdout)
+    everything = json.loads(show("gpt2-one", "--json", cwd=runs).stdout)
     assert everything["name"] == "gpt2-one"
-    rows = json.loads(command("gpt2-one", "--table", "energy", "--json", cwd=runs).stdout)
+    rows = json.loads(show("gpt2-one", "--table", "energy", "--json", cwd=runs).stdout)
     assert "energy" in everything["tables"]
     assert rows[0]["name"] == "model"
     assert rows[0]["energy_mj"]["value"] == pytest.approx(everything["energy_mj"])

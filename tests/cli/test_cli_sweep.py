@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +23,36 @@ from energyscope.stages import sweep as sweeping
 from energyscope.stages.sweep import SweepSettings
 from energyscope.stages.sweep_preview import CellPlan, SweepPlan
 
-SHORT = ["--granularity", "coarse", "--passes", "2", "--component-budget", "0.05", "--device", "cpu"]
+SHORT = ["--granularity", "coarse", "--passes", "2", "--component-budget", "0.05",
+         "--device", "cpu"]  # fmt: skip
 
 
 def invoke(*words: Any) -> Result:
     return CliRunner().invoke(app, ["sweep", *(str(word) for word in words)])
 
 
-def test_it_prints_a_table_and_where_the_sweep_is(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """A sweep of two cells with the name ``one``: what the command said, and the root; not to be changed."""
+    root = tmp_path_factory.mktemp("runs")
+    return invoke("tiny-gpt2", "--sequence-length", "8,16", *SHORT, "--root", root, "--name", "one"), root
+
+
+@pytest.fixture
+def root(measured: tuple[Result, Path], tmp_path: Path) -> Path:
+    """The root of a copy of that sweep."""
+    shutil.copytree(measured[1], tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_it_prints_a_table_and_where_the_sweep_is(measured: tuple[Result, Path]) -> None:
     """A line for each cell, MODELLED where no sensor was read, and the directory."""
-    result = invoke("tiny-gpt2", "--sequence-length", "8,16", *SHORT, "--root", tmp_path, "--name", "one")
+    result, root = measured
     assert result.exit_code == 0, result.output
     for word in ("MODELLED", "tiny-gpt2, forward passes", "Per token", "Sweep:"):
         assert word in result.output
-    assert (tmp_path / "one" / "fp32-b1-s8" / "run.json").is_file()
-    runs = CliRunner().invoke(app, ["runs", "--root", str(tmp_path)])
+    assert (root / "one" / "fp32-b1-s8" / "run.json").is_file()
+    runs = CliRunner().invoke(app, ["runs", "--root", str(root)])
     assert runs.exit_code == 0, "a sweep is no run, and lists as none"
 
 
@@ -46,7 +62,7 @@ def test_json_is_the_cells_and_nothing_else(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     (cell,) = json.loads(result.stdout)
     assert (cell["cell"], cell["state"], cell["modelled"]) == ("fp32-b1-s8", "done", True)
-    shown = invoke("tiny-gpt2", "--sequence-length", "8", *SHORT, "--root", tmp_path, "--name", "two")
+    shown = invoke("--resume", "one", "--root", tmp_path)
     assert "One cell gives no law" in shown.output
 
 
@@ -128,22 +144,20 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path, words: l
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_sweep_is_gone_on_with_by_its_name(tmp_path: Path) -> None:
+def test_a_sweep_is_gone_on_with_by_its_name(root: Path) -> None:
     """GIVEN a sweep of which a cell waits THEN --resume measures it; with nothing left it shows the table."""
-    begun = invoke("tiny-gpt2", "--sequence-length", "8,16", *SHORT, "--root", tmp_path, "--name", "one")
-    assert begun.exit_code == 0, begun.output
-    file = tmp_path / "one" / "sweep.json"
+    file = root / "one" / "sweep.json"
     document = json.loads(file.read_text())
     kept = document["cells"][0]["seconds"]
     document["cells"][1] |= {"state": "waiting", "seconds": None}
     file.write_text(json.dumps(document))
     for reference in ("one", str(file)):
-        result = invoke("--resume", reference, "--root", tmp_path, "--json")
+        result = invoke("--resume", reference, "--root", root, "--json")
         assert result.exit_code == 0, result.output
         cells = json.loads(result.stdout)
         assert [cell["state"] for cell in cells] == ["done", "done"]
         assert cells[0]["seconds"] == kept
-    missing = invoke("--resume", "nowhere", "--root", tmp_path)
+    missing = invoke("--resume", "nowhere", "--root", root)
     assert missing.exit_code == 1
     assert "no sweep 'nowhere'" in missing.output
 
@@ -170,11 +184,10 @@ def test_a_dry_run_says_what_would_be_measured(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_dry_run_of_a_resume_says_what_is_lacking(tmp_path: Path) -> None:
+def test_a_dry_run_of_a_resume_says_what_is_lacking(root: Path) -> None:
     """GIVEN a sweep of which a cell's run is gone THEN that cell alone would be measured."""
-    invoke("tiny-gpt2", "--sequence-length", "8,16", *SHORT, "--root", tmp_path, "--name", "one")
-    (tmp_path / "one" / "fp32-b1-s16" / "run.json").unlink()
-    result = invoke("--resume", "one", "--root", tmp_path, "--dry-run")
+    (root / "one" / "fp32-b1-s16" / "run.json").unlink()
+    result = invoke("--resume", "one", "--root", root, "--dry-run")
     assert result.exit_code == 0, result.output
     assert "1 cell, each a run at coarse granularity" in result.output
     assert "1 cell of the sweep stays as it is" in result.output

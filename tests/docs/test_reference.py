@@ -44,6 +44,7 @@ def reference(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 def test_the_public_names_are_documented(reference):
     """Every public name has its place on its module's page, and the index lists the modules."""
     for module, names in PUBLIC.items():
@@ -55,6 +56,7 @@ def test_the_public_names_are_documented(reference):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 def test_the_package_page_covers_all_of_its_names(reference):
     """What `energyscope` exports is documented there, with its docstring and not only its name."""
     import energyscope
@@ -65,6 +67,7 @@ def test_the_package_page_covers_all_of_its_names(reference):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 def test_pages_need_no_network_and_show_no_markup(reference):
     """No page loads anything from elsewhere, and sections such as Raises come out as headings."""
     for module in PUBLIC:
@@ -76,6 +79,7 @@ def test_pages_need_no_network_and_show_no_markup(reference):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 def test_a_name_that_does_not_resolve_stops_the_build(tmp_path):
     """A warning of the generator is an error: here, a public name that there is not."""
     pytest.importorskip("pdoc")

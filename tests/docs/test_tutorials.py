@@ -15,6 +15,7 @@ TUTORIALS = [path for path in PAGES if steps(path.read_text(encoding="utf-8"))] 
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_works_line_by_line(path, tmp_path):
     """Every block exits with 0 in a fresh folder without network, and prints the lines that are shown below it."""

@@ -23,7 +23,7 @@ from energyscope.runs.schema import ImpactRow
 from energyscope.stages.ablate import ablate
 from energyscope.workloads import load_evaluation
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.ci]
 
 METHODS = ("zero", "mean", "int8", "nf4")
 TEXT = ("kl", "loss_difference", "perplexity_difference")

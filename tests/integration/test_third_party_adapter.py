@@ -92,7 +92,8 @@ def test_run_measures_the_family(installed: Path, model: Path, tmp_path: Path) -
     """WHEN a model of the package's family is run THEN its components are measured and reported."""
     done = python(
         MAIN, "run", str(model), "--granularity", "fine", "--device", "cpu", "--name", "qwen",
-        "--trials", "1", "--benchmark-precision", "fp32,int8",
+        "--trials", "1", "--benchmark-precision", "fp32,int8", "--methods", "zero",
+        "--passes", "2", "--window", "0.03", "--component-budget", "0.1", "--max-examples", "8",
         path=installed, folder=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -60,6 +60,7 @@ def computes_the_same(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("tied", [True, False])
 def test_shares_together_are_the_model(tmp_path, tied):
     """GIVEN a stored model THEN two processes compute its logits, a copied module as well, on plain tensors."""
@@ -82,6 +83,7 @@ def is_drawn(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("tied", [True, False])
 def test_random_shares_are_drawn_without_the_whole(tmp_path, tied):
     """GIVEN random weights THEN each process draws its share alone, ties hold, and both compute one result."""

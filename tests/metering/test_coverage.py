@@ -51,6 +51,7 @@ def results(sensor, board):
     return np.mean(covered), np.mean(errors), np.array(windows)
 
 
+MANY = (pytest.mark.slow, pytest.mark.ci)
 COARSE = {"period_s": 0.1, "quantum_mj": 1000.0}
 FAST = {"period_s": 0.02}
 SHAKY = {"period_s": 0.1, "jitter_s": 0.001, "noise": 0.003, "failed_reads": 0.02}
@@ -61,13 +62,13 @@ SLUGGISH = {"period_s": 0.1, "lag_s": 0.05, "averaging_s": 0.1, "jitter_s": 0.00
     ("sensor", "noise"),
     [
         (SHAKY, 0.003),
-        pytest.param(COARSE, 0.01, marks=pytest.mark.slow),
-        pytest.param({"period_s": 0.1}, 0.003, marks=pytest.mark.slow),
-        pytest.param({"period_s": 0.1}, 0.01, marks=pytest.mark.slow),
-        pytest.param(SLUGGISH, 0.01, marks=pytest.mark.slow),
-        pytest.param(FAST, 0.003, marks=pytest.mark.slow),
-        pytest.param(FAST, 0.01, marks=pytest.mark.slow),
-        pytest.param(FAST | {"quantum_mj": 300.0, "jitter_s": 0.0005}, 0.03, marks=pytest.mark.slow),
+        pytest.param(COARSE, 0.01, marks=MANY),
+        pytest.param({"period_s": 0.1}, 0.003, marks=MANY),
+        pytest.param({"period_s": 0.1}, 0.01, marks=MANY),
+        pytest.param(SLUGGISH, 0.01, marks=MANY),
+        pytest.param(FAST, 0.003, marks=MANY),
+        pytest.param(FAST, 0.01, marks=MANY),
+        pytest.param(FAST | {"quantum_mj": 300.0, "jitter_s": 0.0005}, 0.03, marks=MANY),
     ],
 )
 def test_intervals_cover_the_truth(sensor, noise):

@@ -224,6 +224,7 @@ def test_graphs_and_long_contexts_are_refused_before_anything_is_measured(llama)
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(shutil.which("g++") is None, reason="compiling on a CPU needs a C++ compiler")
 def test_a_compiled_step_is_measured_and_forgotten(llama):
     """GIVEN time enough THEN the compiled step has a row with the seconds of compiling, on a static cache."""

@@ -81,6 +81,7 @@ def test_intervals_of_the_loop_cover_the_truth(sensor, board):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("sensor", "board"),
     [

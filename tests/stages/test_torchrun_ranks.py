@@ -140,6 +140,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(not dist.is_gloo_available(), reason="the processes talk by gloo")
 def test_two_processes_make_one_run(folder, tmp_path):
     """GIVEN torchrun with two processes THEN there is one run with closed books, and both end well."""
@@ -161,6 +162,7 @@ def test_two_processes_make_one_run(folder, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(not dist.is_gloo_available(), reason="the processes talk by gloo")
 def test_stopping_ends_both_and_keeps_what_was_finished(folder, tmp_path):
     """GIVEN Ctrl-C in the middle of the profile THEN no process is left, and the finished windows are a table."""
