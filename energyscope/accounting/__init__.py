@@ -1,1 +1,1 @@
-"""The books of a profile: from its journal to energies, closure and grades. Pure functions over plain data."""
+"""From a profile's journal to the energy of each component, sums and grades. Pure functions over plain data."""

@@ -1,1 +1,1 @@
-"""Run directories: what is written, how it is read back, and how two of them differ."""
+"""Run directories: what is written, and how it is read back."""
