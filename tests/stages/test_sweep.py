@@ -198,13 +198,13 @@ def test_a_precision_that_cannot_be_loaded_is_recorded(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"lengths": ()}, "--sequence-length is empty"),
+        ({"lengths": ()}, "--sequence-length names nothing"),
         ({"lengths": (8, 100_000)}, "--sequence-length 100000 is too long"),
         ({"lengths": (100_000,), "phase": "decode"}, "--context-length 100000"),
         ({"batch_sizes": (0,)}, "--batch-size must be 1 or more"),
         ({"phase": "both"}, "one phase"),
         ({"execution": "both"}, "one execution"),
-        ({"precisions": ()}, "--precision is empty"),
+        ({"precisions": ()}, "--precision names nothing"),
         ({"precisions": ("fp7",)}, "fp7"),
         ({"phase": "decode", "model": "tiny-distilbert"}, "generates no text"),
     ],
