@@ -15,6 +15,7 @@ from pathlib import Path
 import pdoc
 
 import energyscope
+from energyscope import loading
 
 # The command line has its own --help; how the report is drawn, and the bundled files, are nobody's interface.
 LEFT_OUT = {"__main__", "bundled", "cli", "reporting"}
@@ -34,8 +35,9 @@ def build(folder: Path) -> None:
         Warning: the generator could not document something.
 
     """
-    for name in energyscope.__all__:  # the generator reads the package's dictionary, which is filled on demand
-        setattr(energyscope, name, getattr(energyscope, name))
+    for package in (energyscope, loading):  # the generator reads their dictionaries, which are filled on demand
+        for name in package.__all__:
+            setattr(package, name, getattr(package, name))
     warnings.filterwarnings("error", module=r"pdoc\.")
     pdoc.render.configure(
         docformat="google", show_source=False, footer_text=f"energyscope {version('energyscope-llm')}"
