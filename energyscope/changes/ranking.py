@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from energyscope.intervals import Interval, finite, given, interval, ratio
 from energyscope.metering.interval import INVALID, QUALITIES
-from energyscope.reasons import split
+from energyscope.reasons import read, split
 from energyscope.runs.method import execution_of
 from energyscope.runs.moments import Moment
 from energyscope.runs.store import Run
@@ -23,7 +23,9 @@ Row = Mapping[str, Any]
 NEGLIGIBLE = 0.005  # loss of accuracy, or relative rise of perplexity, that nobody would notice
 FEWEST_WINDOWS = 3  # of an alternative that something may be concluded from
 WORKLOAD = frozenset({"batch_size"})  # changes of what the model is given, which not everybody can make
-_SCATTER = frozenset({"wide-interval", "few-windows", "no-interval", "unstable-latency"})  # the interval shows it
+_DISTURBANCES = frozenset({  # among the reasons of a row: what its interval need not show
+    "busy-without-us", "memory-grew", "other-clocks", "other-process", "power-limit-changed", "slowed-by-heat",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,10 @@ def _disturbed(row: Row, guards: object) -> bool:
     return bool(guards) or count < FEWEST_WINDOWS
 
 
-def _guards(row: Row) -> set[str]:
+def _guards(row: Row) -> set[str | None]:
     """Return the disturbances among the reasons of a row that does not list its guards."""
-    return {one.code for one in split(row.get("reasons")) if one.code} - _SCATTER
+    found = [read(one.values["what"]) if one.code == "on-device" else one for one in split(row.get("reasons"))]
+    return {one.code for one in found if one.code in _DISTURBANCES}
 
 
 def _executions(run: Run) -> Iterator[Change]:

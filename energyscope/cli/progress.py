@@ -1,4 +1,4 @@
-"""Progress: stages, ETA, power and the dearest components on a terminal, a few plain lines elsewhere."""
+"""Progress: stages, ETA, power and the costliest components on a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -107,11 +107,8 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
         tokenizer, why_none = building.tokenizer_of(folder, resolved)
         model.eval().requires_grad_(False)
         spare_small_layers(model)
-        notes = (
-            _mended(model, plan.options) + _unnested(model, asked.double_quant)
-            if asked.precision in QUANTIZED
-            else ()
-        )
+        notes = _mended(model, plan.options) if asked.precision in QUANTIZED else ()
+        notes += _unnested(model, asked.double_quant)
         if plan.placement:
             dispatch(model, plan.placement)
             notes += offload_notes(plan.placement)

@@ -117,7 +117,13 @@ def test_the_winner_saves_most_of_those_that_lose_nothing(tmp_path):
 def test_a_precision_that_was_disturbed_is_not_told(tmp_path):
     """GIVEN a cell of grade 'invalid', THEN scatter leaves the verdict to the interval; a disturbance does not."""
     run = build_run(tmp_path / "run", Shape(benchmark=Bench(precisions=("fp32", "fp16"))))
-    for cause, verdict in (("wide-interval(half_width=0.2)", "saves"), ("slowed-by-heat", "unclear")):
+    causes = {
+        "wide-interval(half_width=0.2)": "saves",
+        "retaken-windows(windows=2); throttling-unknown": "saves",
+        "slowed-by-heat": "unclear",
+        'on-device(device="GPU 1", what="slowed-by-heat")': "unclear",
+    }
+    for cause, verdict in causes.items():
         (_, held) = cells = [dict(one) for one in run.benchmark["cells"]]
         held.update(quality="invalid", reasons=cause, energy_ratio={"value": 0.3, "low": 0.25, "high": 0.35})
         (found,) = of_documents(run, benchmark={**run.benchmark, "cells": cells})

@@ -169,7 +169,9 @@ class Report:
     def generates(self) -> bool:
         """Whether it explains a generation: it has decode steps, alone or in a trace."""
         rows = (self.run.alternatives or {}).get("rows") or []
-        phases = [workload.phase for workload in self.every_workload] + [row.get("phase") for row in rows]
+        phases = [workload.phase for workload in self.every_workload] + [
+            row.get("phase") for row in rows if isinstance(row, Mapping)
+        ]
         return self.run.generation is not None or DECODE in phases
 
     @property

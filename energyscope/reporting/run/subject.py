@@ -140,13 +140,14 @@ def _alternative(report: Report) -> Headline | None:
     bases: dict[Any, Mapping[str, Any]] = {row.get("phase"): row for row in rows if row.get("what") == "base"}
     row = bases.get(DECODE) or bases.get(PREFILL) or {}
     decodes = bool(bases.get(DECODE))
+    setting = (report.run.alternatives or {}).get("base") or {}
     energy, per_token = given(row.get("energy_mj")), given(row.get("joules_per_token"))
     if energy is None or (decodes and per_token is None):
         return None
     per_token = per_token.scaled(1e3) if per_token else None
     context = finite(row.get("context_length"))
     at = f" at {context:,.0f} tokens of context" if context else ""
-    read = shape_name(row.get("batch_size"), finite((report.run.alternatives or {})["base"].get("prompt_tokens")))
+    read = shape_name(row.get("batch_size"), finite(setting.get("prompt_tokens")))
     return Headline(
         name=f"A generated token{at}" if decodes else f"A pass over {read}",
         unit="generated token" if decodes else "prefill",
