@@ -1,4 +1,4 @@
-"""Close the books: from the windows of every subject to the rows of the energy table. Pure functions.
+"""Close the books: from the windows of every target to the rows of the energy table. Pure functions.
 
 Everything here follows from a profile's header and its journalled entries, so that an interrupted run, or
 one rendered again, gives the same table.
@@ -43,7 +43,7 @@ def close_books(header: Entry, entries: Sequence[Entry], idle_w: float | None) -
 
     """
     first = header.get("passes", 5)
-    measured = {key: measure(group, idle_w, first=first) for key, group in _by_subject(entries).items()}
+    measured = {key: measure(group, idle_w, first=first) for key, group in _by_target(entries).items()}
     for window, others in beside_bystanders(_kept(entries)):
         guard = measured[window["subject"]].guard
         guard += [other for other in others if other not in guard]
@@ -73,7 +73,7 @@ def add_waiting(rows: Sequence[EnergyRow], devices: Sequence[str]) -> None:
             row.waiting_mj = total(below) if below else None
 
 
-def _by_subject(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+def _by_target(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         if "subject" in entry:
@@ -91,7 +91,7 @@ def _kept(entries: Sequence[Entry]) -> list[Entry]:
 
 def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) -> EnergyRow:
     header, name, calls = sources.header, component["name"], component["calls"]
-    subject, found = sources.nodes.get(name), sources.node(name)
+    target, found = sources.nodes.get(name), sources.node(name)
     row = EnergyRow(
         component=name,
         kind=component["kind"],
@@ -106,7 +106,7 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
         **_figures(found, calls),
         flops=component.get("flops"),
         bytes=component.get("bytes"),
-        reused=subject is not None and _reused(subject, name),
+        reused=target is not None and _reused(target, name),
         parameters=component["parameters"],
         weight_bytes=component["weight_bytes"],
     )
@@ -116,26 +116,26 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
         reasons.append(reason("varying-inputs"))
     if component.get("work_reason"):
         reasons.append(reason("work-unknown", why=component["work_reason"]))
-    if row.reused and subject and subject["what"] == "node":
-        row.measured_on = subject["members"][0]
-    if row.reused and subject:
-        reasons.append(_whose(subject))
+    if row.reused and target and target["what"] == "node":
+        row.measured_on = target["members"][0]
+    if row.reused and target:
+        reasons.append(_whose(target))
     row.reasons = join(reasons)
     _add_glue(row, sources.glue_of(name))
     _add_differential(row, differential.get(row.kind), header["tree"])
     return row
 
 
-def _reused(subject: Entry, name: str) -> bool:
+def _reused(target: Entry, name: str) -> bool:
     """Whether a value was not measured on that very layer."""
-    members = subject["members"]
-    return len(members) > 1 if subject["what"] == "group" else name != members[0]
+    members = target["members"]
+    return len(members) > 1 if target["what"] == "group" else name != members[0]
 
 
-def _whose(subject: Entry) -> Reason:
-    if subject["what"] == "group":
-        return reason("kind-mean", layers=len(subject["members"]))
-    return reason("measured-on", component=subject["members"][0])
+def _whose(target: Entry) -> Reason:
+    if target["what"] == "group":
+        return reason("kind-mean", layers=len(target["members"]))
+    return reason("measured-on", component=target["members"][0])
 
 
 def _figures(found: Measured | None, calls: float) -> dict[str, Any]:

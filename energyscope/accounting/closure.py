@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from energyscope.accounting.measured import Measured, Term, Total, total
+from energyscope.accounting.measured import CallTerm, Measured, Total, total
 
 Entry = Mapping[str, Any]
 
@@ -27,10 +27,10 @@ class Sources:
         self.measured = measured
         self.nodes: dict[str, Entry] = {}
         self.glue: dict[str, Entry] = {}
-        for subject in header["subjects"]:
-            into = {"node": self.nodes, "group": self.nodes, "glue": self.glue}.get(subject["what"])
+        for target in header["subjects"]:
+            into = {"node": self.nodes, "group": self.nodes, "glue": self.glue}.get(target["what"])
             if into is not None:
-                into.update(dict.fromkeys(subject["members"], subject))
+                into.update(dict.fromkeys(target["members"], target))
 
     def node(self, name: str) -> Measured | None:
         """Return the measurement of a component, None if there is none."""
@@ -40,24 +40,24 @@ class Sources:
         """Return the measurement of a parent's glue, None if there is none."""
         return self._measured(self.glue.get(name))
 
-    def _measured(self, subject: Entry | None) -> Measured | None:
-        return self.measured.get(subject["key"]) if subject else None
+    def _measured(self, target: Entry | None) -> Measured | None:
+        return self.measured.get(target["key"]) if target else None
 
-    def terms(self, components: Sequence[Entry]) -> list[Term]:
+    def terms(self, components: Sequence[Entry]) -> list[CallTerm]:
         """Return what the components take in one forward pass of the model."""
-        return [Term(self._key(one), one["calls"], self.node(one["name"])) for one in components]
+        return [CallTerm(self._key(one), one["calls"], self.node(one["name"])) for one in components]
 
-    def glue_terms(self, components: Sequence[Entry]) -> list[Term]:
+    def glue_terms(self, components: Sequence[Entry]) -> list[CallTerm]:
         """Return what the parents' glue takes in one forward pass of the model."""
         return [
-            Term(self.glue[one["name"]]["key"], one["calls"], self.glue_of(one["name"]))
+            CallTerm(self.glue[one["name"]]["key"], one["calls"], self.glue_of(one["name"]))
             for one in components
             if one["name"] in self.glue
         ]
 
     def _key(self, component: Entry) -> str:
-        subject = self.nodes.get(component["name"])
-        return str(subject["key"]) if subject else component["name"]
+        target = self.nodes.get(component["name"])
+        return str(target["key"]) if target else component["name"]
 
 
 def closures(sources: Sources) -> dict[str, Any]:
@@ -140,13 +140,13 @@ def differentials(sources: Sources) -> dict[str, Any]:
     where replay is faithful. All per forward pass.
     """
     tree: Sequence[Entry] = sources.header["tree"]
-    model = Term("node:model", 1.0, sources.measured.get("node:model"))
+    model = CallTerm("node:model", 1.0, sources.measured.get("node:model"))
     found = {}
-    for subject in sources.header["subjects"]:
-        if subject["what"] != "without":
+    for target in sources.header["subjects"]:
+        if target["what"] != "without":
             continue
-        kind = subject["key"].partition(":")[2]
-        lost = total([model, Term(subject["key"], -1.0, sources.measured.get(subject["key"]))], "energy")
+        kind = target["key"].partition(":")[2]
+        lost = total([model, CallTerm(target["key"], -1.0, sources.measured.get(target["key"]))], "energy")
         replayed = total(sources.terms(outermost(tree, kind)), "energy")
         ratio = quotient(replayed, lost)
         if lost is not None:

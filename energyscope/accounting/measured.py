@@ -1,4 +1,4 @@
-"""From the windows of one subject to its figures per call, with intervals. Pure functions."""
+"""From the windows of one target to its figures per call, with intervals. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNKNOWN = Estimate(None, None, None, 0)
 
 @dataclass
 class Measured:
-    """One subject's figures per call, over its windows: energies in mJ, time in us.
+    """One target's figures per call, over its windows: energies in mJ, time in us.
 
     ``power_w`` and ``clock_mhz`` are means. ``empty`` says that it launches no work on the device at all.
     ``guard`` holds what spoilt a window, ``reasons`` what else a reader should know.
@@ -52,7 +52,7 @@ class Measured:
 
 
 def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Measured:
-    """Summarise one subject's entries; a window taken again replaces the one before it of its pass.
+    """Summarise one target's entries; a window taken again replaces the one before it of its pass.
 
     Args:
         entries: in the order of the journal.
@@ -129,8 +129,8 @@ def any_bits(values: Iterable[int | None]) -> int | None:
 
 
 @dataclass(frozen=True)
-class Term:
-    """``calls`` calls of one measured subject; negative ones are subtracted."""
+class CallTerm:
+    """``calls`` calls of one measured target; negative ones are subtracted."""
 
     key: str
     calls: float
@@ -153,10 +153,10 @@ class Total:
         return None if self.half is None else self.value + self.half
 
 
-def total(terms: Sequence[Term], quantity: str) -> Total | None:
+def total(terms: Sequence[CallTerm], quantity: str) -> Total | None:
     """Add up a quantity (``energy``, ``static``, ``dynamic`` or ``time``) over terms; None if one is unknown.
 
-    Terms of one subject (a kind's mean) are fully correlated: their half-widths add up before they are squared.
+    Terms of one target (a kind's mean) are fully correlated: their half-widths add up before they are squared.
     """
     value = 0.0
     halves: dict[str, float | None] = {}

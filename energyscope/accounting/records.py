@@ -74,7 +74,7 @@ def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:
 
 
 def windows(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Yield the entries that hold a window, of subjects that were given pauses only those with pauses."""
+    """Yield the entries that hold a window, of targets that were given pauses only those with pauses."""
     rested = {entry["subject"] for entry in entries if "rest_us" in entry}
     return (
         entry for entry in entries if "window" in entry and ("rest_us" in entry or entry["subject"] not in rested)
@@ -82,7 +82,7 @@ def windows(entries: Sequence[Entry]) -> Iterator[Entry]:
 
 
 def energies(entries: Sequence[Entry]) -> dict[str, list[float | None]]:
-    """Return each subject's energies per call (mJ) by pass; a window taken again replaces the one before."""
+    """Return each target's energies per call (mJ) by pass; a window taken again replaces the one before."""
     kept: dict[str, dict[int, float | None]] = defaultdict(dict)
     for entry in windows(entries):
         kept[entry["subject"]][entry["pass"]] = entry["window"]["energy_mj"]
@@ -90,7 +90,7 @@ def energies(entries: Sequence[Entry]) -> dict[str, list[float | None]]:
 
 
 def seconds(entries: Sequence[Entry]) -> dict[str, float]:
-    """Return the seconds that each subject's windows took (median), what was subtracted from them included."""
+    """Return the seconds that each target's windows took (median), what was subtracted from them included."""
     found: dict[str, list[float]] = defaultdict(list)
     for entry in windows(entries):
         found[entry["subject"]].append(entry["window"]["seconds"])
@@ -98,7 +98,7 @@ def seconds(entries: Sequence[Entry]) -> dict[str, float]:
 
 
 def slow_windows(entries: Sequence[Entry], *, limit: int) -> list[tuple[str, int]]:
-    """Return (subject, pass) of windows that took much longer than their subject's median, the slowest first.
+    """Return (target, pass) of windows that took much longer than their target's median, the slowest first.
 
     Only gross stalls: taking again whatever was a little slow would cut off a tail of the ordinary scatter, and
     the interval would be too narrow.
@@ -134,7 +134,7 @@ def beside_bystanders(entries: Sequence[Entry]) -> list[tuple[Entry, list[str]]]
 
 
 def contaminated_windows(entries: Sequence[Entry]) -> list[tuple[str, int]]:
-    """Return (subject, pass) of the windows beside which something else used the device."""
+    """Return (target, pass) of the windows beside which something else used the device."""
     return list(
         dict.fromkeys((one["subject"], one["pass"]) for one, others in beside_bystanders(entries) if others)
     )

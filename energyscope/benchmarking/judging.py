@@ -10,7 +10,7 @@ from torch import nn
 
 from energyscope.errors import ModelError
 from energyscope.impact.metrics import (
-    Estimate,
+    MetricEstimate,
     Outcomes,
     estimate,
     perplexity_estimate,
@@ -91,15 +91,15 @@ class Judge:
             **compared,
         }
 
-    def _value(self, found: Outcomes) -> Estimate:
+    def _value(self, found: Outcomes) -> MetricEstimate:
         if not found.labelled():
-            return Estimate(None)
+            return MetricEstimate(None)
         if self.metric == "perplexity":
             return perplexity_estimate(found.nll, found.predictions, self.seed)
         return proportion(float(found.correct.sum()), len(found))
 
 
-def _limited(found: Estimate) -> dict[str, float | None] | None:
+def _limited(found: MetricEstimate) -> dict[str, float | None] | None:
     if found.value is None:
         return None
     return {"value": found.value, "low": found.ci_low, "high": found.ci_high}

@@ -23,7 +23,7 @@ Limited = dict[str, float | None]
 
 
 @dataclass
-class _Kept:
+class _Windows:
     """The windows of one alternative, the last one of each pass."""
 
     one: Alternative
@@ -74,7 +74,7 @@ def document(entries: Sequence[Entry]) -> dict[str, Any] | None:
     }
 
 
-def _kept(entries: Sequence[Entry], left_out: set[tuple[str, str, str]]) -> dict[str, _Kept]:
+def _kept(entries: Sequence[Entry], left_out: set[tuple[str, str, str]]) -> dict[str, _Windows]:
     """Return the windows of each alternative by its key, a window taken again in place of the one before."""
     known = {
         one["key"]: Alternative(**one["setting"])
@@ -89,11 +89,11 @@ def _kept(entries: Sequence[Entry], left_out: set[tuple[str, str, str]]) -> dict
         if by_pass and (one.phase, one.what, one.value) not in left_out:
             setup = setups.get(key, {})
             windows = [by_pass[number] for number in sorted(by_pass)]
-            found[key] = _Kept(one, windows, setup.get("setup_s"), list(setup.get("reasons", ())))
+            found[key] = _Windows(one, windows, setup.get("setup_s"), list(setup.get("reasons", ())))
     return found
 
 
-def _row(kept: _Kept, base: _Kept | None, idle_w: float | None, guards: Iterable[str]) -> dict[str, Any]:
+def _row(kept: _Windows, base: _Windows | None, idle_w: float | None, guards: Iterable[str]) -> dict[str, Any]:
     energy = combine(kept.column("energy_mj"), floor=kept.floor)
     time_us, power = combine(kept.column("time_us")), combine(kept.column("power_w"), floor=kept.floor)
     spoilt = {one for entry in kept.entries for one in entry.get("guard") or ()} | set(guards)
@@ -115,7 +115,7 @@ def _row(kept: _Kept, base: _Kept | None, idle_w: float | None, guards: Iterable
     }
 
 
-def _ratio(kept: _Kept, base: _Kept | None) -> Limited | None:
+def _ratio(kept: _Windows, base: _Windows | None) -> Limited | None:
     """Return the joules per token by those of the phase's base, paired by pass; None without a base."""
     if base is None:
         return None

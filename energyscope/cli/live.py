@@ -46,11 +46,11 @@ class Live:
         if self._process.stdin is not None:
             os.set_blocking(self._process.stdin.fileno(), False)
         if sys.stderr.isatty():  # a file gets its lines as ever
-            lines = _Lines(self, sys.stderr)
+            lines = _StreamLines(self, sys.stderr)
             self._streams.enter_context(contextlib.redirect_stderr(lines))
             self._streams.callback(lines.say_rest)
         if sys.stdout.isatty():
-            lines = _Lines(self, sys.stdout)
+            lines = _StreamLines(self, sys.stdout)
             self._streams.enter_context(contextlib.redirect_stdout(lines))
             self._streams.callback(lines.say_rest)
         return self
@@ -119,7 +119,7 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class _Lines(io.TextIOBase):
+class _StreamLines(io.TextIOBase):
     """Stands for a stream while the painter has the terminal; afterwards it passes on."""
 
     def __init__(self, live: Live, stream: TextIO) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from energyscope.reporting.terminal_live import Left, Span
+from energyscope.reporting.terminal_live import Left, TimeRange
 
 Moment = tuple[float, float, int]  # least and most time (s), and steps of the most (0: as it tells)
 Estimates = Mapping[str, Sequence[Moment]]  # by stage; none of a stage that will be skipped
 
 
-class Pace:
+class StageProgress:
     """How far a stage is and how fast, by its steps, each of which it tells before the step's work.
 
     ``moment`` counts, from 0, what the stage measures one after the other: each begins its steps anew.
@@ -53,7 +53,7 @@ class Pace:
 
 
 def left_of_run(
-    running: str, pace: Pace, waiting: Sequence[str], estimates: Estimates | None, now_s: float
+    running: str, pace: StageProgress, waiting: Sequence[str], estimates: Estimates | None, now_s: float
 ) -> Left | None:
     """Return what is left of a run in the stage ``running`` and in those ``waiting``.
 
@@ -66,11 +66,11 @@ def left_of_run(
     spans = [one for one in (now, *(estimate_of(name, known) for name in later)) if one is not None]
     if not spans or (estimates is None and not later):
         return Left(None, later) if estimates is None and later else None
-    whole = Span(sum(one.least_s for one in spans), sum(one.most_s for one in spans))
+    whole = TimeRange(sum(one.least_s for one in spans), sum(one.most_s for one in spans))
     return Left(whole, [*([running] if now is None else []), *(name for name in later if name not in known)])
 
 
-def moment_of(stage: str, pace: Pace, estimates: Estimates | None) -> tuple[int, int]:
+def moment_of(stage: str, pace: StageProgress, estimates: Estimates | None) -> tuple[int, int]:
     """Return which of its moments a running stage measures, from 1, and of how many that are known."""
     moments = max(len((estimates or {}).get(stage, ())), 1)
     return min(pace.moment + 1, moments), moments
@@ -82,13 +82,13 @@ def is_skipped(stage: str, estimates: Estimates | None) -> bool:
     return moments is not None and not moments
 
 
-def estimate_of(stage: str, estimates: Estimates | None) -> Span | None:
+def estimate_of(stage: str, estimates: Estimates | None) -> TimeRange | None:
     """Return how long a stage that waits will take; None where that is not known, or where it will be skipped."""
     moments = (estimates or {}).get(stage)
-    return Span(sum(one[0] for one in moments), sum(one[1] for one in moments)) if moments else None
+    return TimeRange(sum(one[0] for one in moments), sum(one[1] for one in moments)) if moments else None
 
 
-def _running(pace: Pace, moments: Sequence[Moment], now_s: float) -> Span | None:
+def _running(pace: StageProgress, moments: Sequence[Moment], now_s: float) -> TimeRange | None:
     """Return what is left of the running stage: of its present moment, and the later ones as estimated."""
     present, later = moments[pace.moment : pace.moment + 1], moments[pace.moment + 1 :]
     least_s, most_s, steps = present[0] if present else (None, None, 0)
@@ -98,4 +98,4 @@ def _running(pace: Pace, moments: Sequence[Moment], now_s: float) -> Span | None
         least, most = max(least_s - spent_s, 0.0), max(most_s - spent_s, 0.0)
     if least is None or most is None:
         return None
-    return Span(least + sum(one[0] for one in later), most + sum(one[1] for one in later))
+    return TimeRange(least + sum(one[0] for one in later), most + sum(one[1] for one in later))

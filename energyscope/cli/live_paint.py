@@ -27,10 +27,10 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from energyscope.cli.live_left import Estimates, Pace, estimate_of, is_skipped, left_of_run, moment_of
-from energyscope.cli.live_records import Records, one_name
+from energyscope.cli.live_left import Estimates, StageProgress, estimate_of, is_skipped, left_of_run, moment_of
+from energyscope.cli.live_records import RunFollower, one_name
 from energyscope.reasons import words
-from energyscope.reporting.terminal_live import Picture, Stage, Step, last_line, live_view
+from energyscope.reporting.terminal_live import Picture, StageState, Step, last_line, live_view
 from energyscope.reporting.terminal_text import printable
 
 EVERY_S = 0.5
@@ -44,14 +44,14 @@ class State:
     def __init__(self, title: str, stages: Sequence[str], now_s: float) -> None:
         self.title = title
         self.names = list(stages)
-        self.records = Records()
+        self.records = RunFollower()
         self.began_s = self.stage_s = now_s
         self.told = False
         self.estimates: Estimates | None = None
         self._named = bool(stages)
         self._stage = next(iter(stages), "")
         self._label, self._of_sensor = STARTING, False
-        self._pace = Pace(now_s)
+        self._pace = StageProgress(now_s)
         self._took: dict[str, float] = {}
 
     def step(self, stage: str, label: str, done: int, total: int, now_s: float) -> None:
@@ -77,7 +77,7 @@ class State:
         """Begin a stage without a step yet; what is said of the sensor is said of this one."""
         self._took[self._stage] = now_s - self.stage_s
         self.names += [] if stage in self.names else [stage]
-        self._stage, self.stage_s, self._pace = stage, now_s, Pace(now_s)
+        self._stage, self.stage_s, self._pace = stage, now_s, StageProgress(now_s)
         self._label = self._label if self._of_sensor else ""
 
     def picture(self, now_s: float) -> Picture:
@@ -100,24 +100,24 @@ class State:
             left=left_of_run(self._stage, pace, waiting, self.estimates, now_s),
         )
 
-    def stages(self, now_s: float) -> list[Stage]:
+    def stages(self, now_s: float) -> list[StageState]:
         """Return the stages with their states: as the run's files have it, else as the steps told it."""
         recorded = self.records.stages
         return [self._state(name, recorded.get(name) or {}, now_s) for name in self.names]
 
-    def ended(self, now_s: float) -> list[Stage]:
+    def ended(self, now_s: float) -> list[StageState]:
         """Return the stages when nothing runs any more; where none was named, no file says how they ended."""
         stages = self.stages(now_s)
         return stages if self._named else [replace(one, state="done") for one in stages]
 
-    def _state(self, name: str, recorded: Mapping[str, Any], now_s: float) -> Stage:
+    def _state(self, name: str, recorded: Mapping[str, Any], now_s: float) -> StageState:
         running = name == self._stage
         took = now_s - self.stage_s if running else self._took.get(name)
         ahead = "skipped" if is_skipped(name, self.estimates) else "waiting"
         told = "running" if running else "done" if name in self._took else ahead
         state = str(recorded.get("state") or told)
         seconds, estimates = recorded.get("seconds") or took, estimate_of(name, self.estimates)
-        return Stage(name, state, seconds, words(recorded.get("reason")) or None, estimates)
+        return StageState(name, state, seconds, words(recorded.get("reason")) or None, estimates)
 
 
 def paint(state: State, console: Console, messages: Iterator[Mapping[str, Any] | None]) -> None:

@@ -23,7 +23,7 @@ PROFILE = "profile"
 MOST_BYTES = 1 << 24  # of the journal at once: the lines of a long stage, when it is read late
 
 
-class Records:
+class RunFollower:
     """Follows one run directory, which may not be there yet."""
 
     def __init__(self, path: Path | None = None) -> None:
@@ -115,12 +115,12 @@ class Records:
         parents = {one["parent"] for one in tree.values()}
         whole = self._energy(MODEL, 1.0)
         found = []
-        for subject in self._header.get("subjects", ()):
-            name, *others = subject["members"]
-            energy = self._energy(subject["key"], tree[name].get("calls") or 1) if name in tree else None
-            if subject["what"] in {"node", "group"} and name not in parents and energy is not None:
+        for target in self._header.get("subjects", ()):
+            name, *others = target["members"]
+            energy = self._energy(target["key"], tree[name].get("calls") or 1) if name in tree else None
+            if target["what"] in {"node", "group"} and name not in parents and energy is not None:
                 share = energy.value / whole.value if whole is not None and whole.value else None
-                windows, shown = len(self._entries[subject["key"]]), one_name(subject["key"].partition(":")[2])
+                windows, shown = len(self._entries[target["key"]]), one_name(target["key"].partition(":")[2])
                 found.append(Costly(shown, energy, share, windows, 1 + len(others)))
         return sorted(found, key=lambda one: -one.energy.value)[:most]
 

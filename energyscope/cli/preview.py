@@ -53,7 +53,7 @@ def _profile_lines(plan: Preview) -> list[str]:
     if plan.sampling == "triggered":
         seconds = _duration(plan.profile_seconds)
         return [f"profile: reads around {plan.windows} calls of components, about {seconds} besides the passes"]
-    counted = [text.format(plan.subjects[what]) for what, text in WHAT.items() if what in plan.subjects]
+    counted = [text.format(plan.targets[what]) for what, text in WHAT.items() if what in plan.targets]
     more = plan.profile_seconds_most > plan.profile_seconds
     most = f"up to {_duration(plan.profile_seconds_most)} if all need more windows; " if more else ""
     longest = f"{most}long calls, pauses and repeated windows not included"

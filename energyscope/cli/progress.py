@@ -12,14 +12,14 @@ from typing import Protocol
 
 from rich.console import Console
 
-from energyscope.cli.live_left import Estimates, Pace, left_of_run, moment_of
+from energyscope.cli.live_left import Estimates, StageProgress, left_of_run, moment_of
 from energyscope.reporting.terminal_live import left_said
 from energyscope.reporting.terminal_text import printable
 
 PLAIN_EVERY_S = 15.0
 
 
-class Report(Protocol):
+class ProgressReport(Protocol):
     """What stages report to; told of a run's directory, it may show what is in there."""
 
     def __call__(self, stage: str, label: str, done: int, total: int) -> None: ...
@@ -32,7 +32,7 @@ class Report(Protocol):
 @contextmanager
 def progress(
     console: Console, *, quiet: bool = False, title: str = "", stages: Sequence[str] = ()
-) -> Iterator[Report]:
+) -> Iterator[ProgressReport]:
     """Yield a callable that stages report to; ``stages`` are those that are known to come, in their order."""
     if quiet:
         yield _Nothing()
@@ -71,13 +71,13 @@ class _Plain:
         self.stage: str | None = None
         self.spoke = time.monotonic()
         self._stages = list(stages)
-        self._pace = Pace(self.spoke)
+        self._pace = StageProgress(self.spoke)
         self._estimates: Estimates | None = None
 
     def __call__(self, stage: str, label: str, done: int, total: int) -> None:
         now = time.monotonic()
         if stage != self.stage:
-            self.stage, self.spoke, self._pace = stage, now, Pace(now)
+            self.stage, self.spoke, self._pace = stage, now, StageProgress(now)
             self._pace.step(done, total, now)
             self._line(f"{stage}: {label if total <= 1 else f'{total} steps'}{self._run_left(now)}")
             return

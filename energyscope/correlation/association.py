@@ -18,7 +18,7 @@ from energyscope.correlation.coefficients import (
     coefficient,
     statistic,
 )
-from energyscope.correlation.resampling import Axis, Resamples, axis, clusters_of, interval_of
+from energyscope.correlation.resampling import Resamples, UncertainValues, axis, clusters_of, interval_of
 from energyscope.impact.metrics import Floats
 from energyscope.reasons import Reason, join, reason
 
@@ -43,8 +43,8 @@ class Association:
 
 
 def associate(
-    x: Axis | Floats,
-    y: Axis | Floats,
+    x: UncertainValues | Floats,
+    y: UncertainValues | Floats,
     method: Method,
     seed: int = 0,
     strata: Ints | None = None,
@@ -82,7 +82,9 @@ def associate(
     return Association(method, len(x), value, low, high, p_value, join(reasons) or None)
 
 
-def rank_agreement(x: Axis, y: Axis, seed: int = 0, kinds: Sequence[str] | None = None) -> Association:
+def rank_agreement(
+    x: UncertainValues, y: UncertainValues, seed: int = 0, kinds: Sequence[str] | None = None
+) -> Association:
     """Return Spearman's coefficient with its interval, without a p-value."""
     return associate(x, y, "spearman", seed, permutations=0, kinds=kinds)
 
@@ -108,7 +110,7 @@ def why_not(
 
 
 def draws(
-    x: Axis, y: Axis, method: Method, resamples: Resamples, strata: Ints | None = None
+    x: UncertainValues, y: UncertainValues, method: Method, resamples: Resamples, strata: Ints | None = None
 ) -> tuple[Floats, Floats | None]:
     """Return the coefficient's draws (rows,): with other points and errors, and with other errors only."""
     both = resamples.coefficients(x, y, method, strata)
@@ -144,5 +146,5 @@ def permutation_p(
     return float((1 + np.count_nonzero(drawn >= found - slack)) / (1 + permutations))
 
 
-def _axis(values: Axis | Floats) -> Axis:
-    return values if isinstance(values, Axis) else axis(values)
+def _axis(values: UncertainValues | Floats) -> UncertainValues:
+    return values if isinstance(values, UncertainValues) else axis(values)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from energyscope.correlation.resampling import Axis, axis
+from energyscope.correlation.resampling import UncertainValues, axis
 from energyscope.impact.methods import PREDICT
 from energyscope.reasons import reason
 
@@ -125,12 +125,12 @@ def valid_impact(impact: pd.DataFrame, column: str) -> pd.DataFrame:
     return numbers.replace([math.inf, -math.inf], math.nan).dropna(subset=["value"])
 
 
-def impact_axis(rows: pd.DataFrame) -> Axis:
+def impact_axis(rows: pd.DataFrame) -> UncertainValues:
     """Return the axis of rows of `valid_impact`."""
     return axis(*(rows[name].to_numpy("float64") for name in ("value", "ci_low", "ci_high")))
 
 
-def energy_axis(rows: pd.DataFrame) -> Axis:
+def energy_axis(rows: pd.DataFrame) -> UncertainValues:
     """Return the axis of energies, mJ per forward pass."""
     columns = ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj")
     return axis(*(rows[name].to_numpy("float64", na_value=np.nan) for name in columns))

@@ -14,7 +14,7 @@ import numpy as np
 
 from energyscope.correlation.association import rank_agreement, why_not
 from energyscope.correlation.coefficients import Ints, coefficient
-from energyscope.correlation.resampling import Axis, Resamples, axis, clusters_of
+from energyscope.correlation.resampling import Resamples, UncertainValues, axis, clusters_of
 from energyscope.impact.metrics import Floats, percentile_interval
 
 PREDICTORS = ("parameters", "flops", "bytes")
@@ -23,7 +23,7 @@ Target = Literal["energy", "impact"]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class NullComparison:
     """How well a null model ranks a target beside what was measured, over the same ``n`` points.
 
     ``value`` is Spearman's coefficient of ``predictor`` with ``target`` and ``measured`` that of energy with
@@ -51,11 +51,11 @@ class Comparison:
 
 def null_models(
     predictors: dict[str, Floats],
-    energy: Axis,
-    impact: Axis,
+    energy: UncertainValues,
+    impact: UncertainValues,
     seed: int = 0,
     kinds: Sequence[str] | None = None,
-) -> list[Comparison]:
+) -> list[NullComparison]:
     """Compare each predictor (n,), NaN where unknown, with energy as a predictor of impact, and the reverse.
 
     ``kinds`` names the kind of each point, (n,), which are then drawn before their points
@@ -73,24 +73,24 @@ def null_models(
 
 def _compare(
     name: str,
-    null: Axis,
-    target: Axis,
-    other: Axis,
+    null: UncertainValues,
+    target: UncertainValues,
+    other: UncertainValues,
     words: tuple[Target, Target],
     seed: int,
     kinds: Sequence[str] | None,
-) -> Comparison:
+) -> NullComparison:
     n = len(null)
     why = why_not(null.values, target.values, names=(name, words[0]))
     why = why or why_not(other.values, target.values, names=(words[1], words[0]))
     if why is not None:
-        return Comparison(name, words[0], n, reason=why)
+        return NullComparison(name, words[0], n, reason=why)
     own, measured = (rank_agreement(one, target, seed, kinds) for one in (null, other))
     difference, low, high = _difference(null, other, target, Resamples(n, seed, clusters=clusters_of(kinds)))
     better = None
     if low is not None and high is not None and not low <= 0 <= high:
         better = name if low > 0 else words[1]
-    return Comparison(
+    return NullComparison(
         name,
         words[0],
         n,
@@ -103,11 +103,11 @@ def _compare(
 
 
 def _difference(
-    null: Axis, other: Axis, target: Axis, resamples: Resamples
+    null: UncertainValues, other: UncertainValues, target: UncertainValues, resamples: Resamples
 ) -> tuple[float, float | None, float | None]:
     """Return the difference of two coefficients' sizes with its paired interval."""
 
-    def signed(one: Axis, stream: int) -> tuple[float, Floats, Floats]:
+    def signed(one: UncertainValues, stream: int) -> tuple[float, Floats, Floats]:
         value = float(coefficient(one.values[None], target.values[None], "spearman")[0])
         sign = -1.0 if value < 0 else 1.0
         both = resamples.coefficients(one, target, "spearman", streams=(stream, 0))

@@ -28,7 +28,7 @@ NORMAL_95 = 1.959963984540054  # half-width of a 95 % interval in standard devia
 
 
 @dataclass(frozen=True)
-class Axis:
+class UncertainValues:
     """Values (n,) with the standard deviations of their errors below and above; 0 where none is known."""
 
     values: Floats
@@ -38,8 +38,8 @@ class Axis:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, chosen: Ints | npt.NDArray[np.bool_]) -> Axis:
-        return Axis(self.values[chosen], self.below[chosen], self.above[chosen])
+    def __getitem__(self, chosen: Ints | npt.NDArray[np.bool_]) -> UncertainValues:
+        return UncertainValues(self.values[chosen], self.below[chosen], self.above[chosen])
 
     @property
     def exact(self) -> bool:
@@ -55,14 +55,16 @@ class Axis:
         return result
 
 
-def axis(values: npt.ArrayLike, low: npt.ArrayLike | None = None, high: npt.ArrayLike | None = None) -> Axis:
+def axis(
+    values: npt.ArrayLike, low: npt.ArrayLike | None = None, high: npt.ArrayLike | None = None
+) -> UncertainValues:
     """Make an axis of values and the ends of their 95 % intervals, (n,); NaN where an end is not known."""
     centre = np.asarray(values, np.float64)
     unknown = np.full(centre.shape, np.nan)
     ends = [unknown if end is None else np.asarray(end, np.float64) for end in (low, high)]
     below, above = (centre - ends[0]) / NORMAL_95, (ends[1] - centre) / NORMAL_95
     known = np.isfinite(below) & np.isfinite(above)
-    return Axis(centre, *(np.where(known, np.maximum(one, 0.0), 0.0) for one in (below, above)))
+    return UncertainValues(centre, *(np.where(known, np.maximum(one, 0.0), 0.0) for one in (below, above)))
 
 
 class Resamples:
@@ -93,18 +95,18 @@ class Resamples:
         start, size = np.searchsorted(numbers, numbers), np.bincount(numbers)[numbers]
         self.chosen: Ints = start + np.floor(places * size).astype(np.int64)
 
-    def keep(self, values: Axis, stream: int) -> Floats:
+    def keep(self, values: UncertainValues, stream: int) -> Floats:
         """Return the axis redrawn, (rows, n); ``stream`` tells the axes of one analysis apart."""
         return values.redrawn(self.rows, (*self._seed, stream + 1))
 
-    def take(self, values: Axis, stream: int) -> Floats:
+    def take(self, values: UncertainValues, stream: int) -> Floats:
         """Return the axis redrawn and the points drawn of it, (rows, n)."""
         return np.take_along_axis(self.keep(values, stream), self.chosen, axis=1)
 
     def coefficients(
         self,
-        x: Axis,
-        y: Axis,
+        x: UncertainValues,
+        y: UncertainValues,
         method: Method,
         strata: Ints | None = None,
         streams: tuple[int, int] = (0, 1),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from energyscope.correlation.association import FEWEST_POINTS
 from energyscope.correlation.coefficients import average_ranks
 from energyscope.correlation.quadrants import UNDECIDED, Point, high_is_more
-from energyscope.correlation.resampling import Axis, Resamples, axis
+from energyscope.correlation.resampling import Resamples, UncertainValues, axis
 from energyscope.impact.metrics import Floats
 
 SIDES = ("low", "high")
@@ -29,7 +29,7 @@ def add_stability(points: Sequence[Point], metric: str, seed: int = 0) -> None:
         return
     energy, impact = energies(points), impacts(points)
     if not high_is_more(metric):
-        impact = Axis(-impact.values, impact.above, impact.below)
+        impact = UncertainValues(-impact.values, impact.above, impact.below)
     resamples = Resamples(len(points), seed)
     heat, effect = (_is_high(one, resamples, stream) for stream, one in enumerate((energy, impact)))
     ranks = [_rank_intervals(one, resamples, stream) for stream, one in enumerate((energy, impact))]
@@ -48,12 +48,12 @@ def add_stability(points: Sequence[Point], metric: str, seed: int = 0) -> None:
         )
 
 
-def energies(points: Sequence[Point]) -> Axis:
+def energies(points: Sequence[Point]) -> UncertainValues:
     """Return the points' energies, mJ."""
     return axis(*_columns([(p.energy_mj, p.energy_ci_low_mj, p.energy_ci_high_mj) for p in points]))
 
 
-def impacts(points: Sequence[Point]) -> Axis:
+def impacts(points: Sequence[Point]) -> UncertainValues:
     """Return the points' impacts."""
     return axis(*_columns([(p.impact, p.impact_ci_low, p.impact_ci_high) for p in points]))
 
@@ -62,13 +62,13 @@ def _columns(rows: Sequence[tuple[float | None, ...]]) -> Floats:
     return np.array(rows, np.float64).reshape(-1, 3).T
 
 
-def _is_high(values: Axis, resamples: Resamples, stream: int) -> npt.NDArray[np.bool_]:
+def _is_high(values: UncertainValues, resamples: Resamples, stream: int) -> npt.NDArray[np.bool_]:
     medians = np.median(resamples.take(values, stream), axis=1)
     high: npt.NDArray[np.bool_] = resamples.keep(values, stream) > medians[:, None]
     return high
 
 
-def _rank_intervals(values: Axis, resamples: Resamples, stream: int) -> tuple[Floats, Floats]:
+def _rank_intervals(values: UncertainValues, resamples: Resamples, stream: int) -> tuple[Floats, Floats]:
     ranks = average_ranks(-resamples.keep(values, stream))
     low, high = np.quantile(ranks, [0.025, 0.975], axis=0)
     return np.floor(low), np.ceil(high)

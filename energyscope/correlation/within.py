@@ -25,7 +25,7 @@ from energyscope.correlation.association import (
     why_not,
 )
 from energyscope.correlation.coefficients import Ints, coefficient
-from energyscope.correlation.resampling import Axis
+from energyscope.correlation.resampling import UncertainValues
 from energyscope.reasons import Reason, reason
 
 LEVEL = 0.05
@@ -48,7 +48,7 @@ class Differences:
     reason: Reason | None = None
 
 
-def differences(values: Axis) -> Differences:
+def differences(values: UncertainValues) -> Differences:
     """Test whether the values of an axis differ by more than their intervals say.
 
     Cochran (1954): Q = sum of w (x - x_w)^2 with w = 1 / se^2 and x_w the mean weighted by w, chi-squared on
@@ -96,7 +96,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def within_kinds(kinds: Sequence[str], energy: Axis, impact: Axis, seed: int = 0) -> list[dict[str, Any]]:
+def within_kinds(
+    kinds: Sequence[str], energy: UncertainValues, impact: UncertainValues, seed: int = 0
+) -> list[dict[str, Any]]:
     """Correlate within each kind that has more than one component; why not, where its layers do not differ.
 
     ``kinds`` names the kind of each point, (n,). Each entry holds ``kind, n, tested, reason, energy, impact``
@@ -115,7 +117,7 @@ def within_kinds(kinds: Sequence[str], energy: Axis, impact: Axis, seed: int = 0
     return entries
 
 
-def _of_kind(kind: str, energy: Axis, impact: Axis, seed: int) -> dict[str, Any]:
+def _of_kind(kind: str, energy: UncertainValues, impact: UncertainValues, seed: int) -> dict[str, Any]:
     axes = {"energy": differences(energy), "impact": differences(impact)}
     why = _why_untested(len(energy), axes)
     tested = [] if why else [asdict(associate(energy, impact, method, seed)) for method in METHODS]
@@ -140,7 +142,9 @@ def _why_untested(n: int, axes: dict[str, Differences]) -> Reason | None:
     return None
 
 
-def adjusted(kinds: Sequence[str], energy: Axis, impact: Axis, method: Method, seed: int = 0) -> Association:
+def adjusted(
+    kinds: Sequence[str], energy: UncertainValues, impact: UncertainValues, method: Method, seed: int = 0
+) -> Association:
     """Correlate over all kinds that have two components or more, each kind centred on its own mean.
 
     Values (Pearson) and ranks (Spearman) are centred within a kind; Kendall compares the pairs of one kind. Points
@@ -151,7 +155,7 @@ def adjusted(kinds: Sequence[str], energy: Axis, impact: Axis, method: Method, s
 
 
 def adjusted_ranks(
-    kinds: Sequence[str], x: Axis, y: Axis, names: tuple[str, str]
+    kinds: Sequence[str], x: UncertainValues, y: UncertainValues, names: tuple[str, str]
 ) -> tuple[float | None, Reason | None]:
     """Return Spearman's coefficient with ranks centred within kinds, or None and why there is none."""
     several, numbers = _strata(kinds)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from energyscope.metering.nvml.board import Board
 from energyscope.metering.nvml.probe import Probe
 from energyscope.metering.ticks import Calls
 from energyscope.reasons import reason
-from energyscope.replay.calls import Call
+from energyscope.replay.calls import Call, RoundReplay
 
 ROUNDS = 3  # of each way to poll, in turn
 LEAD_S = 0.3  # of the load, before the first tick is looked for and after the last
@@ -38,14 +38,6 @@ NOT_POLLED, SAMPLER, WITHOUT_A_PAUSE = "not polled", "sampler", "without a pause
 Start = Callable[[], AbstractContextManager[Any]]
 
 
-class Replays(Protocol):
-    """Runs a round of calls for some seconds."""
-
-    def run(self, round_: Sequence[Call], seconds: float) -> Calls | None: ...
-
-    def synchronize(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class Loaded:
     """One run of a load: microseconds a call, and millijoules a call where a counter could be read."""
@@ -54,7 +46,7 @@ class Loaded:
     energy_mj: float | None
 
 
-def effect_of_polling(uuid: str, replayer: Replays, load: Sequence[Call], *, seconds: float) -> dict[str, Any]:
+def effect_of_polling(uuid: str, replayer: RoundReplay, load: Sequence[Call], *, seconds: float) -> dict[str, Any]:
     """Return what each way of polling changes in the calls' time and in their counted energy.
 
     ``seconds`` is how long the load is counted in all in each way.
@@ -77,7 +69,7 @@ def effect_of_polling(uuid: str, replayer: Replays, load: Sequence[Call], *, sec
 
 
 def slow_down(
-    replayer: Replays, load: Sequence[Call], start: Start, *, rounds: int, seconds: float
+    replayer: RoundReplay, load: Sequence[Call], start: Start, *, rounds: int, seconds: float
 ) -> PowerStep | None:
     """Return how much longer calls take beside something that is started: runs with and without it, in turn."""
     beside: list[float] = []
@@ -98,7 +90,7 @@ def _counter(uuid: str) -> Board | None:
     return board
 
 
-def run_loaded(counter: Board | None, replayer: Replays, load: Sequence[Call], seconds: float) -> Loaded:
+def run_loaded(counter: Board | None, replayer: RoundReplay, load: Sequence[Call], seconds: float) -> Loaded:
     """Run the load for some seconds between two ticks of a counter, or just as long where there is none.
 
     Raises:
@@ -118,7 +110,7 @@ def run_loaded(counter: Board | None, replayer: Replays, load: Sequence[Call], s
     return Loaded((last_s - first_s) / count * 1e6, (last_mj - first_mj) / count)
 
 
-def _ran(replayer: Replays, load: Sequence[Call], seconds: float) -> Calls:
+def _ran(replayer: RoundReplay, load: Sequence[Call], seconds: float) -> Calls:
     replayer.synchronize()
     calls = replayer.run(load, seconds)
     if calls is None:

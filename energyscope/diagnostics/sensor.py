@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from energyscope.diagnostics.polling import Replays, effect_of_polling
+from energyscope.diagnostics.polling import effect_of_polling
 from energyscope.metering.characterise import counter_against_power, step_response
 from energyscope.metering.choice import open_meter
 from energyscope.metering.meter import Meter
@@ -31,7 +31,7 @@ from energyscope.metering.nvml.probe import Probe
 from energyscope.metering.ticks import mean_power
 from energyscope.progress import Progress, silent
 from energyscope.reasons import reason
-from energyscope.replay.calls import Call
+from energyscope.replay.calls import Call, RoundReplay
 from energyscope.replay.rotation import l2_bytes
 
 STAGE = "sensor"
@@ -74,7 +74,7 @@ def idle_facts(meter: Meter, seconds: float = IDLE_WATCH_S) -> dict[str, Any]:
 
 
 def characterise(
-    uuid: str, replayer: Replays, load: Sequence[Call], *, seconds: float = 10.0, progress: Progress = silent
+    uuid: str, replayer: RoundReplay, load: Sequence[Call], *, seconds: float = 10.0, progress: Progress = silent
 ) -> dict[str, Any]:
     """Measure what a GPU's sensors are like, with a load on it; takes about three times ``seconds``, and 20 s.
 
@@ -95,7 +95,7 @@ def characterise(
     return {**found, "polling": effect_of_polling(uuid, replayer, load, seconds=seconds)}
 
 
-def _step_test(uuid: str, replayer: Replays, load: Sequence[Call]) -> dict[str, Any]:
+def _step_test(uuid: str, replayer: RoundReplay, load: Sequence[Call]) -> dict[str, Any]:
     with open_meter("auto", gpu_uuid=uuid) as meter, Probe(uuid, "power") as probe:
         replayer.synchronize()
         time.sleep(IDLE_S)

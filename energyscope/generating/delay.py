@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from energyscope.generating.intervals import Intervals
 from energyscope.generating.marks import Mark, overlaps
-from energyscope.generating.regression import Fit, fit_powers
+from energyscope.generating.regression import PowerFit, fit_powers
 from energyscope.metering.ticks import Array
 
 STEP_S = 0.0005  # over which power around a tick is taken for the derivative
@@ -44,7 +44,7 @@ def _unexplained(seconds: Array, energy_j: Array) -> float:
     return float(residual @ residual)
 
 
-def fit_delayed(found: Intervals, marks: Sequence[Mark], nodes: Array, rough_s: float = 0.0) -> Fit:
+def fit_delayed(found: Intervals, marks: Sequence[Mark], nodes: Array, rough_s: float = 0.0) -> PowerFit:
     """Fit the powers of one meter to the intervals from the first generation's second tick to the last one's end.
 
     The first full interval under load is left out: boards show a transient in it. ``nodes`` are the weights of the

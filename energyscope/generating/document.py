@@ -10,7 +10,13 @@ from energyscope.generating.figures import Figure, mean_of, scaled, value_of
 from energyscope.generating.intervals import from_lists
 from energyscope.generating.loop import loop_figures
 from energyscope.generating.marks import Mark
-from energyscope.generating.phases import Setting, load_phase, repeated_phase, traced_phases, untraced_phases
+from energyscope.generating.phases import (
+    GenerationShape,
+    load_phase,
+    repeated_phase,
+    traced_phases,
+    untraced_phases,
+)
 from energyscope.generating.step import aside, step_figures
 from energyscope.generating.trace import Traced, Value, trace
 from energyscope.reasons import reason
@@ -35,7 +41,7 @@ def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
     header, since = ours[begins[-1]]["header"], ours[begins[-1] :]
     marks = [Mark.from_entry(entry["generation"]) for entry in since if "generation" in entry]
     idle_w = None if header["modelled"] else mean([one["idle_w"] for one in since if "idle_w" in one])
-    setting = Setting(header["prompt_tokens"], header["new_tokens"], header["batch_size"], idle_w)
+    setting = GenerationShape(header["prompt_tokens"], header["new_tokens"], header["batch_size"], idle_w)
     traced, why_untraced = _traced(header, since, marks)
     middle = untraced_phases(marks, setting, why_untraced) if traced is None else traced_phases(traced, setting)
     why_not = header["tokenizer_reason"] or ENDED
@@ -102,7 +108,7 @@ def _steps(traced: Traced) -> list[dict[str, Any]]:
 
 
 def _rates(
-    marks: Sequence[Mark], traced: Traced | None, phases: Sequence[Entry], setting: Setting
+    marks: Sequence[Mark], traced: Traced | None, phases: Sequence[Entry], setting: GenerationShape
 ) -> dict[str, Figure | None]:
     """Return the rates: per prompt token of the prefill, per generated token of the decode.
 

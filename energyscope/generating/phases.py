@@ -22,7 +22,7 @@ NO_ENERGY = reason("no-window-with-energy")
 
 
 @dataclass(frozen=True)
-class Setting:
+class GenerationShape:
     """What the phases of one journal share; ``idle_w`` is None on a modelled meter."""
 
     prompt_tokens: int
@@ -48,7 +48,7 @@ def load_phase(entries: Sequence[Entry]) -> dict[str, Any]:
     return phase("load", method="traced", **known, devices_j=[one["energy_j"] for one in devices])
 
 
-def traced_phases(traced: Traced, setting: Setting) -> list[dict[str, Any]]:
+def traced_phases(traced: Traced, setting: GenerationShape) -> list[dict[str, Any]]:
     """Return the prefill and the decode, a mean generation's."""
     prefill_s, decode_s = phase_seconds(traced.marks)
     tokens = setting.batch_size * setting.prompt_tokens
@@ -59,7 +59,7 @@ def traced_phases(traced: Traced, setting: Setting) -> list[dict[str, Any]]:
     return [prefill, _regressed("decode", traced.decode_j(), decode_s, setting.batch_size * steps, setting)]
 
 
-def untraced_phases(marks: Sequence[Mark], setting: Setting, why: str) -> list[dict[str, Any]]:
+def untraced_phases(marks: Sequence[Mark], setting: GenerationShape, why: str) -> list[dict[str, Any]]:
     """Return prefill and decode with their seconds alone, and why nothing else is known."""
     prefill_s, decode_s = phase_seconds(marks)
     tokens = setting.batch_size * setting.prompt_tokens, setting.batch_size * (setting.new_tokens - 1)
@@ -74,7 +74,9 @@ def phase_seconds(marks: Sequence[Mark]) -> tuple[Figure | None, Figure | None]:
     return mean_of([mark.prefill_s for mark in marks]), mean_of([mark.decode_s for mark in marks])
 
 
-def _regressed(name: str, found: Value, seconds: Figure | None, tokens: int, setting: Setting) -> dict[str, Any]:
+def _regressed(
+    name: str, found: Value, seconds: Figure | None, tokens: int, setting: GenerationShape
+) -> dict[str, Any]:
     if found.value is None:
         return phase(name, seconds=seconds, tokens=tokens, reason=found.reason)
     energy = figures.widened(found.value, found.half, seconds)
@@ -98,7 +100,7 @@ def _static(energy_j: float | None, seconds: float | None, idle_w: float | None)
     return {"static_j": static, "dynamic_j": minus(energy_j, static)}
 
 
-def repeated_phase(name: str, entries: Sequence[Entry], setting: Setting, why_not: str) -> dict[str, Any]:
+def repeated_phase(name: str, entries: Sequence[Entry], setting: GenerationShape, why_not: str) -> dict[str, Any]:
     """Return a phase that was repeated in windows; ``why_not`` is the reason where there is no window."""
     found = [one for one in entries if one.get("phase") == name]
     refused = next((one["reason"] for one in found if one.get("reason")), None)

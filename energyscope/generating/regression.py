@@ -36,7 +36,7 @@ Groups = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Fit:
+class PowerFit:
     """Powers (W) by column, shape (columns,), with two covariances (W^2): along time, and between generations.
 
     ``time_t`` and ``group_t`` are their Student quantiles. ``faults`` gives for each column why its power is not
@@ -65,7 +65,7 @@ def _deviation(weights: Array, covariance: Array) -> float:
     return math.sqrt(max(float(weights @ covariance @ weights), 0.0))
 
 
-def fit_powers(seconds: Array, energy_j: Array, groups: Groups, names: Sequence[str]) -> Fit:
+def fit_powers(seconds: Array, energy_j: Array, groups: Groups, names: Sequence[str]) -> PowerFit:
     """Fit powers to intervals by least squares.
 
     ``seconds`` has shape (intervals, columns), ``energy_j`` and ``groups`` (intervals,): the generation that an
@@ -78,7 +78,7 @@ def fit_powers(seconds: Array, energy_j: Array, groups: Groups, names: Sequence[
     freedom, clusters = count - int(seen.sum()), len(np.unique(groups))
     if freedom < FREEDOM or clusters < 2:
         few = reason("few-tick-intervals", intervals=count, generations=clusters)
-        return Fit(power, time_cov, group_cov, np.nan, np.nan, (few,) * columns)
+        return PowerFit(power, time_cov, group_cov, np.nan, np.nan, (few,) * columns)
     used = seconds[:, seen]
     inverse: Array = np.linalg.pinv(used).astype(float)  # shape (columns, intervals)
     power[seen] = inverse @ energy_j
@@ -86,7 +86,7 @@ def fit_powers(seconds: Array, energy_j: Array, groups: Groups, names: Sequence[
     here = np.ix_(seen, seen)
     time_cov[here] = _along_time(inverse, residual, freedom)
     group_cov[here] = _between_groups(inverse, residual, groups, count / freedom)
-    return Fit(power, time_cov, group_cov, student_t(freedom), student_t(clusters - 1), faults)
+    return PowerFit(power, time_cov, group_cov, student_t(freedom), student_t(clusters - 1), faults)
 
 
 def _along_time(inverse: Array, residual: Array, freedom: int) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from energyscope.generating.delay import fit_delayed, rough_delay_s
 from energyscope.generating.intervals import intervals, without
 from energyscope.generating.marks import FIRST_NODE, PREFILL, Bin, Mark, decode_bins, node_weights
-from energyscope.generating.regression import Fit
+from energyscope.generating.regression import PowerFit
 from energyscope.metering.ticks import Array, Ticks
 from energyscope.reasons import Reason, reason
 
@@ -41,7 +41,7 @@ class Traced:
 
     marks: tuple[Mark, ...]
     nodes: Array
-    fits: tuple[Fit, ...]
+    fits: tuple[PowerFit, ...]
     bins: tuple[Bin, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Traced:
         return summed(self.fits, weights)
 
 
-def summed(fits: Sequence[Fit], seconds: Array) -> Value:
+def summed(fits: Sequence[PowerFit], seconds: Array) -> Value:
     """Return the energy of some seconds of each column over all devices; None where it cannot be told."""
     faults = [fit.faults[column] for fit in fits for column in np.flatnonzero(seconds) if fit.faults[column]]
     if faults:

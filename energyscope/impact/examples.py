@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from energyscope.errors import RunError, UsageError
 from energyscope.impact import metrics
-from energyscope.impact.metrics import Estimate, Floats, Outcomes
+from energyscope.impact.metrics import Floats, MetricEstimate, Outcomes
 from energyscope.reasons import reason
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def read_examples(path: Path) -> pd.DataFrame:
     return frame
 
 
-def paired_difference(first: Outcomes, second: Outcomes, metric: str = "kl", seed: int = 0) -> Estimate:
+def paired_difference(first: Outcomes, second: Outcomes, metric: str = "kl", seed: int = 0) -> MetricEstimate:
     """Return the first change's metric minus the second's, on the same examples, resampled together.
 
     What makes an example hard for both cancels, so the interval is narrower than those of the two values
@@ -131,10 +131,10 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: str = "kl", see
     if not all(_alike(getattr(first, name), getattr(second, name)) for name in _OF_THE_DATA):
         raise UsageError(NOT_PAIRED)
     if not len(first):
-        return Estimate(None, reason=reason("no-common-examples"))
+        return MetricEstimate(None, reason=reason("no-common-examples"))
     ours, theirs = metrics.statistic(metric, first), metrics.statistic(metric, second)
     if ours is None or theirs is None:
-        return Estimate(None, reason=reason("no-labels"))
+        return MetricEstimate(None, reason=reason("no-labels"))
     return metrics.bootstrap(lambda weights: ours(weights) - theirs(weights), len(first), seed)
 
 

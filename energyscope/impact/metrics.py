@@ -97,7 +97,7 @@ METRICS = (*_BY_EXAMPLE, "perplexity_difference")
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MetricEstimate:
     """A value with its 95 % interval, or None with the reason; a value may lack its interval, with the reason."""
 
     value: float | None
@@ -125,7 +125,7 @@ def percentile_interval(draws: Floats, level: float = 0.95) -> tuple[float, floa
     return float(low), float(high)
 
 
-def bootstrap(statistic: Statistic, count: int, seed: int = 0, resamples: int = RESAMPLES) -> Estimate:
+def bootstrap(statistic: Statistic, count: int, seed: int = 0, resamples: int = RESAMPLES) -> MetricEstimate:
     """Estimate a statistic with its percentile interval over ``count`` examples.
 
     ``statistic`` maps weights of shape (rows, count) to one value for each row, shape (rows,). With every
@@ -134,15 +134,15 @@ def bootstrap(statistic: Statistic, count: int, seed: int = 0, resamples: int = 
     """
     value = float(statistic(np.ones((1, count)))[0])
     if not np.isfinite(value):
-        return Estimate(None, reason=reason("value-not-finite"))
+        return MetricEstimate(None, reason=reason("value-not-finite"))
     if count < 2:
-        return Estimate(value, reason=reason("one-example"))
+        return MetricEstimate(value, reason=reason("one-example"))
     draws = statistic(bootstrap_weights(count, resamples, seed))
     draws = draws[np.isfinite(draws)]
     if len(draws) < resamples:
         lost = resamples - len(draws)
-        return Estimate(value, reason=reason("resamples-not-finite", bad=lost, of=resamples))
-    return Estimate(value, *percentile_interval(draws))
+        return MetricEstimate(value, reason=reason("resamples-not-finite", bad=lost, of=resamples))
+    return MetricEstimate(value, *percentile_interval(draws))
 
 
 def statistic(metric: str, outcomes: Outcomes) -> Statistic | None:
@@ -164,7 +164,7 @@ def statistic(metric: str, outcomes: Outcomes) -> Statistic | None:
     return _mean_of(_BY_EXAMPLE[metric](outcomes))
 
 
-def estimate(metric: str, outcomes: Outcomes, seed: int = 0) -> Estimate:
+def estimate(metric: str, outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
     """Return a metric's value over the examples that were looked at, with its interval.
 
     It has none where fewer than ``FEWEST_CARRIERS`` examples carry it (see `carriers`).
@@ -176,14 +176,14 @@ def estimate(metric: str, outcomes: Outcomes, seed: int = 0) -> Estimate:
     outcomes = outcomes.subset(outcomes.seen())
     found = statistic(metric, outcomes)
     if found is None:
-        return Estimate(None, reason=reason("no-labels"))
+        return MetricEstimate(None, reason=reason("no-labels"))
     result = bootstrap(found, len(outcomes), seed)
     if metric in COUNTS:
         return _never_seen(metric, result, len(outcomes))
     return _carried_by_few(result, by_example(metric, outcomes))
 
 
-def _never_seen(metric: str, found: Estimate, count: int) -> Estimate:
+def _never_seen(metric: str, found: MetricEstimate, count: int) -> MetricEstimate:
     """Widen the interval of answers none of which changed: what happens less than once in n was not seen.
 
     The rule of three: 0 of n leaves up to 3 / n possible, at 95 % (Hanley and Lippman-Hand 1983).
@@ -192,17 +192,17 @@ def _never_seen(metric: str, found: Estimate, count: int) -> Estimate:
         return found
     rare = min(1.0, 3 / count)
     low, high = (-rare, rare) if metric == "accuracy_difference" else (max(0.0, found.value - rare), found.value)
-    return Estimate(found.value, low, high, reason("no-answer-changed", examples=count))
+    return MetricEstimate(found.value, low, high, reason("no-answer-changed", examples=count))
 
 
-def _carried_by_few(found: Estimate, values: Floats) -> Estimate:
+def _carried_by_few(found: MetricEstimate, values: Floats) -> MetricEstimate:
     """Take the interval away where a few examples carry a mean: other few, not seen, would carry another."""
     if found.ci_low is None or not values.any():
         return found
     effective = carriers(values)
     if effective >= FEWEST_CARRIERS:
         return found
-    return Estimate(found.value, reason=reason("few-carriers", effective=effective, of=len(values)))
+    return MetricEstimate(found.value, reason=reason("few-carriers", effective=effective, of=len(values)))
 
 
 def carriers(values: Floats) -> float:
@@ -217,22 +217,22 @@ def carriers(values: Floats) -> float:
     return float(sizes.sum() ** 2 / (sizes @ sizes))
 
 
-def mean_kl(outcomes: Outcomes, seed: int = 0) -> Estimate:
+def mean_kl(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
     """KL(original || changed) in nats, the mean over examples."""
     return estimate("kl", outcomes, seed)
 
 
-def mean_js(outcomes: Outcomes, seed: int = 0) -> Estimate:
+def mean_js(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
     """Jensen-Shannon divergence of the outputs in nats, 0 to ln 2 (Lin 1991), the mean over examples."""
     return estimate("js", outcomes, seed)
 
 
-def top1_agreement(outcomes: Outcomes, seed: int = 0) -> Estimate:
+def top1_agreement(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
     """Share of predictions whose most likely answer stayed the same, the mean over examples."""
     return estimate("top1_agreement", outcomes, seed)
 
 
-def logit_difference(outcomes: Outcomes, seed: int = 0) -> Estimate:
+def logit_difference(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
     """Change of the logit margin, changed minus original: the mean over examples of their predictions' mean.
 
     The margin is the target's logit minus the largest other one; without targets it is that of the class which
@@ -241,17 +241,17 @@ def logit_difference(outcomes: Outcomes, seed: int = 0) -> Estimate:
     return estimate("logit_difference", outcomes, seed)
 
 
-def loss_difference(outcomes: Outcomes, seed: int = 0) -> Estimate:
+def loss_difference(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
     """Negative log likelihood per prediction in nats, changed minus original, over all predictions."""
     return estimate("loss_difference", outcomes, seed)
 
 
-def accuracy_difference(outcomes: Outcomes, seed: int = 0) -> Estimate:
+def accuracy_difference(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
     """Accuracy of the changed model minus the original's, the mean over examples, paired by example."""
     return estimate("accuracy_difference", outcomes, seed)
 
 
-def perplexity_difference(outcomes: Outcomes, seed: int = 0) -> Estimate:
+def perplexity_difference(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
     """Perplexity of the changed model minus the original's, exp(nll per token), paired by example."""
     return estimate("perplexity_difference", outcomes, seed)
 
@@ -301,19 +301,19 @@ def _check(metric: str) -> None:
         raise UsageError(f"no such impact metric: {metric!r} (known: {', '.join(METRICS)})")
 
 
-def perplexity_estimate(nll: Floats, tokens: Floats, seed: int = 0) -> Estimate:
+def perplexity_estimate(nll: Floats, tokens: Floats, seed: int = 0) -> MetricEstimate:
     """Return exp(mean nll per token) with its interval over examples; see `perplexity`."""
     return bootstrap(lambda weights: _perplexities(weights, nll, tokens), len(nll), seed)
 
 
-def proportion(successes: float, count: int) -> Estimate:
+def proportion(successes: float, count: int) -> MetricEstimate:
     """Return a share of ``count`` answers with Wilson's score interval (E. B. Wilson, JASA 22, 1927).
 
     It has a width where all answers were right, which resampling would not give it.
     """
     if count < 1:
-        return Estimate(None, reason=reason("no-answers"))
+        return MetricEstimate(None, reason=reason("no-answers"))
     share, z = successes / count, 1.959964
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * float(np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)))
-    return Estimate(share, min(max(0.0, centre - half), share), max(min(1.0, centre + half), share))
+    return MetricEstimate(share, min(max(0.0, centre - half), share), max(min(1.0, centre + half), share))

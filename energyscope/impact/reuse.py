@@ -30,7 +30,7 @@ from energyscope.reasons import Reason, reason
 
 
 @dataclass
-class _Pass:
+class _LayerCalls:
     """What the layers were given and what they gave in one pass, in the order of their calls."""
 
     numbers: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ class LayerStarts:
         if self.reason is not None:
             yield
             return
-        seen = _Pass()
+        seen = _LayerCalls()
         with ExitStack() as stack:
             for number, module in enumerate(self._modules):
                 before = partial(self._before_layer, seen, number, index)
@@ -115,7 +115,7 @@ class LayerStarts:
         return sum(tensor.nbytes for kept in self._kept.values() for tensor in kept.values())
 
     def _before_layer(
-        self, seen: _Pass, number: int, index: int, _module: nn.Module, args: Any, kwargs: Any
+        self, seen: _LayerCalls, number: int, index: int, _module: nn.Module, args: Any, kwargs: Any
     ) -> None:
         given = first_tensor((*args, *kwargs.values()))
         seen.numbers.append(number)
@@ -123,14 +123,14 @@ class LayerStarts:
         if number:
             self._keep(seen, number, given, first=not index)
 
-    def _placing(self, name: str, seen: _Pass) -> Callable[[nn.Module, Any], None]:
+    def _placing(self, name: str, seen: _LayerCalls) -> Callable[[nn.Module, Any], None]:
         def before(_module: nn.Module, _args: Any) -> None:
             # a component that is called in several places counts from the first
             self._after[name] = min(self._after.get(name, len(self._modules)), len(seen.outputs))
 
         return before
 
-    def _keep(self, seen: _Pass, number: int, tensor: Tensor | None, *, first: bool) -> None:
+    def _keep(self, seen: _LayerCalls, number: int, tensor: Tensor | None, *, first: bool) -> None:
         """Keep what a layer is given (the last one's output as if one more followed), as far as memory allows."""
         if tensor is None or (not first and (number % self._stride or tensor.nbytes > self._budget)):
             return
@@ -138,7 +138,7 @@ class LayerStarts:
         if not first:
             self._budget -= tensor.nbytes
 
-    def _thin_out(self, seen: _Pass) -> None:
+    def _thin_out(self, seen: _LayerCalls) -> None:
         """From what the first batch took: keep every layer's input, or every second one's, third one's, ..."""
         per_batch = sum(tensor.nbytes for tensor in seen.kept.values())
         needed = per_batch * sum(self._tokens) / max(1, self._tokens[0])  # the first batch is the shortest
@@ -152,7 +152,7 @@ class LayerStarts:
         self._budget -= taken
 
 
-def _after_layer(seen: _Pass, _module: nn.Module, _args: Any, output: Any) -> None:
+def _after_layer(seen: _LayerCalls, _module: nn.Module, _args: Any, output: Any) -> None:
     seen.outputs.append(output)
 
 
@@ -161,7 +161,7 @@ def _given(template: Any, hidden: Tensor, *_args: Any, **_kwargs: Any) -> Any:
     return with_first_tensor(template, hidden.clone())
 
 
-def _why_not(seen: _Pass, layers: int) -> Reason | None:
+def _why_not(seen: _LayerCalls, layers: int) -> Reason | None:
     """Return why a pass cannot begin at a layer, None where it can."""
     if seen.numbers != list(range(layers)):
         return reason("layers-not-in-order")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from energyscope.adapters import Task
 from energyscope.impact.changing import Measurement
-from energyscope.impact.metrics import Estimate, Outcomes, estimate
+from energyscope.impact.metrics import MetricEstimate, Outcomes, estimate
 from energyscope.impact.predictions import Reference
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import ImpactRow
@@ -42,16 +42,18 @@ def impact_rows(measured: Measurement, reference: Reference, seed: int) -> list[
     ]
 
 
-def _estimates(outcomes: Outcomes | None, task: Task, problem: Reason | None, seed: int) -> dict[str, Estimate]:
+def _estimates(
+    outcomes: Outcomes | None, task: Task, problem: Reason | None, seed: int
+) -> dict[str, MetricEstimate]:
     if problem is not None or outcomes is None:
-        return {metric: Estimate(None, reason=problem or "") for metric in METRICS[task]}
+        return {metric: MetricEstimate(None, reason=problem or "") for metric in METRICS[task]}
     return {metric: estimate(metric, outcomes, seed) for metric in METRICS[task]}
 
 
-def _own_change(measured: Measurement, problem: Reason | None) -> Estimate:
+def _own_change(measured: Measurement, problem: Reason | None) -> MetricEstimate:
     """Return how far the component's own output changed, relative to itself."""
     if len(measured.effects) > 1:
-        return Estimate(None, reason=problem or reason("changed-together"))
+        return MetricEstimate(None, reason=problem or reason("changed-together"))
     ran = bool(measured.effects) and measured.refused is None
     change = measured.effects[0].relative_change if ran else None
-    return Estimate(change, reason=problem or ("" if change is None else reason("one-ratio")))
+    return MetricEstimate(change, reason=problem or ("" if change is None else reason("one-ratio")))

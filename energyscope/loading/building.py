@@ -16,7 +16,7 @@ from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.loading import hub, random_weights, tensor_parallel
 from energyscope.loading.options import NATIVE, LoadOptions
-from energyscope.loading.planning import Plan, auto_class, meta_model
+from energyscope.loading.planning import LoadPlan, auto_class, meta_model
 from energyscope.loading.quiet import quieten
 from energyscope.loading.sharding.dispatching import as_accelerate_has_it, undispatch
 from energyscope.loading.sources import ModelSource
@@ -105,7 +105,7 @@ def model_type_of(folder: Path) -> str:
     return kind
 
 
-def build_model(found: ModelSource, folder: Path | None, adapter: Adapter, config: Any, plan: Plan) -> Any:
+def build_model(found: ModelSource, folder: Path | None, adapter: Adapter, config: Any, plan: LoadPlan) -> Any:
     """Build the model, each of its modules on its device; what passes between devices is not moved yet.
 
     Raises:
@@ -130,7 +130,7 @@ def build_model(found: ModelSource, folder: Path | None, adapter: Adapter, confi
     return _read_weights(found, folder, adapter, plan)
 
 
-def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, plan: Plan) -> Any:
+def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, plan: LoadPlan) -> Any:
     options = plan.options
     settings: dict[str, Any] = {"dtype": options.dtype}
     if options.precision not in NATIVE:
@@ -165,7 +165,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
-def _quantization(plan: Plan) -> Any:
+def _quantization(plan: LoadPlan) -> Any:
     from transformers import BitsAndBytesConfig
 
     options = plan.options

@@ -21,7 +21,7 @@ _HEADS = {"lm_head", "classifier", "pooler"}
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoadPlan:
     """What is settled before weights are read or drawn.
 
     ``keep`` names the modules that stay unquantized; ``placement`` is None where ``options.device`` has the whole
@@ -52,7 +52,7 @@ def settle(
     return needed, None
 
 
-def plan_model(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> Plan:
+def plan_model(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> LoadPlan:
     """Return what a model's shape and the room on the devices decide.
 
     Raises:
@@ -72,23 +72,23 @@ def _shape(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptio
     return shape, [*heads(adapter), *skipped_linears(shape, options.skip_modules)]
 
 
-def _plan(found: ModelSource, adapter: Adapter, shape: Any, keep: list[str], options: LoadOptions) -> Plan:
+def _plan(found: ModelSource, adapter: Adapter, shape: Any, keep: list[str], options: LoadOptions) -> LoadPlan:
     what = f"{found.name} in {options.precision}"
     if options.device_map is not None:
         from energyscope.loading.sharding.placing import place
 
         placement = place(shape, options, keep, _whole_classes(shape, adapter), what)
         if len(placement.devices) > 1:
-            return Plan(replace(options, device=placement.main), keep, placement)
+            return LoadPlan(replace(options, device=placement.main), keep, placement)
         options = replace(options, device=placement.main)
     if options.tensor_parallel:
         ranks = tensor_parallel.world_size()
         tensor_parallel.check_plan(found.name, shape, ranks)
         require_room(tensor_parallel.share_bytes(shape, ranks), options.device, f"a share of {what}")
-        return Plan(options, keep)
+        return LoadPlan(options, keep)
     needed = planned_bytes(shape, options.precision, keep, double_quant=options.double_quant)
     require_room(needed, options.device, what)
-    return Plan(options, keep)
+    return LoadPlan(options, keep)
 
 
 def _whole_classes(model: Any, adapter: Adapter) -> list[str]:

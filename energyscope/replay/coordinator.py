@@ -27,14 +27,14 @@ READY, NO_MEMORY = 0, 1
 class Order(IntEnum):
     """What the leader tells the others to do, each with a number."""
 
-    ROUND = 0  # set up the subject of that number in the plan
-    OVERHEAD = 1  # what that subject's calls do besides their own work
+    ROUND = 0  # set up the target of that number in the plan
+    OVERHEAD = 1  # what that target's calls do besides their own work
     RUN = 2  # the calls that were set up, with a pause of so many nanoseconds after each (`NO_REST`: none)
     STEPS = 3  # so many calls, between two waits for the device
     BEGIN = 4  # chunks of so many calls
     CHUNK = 5  # one of them
     END = 6  # no more of them
-    LEAVE = 7  # restore what was changed for the subject
+    LEAVE = 7  # restore what was changed for the target
     MEMORY = 8  # say how much memory is held
     DONE = 9  # no more orders
 

@@ -43,30 +43,30 @@ from energyscope.replay.quiet import no_garbage_collection
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.replayer import Replayer, _Turn
 from energyscope.replay.rest import resting
-from energyscope.replay.subjects import Subject
+from energyscope.replay.targets import Target
 
 
 class LeadingSetup(ReplaySetup):
-    """The leader's: the others set the same subjects up."""
+    """The leader's: the others set the same targets up."""
 
-    def __init__(self, replay_setup: ReplaySetup, plan: Sequence[Subject], coordinator: Coordinator) -> None:
+    def __init__(self, replay_setup: ReplaySetup, plan: Sequence[Target], coordinator: Coordinator) -> None:
         super().__init__(replay_setup.tree, replay_setup.captures, replay_setup.cache_bytes)
         self._coordinator = coordinator
-        self._numbers = {subject.key: number for number, subject in enumerate(plan)}
+        self._numbers = {target.key: number for number, target in enumerate(plan)}
 
     @contextmanager
-    def round(self, subject: Subject) -> Iterator[list[Call]]:
-        """Yield the subject's round of calls, once all ranks have set it up.
+    def round(self, target: Target) -> Iterator[list[Call]]:
+        """Yield the target's round of calls, once all ranks have set it up.
 
         Raises:
             OutOfMemoryError: a rank has no memory left for it.
 
         """
-        self._coordinator.give(Order.ROUND, self._numbers[subject.key])
+        self._coordinator.give(Order.ROUND, self._numbers[target.key])
         try:
             with ExitStack() as stack:
                 try:
-                    calls = stack.enter_context(super().round(subject))
+                    calls = stack.enter_context(super().round(target))
                 finally:
                     states = self._coordinator.answers()
                 _require_ready(states)
@@ -76,10 +76,10 @@ class LeadingSetup(ReplaySetup):
             raise
         self._coordinator.give(Order.LEAVE)
 
-    def overhead(self, subject: Subject) -> list[Call]:
-        """Return what each of the subject's calls does besides its own work; the others find theirs."""
-        self._coordinator.give(Order.OVERHEAD, self._numbers[subject.key])
-        return super().overhead(subject)
+    def overhead(self, target: Target) -> list[Call]:
+        """Return what each of the target's calls does besides its own work; the others find theirs."""
+        self._coordinator.give(Order.OVERHEAD, self._numbers[target.key])
+        return super().overhead(target)
 
 
 def _require_ready(states: Sequence[npt.NDArray[np.float64]]) -> None:
@@ -155,7 +155,7 @@ class Lead:
 
 
 @contextmanager
-def leading(replay_setup: ReplaySetup, plan: Sequence[Subject], device: torch.device) -> Iterator[Lead]:
+def leading(replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.device) -> Iterator[Lead]:
     """Lead the other ranks through a plan, as long as the context lasts; they `follow`.
 
     However it ends, they are told: none of them waits for ever.
@@ -174,7 +174,7 @@ def leading(replay_setup: ReplaySetup, plan: Sequence[Subject], device: torch.de
     coordinator.dissolve()
 
 
-def follow(replay_setup: ReplaySetup, plan: Sequence[Subject], device: torch.device) -> None:
+def follow(replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.device) -> None:
     """Do what the leader orders until it is done; ``plan`` is the leader's own.
 
     Raises:
@@ -191,7 +191,7 @@ class _Follower(Replayer):
     """One of the other ranks."""
 
     def __init__(
-        self, replay_setup: ReplaySetup, plan: Sequence[Subject], device: torch.device, coordinator: Coordinator
+        self, replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.device, coordinator: Coordinator
     ) -> None:
         super().__init__(device)
         self._replay_setup = replay_setup
@@ -215,10 +215,10 @@ class _Follower(Replayer):
             else:
                 raise LeaderLeftError
 
-    def _set_up(self, subject: Subject) -> None:
+    def _set_up(self, target: Target) -> None:
         with ExitStack() as stack:
             try:
-                self._round = stack.enter_context(self._replay_setup.round(subject))
+                self._round = stack.enter_context(self._replay_setup.round(target))
             except Exception as error:
                 if not out_of_memory(error):
                     raise

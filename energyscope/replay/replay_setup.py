@@ -1,4 +1,4 @@
-"""Sets a subject up for replay: its round of calls, on inputs of a real forward pass, caches as in the model."""
+"""Sets a target up for replay: its round of calls, on inputs of a real forward pass, caches as in the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from energyscope.replay.rotation import (
     own_round,
     waits_on_host,
 )
-from energyscope.replay.subjects import Subject
+from energyscope.replay.targets import Target
 from energyscope.replay.tensors import tensors_in
 
 
@@ -44,36 +44,36 @@ class ReplaySetup:
         self.model_bytes = footprint_bytes(tree.root.module) + kept_bytes(given)
 
     @contextmanager
-    def round(self, subject: Subject) -> Iterator[list[Call]]:
-        """Yield the subject's round of calls; what was changed for it is restored afterwards."""
-        members = [self.tree[name] for name in subject.members]
-        on = self._run_on(subject)
-        if subject.what == "node":
+    def round(self, target: Target) -> Iterator[list[Call]]:
+        """Yield the target's round of calls; what was changed for it is restored afterwards."""
+        members = [self.tree[name] for name in target.members]
+        on = self._run_on(target)
+        if target.what == "node":
             yield self._node_round(on)
-        elif subject.what == "group":
+        elif target.what == "group":
             yield self._group_round(members, on)
-        elif subject.what == "glue":
+        elif target.what == "glue":
             with bypassed(self._inside(members, on)):
                 yield group_round([member.module for member in members], self._staged(on))
         else:
             with bypassed([(member.module, self._output(member)) for member in members]):
                 yield self._node_round(on)
 
-    def device_of(self, subject: Subject) -> torch.device | None:
-        """Return the device on which a subject's work ends: that of its output, None where it has no tensor."""
-        output = self.captures[self._run_on(subject).name].output
+    def device_of(self, target: Target) -> torch.device | None:
+        """Return the device on which a target's work ends: that of its output, None where it has no tensor."""
+        output = self.captures[self._run_on(target).name].output
         return next((getattr(tensor, "home", tensor.device) for tensor in tensors_in(output)), None)
 
-    def overhead(self, subject: Subject) -> list[Call]:
-        """Return what each of the subject's calls does besides its own work: nothing, or restoring its inputs."""
-        return restoring(self._staged(self._run_on(subject)))
+    def overhead(self, target: Target) -> list[Call]:
+        """Return what each of the target's calls does besides its own work: nothing, or restoring its inputs."""
+        return restoring(self._staged(self._run_on(target)))
 
-    def _run_on(self, subject: Subject) -> Component:
-        """Return the component whose captured inputs a subject is run on."""
-        if subject.what == "without":
+    def _run_on(self, target: Target) -> Component:
+        """Return the component whose captured inputs a target is run on."""
+        if target.what == "without":
             return self.tree.root
-        members = [self.tree[name] for name in subject.members]
-        return members[0] if subject.what == "node" else _middle(members)
+        members = [self.tree[name] for name in target.members]
+        return members[0] if target.what == "node" else _middle(members)
 
     def _staged(self, component: Component) -> Capture:
         """Return what a component was given, on its device: it may wait on the host."""

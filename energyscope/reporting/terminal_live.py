@@ -27,7 +27,7 @@ _MARKS = {"done": "\u2713", "running": "\u25b8", "skipped": "\u2013", "failed": 
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeRange:
     """How long something is expected to take (s), at least and at most."""
 
     least_s: float
@@ -41,12 +41,12 @@ class Left:
     Of those nothing is known; the running one may be among them. ``span`` is None while nothing is known of any.
     """
 
-    span: Span | None
+    span: TimeRange | None
     without: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageState:
     """A stage and its state: waiting, running, or how it ended; ``seconds`` is None where it is not known.
 
     ``estimate`` is how long one that waits will take, as far as that is known.
@@ -56,7 +56,7 @@ class Stage:
     state: str = "waiting"
     seconds: float | None = None
     reason: str | None = None
-    estimate: Span | None = None
+    estimate: TimeRange | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Picture:
 
     title: str
     seconds: float
-    stages: Sequence[Stage]
+    stages: Sequence[StageState]
     step: Step | None = None
     power: Power | None = None
     modelled: bool = False
@@ -120,12 +120,12 @@ def live_view(picture: Picture, width: int, height: int) -> RenderableType:
     return Group(*[head, *stages, *costliest][: max(height, 1)])
 
 
-def last_line(stages: Sequence[Stage]) -> str:
+def last_line(stages: Sequence[StageState]) -> str:
     """Say in one line which stages ran, how each ended, and how long it took; empty where none did."""
     return ", ".join(_ended(stage) for stage in stages if stage.state not in {"waiting", "skipped"})
 
 
-def _ended(stage: Stage) -> str:
+def _ended(stage: StageState) -> str:
     took = "" if stage.seconds is None else f" {duration(stage.seconds)}"
     if stage.state == "done":
         return f"{stage.name}{took}"
@@ -137,7 +137,7 @@ def left_said(left: Left) -> str:
     return ", ".join(part for part in _left_parts(left) if part)
 
 
-def span_said(span: Span) -> str:
+def span_said(span: TimeRange) -> str:
     """Write an estimated time, such as ``about 0:40 to 2:10``."""
     least, most = duration(span.least_s), duration(span.most_s)
     if least == most:
@@ -152,7 +152,7 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _stage(stage: Stage, picture: Picture, width: int) -> list[Text]:
+def _stage(stage: StageState, picture: Picture, width: int) -> list[Text]:
     name = set_cell_size(printable(stage.name), STAGE_WIDTH)
     style = _STYLES.get(stage.state, "dim")
     line = Text.assemble((f" {_MARKS.get(stage.state, WAITING)} {name}", style))

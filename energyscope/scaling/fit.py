@@ -12,7 +12,7 @@ from energyscope.intervals import Interval
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
 from energyscope.scaling.cells import Cell, Work, check_alike, column, deviations
-from energyscope.scaling.law import FORMS, MJ_PER_US, Form, Law, LawName, NoLaw, Span, span_of
+from energyscope.scaling.law import FORMS, MJ_PER_US, FittedRange, Form, Law, LawName, NoLaw, span_of
 from energyscope.scaling.least_squares import Fit, at_zero, non_negative, weighted
 from energyscope.scaling.time_law import Rates, TimeLaw, ceilings_of, time_at_board_rates, time_law
 
@@ -148,11 +148,11 @@ def _mixtures(form: Form, remarks: Sequence[Reason]) -> list[Reason]:
     return [remark for remark in remarks if not form.over_models or remark.values["field"] != "model"]
 
 
-def _span(form: Form, cells: Sequence[Cell]) -> Span:
+def _span(form: Form, cells: Sequence[Cell]) -> FittedRange:
     """Return the range of the cells; a constant holds for its work alone, at any length that takes no more."""
     if form.name == "constant":
         span = span_of(cells)
-        return Span(_wider(span.flops), _wider(span.bytes))
+        return FittedRange(_wider(span.flops), _wider(span.bytes))
     return span_of(cells, per_call=form.over_models)
 
 

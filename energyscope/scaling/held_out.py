@@ -46,7 +46,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Errors:
+class HeldOutErrors:
     """Of some left-out cells: absolute relative errors, and how many of those with an interval lay inside it."""
 
     cells: int
@@ -75,7 +75,7 @@ class HeldOut:
     reason: str | None = None
 
     @property
-    def errors(self) -> Errors:
+    def errors(self) -> HeldOutErrors:
         """Errors of all cells."""
         return errors_of(self.cells)
 
@@ -84,12 +84,14 @@ class HeldOut:
         return [pair for pair in self.cells if pair.prediction.extrapolated == extrapolated]
 
 
-def errors_of(cells: Iterable[LeftOut]) -> Errors:
+def errors_of(cells: Iterable[LeftOut]) -> HeldOutErrors:
     """Sum up some left-out cells, of one subject or of several."""
     cells = list(cells)
     sizes = [abs(pair.error) for pair in cells]
     inside = [pair.inside for pair in cells if pair.inside is not None]
-    return Errors(len(cells), median(sizes) if sizes else None, max(sizes, default=None), len(inside), sum(inside))
+    return HeldOutErrors(
+        len(cells), median(sizes) if sizes else None, max(sizes, default=None), len(inside), sum(inside)
+    )
 
 
 def leave_out(cells: Sequence[Cell], fit: Fitter, by: By) -> HeldOut:
@@ -165,7 +167,7 @@ def widened(prediction: Prediction, held_out: HeldOut) -> Prediction:
     return replace(prediction, energy_mj=Interval(value, down, up))
 
 
-def errors_beside(held_out: HeldOut, prediction: Prediction) -> tuple[Errors, str]:
+def errors_beside(held_out: HeldOut, prediction: Prediction) -> tuple[HeldOutErrors, str]:
     """Return the errors of left-out cells that lay as the prediction does, inside or outside; else of all."""
     beside = held_out.side(extrapolated=prediction.extrapolated)
     if beside:

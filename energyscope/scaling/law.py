@@ -120,7 +120,7 @@ class NoLaw:
 
 
 @dataclass(frozen=True)
-class Span:
+class FittedRange:
     """The range of the cells that a law was fitted to: of FLOPs and of bytes, each per call or in all.
 
     ``tokens`` and ``sequences`` are the ranges of lengths (or contexts) and of batch sizes; None where they do
@@ -166,7 +166,7 @@ class Law:
     r2: float | None
     residuals: tuple[float, ...]
     flags: tuple[Reason, ...]
-    span: Span
+    span: FittedRange
     fit: Fit
     scatter: float | None
     freedom: int
@@ -203,12 +203,12 @@ class Law:
         return student_interval(value, deviation, self.freedom)
 
 
-def span_of(cells: Sequence[Cell], *, per_call: bool = False) -> Span:
+def span_of(cells: Sequence[Cell], *, per_call: bool = False) -> FittedRange:
     """Return the range of some cells."""
     flops = [cell.flops / (cell.calls if per_call else 1) for cell in cells]
     moved = [cell.bytes / (cell.calls if per_call else 1) for cell in cells]
     tokens, sequences = [cell.tokens for cell in cells], [cell.batch_size for cell in cells]
-    return Span(
+    return FittedRange(
         (min(flops), max(flops)),
         (min(moved), max(moved)),
         per_call,

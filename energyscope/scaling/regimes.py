@@ -25,7 +25,7 @@ Regimes = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Split:
+class RegimeSplit:
     """The regime of each cell (n,) with the ``coefficients`` (3,), and the sum of squared relative residuals."""
 
     loss: float
@@ -44,7 +44,7 @@ class Split:
         return count * math.log(self.loss / count + EXACT**2) + sum(self.used) * math.log(count)
 
 
-def explain(columns: Array, times: Array, *, eager: bool) -> tuple[Split, bool]:
+def explain(columns: Array, times: Array, *, eager: bool) -> tuple[RegimeSplit, bool]:
     """Return the terms that explain the times (n,) best, and whether launch and memory are told apart.
 
     ``columns`` (n, 3) are calls, FLOPs and bytes. All sets of terms are tried that leave two cells over: a term
@@ -73,7 +73,7 @@ def design_of(columns: Array, regimes: Regimes) -> Array:
     return result
 
 
-def _search(columns: Array, sets: Array, times: Array) -> list[Split]:
+def _search(columns: Array, sets: Array, times: Array) -> list[RegimeSplit]:
     """Return for each set of terms (sets, 3) the split with the least loss.
 
     All starts of all sets go their rounds together: one is too small to be worth a call.
@@ -81,7 +81,7 @@ def _search(columns: Array, sets: Array, times: Array) -> list[Split]:
     starts = _starts(columns, sets, times)
     owners = np.repeat(np.arange(len(sets)), [len(regimes) for regimes in starts])
     regimes = np.concatenate(starts)
-    best = [Split(math.inf, start[0], np.zeros(3)) for start in starts]
+    best = [RegimeSplit(math.inf, start[0], np.zeros(3)) for start in starts]
     for _ in range(ROUNDS):
         own = columns * sets[owners][:, None]
         coefficients = _coefficients(design_of(own, regimes) / times[:, None])
@@ -90,7 +90,7 @@ def _search(columns: Array, sets: Array, times: Array) -> list[Split]:
         losses: Array = np.sum((terms.max(axis=-1) / times - 1) ** 2, axis=1)
         for owner, place in _least(losses, owners):
             if losses[place] < best[owner].loss:
-                best[owner] = Split(float(losses[place]), follows[place], coefficients[place])
+                best[owner] = RegimeSplit(float(losses[place]), follows[place], coefficients[place])
         moved = np.isin(owners, owners[np.any(follows != regimes, axis=1)])
         if not moved.any():
             break

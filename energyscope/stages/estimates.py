@@ -14,7 +14,7 @@ from typing import NamedTuple
 from energyscope.components import component_tree
 from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import EnergyscopeError
-from energyscope.replay.subjects import subjects
+from energyscope.replay.targets import targets
 from energyscope.stages.context import Context
 from energyscope.stages.preview import ALTERNATIVES_S, GENERATE_S, TYPICAL_WINDOW_S, skipped_stages
 from energyscope.stages.sampling_budget import first_windows, most_retaken, seconds_range
@@ -80,7 +80,7 @@ def _passes(scene: Scene, planned: list[Scene], context: Context, *, modelled: b
     settings, loaded = context.settings, context.loaded
     cached = has_cache(scene, settings, loaded.adapter)
     tree = component_tree(loaded.model, loaded.adapter, settings.granularity, kv_cache=cached)
-    plan = subjects(tree, settings.granularity, scene.layers)
+    plan = targets(tree, settings.granularity, scene.layers)
     sampling_budget = profile_settings(settings, planned, scene, warm=context.sensor is not None).sampling_budget
     window_s = TYPICAL_WINDOW_S[loaded.device.type]
     least_s, most_s = seconds_range(plan, sampling_budget, window_s, modelled=modelled)

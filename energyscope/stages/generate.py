@@ -86,11 +86,11 @@ def generate(
     """
     check_generation(loaded, workload, settings)
     with length_forgotten(loaded.model):
-        _Stage(loaded, workload, middle_step, meter, settings, _Kept(journal), progress).run()
+        _Stage(loaded, workload, middle_step, meter, settings, _NamedStageJournal(journal), progress).run()
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _NamedStageJournal:
     """Writes the stage's name to each entry."""
 
     journal: Journal
@@ -108,7 +108,7 @@ class _Stage:
     middle_step: Callable[[], Workload | str]
     meter: MeterGroup
     settings: GenerateSettings
-    keep: _Kept
+    keep: _NamedStageJournal
     progress: Progress
     replayer: Replayer = field(init=False)
     generator: Generator = field(init=False)

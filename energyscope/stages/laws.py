@@ -24,7 +24,7 @@ SOFTWARE = ("energyscope", "torch", "transformers", "cuda", "bitsandbytes")
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRuns:
     """The runs that laws are made of, what sweeps could not measure, and what a reader must know of either."""
 
     runs: Sequence[Run]
@@ -71,7 +71,7 @@ def laws_of_sweep(sweep: Sweep) -> dict[str, Any]:
     return document
 
 
-def gather(references: Sequence[str], root: Path = DEFAULT_ROOT) -> Measured:
+def gather(references: Sequence[str], root: Path = DEFAULT_ROOT) -> MeasuredRuns:
     """Read runs and sweeps; a run that is named twice counts once.
 
     Raises:
@@ -86,10 +86,10 @@ def gather(references: Sequence[str], root: Path = DEFAULT_ROOT) -> Measured:
         runs |= {run.path.resolve(): run for run in found.runs if run.path.resolve() not in runs}
         not_measured += [one for one in found.not_measured if one not in not_measured]
         notes += found.notes
-    return Measured(list(runs.values()), not_measured, notes)
+    return MeasuredRuns(list(runs.values()), not_measured, notes)
 
 
-def document_of(measured: Measured, name: str, path: Path, command: str | None) -> dict[str, Any]:
+def document_of(measured: MeasuredRuns, name: str, path: Path, command: str | None) -> dict[str, Any]:
     """Return the whole document, as it will stand in the directory ``path``.
 
     Raises:
@@ -122,22 +122,22 @@ def document_of(measured: Measured, name: str, path: Path, command: str | None) 
     }
 
 
-def _read(reference: str, root: Path) -> Measured:
+def _read(reference: str, root: Path) -> MeasuredRuns:
     try:
         path = find_sweep(reference, root)
     except RunError:  # of what is neither, a run's error says more
-        return Measured([load_run(reference, root)], [], [])
+        return MeasuredRuns([load_run(reference, root)], [], [])
     return _of_sweep(load_sweep(path))
 
 
-def _of_sweep(sweep: Sweep) -> Measured:
+def _of_sweep(sweep: Sweep) -> MeasuredRuns:
     lacking = [
         {"sweep": sweep.name, "cell": cell.name, "state": cell.state, "reason": cell.reason}
         for cell in sweep.cells
         if cell.state != "done"
     ]
     runs = list(sweep.runs().values())
-    return Measured(runs, lacking, [] if runs else [reason("sweep-empty", sweep=sweep.name)])
+    return MeasuredRuns(runs, lacking, [] if runs else [reason("sweep-empty", sweep=sweep.name)])
 
 
 def _sources(run: Run, path: Path) -> list[LawSource]:

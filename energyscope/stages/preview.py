@@ -15,15 +15,15 @@ from energyscope.loading.precision import resolve_precision
 from energyscope.loading.skeleton import LoadEstimate, estimate_load, load_skeleton
 from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.reasons import Reason, reason
-from energyscope.replay.subjects import subjects
+from energyscope.replay.targets import targets
 from energyscope.settings.run import RunSettings
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
+from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.preparing import benchmark_alone, for_benchmark
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import first_windows, seconds_range
 from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
-from energyscope.stages.targets import Targets, find_targets
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import too_long
 
@@ -35,14 +35,14 @@ READ_S = 0.005  # one read of an energy counter and of the power beside it
 
 @dataclass(frozen=True)
 class Profiling:
-    """What the profile would do: ``windows`` of replay over ``subjects``, or reads around components.
+    """What the profile would do: ``windows`` of replay over ``targets``, or reads around components.
 
-    ``subjects`` counts them by what they are (see `energyscope.replay.subjects`). It takes at least about
+    ``targets`` counts them by what they are (see `energyscope.replay.targets`). It takes at least about
     ``profile_seconds``, and at most about ``profile_seconds_most`` where components need more windows; calls that
     are longer than a window, pauses, and windows that are taken again come on top.
     """
 
-    subjects: dict[str, int]
+    targets: dict[str, int]
     windows: int
     profile_seconds: float
     profile_seconds_most: float
@@ -93,8 +93,8 @@ def preview(settings: RunSettings) -> Preview:
     settings.check()
     require_torchrun(settings.tensor_parallel)
     settings.check_places()
-    targets = find_targets(settings)
-    precision = resolve_precision(settings.model, settings.precision, str(targets.device))
+    where = find_devices(settings)
+    precision = resolve_precision(settings.model, settings.precision, str(where.device))
     check_precision(precision)
     shape = load_skeleton(
         settings.model, torch.device("meta"), tokenizer=False, trust_remote_code=settings.trust_remote_code
@@ -104,19 +104,19 @@ def preview(settings: RunSettings) -> Preview:
     skipped = skipped_stages(settings, shape, workload)
     chosen = [Scene(PREFILL, None, "mean")] if "profile" in skipped else scenes(settings, shape)
     planned = [_Planned(one, _scene_tree(one, shape, settings)) for one in chosen]
-    modelled = settings.meter == "modelled" or not targets.gpus
+    modelled = settings.meter == "modelled" or not where.gpus
     measured = "benchmark" not in skipped
-    precisions = tuple(chosen_precisions(settings.benchmark.precisions, targets.device)[0]) if measured else ()
-    at_device = replace(settings, device=str(targets.device), precision=precision)
+    precisions = tuple(chosen_precisions(settings.benchmark.precisions, where.device)[0]) if measured else ()
+    at_device = replace(settings, device=str(where.device), precision=precision)
     alone = for_benchmark(at_device, precisions) if benchmark_alone(settings) else [at_device]
-    estimate = _load_estimate(alone, targets)
+    estimate = _load_estimate(alone, where)
     return Preview(
-        **vars(_profiling(planned, settings, targets)),
+        **vars(_profiling(planned, settings, where)),
         scenes=tuple(one.scene.name for one in planned),
         model=settings.model,
         precision=precision,
-        device=str(targets.device),
-        gpus=targets.gpus,
+        device=str(where.device),
+        gpus=where.gpus,
         sampling=settings.sampling,
         parameters=parameter_count(shape.model),
         batch_size=workload.batch_size,
@@ -135,9 +135,9 @@ def preview(settings: RunSettings) -> Preview:
     )
 
 
-def _load_estimate(tried: Sequence[RunSettings], targets: Targets) -> LoadEstimate:
+def _load_estimate(tried: Sequence[RunSettings], where: MeasuredDevices) -> LoadEstimate:
     """Return what loading would take in the first of the settings that there is room for, else in the last."""
-    found = [estimate_load(one.model, one.loading(one.precision, targets.devices).resolved()) for one in tried]
+    found = [estimate_load(one.model, one.loading(one.precision, where.devices).resolved()) for one in tried]
     return next((one for one in found if one.refused is None), found[-1])
 
 
@@ -178,17 +178,17 @@ def _scene_tree(scene: Scene, shape: LoadedModel, settings: RunSettings) -> Comp
     )
 
 
-def _profiling(planned: Sequence[_Planned], settings: RunSettings, targets: Targets) -> Profiling:
-    modelled = settings.meter == "modelled" or not targets.gpus
+def _profiling(planned: Sequence[_Planned], settings: RunSettings, where: MeasuredDevices) -> Profiling:
+    modelled = settings.meter == "modelled" or not where.gpus
     sampling_budget = profile_settings(settings, [one.scene for one in planned], planned[0].scene).sampling_budget
     if settings.sampling == "triggered":
         components = len(planned[0].tree)
         reads = components * sampling_budget.passes
         seconds = 0.0 if modelled else 2 * reads * READ_S + 2 * (SETTLE_S + IDLE_S)
         return Profiling({"node": components}, reads, seconds, seconds)
-    plans = [subjects(one.tree, settings.granularity, one.scene.layers) for one in planned]
-    window_s = TYPICAL_WINDOW_S[targets.device.type]
+    plans = [targets(one.tree, settings.granularity, one.scene.layers) for one in planned]
+    window_s = TYPICAL_WINDOW_S[where.device.type]
     ranges = [seconds_range(plan, sampling_budget, window_s, modelled=modelled) for plan in plans]
     least, most = (sum(seconds) for seconds in zip(*ranges, strict=True))
     windows = sum(first_windows(plan, sampling_budget) for plan in plans)
-    return Profiling(dict(Counter(subject.what for plan in plans for subject in plan)), windows, least, most)
+    return Profiling(dict(Counter(target.what for plan in plans for target in plan)), windows, least, most)

@@ -28,10 +28,10 @@ from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.replayer import Execution, Replayer
 from energyscope.replay.rotation import l2_bytes
-from energyscope.replay.subjects import Layers, Subject, subjects
+from energyscope.replay.targets import Layers, Target, targets
 from energyscope.replay.tensors import tensors_in
 from energyscope.stages.sampling_budget import SamplingBudget
-from energyscope.stages.session import STAGE, Bench, Journal, Session
+from energyscope.stages.session import STAGE, Instruments, Journal, Session
 
 PREFILL = "prefill"
 
@@ -82,8 +82,8 @@ def profile(
 
     header = {**_header(ready.plan, loaded, workload, settings), "tree": ready.described, "notes": ready.notes}
     keep({"header": {"meter": meter.name, **header}})
-    with _bench(ready, replayer, loaded, meter) as bench:
-        Session(bench, settings.sampling_budget, keep, seed=settings.seed).run(ready.plan, progress)
+    with _bench(ready, replayer, loaded, meter) as instruments:
+        Session(instruments, settings.sampling_budget, keep, seed=settings.seed).run(ready.plan, progress)
     return recover(entries)
 
 
@@ -98,7 +98,7 @@ class _Ready:
     """What a session replays: the same in every process of a split model, after the same forward passes."""
 
     replay_setup: ReplaySetup
-    plan: list[Subject]
+    plan: list[Target]
     described: list[dict[str, Any]]
     notes: list[Reason]
 
@@ -110,20 +110,20 @@ def _set_up(loaded: LoadedModel, workload: Workload, settings: ProfileSettings) 
     inputs = without_full_mask(workload.inputs) if settings.execution == "cuda-graph" else workload.inputs
     captures, notes = _captures(tree, inputs, loaded, settings)
     tree, left_out = present(tree, captures)
-    plan = subjects(tree, settings.granularity, settings.layers)
+    plan = targets(tree, settings.granularity, settings.layers)
     replay_setup = ReplaySetup(tree, captures, l2_bytes(loaded.device))
     return _Ready(replay_setup, plan, described_tree(tree, captures, inputs), notes + left_out)
 
 
 @contextmanager
-def _bench(ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterGroup) -> Iterator[Bench]:
+def _bench(ready: _Ready, replayer: Replayer, loaded: LoadedModel, meter: MeterGroup) -> Iterator[Instruments]:
     """Yield what a session works with; of a split model, the other processes follow it."""
     if loaded.ranks == 1:
         elsewhere = {device: Replayer(device) for device in metered_devices(loaded)[1:]}
-        yield Bench(ready.replay_setup, replayer, meter, elsewhere=elsewhere)
+        yield Instruments(ready.replay_setup, replayer, meter, elsewhere=elsewhere)
         return
     with leading(ready.replay_setup, ready.plan, loaded.device) as lead:
-        yield Bench(lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere)
+        yield Instruments(lead.replay_setup, lead.replayer, meter, elsewhere=lead.elsewhere)
 
 
 def _captures(
@@ -162,7 +162,7 @@ def described_tree(
 
 
 def _header(
-    plan: Sequence[Subject], loaded: LoadedModel, workload: Workload, settings: ProfileSettings
+    plan: Sequence[Target], loaded: LoadedModel, workload: Workload, settings: ProfileSettings
 ) -> dict[str, Any]:
     """Return the settings that the books need, and the plan, as plain data."""
     return {
@@ -176,7 +176,7 @@ def _header(
         "device": str(loaded.device),
         "devices": [str(device) for device in metered_devices(loaded)],
         "passes": settings.sampling_budget.passes,
-        "subjects": [asdict(subject) for subject in plan],
+        "subjects": [asdict(target) for target in plan],
     }
 
 

@@ -27,9 +27,9 @@ from energyscope.loading.tensor_parallel import join, leave, rank_device
 from energyscope.reasons import Reason, reason
 from energyscope.replay.coordinator import LeaderLeftError, has_parted
 from energyscope.settings.run import SPLIT_STAGES, RunSettings
+from energyscope.stages.measured_devices import MeasuredDevices
 from energyscope.stages.profile import follow_profile
 from energyscope.stages.scenes import profile_settings, scenes, workload_of
-from energyscope.stages.targets import Targets
 from energyscope.workloads import Workload
 
 LET_SPEAK_S = 3.0  # torchrun ends all processes when one fails: the first is to have said why by then
@@ -117,7 +117,7 @@ def _hear_signals_by(handler: signal.Handlers) -> None:
             signal.signal(number, handler)
 
 
-def split_targets(settings: RunSettings, found: Ranks) -> Targets:
+def split_devices(settings: RunSettings, found: Ranks) -> MeasuredDevices:
     """Return this process's device, and all GPUs of the processes, whose meters the first one reads; joins them.
 
     Raises:
@@ -127,7 +127,7 @@ def split_targets(settings: RunSettings, found: Ranks) -> Targets:
     device = rank_device(settings.device, found.local_rank, found.world)
     join(device)
     gpus = [cuda_uuid(torch.device("cuda", rank)) for rank in range(found.world)] if device.type == "cuda" else []
-    return Targets(device, tuple(gpus))
+    return MeasuredDevices(device, tuple(gpus))
 
 
 def split_settings(settings: RunSettings) -> RunSettings:

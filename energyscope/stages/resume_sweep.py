@@ -33,9 +33,9 @@ from energyscope.settings.run import RunSettings
 from energyscope.settings.sweep import SweepSettings
 from energyscope.stages import facts
 from energyscope.stages.laws import laws_of_sweep
+from energyscope.stages.measured_devices import find_devices, open_meters
 from energyscope.stages.sweep import measured
 from energyscope.stages.sweep_preview import SweepPlan, preview_sweep
-from energyscope.stages.targets import find_targets, open_meters
 
 RETRIED = ("failed", "does not fit")
 SOFTWARE = ("torch", "transformers", "cuda", "bitsandbytes")  # other kernels, other joules
@@ -173,9 +173,9 @@ def _check_alike(made: Sweep, lacking: Collection[str], settings: SweepSettings)
     if not done:
         return
     versions = facts.environment()
-    targets = find_targets(settings.run)
-    group = open_meters(settings.run, targets.gpus)
-    are = facts.measured_gpus(group) or _boards(facts.device_facts(targets.device))
+    where = find_devices(settings.run)
+    group = open_meters(settings.run, where.gpus)
+    are = facts.measured_gpus(group) or _boards(facts.device_facts(where.device))
     for before in (read_document(made.path / name) for name in done):
         _check_one(made, before, versions, are, group.meters[0].name)
 

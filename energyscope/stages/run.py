@@ -31,6 +31,7 @@ from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.estimates import TimeEstimate, estimated_times
+from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.preparing import (
     benchmark_alone,
     check_possible,
@@ -47,12 +48,11 @@ from energyscope.stages.ranks import (
     require_torchrun,
     skipped_because,
     speaking_for_all,
+    split_devices,
     split_settings,
-    split_targets,
 )
 from energyscope.stages.registry import STAGES, recover
 from energyscope.stages.scenes import resolve_phase
-from energyscope.stages.targets import find_targets, of_devices, open_meters
 
 METERED = ("load", *(one.name for one in STAGES if one.metered))
 
@@ -122,18 +122,18 @@ def _run(
     asked, settings = settings.stages, split_settings(settings)
     if not found.leads:
         _follow(settings, found)
-    targets = split_targets(settings, found) if settings.tensor_parallel else find_targets(settings)
-    settings = replace(settings, device=str(targets.device))
+    where = split_devices(settings, found) if settings.tensor_parallel else find_devices(settings)
+    settings = replace(settings, device=str(where.device))
     names: list[str] = []
     if "benchmark" in settings.stages:
-        names, _ = chosen_precisions(settings.benchmark.precisions, targets.device)  # refuses what cannot be done
+        names, _ = chosen_precisions(settings.benchmark.precisions, where.device)  # refuses what cannot be done
     # before the model takes memory: others' is told by its growth
-    meters = {stage: open_meters(settings, targets.gpus) for stage in METERED}
+    meters = {stage: open_meters(settings, where.gpus) for stage in METERED}
     progress("load", settings.model, 0, 1)
     only = benchmark_alone(settings)
     with watched_load(settings, meters.pop("load")) as loading:
-        loaded = load_for_benchmark(settings, names, targets.devices) if only else load(settings, targets.devices)
-    meters = {stage: of_devices(group, targets, loaded.devices) for stage, group in meters.items()}
+        loaded = load_for_benchmark(settings, names, where.devices) if only else load(settings, where.devices)
+    meters = {stage: of_devices(group, where, loaded.devices) for stage, group in meters.items()}
     context = opened(settings, loaded, meters, progress)
     if follow is not None:
         follow(context.store.path)
@@ -217,7 +217,7 @@ def _follow(settings: RunSettings, found: Ranks) -> NoReturn:
     """
     try:
         with speaking_for_all(found):
-            settings = replace(settings, device=str(split_targets(settings, found).device))
+            settings = replace(settings, device=str(split_devices(settings, found).device))
             loaded = load(settings)
             check_possible(settings, loaded)
             follow_run(settings, loaded, prompt_of(loaded, None, settings))

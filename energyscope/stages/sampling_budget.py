@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from energyscope.metering.settled import IDLE_S, SETTLE_S
-from energyscope.replay.subjects import Subject
+from energyscope.replay.targets import Target
 
 PREHEAT_S = 5.0
 REWARM_S = 0.5
@@ -23,8 +23,8 @@ FEW = 3  # windows of the model without a kind, where a session is brief
 class SamplingBudget:
     """How much is spent on each component.
 
-    ``passes`` windows are taken of every subject, then as many more as its spread asks for to bring the
-    relative 95 % half-width to ``target_interval``, within ``budget_s`` seconds a subject (None: the meter's
+    ``passes`` windows are taken of every target, then as many more as its spread asks for to bring the
+    relative 95 % half-width to ``target_interval``, within ``budget_s`` seconds a target (None: the meter's
     usual). ``window_s`` None takes the meter's own. ``preheat_s`` brings the board to its working temperature
     first. Where several ``scenes`` are profiled and nobody gave a budget, each is ``brief``: it has its first
     windows only, so that the run ends in minutes.
@@ -41,7 +41,7 @@ class SamplingBudget:
         return self.window_s or meter_window_s
 
     def limit(self, meter_window_s: float, *, modelled: bool, took_s: float = 0.0) -> int:
-        """Return the most windows of one subject; ``took_s`` is what one took, if that was longer than planned."""
+        """Return the most windows of one target; ``took_s`` is what one took, if that was longer than planned."""
         budget = self.budget_s or (MODELLED_BUDGET_S if modelled else MEASURED_BUDGET_S)
         return max(self.passes, int(budget / (max(self.window_for(meter_window_s), took_s) + OVERHEAD_S)))
 
@@ -50,14 +50,14 @@ class SamplingBudget:
         """Whether no windows are taken beyond the first ones."""
         return self.scenes > 1 and self.budget_s is None
 
-    def first(self, subject: Subject) -> int:
-        """Return how many of the first passes visit a subject."""
-        return min(FEW, self.passes) if subject.what == "without" and self.brief else self.passes
+    def first(self, target: Target) -> int:
+        """Return how many of the first passes visit a target."""
+        return min(FEW, self.passes) if target.what == "without" and self.brief else self.passes
 
 
-def first_windows(plan: Sequence[Subject], sampling_budget: SamplingBudget) -> int:
+def first_windows(plan: Sequence[Target], sampling_budget: SamplingBudget) -> int:
     """Return the windows of the first passes, and the model's last one."""
-    return sum(sampling_budget.first(subject) for subject in plan) + 1
+    return sum(sampling_budget.first(target) for target in plan) + 1
 
 
 def most_retaken(windows: int, *, modelled: bool) -> int:
@@ -66,7 +66,7 @@ def most_retaken(windows: int, *, modelled: bool) -> int:
 
 
 def seconds_range(
-    plan: Sequence[Subject], sampling_budget: SamplingBudget, meter_window_s: float, *, modelled: bool
+    plan: Sequence[Target], sampling_budget: SamplingBudget, meter_window_s: float, *, modelled: bool
 ) -> tuple[float, float]:
     """Return about how long (s) the passes over a plan take: the first ones alone, and with all further ones.
 

@@ -18,7 +18,7 @@ from energyscope.generating.step import middle_context
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Execution
-from energyscope.replay.subjects import Layers
+from energyscope.replay.targets import Layers
 from energyscope.settings.run import RunSettings
 from energyscope.stages.profile import ProfileSettings
 from energyscope.stages.sampling_budget import PREHEAT_S, REWARM_S, SamplingBudget

@@ -30,10 +30,10 @@ from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
 from energyscope.runs.sweeps import TABLE_FILE, Sweep, SweepCell, held, load_sweep, write_sweep
 from energyscope.settings.sweep import METERED, SweepSettings
 from energyscope.stages.laws import laws_of_sweep
+from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.preparing import load
 from energyscope.stages.run import carried_out, default_name, opened
 from energyscope.stages.sweep_steps import SweepSteps
-from energyscope.stages.targets import find_targets, of_devices, open_meters
 from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, checked_context
 from energyscope.workloads.limits import checked_length
 
@@ -89,7 +89,7 @@ def settled(settings: SweepSettings) -> SweepSettings:
         UsageError: a precision is not known, or cannot be had here.
 
     """
-    device = str(find_targets(settings.run).device)
+    device = str(find_devices(settings.run).device)
     known = [resolve_precision(settings.run.model, one, device) for one in settings.precisions]
     for one in known:
         check_precision(one)
@@ -117,7 +117,7 @@ class _Sweeping:
             except EnergyscopeError as error:
                 failures.append(_without_frames(error))
                 self._give_up(precision, error)
-            release(find_targets(self.settings.run).device)
+            release(find_devices(self.settings.run).device)
         if any(cell.state == "done" for cell in self.made.cells):
             return
         first = self.made.cells[0]
@@ -136,13 +136,13 @@ class _Sweeping:
     def _precision(self, precision: str) -> None:
         """Load the model once, start the meters once, and measure the cells."""
         base = replace(self.settings.run, precision=precision, stages=(METERED,))
-        targets = find_targets(base)
-        base = replace(base, device=str(targets.device))
-        group = open_meters(base, targets.gpus)  # before the model takes memory: others' is told by its growth
+        where = find_devices(base)
+        base = replace(base, device=str(where.device))
+        group = open_meters(base, where.gpus)  # before the model takes memory: others' is told by its growth
         self.steps.loading(precision, len(self._waiting(precision)))
-        loaded = load(base, targets.devices)
+        loaded = load(base, where.devices)
         try:
-            with of_devices(group, targets, loaded.devices) as started:
+            with of_devices(group, where, loaded.devices) as started:
                 sensor: Mapping[str, Any] | None = None
                 for cell in self._waiting(precision):
                     sensor = self._cell(cell, loaded, SharedGroup(started), sensor) or sensor

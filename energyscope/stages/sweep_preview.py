@@ -11,10 +11,10 @@ from energyscope.errors import EnergyscopeError
 from energyscope.loading.devices import usable_bytes
 from energyscope.runs.sweeps import SweepCell
 from energyscope.settings.sweep import SweepSettings
+from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.preview import Preview, preview
 from energyscope.stages.shape_work import Asked, Skeleton
 from energyscope.stages.sweep import lengths_refused, settled
-from energyscope.stages.targets import Targets, find_targets
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
     """
     settings.check()
     settings = settled(settings)
-    run, targets = settings.run, find_targets(settings.run)
+    run, where = settings.run, find_devices(settings.run)
     too_long = lengths_refused(settings)
     every = settings.cells()
     cells = [one for one in every if waiting is None or one.name in waiting]
     possible = [one for one in cells if one.tokens not in too_long]
     plans = {one: _plan(settings, possible, one) for one in dict.fromkeys(cell.precision for cell in possible)}
-    free = _free(targets)
+    free = _free(where)
     least = {
         name: found
         for one, plan in plans.items()
@@ -93,8 +93,8 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
     return SweepPlan(
         model=run.model,
         phase=run.phase,
-        device=str(targets.device),
-        gpus=targets.gpus,
+        device=str(where.device),
+        gpus=where.gpus,
         parameters=first.parameters if first else None,
         granularity=run.granularity,
         execution=run.execution,
@@ -161,6 +161,6 @@ def _least(
     return found
 
 
-def _free(targets: Targets) -> int | None:
-    known = [usable_bytes(torch.device(one)) for one in targets.devices]
+def _free(where: MeasuredDevices) -> int | None:
+    known = [usable_bytes(torch.device(one)) for one in where.devices]
     return sum(one for one in known if one is not None) if None not in known else None

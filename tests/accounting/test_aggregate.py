@@ -107,8 +107,8 @@ def test_a_kinds_mean_is_marked_reused():
 def test_shared_measurements_are_fully_correlated_in_the_closure():
     """Two layers that share one kind's mean widen the closure's interval more than two independent ones."""
     apart = books()[0].closure["layers"]
-    subjects_apart = dict(ENERGY)
-    wide = {**subjects_apart, "group:h.{layer}.mlp": 24.0}
+    targets_apart = dict(ENERGY)
+    wide = {**targets_apart, "group:h.{layer}.mlp": 24.0}
     assert books(wide)[0].closure["layers"]["energy_high"] == pytest.approx(apart["energy_high"])
     half = (apart["energy_high"] - apart["energy_low"]) / 2
     relative = 2.776 * 0.001 * (2.5**0.5) / 5**0.5  # of every window's energy here
@@ -136,7 +136,7 @@ def test_values_are_per_forward_pass():
 
 
 def test_what_was_not_measured_is_unknown():
-    """An interrupted run's missing subjects are None with a reason, and so is what would need them."""
+    """An interrupted run's missing targets are None with a reason, and so is what would need them."""
     energies = {key: value for key, value in ENERGY.items() if "attn" not in key}
     found, rows = books(energies)
     assert rows["h.0.attn"].energy_mj is None
@@ -183,14 +183,14 @@ def test_layers_that_share_a_mean_are_correlated_whatever_their_names():
         "tree": [one for one in TREE if one["level"] in {"model", "layer"} or one["name"] == "wte"],
     }
     group = {"key": "group:h.{layer}", "what": "group", "members": ["h.0", "h.1"]}
-    subjects = [one for one in SUBJECTS if one["key"] in {"node:model", "node:wte", "glue:model"}]
+    targets = [one for one in SUBJECTS if one["key"] in {"node:model", "node:wte", "glue:model"}]
     energies = {"node:model": 100.0, "node:wte": 5.0, "glue:model": 6.0, "group:h.{layer}": 43.0}
     entries = [
         entry(key, number, value * (1 + 0.001 * (number - 2)))
         for key, value in energies.items()
         for number in range(5)
     ]
-    closure = close_books({**header, "subjects": [*subjects, group]}, entries, None).closure["model"]
+    closure = close_books({**header, "subjects": [*targets, group]}, entries, None).closure["model"]
     half = (closure["energy_high"] - closure["energy_low"]) / 2
     relative = 2.776 * 0.001 * (2.5**0.5) / 5**0.5
     assert half == pytest.approx(relative * (86**2 + 5**2 + 6**2 + 0.97**2 * 100**2) ** 0.5 / 100, rel=1e-3)
@@ -201,8 +201,8 @@ def test_a_stalled_window_is_replaced_but_shows_in_the_spread():
     slow = entry("node:wte", 0, 8.0)
     others = [entry("node:wte", number, 5.0) for number in range(1, 5)]
     again = entry("node:wte", 0, 5.0)
-    subjects = {**COMMON, "tree": TREE, "subjects": SUBJECTS}
-    found = {row.component: row for row in close_books(subjects, [slow, *others, again], None).rows}
+    targets = {**COMMON, "tree": TREE, "subjects": SUBJECTS}
+    found = {row.component: row for row in close_books(targets, [slow, *others, again], None).rows}
     assert found["wte"].energy_mj == pytest.approx(5.0)
     assert found["wte"].windows == 5
     assert found["wte"].spread_between_passes > 0.2
@@ -222,9 +222,9 @@ def test_unknown_throttling_is_said():
     assert split(books(extra={"node:wte": {"throttle": None}})[1]["wte"].reasons) == [reason("throttling-unknown")]
 
 
-def books_of(subjects, entries, *, header=None, tree=TREE, idle_w=100.0):
-    """Return the books of other subjects, and their rows by name."""
-    found = close_books({**COMMON, "tree": tree, "subjects": subjects, **(header or {})}, entries, idle_w)
+def books_of(targets, entries, *, header=None, tree=TREE, idle_w=100.0):
+    """Return the books of other targets, and their rows by name."""
+    found = close_books({**COMMON, "tree": tree, "subjects": targets, **(header or {})}, entries, idle_w)
     return found, {row.component: row for row in found.rows}
 
 
@@ -238,10 +238,10 @@ def five(key, energy, **extra):
 
 def test_a_sampled_layer_stands_in_for_its_neighbours():
     """GIVEN a layer that was measured for another too THEN the other's value is marked, and says whose it is."""
-    subjects = [node("model"), node("wte"), node("h.0", "h.1"), node("h.0.attn", "h.1.attn")]
+    targets = [node("model"), node("wte"), node("h.0", "h.1"), node("h.0.attn", "h.1.attn")]
     energies = {"node:model": 100.0, "node:wte": 5.0, "node:h.0": 42.0, "node:h.0.attn": 15.0}
     entries = [one for key, energy in energies.items() for one in five(key, energy)]
-    found, rows = books_of(subjects, entries)
+    found, rows = books_of(targets, entries)
     assert rows["h.1"].energy_mj == rows["h.0"].energy_mj == pytest.approx(42.0)
     assert (rows["h.0"].reused, rows["h.1"].reused) == (False, True)
     assert rows["h.1"].reasons == reason("measured-on", component="h.0")

@@ -25,17 +25,17 @@ TREE = [
 ]
 
 
-def subject(key, *members):
+def target(key, *members):
     what, _, name = key.partition(":")
     return {"key": key, "what": what, "members": list(members or (name,))}
 
 
 SUBJECTS = [
-    *(subject(f"node:{name}") for name in ("model", "wte", "h.0", "h.1", "h.0.mlp", "h.1.mlp")),
-    subject("group:up", "h.0.mlp.up", "h.1.mlp.up"),
-    subject("glue:model"),
-    subject("glue:h", "h.0", "h.1"),
-    subject("without:mlp", "h.0.mlp", "h.1.mlp"),
+    *(target(f"node:{name}") for name in ("model", "wte", "h.0", "h.1", "h.0.mlp", "h.1.mlp")),
+    target("group:up", "h.0.mlp.up", "h.1.mlp.up"),
+    target("glue:model"),
+    target("glue:h", "h.0", "h.1"),
+    target("without:mlp", "h.0.mlp", "h.1.mlp"),
 ]
 ENERGY = {
     "node:model": (100.0, 1.0), "node:wte": (6.0, 0.3), "node:h.0": (40.0, 0.4), "node:h.1": (42.0, 0.3),
@@ -49,7 +49,7 @@ def around(value, half):
 
 
 def measured(value, half, *, time=2.0, static=0.25):
-    """Return a subject whose time (us) is twice its energy (mJ), and of whose energy a quarter is static."""
+    """Return a target whose time (us) is twice its energy (mJ), and of whose energy a quarter is static."""
     return Measured(
         energy=around(value, half),
         time=around(time * value, half),
@@ -58,10 +58,10 @@ def measured(value, half, *, time=2.0, static=0.25):
     )
 
 
-def sources(changes=None, *, execution="cuda-graph", tree=TREE, subjects=SUBJECTS):
+def sources(changes=None, *, execution="cuda-graph", tree=TREE, targets=SUBJECTS):
     energies = {key: one for key, one in {**ENERGY, **(changes or {})}.items() if one is not None}
     known = {key: one if isinstance(one, Measured) else measured(*one) for key, one in energies.items()}
-    return Sources({"tree": tree, "subjects": subjects, "execution": execution}, known)
+    return Sources({"tree": tree, "subjects": targets, "execution": execution}, known)
 
 
 # --- closure --------------------------------------------------------------------------------------------------
@@ -218,8 +218,8 @@ def test_a_differential_is_the_model_less_the_model_without():
 
 def test_a_kinds_mean_is_replayed_for_all_its_members():
     """GIVEN a kind measured as a mean THEN its replayed energy is that mean for each of its layers."""
-    subjects = [*SUBJECTS, subject("without:mlp.up", "h.0.mlp.up", "h.1.mlp.up")]
-    found = differentials(sources({"without:mlp.up": (42.0, 1.0)}, subjects=subjects))["mlp.up"]
+    targets = [*SUBJECTS, target("without:mlp.up", "h.0.mlp.up", "h.1.mlp.up")]
+    found = differentials(sources({"without:mlp.up": (42.0, 1.0)}, targets=targets))["mlp.up"]
     assert found["replayed_mj"] == pytest.approx(58.0)
     assert found["ratio"] == pytest.approx(1.0)
 
@@ -248,8 +248,8 @@ def test_what_lies_inside_its_own_kind_is_not_counted_twice():
     """GIVEN an embedding inside of an embedding THEN the replayed sum is the outer one's, which holds both."""
     tree = [*TREE, component("wte.words", "embedding", "sub-component", "wte")]
     names = ("wte", "wte.words")
-    subjects = [*SUBJECTS, subject("node:wte.words"), subject("without:embedding", *names)]
+    targets = [*SUBJECTS, target("node:wte.words"), target("without:embedding", *names)]
     changes = {"node:wte.words": (4.0, 0.1), "without:embedding": (94.0, 1.0)}
-    found = differentials(sources(changes, tree=tree, subjects=subjects))["embedding"]
+    found = differentials(sources(changes, tree=tree, targets=targets))["embedding"]
     assert (found["energy_mj"], found["replayed_mj"]) == (6.0, 6.0)
     assert [one["name"] for one in outermost(tree, "embedding")] == ["wte"]

@@ -1,10 +1,10 @@
-"""From the windows of one subject to its figures, by examples that were worked out by hand."""
+"""From the windows of one target to its figures, by examples that were worked out by hand."""
 
 from __future__ import annotations
 
 import pytest
 
-from energyscope.accounting.measured import Measured, Term, Total, any_bits, mean, measure, total
+from energyscope.accounting.measured import CallTerm, Measured, Total, any_bits, mean, measure, total
 from energyscope.metering.interval import Estimate
 from energyscope.reasons import reason
 
@@ -187,36 +187,38 @@ def measured(mean_mj, half_mj):
 
 def test_independent_half_widths_add_in_squares():
     """3 calls of 10 +- 1 mJ and 1 of 5 +- 4 mJ are 35 +- 5 mJ."""
-    terms = [Term("a", 3.0, measured(10.0, 1.0)), Term("b", 1.0, measured(5.0, 4.0))]
+    terms = [CallTerm("a", 3.0, measured(10.0, 1.0)), CallTerm("b", 1.0, measured(5.0, 4.0))]
     assert total(terms, "energy") == Total(35.0, 5.0)
 
 
 def test_half_widths_of_one_measurement_add_up_first():
     """GIVEN two components that share a measurement of 10 +- 1 mJ THEN together they are 20 +- 2 mJ."""
     shared = measured(10.0, 1.0)
-    found = total([Term("a", 1.0, shared), Term("a", 1.0, shared), Term("b", 1.0, measured(5.0, 1.5))], "energy")
+    found = total(
+        [CallTerm("a", 1.0, shared), CallTerm("a", 1.0, shared), CallTerm("b", 1.0, measured(5.0, 1.5))], "energy"
+    )
     assert found == Total(25.0, 2.5)
 
 
 def test_a_difference_is_as_unsure_as_a_sum():
     """GIVEN a negative number of calls THEN it is subtracted, and its half-width is not; its own cancels."""
-    found = total([Term("a", 1.0, measured(20.0, 3.0)), Term("b", -1.0, measured(12.0, 4.0))], "energy")
+    found = total([CallTerm("a", 1.0, measured(20.0, 3.0)), CallTerm("b", -1.0, measured(12.0, 4.0))], "energy")
     assert found == Total(8.0, 5.0)
     same = measured(20.0, 3.0)
-    assert total([Term("a", 1.0, same), Term("a", -1.0, same)], "energy") == Total(0.0, 0.0)
+    assert total([CallTerm("a", 1.0, same), CallTerm("a", -1.0, same)], "energy") == Total(0.0, 0.0)
 
 
 def test_a_sum_with_an_unknown_part_is_unknown():
     """A part is not the sum: unknown, not measured at all, or of another quantity."""
-    known = Term("a", 1.0, measured(10.0, 1.0))
-    assert total([known, Term("b", 1.0, None)], "energy") is None
-    assert total([known, Term("b", 1.0, Measured())], "energy") is None
+    known = CallTerm("a", 1.0, measured(10.0, 1.0))
+    assert total([known, CallTerm("b", 1.0, None)], "energy") is None
+    assert total([known, CallTerm("b", 1.0, Measured())], "energy") is None
     assert total([known], "static") is None
 
 
 def test_one_part_without_an_interval_leaves_the_sum_without():
     """GIVEN a part of a single window THEN the sum is known and its interval is not."""
-    found = total([Term("a", 1.0, measured(10.0, 1.0)), Term("b", 1.0, measured(5.0, None))], "energy")
+    found = total([CallTerm("a", 1.0, measured(10.0, 1.0)), CallTerm("b", 1.0, measured(5.0, None))], "energy")
     assert found == Total(15.0, None)
 
 

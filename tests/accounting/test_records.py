@@ -10,9 +10,9 @@ from energyscope.reasons import reason
 MODEL = records.MODEL
 
 
-def entry(subject, number, time_us=100.0, energy_mj=10.0, **extra):
+def entry(target, number, time_us=100.0, energy_mj=10.0, **extra):
     window = {"time_us": time_us, "energy_mj": energy_mj, "reason": None, "seconds": 0.4}
-    return {"subject": subject, "pass": number, "window": window, **extra}
+    return {"subject": target, "pass": number, "window": window, **extra}
 
 
 def idle(number, *others, watts=100.0):
@@ -123,7 +123,7 @@ def test_a_window_without_a_time_or_without_work_is_not_slowed():
 
 
 def test_once_there_are_pauses_only_windows_with_them_count():
-    """GIVEN a subject that was given pauses THEN its windows without are passed over, others' are not."""
+    """GIVEN a target that was given pauses THEN its windows without are passed over, others' are not."""
     paused = entry("a", 1, rest_us=50.0)
     other = entry("b", 0)
     assert list(records.windows([entry("a", 0), idle(1), other, paused])) == [other, paused]
@@ -141,14 +141,14 @@ def test_energies_are_by_pass_and_the_last_of_a_pass_counts():
 
 
 def test_seconds_are_those_of_an_ordinary_window():
-    """GIVEN one window that stalled THEN the subject's budget is counted in the others' seconds."""
+    """GIVEN one window that stalled THEN the target's budget is counted in the others' seconds."""
     entries = [entry("a", number) for number in range(5)]
     entries[2]["window"]["seconds"] = 3.0
     assert records.seconds(entries) == {"a": 0.4}
 
 
 def test_stalled_windows_are_found_slowest_first():
-    """Windows over 25 % slower than their subject's median are taken again, the slowest first, up to a limit."""
+    """Windows over 25 % slower than their target's median are taken again, the slowest first, up to a limit."""
     entries = [entry("a", number, time_us) for number, time_us in enumerate((100, 101, 100, 130, 104))]
     entries += [entry("b", number, time_us) for number, time_us in enumerate((50, 50, 50, 51, 70))]
     assert records.slow_windows(entries, limit=10) == [("b", 4), ("a", 3)]

@@ -17,8 +17,8 @@ ENERGY = {"node:model": [6.0, 7.0], "node:h.0": [4.0, 1.0], "node:h.1": [1.5, 5.
 
 
 def rows(devices=BOTH, tree=TREE, energy=ENERGY):
-    subjects = [{"key": key, "what": "node", "members": [key.removeprefix("node:")]} for key in energy]
-    header = {**COMMON, "devices": devices, "tree": tree, "subjects": subjects}
+    targets = [{"key": key, "what": "node", "members": [key.removeprefix("node:")]} for key in energy]
+    header = {**COMMON, "devices": devices, "tree": tree, "subjects": targets}
     windows = [
         {**entry(key, number, sum(each)), "devices": each} for key, each in energy.items() for number in range(5)
     ]

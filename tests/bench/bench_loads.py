@@ -18,7 +18,7 @@ from energyscope.replay.capture import capture
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.replayer import EXECUTIONS
 from energyscope.replay.rotation import l2_bytes
-from energyscope.replay.subjects import Subject
+from energyscope.replay.targets import Target
 
 GRAPH_S = 1e-3  # a graph of this length hides the gap between two launches
 GRAPH_CALLS = 4096  # in one graph at most
@@ -64,7 +64,7 @@ class Bench:
         loaded = self._model(spec.model)
         tree = component_tree(loaded.model, loaded.adapter, "medium")
         replay_setup = ReplaySetup(tree, capture(tree, _inputs(loaded, spec.tokens)), l2_bytes(self.device))
-        with replay_setup.round(_subject(tree, spec)) as calls:
+        with replay_setup.round(_target(tree, spec)) as calls:
             yield list(calls)
 
     def _model(self, name: str) -> LoadedModel:
@@ -82,16 +82,16 @@ def _inputs(loaded: LoadedModel, tokens: int) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def _subject(tree: ComponentTree, spec: Spec) -> Subject:
+def _target(tree: ComponentTree, spec: Spec) -> Target:
     of_kind = [component for component in tree if component.kind == spec.kind]
     if not of_kind:
         known = sorted({component.kind for component in tree})
         raise UsageError(f"{spec.model} has no component of kind {spec.kind!r}: use one of {', '.join(known)}")
     first = of_kind[0]
     if first.layer is None:
-        return Subject(f"node:{first.name}", "node", (first.name,))
+        return Target(f"node:{first.name}", "node", (first.name,))
     members = tuple(component.name for component in _alike(first, of_kind))
-    return Subject(f"group:{first.group}", "group", members)
+    return Target(f"group:{first.group}", "group", members)
 
 
 def _alike(first: Component, others: Sequence[Component]) -> list[Component]:

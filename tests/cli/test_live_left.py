@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.cli.live_left import Pace, estimate_of, is_skipped, left_of_run
-from energyscope.reporting.terminal_live import Left, Span
+from energyscope.cli.live_left import StageProgress, estimate_of, is_skipped, left_of_run
+from energyscope.reporting.terminal_live import Left, TimeRange
 
 FORESEEN = {"generate": [(12.0, 12.0, 0)], "profile": [(40.0, 90.0, 100)], "alternatives": [(0.0, 20.0, 0)]}
 LATER = ["generate", "profile", "alternatives", "ablate", "report"]
 
 
-def paced(*steps: tuple[int, int, float], begun_s: float = 0.0) -> Pace:
-    pace = Pace(begun_s)
+def paced(*steps: tuple[int, int, float], begun_s: float = 0.0) -> StageProgress:
+    pace = StageProgress(begun_s)
     for done, total, now_s in steps:
         pace.step(done, total, now_s)
     return pace
@@ -21,20 +21,22 @@ def paced(*steps: tuple[int, int, float], begun_s: float = 0.0) -> Pace:
 def test_later_stages_are_added_to_the_running_one() -> None:
     """GIVEN 2 of 10 steps in 20 s and a plan of others, THEN 80 s and the plan are left, then the others."""
     pace = paced((0, 10, 0.0), (2, 10, 20.0))
-    assert left_of_run("benchmark", pace, LATER, FORESEEN, 20.0) == Left(Span(132.0, 202.0), ["ablate", "report"])
+    assert left_of_run("benchmark", pace, LATER, FORESEEN, 20.0) == Left(
+        TimeRange(132.0, 202.0), ["ablate", "report"]
+    )
 
 
 def test_a_stage_without_a_pace_is_not_counted() -> None:
     """GIVEN a running stage of which nothing is known yet, THEN the time is said to be without it, too."""
     found = left_of_run("benchmark", paced((0, 1, 0.0)), LATER, FORESEEN, 5.0)
-    assert found == Left(Span(52.0, 122.0), ["benchmark", "ablate", "report"])
+    assert found == Left(TimeRange(52.0, 122.0), ["benchmark", "ablate", "report"])
 
 
 def test_a_stage_that_will_be_skipped_takes_no_time_and_has_no_name() -> None:
     """GIVEN stages that will be skipped, THEN they are neither counted nor named."""
     pace = paced((0, 10, 0.0), (5, 10, 5.0))
     skipped = {**FORESEEN, "ablate": [], "generate": []}
-    assert left_of_run("benchmark", pace, LATER, skipped, 5.0) == Left(Span(45.0, 115.0), ["report"])
+    assert left_of_run("benchmark", pace, LATER, skipped, 5.0) == Left(TimeRange(45.0, 115.0), ["report"])
     assert estimate_of("ablate", skipped) is None
     assert is_skipped("ablate", skipped)
     assert not is_skipped("profile", skipped)
@@ -44,7 +46,11 @@ def test_a_stage_that_will_be_skipped_takes_no_time_and_has_no_name() -> None:
 
 def test_a_planned_stage_takes_the_rest_of_its_plan_until_it_has_a_pace() -> None:
     """GIVEN a profile without a finished step, THEN its plan less what it has had is left, and never below 0."""
-    for now_s, span in ((110.0, Span(30.0, 80.0)), (160.0, Span(0.0, 30.0)), (999.0, Span(0.0, 0.0))):
+    for now_s, span in (
+        (110.0, TimeRange(30.0, 80.0)),
+        (160.0, TimeRange(0.0, 30.0)),
+        (999.0, TimeRange(0.0, 0.0)),
+    ):
         pace = paced((0, 50, 100.0), begun_s=95.0)
         assert left_of_run("profile", pace, [], FORESEEN, now_s) == Left(span, [])
 
@@ -52,20 +58,20 @@ def test_a_planned_stage_takes_the_rest_of_its_plan_until_it_has_a_pace() -> Non
 def test_a_stage_that_may_take_more_steps_has_a_range() -> None:
     """GIVEN 10 of 50 planned steps at 1 s, and up to 100 where all need more, THEN 40 to 90 s are left."""
     pace = paced((0, 50, 0.0), (10, 50, 10.0))
-    assert left_of_run("profile", pace, [], FORESEEN, 10.0) == Left(Span(40.0, 90.0), [])
+    assert left_of_run("profile", pace, [], FORESEEN, 10.0) == Left(TimeRange(40.0, 90.0), [])
     pace.step(110, 120, 110.0)  # more than was planned at most
-    assert left_of_run("profile", pace, [], FORESEEN, 110.0) == Left(Span(10.0, 10.0), [])
+    assert left_of_run("profile", pace, [], FORESEEN, 110.0) == Left(TimeRange(10.0, 10.0), [])
 
 
 def test_later_moments_of_the_running_stage_are_to_come() -> None:
     """GIVEN a prefill at its pace, and a step planned after it, THEN both are left; in the step, itself alone."""
     estimates = {"profile": [(40.0, 40.0, 0), (70.0, 80.0, 0)]}
     pace = paced((0, 10, 0.0), (5, 10, 5.0))
-    assert left_of_run("profile", pace, [], estimates, 5.0) == Left(Span(75.0, 85.0), [])
+    assert left_of_run("profile", pace, [], estimates, 5.0) == Left(TimeRange(75.0, 85.0), [])
     pace.step(0, 10, 20.0)
-    assert left_of_run("profile", pace, [], estimates, 20.0) == Left(Span(70.0, 80.0), [])
+    assert left_of_run("profile", pace, [], estimates, 20.0) == Left(TimeRange(70.0, 80.0), [])
     pace.step(5, 10, 30.0)
-    assert left_of_run("profile", pace, [], estimates, 30.0) == Left(Span(10.0, 10.0), [])
+    assert left_of_run("profile", pace, [], estimates, 30.0) == Left(TimeRange(10.0, 10.0), [])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from energyscope.cli.live_paint import State, _take, paint, received
 from energyscope.reasons import reason
-from energyscope.reporting.terminal_live import Left, Span
+from energyscope.reporting.terminal_live import Left, TimeRange
 
 
 def recorded(path, **stages):
@@ -115,8 +115,8 @@ def test_what_was_foreseen_is_shown_of_stages_and_run():
     state.step("benchmark", "fp32", 0, 10, 2.0)
     state.step("benchmark", "fp32", 5, 10, 7.0)
     picture = state.picture(7.0)
-    assert picture.left == Left(Span(45.0, 95.0), ["ablate"])
-    assert [one.estimate for one in picture.stages] == [None, None, Span(40.0, 90.0), None]
+    assert picture.left == Left(TimeRange(45.0, 95.0), ["ablate"])
+    assert [one.estimate for one in picture.stages] == [None, None, TimeRange(40.0, 90.0), None]
     state.step("ablate", "h.0", 0, 4, 99.0)
     assert state.picture(99.0).left is None
 

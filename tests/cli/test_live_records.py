@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from energyscope.cli.live_records import Records
+from energyscope.cli.live_records import RunFollower
 
 TREE = [
     {"name": "model", "kind": "model", "parent": None, "calls": 1},
@@ -25,8 +25,8 @@ SUBJECTS = [
 HEADER = {"stage": "profile", "scene": "prefill", "header": {"passes": 5, "tree": TREE, "subjects": SUBJECTS}}
 
 
-def window(subject, number, energy_mj, power_w=300.0):
-    return {"stage": "profile", "scene": "prefill", "pass": number, "subject": subject, "clock_mhz": 1755.0,
+def window(target, number, energy_mj, power_w=300.0):
+    return {"stage": "profile", "scene": "prefill", "pass": number, "subject": target, "clock_mhz": 1755.0,
             "window": {"energy_mj": energy_mj, "time_us": 10.0, "power_w": power_w, "naive_mj": 1.0, "ticks": 9,
                        "calls": 9, "seconds": 0.4, "reason": None}, "guard": []}  # fmt: skip
 
@@ -53,7 +53,7 @@ def test_the_dearest_components_are_those_of_the_books(run):
         write(window("node:model", number, 100.0), window("node:h.0", number, 90.0))
         write(window("group:h.{layer}.mlp", number, 20.0 + number), window("node:head", number, 30.0))
         write(window("without:mlp", number, 60.0))
-    records = Records(path)
+    records = RunFollower(path)
     records.update()
     mlp, head = records.costliest()
     assert (mlp.name, mlp.alike, mlp.energy.value, mlp.share) == ("h.*.mlp", 2, 42.0, 0.42)
@@ -65,7 +65,7 @@ def test_the_dearest_components_are_those_of_the_books(run):
 def test_what_is_written_later_is_read_later(run):
     """GIVEN a line that is only half there, THEN it is read once it is whole, and once."""
     path, _ = run
-    records = Records(path)
+    records = RunFollower(path)
     records.update()
     assert records.costliest() == []
     line = json.dumps(window("node:head", 0, 30.0))
@@ -89,7 +89,7 @@ def test_a_broken_line_hides_no_other(run, broken):
     with (path / "journal.jsonl").open("a", encoding="latin-1") as file:
         file.write(broken + "\n")
     write(window("node:head", 1, 30.0))
-    records = Records(path)
+    records = RunFollower(path)
     records.update()
     records.update()
     (head,) = records.costliest()
@@ -100,7 +100,7 @@ def test_power_is_that_of_the_stage_that_runs(run):
     """GIVEN a window of the profile, THEN its watts are the profile's, and no other stage's."""
     path, write = run
     write(window("node:head", 0, 30.0, power_w=412.0))
-    records = Records(path)
+    records = RunFollower(path)
     records.update()
     power = records.power("profile")
     assert (power.watts, power.clock_mhz, power.temperature_c) == (412.0, 1755.0, None)
@@ -114,17 +114,17 @@ def test_another_moment_begins_anew(run):
     """GIVEN a decode step after the prefill, THEN the list is that of the step."""
     path, write = run
     write(window("node:head", 0, 30.0), {**HEADER, "scene": "decode@1024"})
-    records = Records(path)
+    records = RunFollower(path)
     records.update()
     assert (records.moment, records.costliest()) == ("decode@1024", [])
 
 
 def test_a_run_that_is_not_there_yet_is_waited_for(tmp_path):
     """GIVEN no directory, or a document that cannot be read, THEN nothing is known and nothing fails."""
-    records = Records(tmp_path / "nowhere")
+    records = RunFollower(tmp_path / "nowhere")
     records.update()
     assert (records.stages, records.costliest(), records.modelled) == ({}, [], False)
     (tmp_path / "run.json").write_text("{")
-    records = Records(tmp_path)
+    records = RunFollower(tmp_path)
     records.update()
     assert records.stages == {}

@@ -7,13 +7,13 @@ import pytest
 
 from energyscope.correlation.association import METHODS, Method, associate, permutation_p, rank_agreement, ranks
 from energyscope.correlation.coefficients import coefficient
-from energyscope.correlation.resampling import Axis, axis
+from energyscope.correlation.resampling import UncertainValues, axis
 from energyscope.reasons import reason
 
 X = np.arange(1.0, 9.0)
 
 
-def noisy(values: np.ndarray, error: float, rng: np.random.Generator) -> Axis:
+def noisy(values: np.ndarray, error: float, rng: np.random.Generator) -> UncertainValues:
     """What a measurement with this standard error says of the values, with its interval."""
     seen = values + error * rng.normal(size=len(values))
     return axis(seen, seen - 1.96 * error, seen + 1.96 * error)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from energyscope.correlation.association import associate
-from energyscope.correlation.resampling import Axis, axis
+from energyscope.correlation.resampling import UncertainValues, axis
 from energyscope.correlation.within import (
     adjusted,
     adjusted_ranks,
@@ -18,12 +18,12 @@ from energyscope.correlation.within import (
 from energyscope.reasons import reason
 
 
-def measured(values: list[float] | np.ndarray, half_width: float) -> Axis:
+def measured(values: list[float] | np.ndarray, half_width: float) -> UncertainValues:
     centre = np.asarray(values, float)
     return axis(centre, centre - half_width, centre + half_width)
 
 
-def simpson() -> tuple[list[str], Axis, Axis]:
+def simpson() -> tuple[list[str], UncertainValues, UncertainValues]:
     """Three kinds of eight layers each: impact rises from kind to kind and falls with energy within each."""
     kinds, energy, impact = [], [], []
     for place, kind in enumerate(("norm", "attention", "mlp")):

@@ -11,7 +11,7 @@ from generations import Load, generations
 from energyscope.generating.delay import fit_delayed
 from energyscope.generating.intervals import intervals
 from energyscope.generating.marks import PREFILL, REST, node_weights
-from energyscope.generating.regression import Fit
+from energyscope.generating.regression import PowerFit
 from energyscope.generating.trace import Traced, trace
 from energyscope.reasons import reason
 
@@ -178,7 +178,7 @@ def test_a_device_whose_delay_is_unknown_adds_to_one_whose_delay_was_fitted():
     (fitted,) = one.fits
     count = len(fitted.power_w) - 1
     time_cov, group_cov = fitted.time_cov[:count, :count], fitted.group_cov[:count, :count]
-    plain = Fit(fitted.power_w[:-1], time_cov, group_cov, fitted.time_t, fitted.group_t, fitted.faults[:-1])
+    plain = PowerFit(fitted.power_w[:-1], time_cov, group_cov, fitted.time_t, fitted.group_t, fitted.faults[:-1])
     for fits in ((fitted, plain), (plain, fitted)):
         both = Traced(one.marks, one.nodes, fits).decode_j()
         assert both.value == pytest.approx(2 * one.decode_j().value)

@@ -31,10 +31,10 @@ from energyscope.replay.capture import capture  # noqa: E402
 from energyscope.replay.graph_inputs import capture_in_graph, without_full_mask  # noqa: E402
 from energyscope.replay.graphs import GraphRound, NotCapturableError  # noqa: E402
 from energyscope.replay.replayer import Replayer  # noqa: E402
-from energyscope.replay.subjects import Subject  # noqa: E402
+from energyscope.replay.targets import Target  # noqa: E402
 from energyscope.stages.facts import gpu_uuid  # noqa: E402
 from energyscope.stages.sampling_budget import SamplingBudget  # noqa: E402
-from energyscope.stages.session import Bench, Session  # noqa: E402
+from energyscope.stages.session import Instruments, Session  # noqa: E402
 from energyscope.workloads import profile_inputs  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -243,10 +243,10 @@ class Rounds:
         self.rounds = rounds
 
     @contextmanager
-    def round(self, subject):
-        yield self.rounds[subject.key]
+    def round(self, target):
+        yield self.rounds[target.key]
 
-    def overhead(self, _subject):
+    def overhead(self, _target):
         return []
 
 
@@ -257,9 +257,9 @@ def test_a_capped_component_is_measured_with_pauses(execution):
     rounds = {"node:model": matmuls(8, 2048, 8192), "node:hungry": matmuls(8192, 8192, 8192, weights=2)}
     entries = []
     with MeterGroup([open_meter("auto", gpu_uuid=gpu_uuid(DEVICE))]) as meter:
-        bench = Bench(Rounds(rounds), Replayer(DEVICE, execution), meter)
-        session = Session(bench, SamplingBudget(passes=3, budget_s=0.1), entries.append)
-        session.run([Subject(key, "node", (key,)) for key in rounds], silent)
+        instruments = Instruments(Rounds(rounds), Replayer(DEVICE, execution), meter)
+        session = Session(instruments, SamplingBudget(passes=3, budget_s=0.1), entries.append)
+        session.run([Target(key, "node", (key,)) for key in rounds], silent)
     hungry = [one for one in entries if one.get("subject") == "node:hungry" and "window" in one]
     model = measure([one for one in entries if one.get("subject") == "node:model"], None, first=3)
     alone, found = hungry[0], measure(hungry, None, first=3)

@@ -15,7 +15,7 @@ from energyscope.loading.devices import cuda_uuid
 from energyscope.loading.sharding import placing
 from energyscope.metering.nvml.devices import bare
 from energyscope.settings.run import RunSettings
-from energyscope.stages.targets import find_targets
+from energyscope.stages.measured_devices import find_devices
 
 pytestmark = [
     pytest.mark.gpu,
@@ -134,6 +134,6 @@ def test_random_weights_over_gpus_pass_by_the_host():
 
 def test_all_gpus_are_targets():
     """GIVEN --device-map auto THEN every visible GPU is measured, in the order of its devices."""
-    found = find_targets(RunSettings("gpt2", device_map="auto"))
+    found = find_devices(RunSettings("gpt2", device_map="auto"))
     assert len(found.devices) == torch.cuda.device_count()
     assert [bare(uuid) for uuid in found.gpus] == [bare(cuda_uuid(device)) for device in found.devices]

@@ -14,7 +14,7 @@ from energyscope.runs import schema
 from energyscope.runs.store import load_run
 from energyscope.stages import registry, scenes, session
 from energyscope.stages import run as stage
-from energyscope.stages.targets import Targets
+from energyscope.stages.measured_devices import MeasuredDevices
 
 FIRST = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005"
 SECOND = "gpu GPU-bbbb Fake T4\nat 0 power_w 50\nat 0 read_s 0.0005"
@@ -30,7 +30,7 @@ def machine(fake_nvml, monkeypatch):
         monkeypatch.setattr(settled, "IDLE_S", 0.3)
         monkeypatch.setattr(scenes, "PREHEAT_S", 0.1)
         monkeypatch.setattr(session, "REWARM_S", 0.1)
-        monkeypatch.setattr(stage, "find_targets", lambda settings: Targets(torch.device("cpu"), gpus))
+        monkeypatch.setattr(stage, "find_devices", lambda settings: MeasuredDevices(torch.device("cpu"), gpus))
         return fake_nvml(script)
 
     return make

@@ -12,7 +12,7 @@ from energyscope.replay.capture import capture
 from energyscope.replay.flops import count_work
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.rotation import footprint_bytes
-from energyscope.replay.subjects import subjects
+from energyscope.replay.targets import targets
 from energyscope.workloads.decoding import decode_step
 
 CONTEXT = 24
@@ -36,16 +36,16 @@ def of_kind(tree, kind):
 
 
 @pytest.mark.parametrize("kind", CACHE_KINDS)
-def test_every_subject_of_a_step_can_be_replayed(loaded, kind):
+def test_every_target_of_a_step_can_be_replayed(loaded, kind):
     """Components, glue and the model without a kind all run again and again, and the cache is what it was."""
     tree, inputs, replay_setup = decoding(loaded, kind)
     before = cache_bytes(inputs)
     with torch.inference_mode():
-        for subject in subjects(tree, "fine"):
-            with replay_setup.round(subject) as round_:
+        for target in targets(tree, "fine"):
+            with replay_setup.round(target) as round_:
                 for call in (*round_, *round_):
                     call()
-            assert replay_setup.overhead(subject) == []
+            assert replay_setup.overhead(target) == []
         again = tree.root.module(**replay_setup.captures["model"].kwargs).logits
     assert torch.equal(again, replay_setup.captures["model"].output.logits)
     assert cache_bytes(inputs) == before
@@ -78,7 +78,7 @@ def test_copies_of_an_attention_read_other_layers_keys(loaded):
         len(of_kind(tree, "layer")) * footprint_bytes(attention.module) // 2 + replay_setup.layer_bytes
     )
     with replay_setup.round(
-        next(one for one in subjects(tree, "fine") if one.key == f"node:{attention.name}")
+        next(one for one in targets(tree, "fine") if one.key == f"node:{attention.name}")
     ) as round_:
         indices = [call.func.layer_idx for call in round_]
     layers = len(of_kind(tree, "layer"))
@@ -91,7 +91,7 @@ def test_copies_of_an_attention_read_other_layers_keys(loaded):
 def test_updates_of_the_cache_take_the_layers_in_turn(loaded, kind):
     """A function is told which layer's cache it updates: each member of the round runs on its own inputs."""
     tree, _, replay_setup = decoding(loaded, kind)
-    (update,) = [one for one in subjects(tree, "fine") if one.what == "group" and one.key.endswith(".cache")]
+    (update,) = [one for one in targets(tree, "fine") if one.what == "group" and one.key.endswith(".cache")]
     with replay_setup.round(update) as round_:
         told = [next(one for one in call.args if isinstance(one, int)) for call in round_]
     assert told == list(range(len(of_kind(tree, "layer"))))
@@ -106,7 +106,7 @@ def test_the_attention_core_reads_what_the_step_left():
     shared = {}
     for kind in CACHE_KINDS:
         tree, _, replay_setup = decoding(loaded, kind)
-        (core,) = [one for one in subjects(tree, "fine") if one.what == "group" and one.key.endswith(".core")]
+        (core,) = [one for one in targets(tree, "fine") if one.what == "group" and one.key.endswith(".core")]
         with replay_setup.round(core) as round_:
             shared[kind] = len({call.args[1].data_ptr() for call in round_}) == 1
     assert shared == {"dynamic": True, "static": False}

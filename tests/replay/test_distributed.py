@@ -16,7 +16,7 @@ from energyscope.replay.capture import capture
 from energyscope.replay.coordinator import Coordinator, LeaderLeftError, Order, has_parted
 from energyscope.replay.distributed import follow, leading
 from energyscope.replay.replay_setup import ReplaySetup
-from energyscope.replay.subjects import subjects
+from energyscope.replay.targets import targets
 
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="the processes talk by gloo")
 CPU = torch.device("cpu")
@@ -47,12 +47,12 @@ class Model(nn.Module):
 
 
 class Tight(ReplaySetup):
-    """A replay setup of a device that has no memory left for one of the subjects."""
+    """A replay setup of a device that has no memory left for one of the targets."""
 
-    def round(self, subject):
-        if subject.key == "node:first":
+    def round(self, target):
+        if target.key == "node:first":
             raise torch.OutOfMemoryError("no memory left")
-        return super().round(subject)
+        return super().round(target)
 
 
 def rig_of(kind=ReplaySetup):
@@ -65,7 +65,7 @@ def rig_of(kind=ReplaySetup):
 
 
 def plan_of(replay_setup):
-    return subjects(replay_setup.tree, "medium")
+    return targets(replay_setup.tree, "medium")
 
 
 def both(tmp_path, scenario):
@@ -89,14 +89,14 @@ def replays_alike(rank):
     else:
         with leading(replay_setup, plan, CPU) as lead:
             assert lead.elsewhere == {}
-            for subject in plan:
-                with lead.replay_setup.round(subject) as round_:
+            for target in plan:
+                with lead.replay_setup.round(target) as round_:
                     calls = lead.replayer.run(round_, 0.03)
                 assert calls.count[0] == 0
                 assert (np.diff(calls.count) > 0).all()
                 assert (np.diff(calls.time_s) >= 0).all()
                 assert len(calls.time_s) == len(calls.count)
-                assert lead.replay_setup.overhead(subject) == []
+                assert lead.replay_setup.overhead(target) == []
     model = replay_setup.tree.root.module
     called = torch.tensor([model.first.called, model.second.called])
     theirs = called.clone()
@@ -127,7 +127,7 @@ def lacks_memory(rank):
 
 @pytest.mark.slow
 def test_memory_that_one_process_lacks_is_the_leaders_to_judge(tmp_path):
-    """GIVEN a process without memory for a subject THEN the leader hears of it, and both go on with the next."""
+    """GIVEN a process without memory for a target THEN the leader hears of it, and both go on with the next."""
     both(tmp_path, lacks_memory)
 
 
@@ -144,7 +144,7 @@ def gives_up(rank):
     replay_setup = rig_of()
     plan = plan_of(replay_setup)
     if rank == 1:
-        follow(replay_setup, plan, CPU)  # told between two subjects: an orderly end
+        follow(replay_setup, plan, CPU)  # told between two targets: an orderly end
         with pytest.raises(LeaderLeftError):
             follow(replay_setup, plan, CPU)  # told in the middle of one
         return

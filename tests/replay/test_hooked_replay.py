@@ -11,7 +11,7 @@ from energyscope.loading import load_model
 from energyscope.replay.capture import capture
 from energyscope.replay.flops import count_work
 from energyscope.replay.replay_setup import ReplaySetup
-from energyscope.replay.subjects import subjects
+from energyscope.replay.targets import targets
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import decode_step
 
@@ -33,8 +33,8 @@ def hooked(way):
 
 @pytest.mark.parametrize("way", ["aligned", "waiting"])
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_every_subject_of_a_hooked_model_can_be_replayed(way, phase):
-    """All subjects run through the hooks, which are there afterwards, and the model computes what it did."""
+def test_every_target_of_a_hooked_model_can_be_replayed(way, phase):
+    """All targets run through the hooks, which are there afterwards, and the model computes what it did."""
     loaded = hooked(way)
     decoding = phase == "decode"
     given = decode_step(loaded, context_length=9) if decoding else profile_inputs(loaded, sequence_length=9)
@@ -42,11 +42,11 @@ def test_every_subject_of_a_hooked_model_can_be_replayed(way, phase):
     captures = capture(tree, given.inputs)
     replay_setup = ReplaySetup(tree, captures, cache_bytes=300_000)
     with torch.inference_mode():
-        for subject in subjects(tree, "fine"):
-            with replay_setup.round(subject) as round_:
+        for target in targets(tree, "fine"):
+            with replay_setup.round(target) as round_:
                 for call in round_:
                     call()
-            assert replay_setup.device_of(subject) == CPU
+            assert replay_setup.device_of(target) == CPU
         again = tree.root.module(**captures["model"].kwargs).logits
     assert torch.equal(again, captures["model"].output.logits)
     owners = [module for module in loaded.model.modules() if list(module.parameters(recurse=False))]
@@ -73,7 +73,7 @@ def test_weights_that_wait_are_not_copied():
         replay_setup = ReplaySetup(
             tree, capture(tree, profile_inputs(loaded, sequence_length=9).inputs), cache_bytes=300_000
         )
-        (mlp,) = [one for one in subjects(tree, "medium") if one.key == "node:model.layers.0.mlp"]
+        (mlp,) = [one for one in targets(tree, "medium") if one.key == "node:model.layers.0.mlp"]
         with replay_setup.round(mlp) as round_:
             rounds[way] = len(round_)
     assert rounds["aligned"] > 1

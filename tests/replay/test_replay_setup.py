@@ -1,4 +1,4 @@
-"""Rounds of every kind of subject run on real inputs, and leave the model as it was."""
+"""Rounds of every kind of target run on real inputs, and leave the model as it was."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from families import FAMILIES, inputs, tree_of
 
 from energyscope.replay.capture import capture
 from energyscope.replay.replay_setup import ReplaySetup
-from energyscope.replay.subjects import Subject, subjects
+from energyscope.replay.targets import Target, targets
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_subject_can_be_replayed(family):
-    """Every subject's round runs, and the model computes the same afterwards."""
+def test_every_target_can_be_replayed(family):
+    """Every target's round runs, and the model computes the same afterwards."""
     tree = tree_of(family)
     captures = capture(tree, inputs())
     replay_setup = ReplaySetup(tree, captures, cache_bytes=1000)  # far smaller than the model: copies are made
-    plan = subjects(tree, "fine")
+    plan = targets(tree, "fine")
     with torch.inference_mode():
-        for subject in plan:
-            with replay_setup.round(subject) as round_:
+        for target in plan:
+            with replay_setup.round(target) as round_:
                 for call in round_:
                     call()
         again = tree.root.module(**captures["model"].kwargs).logits
     assert torch.equal(again, captures["model"].output.logits)
-    measured = {name for subject in plan if subject.what != "glue" for name in subject.members}
+    measured = {name for target in plan if target.what != "glue" for name in target.members}
     assert measured == {component.name for component in tree}
 
 
@@ -35,8 +35,8 @@ def test_a_kind_that_fits_in_the_cache_is_copied():
     """GIVEN a cache larger than a kind's weights and smaller than the model THEN its round has copies too."""
     tree = tree_of("gpt2")
     replay_setup = ReplaySetup(tree, capture(tree, inputs()), cache_bytes=4000)
-    (subject,) = [one for one in subjects(tree, "fine") if one.key.endswith("attn.c_proj")]
-    with replay_setup.round(subject) as round_:
+    (target,) = [one for one in targets(tree, "fine") if one.key.endswith("attn.c_proj")]
+    with replay_setup.round(target) as round_:
         assert len(round_) == 8
 
 
@@ -68,8 +68,8 @@ def ran(round_):
     return [call() for call in round_]
 
 
-def subject(what, *members):
-    return Subject(f"{what}:{members[0]}", what, members)
+def target(what, *members):
+    return Target(f"{what}:{members[0]}", what, members)
 
 
 def without_weights(*modules):
@@ -81,14 +81,14 @@ def without_weights(*modules):
 
 def test_a_node_runs_on_its_own_inputs(replay_setup, captures):
     """A layer's own value comes from its own inputs, though it stands in for others."""
-    with replay_setup.round(subject("node", "model.layers.2.mlp", "model.layers.1.mlp")) as round_:
+    with replay_setup.round(target("node", "model.layers.2.mlp", "model.layers.1.mlp")) as round_:
         (output,) = ran(round_)
     torch.testing.assert_close(output, captures["model.layers.2.mlp"].output, rtol=0, atol=0)
 
 
 def test_the_model_runs_on_the_workload(replay_setup, captures):
     """The anchor is one call of the whole model, which gives the captured output."""
-    with replay_setup.round(subject("node", "model")) as round_:
+    with replay_setup.round(target("node", "model")) as round_:
         (output,) = ran(round_)
     assert torch.equal(output.logits, captures["model"].output.logits)
 
@@ -96,7 +96,7 @@ def test_the_model_runs_on_the_workload(replay_setup, captures):
 def test_a_group_runs_every_member_on_the_middle_ones_inputs(replay_setup, captures):
     """GIVEN a kind of three layers THEN three calls share one input: that of the middle layer."""
     members = [f"model.layers.{layer}.mlp" for layer in range(3)]
-    with replay_setup.round(subject("group", *members)) as round_:
+    with replay_setup.round(target("group", *members)) as round_:
         outputs = ran(round_)
     assert len(outputs) == 3
     torch.testing.assert_close(outputs[1], captures[members[1]].output, rtol=0, atol=0)
@@ -107,7 +107,7 @@ def test_a_group_runs_every_member_on_the_middle_ones_inputs(replay_setup, captu
 def test_bypasses_are_undone_also_after_an_error(tree, captures, failing):
     """GIVEN an error in a round THEN the model is restored all the same."""
     replay_setup = ReplaySetup(tree, captures, cache_bytes=None)
-    for one in subjects(tree, "fine"):
+    for one in targets(tree, "fine"):
         try:
             with replay_setup.round(one):
                 if failing:
@@ -123,7 +123,7 @@ def test_glue_does_none_of_the_childrens_work(family):
     tree = tree_of(family)
     captures = capture(tree, inputs())
     replay_setup = ReplaySetup(tree, captures, cache_bytes=None)
-    (one,) = [one for one in subjects(tree, "fine") if one.key == "glue:model"]
+    (one,) = [one for one in targets(tree, "fine") if one.key == "glue:model"]
     with replay_setup.round(one) as round_:
         without_weights(*(child.module for child in tree.children("model")))
         (output,) = ran(round_)
@@ -136,7 +136,7 @@ def test_the_model_without_a_kind_does_none_of_its_work(kind):
     tree = tree_of("llama")
     captures = capture(tree, inputs())
     replay_setup = ReplaySetup(tree, captures, cache_bytes=None)
-    (one,) = [one for one in subjects(tree, "fine") if one.key == f"without:{kind}"]
+    (one,) = [one for one in targets(tree, "fine") if one.key == f"without:{kind}"]
     with replay_setup.round(one) as round_:
         without_weights(*(tree[name].module for name in one.members))
         (output,) = ran(round_)
@@ -146,7 +146,7 @@ def test_the_model_without_a_kind_does_none_of_its_work(kind):
 
 def test_nothing_is_restored_where_nothing_is_written_to(tree, replay_setup):
     """An ordinary model's components have no overhead to subtract."""
-    assert all(replay_setup.overhead(one) == [] for one in subjects(tree, "fine"))
+    assert all(replay_setup.overhead(one) == [] for one in targets(tree, "fine"))
 
 
 def test_what_is_written_to_is_restored_in_every_call(tree, captures):
@@ -155,10 +155,10 @@ def test_what_is_written_to_is_restored_in_every_call(tree, captures):
     changed = {**captures, name: replace(captures[name], altered=(0,))}
     replay_setup = ReplaySetup(tree, changed, cache_bytes=None)
     mlps = [f"model.layers.{layer}.mlp" for layer in range(3)]
-    assert len(replay_setup.overhead(subject("node", name))) == 1
-    assert len(replay_setup.overhead(subject("group", *mlps))) == 1  # the middle one's inputs
-    assert replay_setup.overhead(subject("node", mlps[0])) == []
-    with replay_setup.round(subject("node", name)) as round_:
+    assert len(replay_setup.overhead(target("node", name))) == 1
+    assert len(replay_setup.overhead(target("group", *mlps))) == 1  # the middle one's inputs
+    assert replay_setup.overhead(target("node", mlps[0])) == []
+    with replay_setup.round(target("node", name)) as round_:
         outputs = [ran(round_)[0] for _ in range(2)]
     assert all(torch.equal(output, captures[name].output) for output in outputs)
 
@@ -166,5 +166,5 @@ def test_what_is_written_to_is_restored_in_every_call(tree, captures):
 def test_copies_keep_one_layers_weights_out_of_the_cache(tree, captures):
     """GIVEN a cache of 5 kB and an MLP of 6 THEN its round has two instances with weights of their own."""
     replay_setup = ReplaySetup(tree, captures, cache_bytes=5000)
-    with replay_setup.round(subject("node", "model.layers.0.mlp")) as round_:
+    with replay_setup.round(target("node", "model.layers.0.mlp")) as round_:
         assert len({call.func.up_proj.weight.data_ptr() for call in round_}) == len(round_) == 2

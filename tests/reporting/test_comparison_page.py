@@ -19,7 +19,7 @@ from run_builder import Shape, build_run
 from energyscope.comparison.difference import compared
 from energyscope.intervals import Interval
 from energyscope.reporting.comparison import differences
-from energyscope.reporting.comparison.answer import Answer, chips, figures
+from energyscope.reporting.comparison.answer import ComparisonAnswer, chips, figures
 from energyscope.reporting.comparison.page import comparison_page, default_path, write_comparison
 from energyscope.reporting.comparison.sections import candidates
 from energyscope.reporting.comparison.source import COMPARE, ComparedRuns
@@ -74,8 +74,8 @@ def _page(source: ComparedRuns) -> str:
     return comparison_page(source, Path())
 
 
-def _answer(runs: Sequence[Run]) -> Answer:
-    return Answer(ComparedRuns.of(runs).others[0])
+def _answer(runs: Sequence[Run]) -> ComparisonAnswer:
+    return ComparisonAnswer(ComparedRuns.of(runs).others[0])
 
 
 def _drawn(source: ComparedRuns) -> list[Figure]:
@@ -117,7 +117,7 @@ def test_sentences_are_short(tmp_path: Path) -> None:
     """GIVEN runs with short names, THEN a sentence has at most 18 words and two numbers beside those of names."""
     for kind, build in KINDS.items():
         for against in ComparedRuns.of(build(tmp_path / kind)).others:
-            for sentence in (Answer(against).sentence, Answer(against).cause):
+            for sentence in (ComparisonAnswer(against).sentence, ComparisonAnswer(against).cause):
                 assert len(sentence.split()) <= 20, sentence
                 assert len(re.findall(r"\d+(?:\.\d+)?(?:x| %)", sentence)) <= 2, sentence
 
@@ -146,7 +146,7 @@ def test_a_sentence_says_what_is_in_the_way(
 def test_modelled_joules_say_so(tmp_path: Path) -> None:
     """GIVEN modelled runs, THEN the chip, the sentence and the figures name them so, and no power is compared."""
     source = ComparedRuns.of(KINDS["modelled"](tmp_path))
-    answer = Answer(source.others[0])
+    answer = ComparisonAnswer(source.others[0])
     assert "MODELLED" in [chip.text for chip in chips(source)]
     assert "MODELLED" in answer.sentence
     assert answer.stats[0].label.startswith("Modelled")
@@ -176,7 +176,7 @@ def test_blocks_are_compared_as_measured_and_the_largest_change_stands_first(tmp
     assert blocks["lm_head"].verdict == "no-difference-shown"
     sizes = [abs(item.change.value) for item in blocks.values() if item.change]
     assert sizes == sorted(sizes, reverse=True)
-    rows = {row["kind"]: row for row in Answer(against).parts().rows}
+    rows = {row["kind"]: row for row in ComparisonAnswer(against).parts().rows}
     assert (rows["mlp"]["noisy"], rows["lm_head"]["noisy"]) == (False, True)
 
 
@@ -300,7 +300,7 @@ def test_layers_are_drawn_by_depth_only_where_they_differ(tmp_path: Path) -> Non
 def test_nothing_in_common_is_said(tmp_path: Path) -> None:
     """GIVEN a run without results, THEN the page says so, without figures, and still shows the conditions."""
     source = ComparedRuns.of(KINDS["nothing"](tmp_path))
-    assert Answer(source.others[0]).facts["lead"] is None
+    assert ComparisonAnswer(source.others[0]).facts["lead"] is None
     assert figures(source) == []
     assert [one.section.name for one in COMPARE.shown(source)] == ["conditions", "method"]
     assert 'class="answer"' in _page(source)
@@ -333,7 +333,7 @@ def test_gpus_are_counted(tmp_path: Path) -> None:
     ]
     source = ComparedRuns.of(runs)
     assert chips(source)[0].text == "2 x H200 \u2192 H200"
-    assert "2 GPUs" in Answer(source.others[0]).cause
+    assert "2 GPUs" in ComparisonAnswer(source.others[0]).cause
 
 
 def test_conditions_are_told_apart_by_whether_they_differ(tmp_path: Path) -> None:
@@ -382,5 +382,5 @@ def test_committed_runs_have_a_page(names: tuple[str, ...]) -> None:
     source = ComparedRuns.of([load_run(REPORTS / name) for name in names])
     html = _page(source)
     assert html.count('class="answer"') == len(names) - 1
-    assert all(Answer(against).facts["lead"] for against in source.others)
+    assert all(ComparisonAnswer(against).facts["lead"] for against in source.others)
     assert len(figures(source)) == 2

@@ -14,7 +14,7 @@ from page_gallery import HOSTILE, hostile_run
 from rich.console import Console
 from run_builder import Shape, build_run
 
-from energyscope.reporting.comparison.answer import Answer
+from energyscope.reporting.comparison.answer import ComparisonAnswer
 from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.comparison.terminal import MOST_LINES, answer_of, record
 from energyscope.reporting.terminal_text import Harmless
@@ -50,7 +50,7 @@ def test_the_answer_fits(tmp_path: Path, kind: str, width: int) -> None:
     text = " ".join(" ".join(lines).split())
     assert len(lines) <= MOST_LINES
     assert all(len(line) <= width for line in lines)
-    answer = Answer(source.others[0])
+    answer = ComparisonAnswer(source.others[0])
     for sentence in (answer.sentence, answer.cause, answer.trust):
         assert " ".join(sentence.split()) in text
     assert lines[-1].endswith("page.html")

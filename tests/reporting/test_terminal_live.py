@@ -16,9 +16,9 @@ from energyscope.reporting.terminal_live import (
     Left,
     Picture,
     Power,
-    Span,
-    Stage,
+    StageState,
     Step,
+    TimeRange,
     duration,
     last_line,
     left_said,
@@ -29,10 +29,12 @@ PICTURE = Picture(
     title="energyscope run gpt2",
     seconds=83.0,
     stages=[
-        Stage("load", "done", 2.0),
-        Stage("generate", "skipped", 0.0, "one forward pass is explained, not a generation: use --phase both"),
-        Stage("profile", "running"),
-        Stage("ablate"),
+        StageState("load", "done", 2.0),
+        StageState(
+            "generate", "skipped", 0.0, "one forward pass is explained, not a generation: use --phase both"
+        ),
+        StageState("profile", "running"),
+        StageState("ablate"),
     ],
     step=Step("transformer.h.3.mlp", 30, 120, 61.0, 190.0),
     power=Power(412.3, 1755.0, 61.0),
@@ -63,27 +65,29 @@ def test_stages_step_power_and_the_costliest_components_are_shown() -> None:
 
 def test_what_is_left_of_the_run_is_shown() -> None:
     """GIVEN a plan of later stages, THEN they and the run have a time, and stages without a plan are named."""
-    left = Left(Span(82.0, 180.0), ["ablate", "report"])
-    stages = [*PICTURE.stages, Stage("alternatives", estimate=Span(0.0, 50.0))]
+    left = Left(TimeRange(82.0, 180.0), ["ablate", "report"])
+    stages = [*PICTURE.stages, StageState("alternatives", estimate=TimeRange(0.0, 50.0))]
     wide = _lines(replace(PICTURE, left=left, stages=stages))
     assert " about 1:22 to 3:00 left, not counting ablate, report" in wide
     assert " \u00b7 alternatives up to 0:50" in wide
     narrow = _lines(replace(PICTURE, left=replace(left, without=["benchmark", "ablate", "report"])), width=50)
     assert narrow[6:8] == [" about 1:22 to 3:00 left,", " not counting benchmark, ablate, report"]
-    assert _lines(replace(PICTURE, left=Left(Span(82.0, 180.0))), width=20)[6:7] == [" about 1:22 to 3:0\u2026"]
+    assert _lines(replace(PICTURE, left=Left(TimeRange(82.0, 180.0))), width=20)[6:7] == [
+        " about 1:22 to 3:0\u2026"
+    ]
 
 
 def test_what_is_left_fits_a_usual_terminal() -> None:
     """GIVEN minutes to go, and all stages that no plan times, THEN one line of 80 columns holds it."""
-    left = Left(Span(34.0, 72.0), ["benchmark", "ablate", "correlate", "report"])
+    left = Left(TimeRange(34.0, 72.0), ["benchmark", "ablate", "correlate", "report"])
     said = " about 0:34 to 1:12 left, not counting benchmark, ablate, correlate, report"
     assert said in _lines(replace(PICTURE, left=left))
 
 
 def test_what_is_left_is_said_in_words() -> None:
     """What is known of a run's end: a time, a range, a time after a stage without one, and nothing yet."""
-    assert left_said(Left(Span(82.0, 82.4))) == "about 1:22 left"
-    assert left_said(Left(Span(0.0, 50.0), ["report"])) == "up to 0:50 left, not counting report"
+    assert left_said(Left(TimeRange(82.0, 82.4))) == "about 1:22 left"
+    assert left_said(Left(TimeRange(0.0, 50.0), ["report"])) == "up to 0:50 left, not counting report"
     assert left_said(Left(None, ["profile"])) == "time left: known once the model is loaded"
 
 
@@ -111,8 +115,8 @@ def test_two_windows_have_no_limits() -> None:
 def test_it_fits_whatever_the_terminal_and_the_names(width: int, height: int, name: str, most: int) -> None:
     """Whatever the size and the names, no line is longer or more than there is room for, and no number is cut."""
     costliest = [replace(one, name=name, alike=3) for one in PICTURE.costliest[:most]]
-    stages = [*PICTURE.stages, Stage(name, "failed", None, name)]
-    left = Left(Span(1e5, 2e5), [name, name])
+    stages = [*PICTURE.stages, StageState(name, "failed", None, name)]
+    left = Left(TimeRange(1e5, 2e5), [name, name])
     step = Step(name, 30, 120, 61.0, 190.0, 3, 12)
     picture = Picture(name, 1e5, stages, step, PICTURE.power, False, costliest, name, left)
     lines = _lines(picture, width, height)
@@ -151,10 +155,14 @@ def test_a_small_terminal_keeps_the_stages() -> None:
 
 def test_the_last_line_says_how_each_stage_ended() -> None:
     """GIVEN an interrupted run, THEN one line says what is done and what is not; what waited is not in it."""
-    stages = [Stage("load", "done", 2.0), Stage("profile", "interrupted", 61.0, "by the user"), Stage("ablate")]
+    stages = [
+        StageState("load", "done", 2.0),
+        StageState("profile", "interrupted", 61.0, "by the user"),
+        StageState("ablate"),
+    ]
     assert last_line(stages) == "load 0:02, profile interrupted after 1:01"
-    assert last_line([Stage("profile", "running", 3.0)]) == "profile stopped after 0:03"
-    assert last_line([Stage("load")]) == ""
+    assert last_line([StageState("profile", "running", 3.0)]) == "profile stopped after 0:03"
+    assert last_line([StageState("load")]) == ""
 
 
 def test_durations() -> None:

@@ -10,7 +10,7 @@ from simulated_board import SIZES, Board, cell, fitted, straight, sweep, work
 from energyscope.intervals import Interval
 from energyscope.reasons import reason, split
 from energyscope.scaling.cells import Shape
-from energyscope.scaling.law import Prediction, Span, span_of, sum_of_parts
+from energyscope.scaling.law import FittedRange, Prediction, span_of, sum_of_parts
 
 FLOPS = [1e9 * 2**step for step in range(6)]
 
@@ -26,7 +26,7 @@ FLOPS = [1e9 * 2**step for step in range(6)]
 )
 def test_outside_is_told_with_its_distance(flops: float, moved: float, why: str | None) -> None:
     """GIVEN a range of FLOPs and bytes THEN its ends are inside, and what lies beyond is said with the factor."""
-    assert Span((1e9, 1e10), (1e6, 1e7)).outside(Shape(1, 1, flops, moved)) == why
+    assert FittedRange((1e9, 1e10), (1e6, 1e7)).outside(Shape(1, 1, flops, moved)) == why
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from energyscope.metering.group import MeterGroup
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent
 from energyscope.replay.graphs import NotCapturableError
-from energyscope.replay.subjects import Subject
+from energyscope.replay.targets import Target
 from energyscope.runs.schema import EnergyRow
 from energyscope.stages.sampling_budget import SamplingBudget
-from energyscope.stages.session import Bench, Journal, Session
+from energyscope.stages.session import Instruments, Journal, Session
 from energyscope.testing import SimulatedCall, SimulatedGpu
 
 NOTHING = SimulatedCall(0.0, 0.0)  # launches no work
@@ -28,9 +28,9 @@ Rounds = Mapping[str, Round]
 
 
 class StandInRig:
-    """Yields each subject's round, and what is not its own, by its key; notes which ones are set up and left.
+    """Yields each target's round, and what is not its own, by its key; notes which ones are set up and left.
 
-    A round that is a function is asked for the subject's n-th visit, counted from 0; preheating visits too.
+    A round that is a function is asked for the target's n-th visit, counted from 0; preheating visits too.
     """
 
     def __init__(self, rounds: Rounds, overheads: Mapping[str, Sequence[SimulatedCall]]) -> None:
@@ -40,18 +40,18 @@ class StandInRig:
         self.visits: Counter[str] = Counter()
 
     @contextmanager
-    def round(self, subject: Subject) -> Iterator[list[SimulatedCall]]:
-        found = self.rounds[subject.key]
-        calls = found(self.visits[subject.key]) if callable(found) else found
-        self.visits[subject.key] += 1
-        self.inside.append(subject.key)
+    def round(self, target: Target) -> Iterator[list[SimulatedCall]]:
+        found = self.rounds[target.key]
+        calls = found(self.visits[target.key]) if callable(found) else found
+        self.visits[target.key] += 1
+        self.inside.append(target.key)
         try:
             yield list(calls)
         finally:
-            self.inside.remove(subject.key)
+            self.inside.remove(target.key)
 
-    def overhead(self, subject: Subject) -> Sequence[SimulatedCall]:
-        return self.overheads.get(subject.key, ())
+    def overhead(self, target: Target) -> Sequence[SimulatedCall]:
+        return self.overheads.get(target.key, ())
 
 
 class RefusingGpu(SimulatedGpu):
@@ -74,12 +74,12 @@ class Measured:
 
     def books(self) -> Books:
         tree = [component(key.partition(":")[2]) for key in self.keys]
-        subjects = [{"key": key, "what": "node", "members": [key.partition(":")[2]]} for key in self.keys]
+        targets = [{"key": key, "what": "node", "members": [key.partition(":")[2]]} for key in self.keys]
         header = {
             "phase": "prefill", "precision": "fp32", "execution": "cuda-graph", "batch_size": 1,
             "context_length": 8, "device": "cuda:0", "meter": "simulated",
             "passes": self.session.sampling_budget.passes,
-            "tree": tree, "subjects": subjects,
+            "tree": tree, "subjects": targets,
         }  # fmt: skip
         return close_books(header, self.entries, records.idle_power(self.entries))
 
@@ -98,9 +98,9 @@ def component(name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def subject(key: str) -> Subject:
+def target(key: str) -> Target:
     what, _, name = key.partition(":")
-    return Subject(key, what, (name,))
+    return Target(key, what, (name,))
 
 
 def measure(
@@ -115,7 +115,7 @@ def measure(
 ) -> Measured:
     """Run a session over one node for each round, in virtual time."""
     replay_setup = StandInRig(rounds, overheads or {})
-    bench = Bench(replay_setup, gpu, MeterGroup([gpu]), gpu)  # type: ignore[arg-type]
-    session = Session(bench, sampling_budget or SamplingBudget(), keep, seed=seed)
-    session.run([subject(key) for key in rounds], progress)
+    instruments = Instruments(replay_setup, gpu, MeterGroup([gpu]), gpu)  # type: ignore[arg-type]
+    session = Session(instruments, sampling_budget or SamplingBudget(), keep, seed=seed)
+    session.run([target(key) for key in rounds], progress)
     return Measured(session, replay_setup, list(rounds))

@@ -20,7 +20,7 @@ from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.stages import candidates, trials
 from energyscope.stages import run as stage
 from energyscope.stages.benchmark import benchmark, chosen_precisions, recover
-from energyscope.stages.targets import Targets
+from energyscope.stages.measured_devices import MeasuredDevices
 
 CPU = torch.device("cpu")
 SHORT = {"num_iters": 8, "warmup_steps": 2, "trials": 2, "trial_seconds": 0.2}
@@ -348,7 +348,7 @@ def test_settings_that_cannot_be_are_refused(options, said):
 def test_power_is_sampled_by_another_process_and_idle_power_counts(fake_nvml, tmp_path, monkeypatch):
     """GIVEN a fake board of 200 W THEN power, energy and static energy are its own, and the trace is kept."""
     monkeypatch.setattr(trials, "PREHEAT_S", 0.1)
-    monkeypatch.setattr(stage, "find_targets", lambda asked: Targets(CPU, ("GPU-aaaa",)))
+    monkeypatch.setattr(stage, "find_devices", lambda asked: MeasuredDevices(CPU, ("GPU-aaaa",)))
     fake_nvml("gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005\nat 0 period_s 0.02")
     run = quick("tiny-gpt2", "fp32", root=tmp_path, trials=3)
     rows = run.trials

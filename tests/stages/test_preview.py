@@ -12,8 +12,8 @@ from energyscope.loading.options import LoadOptions, LoadSettings
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.run import RunSettings
 from energyscope.stages import preview as stage
+from energyscope.stages.measured_devices import MeasuredDevices
 from energyscope.stages.preview import preview
-from energyscope.stages.targets import Targets
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +26,10 @@ def plan(model, root, **changes):
 
 
 def test_a_plan_counts_what_is_measured(model, tmp_path):
-    """Components, subjects by what they are, windows and ablations are those of the run."""
+    """Components, targets by what they are, windows and ablations are those of the run."""
     found = plan(model, tmp_path, granularity="medium", passes=4)
     assert found.components == sum(found.kinds.values()) == 15
-    assert found.subjects == {"node": 15, "glue": 2, "without": 6}
+    assert found.targets == {"node": 15, "glue": 2, "without": 6}
     assert found.windows == 23 * 4 + 1
     assert found.ablations == 14 * 4 + 2 + 4 * 2  # by every method, layers skipped, kinds removed together
     assert (found.batch_size, found.sequence_length, found.gpus) == (1, 32, ())
@@ -96,9 +96,9 @@ def test_effort_is_in_the_expected_time(model, tmp_path):
 
 def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):
     """GIVEN a GPU THEN its UUID and the longer windows, preheating and idling are in the plan."""
-    found = Targets(torch.device("cuda", 0), ("GPU-aaaa",))
+    found = MeasuredDevices(torch.device("cuda", 0), ("GPU-aaaa",))
     modelled = plan(model, tmp_path, execution="eager")
-    monkeypatch.setattr(stage, "find_targets", lambda settings: found)
+    monkeypatch.setattr(stage, "find_devices", lambda settings: found)
     monkeypatch.setattr(stage, "resolve_precision", lambda *words: "fp32")
     monkeypatch.setattr(LoadSettings, "resolved", lambda self: LoadOptions("fp32", torch.device("cpu")))
     measured = plan(model, tmp_path, stages=("profile",))
@@ -119,7 +119,7 @@ def test_the_benchmark_is_planned(model, tmp_path):
 def test_triggered_sampling_reads_each_component(model, tmp_path):
     """Without amplification there is one read of each component a pass, and nothing else."""
     found = plan(model, tmp_path, sampling="triggered", passes=3)
-    assert (found.subjects, found.windows) == ({"node": 15}, 45)
+    assert (found.targets, found.windows) == ({"node": 15}, 45)
 
 
 @pytest.mark.parametrize(

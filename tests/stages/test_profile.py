@@ -84,8 +84,8 @@ def test_the_model_is_the_anchor_of_every_pass(measured):
     assert all(one["anchor_mj"] > 0 for one in passes_of(measured[1]))
 
 
-def test_subjects_are_shuffled_between_passes(measured):
-    """Each pass visits every subject once, in another order."""
+def test_targets_are_shuffled_between_passes(measured):
+    """Each pass visits every target once, in another order."""
     orders = [
         [entry["subject"] for entry in measured[1] if entry.get("pass") == number and "window" in entry]
         for number in range(PASSES)
@@ -122,7 +122,7 @@ def test_progress_counts_up_to_its_total(measured):
 
 
 def test_a_repeated_window_replaces_the_first(measured):
-    """GIVEN a second window of the same subject and pass THEN only it counts."""
+    """GIVEN a second window of the same target and pass THEN only it counts."""
     entries = measured[1]
     again = json.loads(json.dumps(next(entry for entry in entries if entry.get("subject") == "node:model")))
     again["window"]["energy_mj"] *= 2

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from simulated import measure, subject
+from simulated import measure, target
 
-from energyscope.replay.subjects import Subject
+from energyscope.replay.targets import Target
 from energyscope.stages.sampling_budget import FEW, SamplingBudget, first_windows, most_retaken, seconds_range
 from energyscope.testing import SimulatedCall, SimulatedGpu, SimulatedSensor
 
@@ -28,16 +28,16 @@ def test_the_expected_time_is_what_quiet_passes_take(gpu):
     """GIVEN calls that need no more windows THEN the estimate is right to 10 %."""
     begin = gpu.now()
     measure(gpu, ROUNDS)
-    plan = [subject(key) for key in ROUNDS]
+    plan = [target(key) for key in ROUNDS]
     least, _most = seconds_range(plan, SamplingBudget(), gpu.window_s, modelled=False)
     assert least == pytest.approx(gpu.now() - begin, rel=0.1)
 
 
 def test_no_effort_takes_longer_than_expected(gpu):
-    """GIVEN subjects that scatter beyond what any budget narrows THEN the time is the longest estimated."""
+    """GIVEN targets that scatter beyond what any budget narrows THEN the time is the longest estimated."""
     begin = gpu.now()
     measure(gpu, {key: scattered(0.2) for key in ROUNDS})
-    _least, most = seconds_range([subject(key) for key in ROUNDS], SamplingBudget(), gpu.window_s, modelled=False)
+    _least, most = seconds_range([target(key) for key in ROUNDS], SamplingBudget(), gpu.window_s, modelled=False)
     assert most == pytest.approx(gpu.now() - begin, rel=0.1)
 
 
@@ -45,13 +45,13 @@ def test_a_brief_session_takes_no_longer_than_expected(gpu):
     """GIVEN several scenes THEN what is estimated at most is what the first windows take, and so it is."""
     begin, sampling_budget = gpu.now(), SamplingBudget(scenes=2)
     measure(gpu, {key: scattered(0.2) for key in ROUNDS}, sampling_budget=sampling_budget)
-    least, most = seconds_range([subject(key) for key in ROUNDS], sampling_budget, gpu.window_s, modelled=False)
+    least, most = seconds_range([target(key) for key in ROUNDS], sampling_budget, gpu.window_s, modelled=False)
     assert least == most == pytest.approx(gpu.now() - begin, rel=0.1)
 
 
 def test_the_first_windows_are_those_of_all_passes():
-    """Each subject has one a pass and the model one more; among scenes, the model without a kind has three."""
-    plan = [Subject("node:model", "node", ("model",)), Subject("without:mlp", "without", ("mlp",))]
+    """Each target has one a pass and the model one more; among scenes, the model without a kind has three."""
+    plan = [Target("node:model", "node", ("model",)), Target("without:mlp", "without", ("mlp",))]
     assert first_windows(plan, SamplingBudget()) == 5 + 5 + 1
     assert first_windows(plan, SamplingBudget(scenes=2)) == 5 + FEW + 1
     assert first_windows(plan, SamplingBudget(passes=2, scenes=2)) == 2 + 2 + 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measure, subject
+from simulated import NOTHING, REFUSAL, REFUSED, RefusingGpu, StandInRig, measure, target
 
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import silent
@@ -18,7 +18,7 @@ from energyscope.stages.sampling_budget import (
     REWARM_S,
     SamplingBudget,
 )
-from energyscope.stages.session import Bench, Session
+from energyscope.stages.session import Instruments, Session
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 MODEL = SimulatedCall(20.0, 80.0)  # 250 W
@@ -47,7 +47,7 @@ def scattered(share):
 
 
 def test_every_pass_begins_with_the_model_and_visits_all_in_another_order(gpu):
-    """GIVEN quiet subjects THEN each has a window a pass, in changing order, the model first and last."""
+    """GIVEN quiet targets THEN each has a window a pass, in changing order, the model first and last."""
     found = measure(gpu, ROUNDS)
     orders = [order(found, number) for number in range(PASSES)]
     assert all(one[0] == "node:model" for one in orders)
@@ -111,7 +111,7 @@ def test_progress_never_runs_past_its_total(gpu):
 
 
 def test_a_session_among_others_is_brief(gpu):
-    """GIVEN subjects that scatter WHEN a run has two scenes THEN each has its first windows, and none beyond."""
+    """GIVEN targets that scatter WHEN a run has two scenes THEN each has its first windows, and none beyond."""
     found = measure(gpu, {key: scattered(0.05) for key in ROUNDS}, sampling_budget=SamplingBudget(scenes=2))
     assert {len(found.windows(key)) for key in ROUNDS if key != "node:model"} == {PASSES}
 
@@ -153,7 +153,7 @@ def test_a_warm_board_is_not_heated_again():
 
 
 def test_further_passes_visit_only_what_lacks_windows(gpu):
-    """GIVEN one subject that scatters by 1 % THEN it alone, and the model as an anchor, get more windows."""
+    """GIVEN one target that scatters by 1 % THEN it alone, and the model as an anchor, get more windows."""
     found = measure(gpu, {**ROUNDS, "node:a": scattered(0.01)})
     taken = Counter(one["subject"] for one in found.entries if "window" in one)
     assert taken["node:b"] == taken["node:c"] == PASSES
@@ -330,7 +330,7 @@ def test_another_process_that_stays_is_graded(gpu):
 
 
 def test_what_cannot_be_captured_is_tried_once():
-    """GIVEN a subject that a graph cannot hold THEN it is unknown with the reason, and the others are measured."""
+    """GIVEN a target that a graph cannot hold THEN it is unknown with the reason, and the others are measured."""
     found = measure(RefusingGpu(), {**ROUNDS, "node:a": [REFUSED]})
     assert found.replay_setup.visits["node:a"] == 1
     row = found.row("a")
@@ -448,16 +448,16 @@ def test_an_overhead_that_is_no_work_leaves_the_window_as_it_is(gpu):
 def test_two_devices_are_summed_and_listed():
     """Every window holds the energy of both devices together, and of each."""
     gpu = SimulatedGpu()
-    bench = Bench(StandInRig(ROUNDS, {}), gpu, MeterGroup([gpu, gpu]), gpu)
-    session = Session(bench, SamplingBudget(), lambda entry: None)
-    session.run([subject(key) for key in ROUNDS], silent)
+    instruments = Instruments(StandInRig(ROUNDS, {}), gpu, MeterGroup([gpu, gpu]), gpu)
+    session = Session(instruments, SamplingBudget(), lambda entry: None)
+    session.run([target(key) for key in ROUNDS], silent)
     window = next(one for one in session.entries if one.get("subject") == "node:a")
     assert window["devices"] == pytest.approx([CALL.energy_mj] * 2, rel=0.005)
     assert window["window"]["energy_mj"] == pytest.approx(2 * CALL.energy_mj, rel=0.005)
 
 
 def test_no_noise_takes_more_windows_than_the_budget_allows():
-    """GIVEN 3 % between windows THEN every subject has at least the passes' windows and at most the budget's."""
+    """GIVEN 3 % between windows THEN every target has at least the passes' windows and at most the budget's."""
     gpu = SimulatedGpu(SimulatedSensor(period_s=0.05), SimulatedBoard(window_noise=0.03))
     found = measure(gpu, ROUNDS)
     limit = SamplingBudget().limit(gpu.window_s, modelled=False)

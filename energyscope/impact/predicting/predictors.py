@@ -32,10 +32,10 @@ from torch import Tensor, nn
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import DataError
 from energyscope.impact.methods import PREDICT
-from energyscope.impact.metrics import Estimate, Floats, bootstrap
+from energyscope.impact.metrics import Floats, MetricEstimate, bootstrap
 from energyscope.impact.predicting.activation_listener import ActivationListener
 from energyscope.impact.predicting.gradients import Listener, backward_batch, undisturbed
-from energyscope.impact.predicting.weight_errors import Errors, WeightErrors
+from energyscope.impact.predicting.weight_errors import WeightErrorCache, WeightErrors
 from energyscope.impact.predicting.weight_gradients import FISHER, WeightListener, one_by_one
 from energyscope.impact.predicting.weight_statistics import own_matrices, owners, weight_moments, why_no_matrices
 from energyscope.impact.predictions import memory_share
@@ -91,7 +91,7 @@ def predict(
     if not evaluation.batches:
         raise DataError(f"{evaluation.source} holds no examples: choose other data with --data")
     parts = [part for part in tree if part is not tree.root]
-    survey = _Survey(parts, Errors(weight_errors or {}, memory_share(evaluation)))
+    survey = _Survey(parts, WeightErrorCache(weight_errors or {}, memory_share(evaluation)))
     report = progress or _silent
     with undisturbed(model):
         batches = len(evaluation.batches)
@@ -131,7 +131,7 @@ def rows(predictors: Sequence[Predictor], tree: ComponentTree) -> list[ImpactRow
 class _Survey:
     """All listeners: one for each component's output, one for each module that owns weight matrices."""
 
-    def __init__(self, parts: Sequence[Component], errors: Errors) -> None:
+    def __init__(self, parts: Sequence[Component], errors: WeightErrorCache) -> None:
         self.errors = errors
         self.examples = 0
         self.activations = {part.name: ActivationListener(skips=part.kind == "layer") for part in parts}
@@ -165,7 +165,7 @@ def _predictors(part: Component, survey: _Survey, seed: int, note: str) -> Itera
     for name, measure in [*((f"taylor_{q}", q) for q in survey.errors.methods), (FISHER, FISHER)]:
         values = _of_weights(part, survey, measure)
         if isinstance(values, Reason):
-            yield item(name, (Estimate(None, reason=values), 0))
+            yield item(name, (MetricEstimate(None, reason=values), 0))
         else:
             yield item(name, _mean(np.abs(values), seed, None), note)
     yield item("sqnr_int8_db", _sqnr(heard, seed))
@@ -174,18 +174,18 @@ def _predictors(part: Component, survey: _Survey, seed: int, note: str) -> Itera
     yield item("weight_kurtosis", (kurtosis, 0))
 
 
-def _predictor(component: str, name: str, found: tuple[Estimate, int], note: str = "") -> Predictor:
+def _predictor(component: str, name: str, found: tuple[MetricEstimate, int], note: str = "") -> Predictor:
     estimate, examples = found
     reasons = join(filter(None, [estimate.reason, note if estimate.value is not None else ""]))
     return Predictor(component, name, estimate.value, estimate.ci_low, estimate.ci_high, examples, reasons)
 
 
-def _mean(values: Floats, seed: int, problem: Reason | None) -> tuple[Estimate, int]:
+def _mean(values: Floats, seed: int, problem: Reason | None) -> tuple[MetricEstimate, int]:
     """Return the mean over examples of values (examples,), unless there is a problem."""
     if problem is not None:
-        return Estimate(None, reason=problem), 0
+        return MetricEstimate(None, reason=problem), 0
     if bad := int((~np.isfinite(values)).sum()):
-        return Estimate(None, reason=reason("gradient-not-finite", bad=bad, of=len(values))), len(values)
+        return MetricEstimate(None, reason=reason("gradient-not-finite", bad=bad, of=len(values))), len(values)
     return bootstrap(lambda weights: (weights @ values) / len(values), len(values), seed), len(values)
 
 
@@ -204,18 +204,18 @@ def _of_weights(part: Component, survey: _Survey, measure: str) -> Floats | Reas
     return total
 
 
-def _sqnr(heard: ActivationListener, seed: int) -> tuple[Estimate, int]:
+def _sqnr(heard: ActivationListener, seed: int) -> tuple[MetricEstimate, int]:
     """Return 10 log10 of the ratio of the sums of squares of signal and noise over the data."""
     if problem := heard.why_no_output():
-        return Estimate(None, reason=problem), 0
+        return MetricEstimate(None, reason=problem), 0
     signal, noise = heard.signal.values(), heard.noise.values()
     examples = len(signal)
     if not np.isfinite(signal.sum() + noise.sum()):
-        return Estimate(None, reason=reason("output-not-finite")), examples
+        return MetricEstimate(None, reason=reason("output-not-finite")), examples
     if not signal.sum():
-        return Estimate(None, reason=reason("output-zero")), examples
+        return MetricEstimate(None, reason=reason("output-zero")), examples
     if not noise.sum():
-        return Estimate(None, reason=reason("int8-exact")), examples
+        return MetricEstimate(None, reason=reason("int8-exact")), examples
 
     def decibels(weights: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):  # a resample may lack noise: said by bootstrap()
@@ -225,12 +225,12 @@ def _sqnr(heard: ActivationListener, seed: int) -> tuple[Estimate, int]:
     return bootstrap(decibels, examples, seed), examples
 
 
-def _shape_of_weights(part: Component) -> tuple[Estimate, Estimate]:
+def _shape_of_weights(part: Component) -> tuple[MetricEstimate, MetricEstimate]:
     if problem := why_no_matrices(part.module):
-        return Estimate(None, reason=problem), Estimate(None, reason=problem)
+        return MetricEstimate(None, reason=problem), MetricEstimate(None, reason=problem)
     moments = weight_moments(weight for owner in owners(part.module) for weight in own_matrices(owner).values())
     outliers, kurtosis = (
-        Estimate(value, reason=reason("weights-all-equal" if value is None else "no-interval-of-weights"))
+        MetricEstimate(value, reason=reason("weights-all-equal" if value is None else "no-interval-of-weights"))
         for value in (moments.outliers, moments.kurtosis)
     )
     return outliers, kurtosis

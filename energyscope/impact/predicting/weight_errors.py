@@ -17,7 +17,7 @@ WeightErrors = Callable[[nn.Module], Mapping[str, Tensor]]
 """Maps a module to quantized - original of the matrix weights that it owns itself, by parameter name."""
 
 
-class Errors:
+class WeightErrorCache:
     """Weight errors of several quantization methods, kept between batches as far as a budget allows."""
 
     def __init__(self, methods: Mapping[str, WeightErrors], budget_bytes: int) -> None:

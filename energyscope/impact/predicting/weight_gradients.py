@@ -30,7 +30,7 @@ from energyscope.impact.predicting.gradients import (
     loss_scale,
     widened,
 )
-from energyscope.impact.predicting.weight_errors import Errors
+from energyscope.impact.predicting.weight_errors import WeightErrorCache
 from energyscope.impact.predicting.weight_statistics import is_quantized, own_matrices
 from energyscope.impact.predictions import Positions, compared_logits, positions_in
 from energyscope.reasons import Reason
@@ -44,7 +44,7 @@ FISHER = "fisher"
 class WeightListener:
     """Sums per example of the squared gradient norm and of gradient x error, of one module's own matrices."""
 
-    def __init__(self, module: nn.Module, errors: Errors) -> None:
+    def __init__(self, module: nn.Module, errors: WeightErrorCache) -> None:
         self.module = module
         self.errors = errors
         self.names = own_matrices(module)

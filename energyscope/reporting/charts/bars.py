@@ -34,7 +34,7 @@ def bars(
     ``reference`` draws a line, as at "no change".
     """
     alt = altair()
-    lines = _Lines(table, by, value, series)
+    lines = _DotRows(table, by, value, series)
     group = series or colour or "kind"
     painted = palette(str(row.get(group)) for row in lines.rows)
     records, ends = [], []
@@ -78,7 +78,7 @@ def dots(
     a line, as at "no change".
     """
     alt = altair()
-    lines = _Lines(table, by, value, series)
+    lines = _DotRows(table, by, value, series)
     names = [str(row[series]) if series else str(row.get("kind", row[by])) for row in lines.rows]
     painted = palette(names)
     painted |= {str(row[series]): row["colour"] for row in lines.rows if series and row.get("colour")}
@@ -103,7 +103,7 @@ def dots(
     return lines.finished(layers, records, _DOT_PX, 6)
 
 
-class _Lines:
+class _DotRows:
     """The rows that have a value, each on the line of its name, or on that of its series within the name."""
 
     def __init__(self, table: Table, by: str, value: str, series: str) -> None:
@@ -160,7 +160,7 @@ class _Lines:
         return list(dict.fromkeys(str(row[key]) for row in self.rows))
 
 
-def _segments(row: Row, lines: _Lines, work: str | None) -> list[dict[str, Any]]:
+def _segments(row: Row, lines: _DotRows, work: str | None) -> list[dict[str, Any]]:
     """Return a bar in its two parts where both are known and parts of it, else in one piece."""
     whole, part = lines.size(row), data.value_of(row.get(work)) if work else None
     noisy = bool(row.get("noisy"))
@@ -176,7 +176,7 @@ def _segments(row: Row, lines: _Lines, work: str | None) -> list[dict[str, Any]]
     ]
 
 
-def _end(row: Row, lines: _Lines) -> dict[str, Any]:
+def _end(row: Row, lines: _DotRows) -> dict[str, Any]:
     """Return where a bar and its interval end, and what stands there."""
     low, high = lines.limits(row)
     end = max(part for part in (lines.size(row), high, 0.0) if part is not None)

@@ -30,7 +30,7 @@ _WARNED = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class ComparisonAnswer:
     """What a reader gets of one other run against the baseline in ten seconds."""
 
     against: Against
@@ -143,7 +143,7 @@ def figures(source: ComparedRuns) -> list[Figure]:
     for against in source.others:
         for place in range(max(len(against.workloads), 1)):
             when = {"other": against.key} | ({against.dimension: str(place)} if against.workloads else {})
-            answer = Answer(against)
+            answer = ComparisonAnswer(against)
             parts += differences.ratios(answer.parts(place).head(_MOST_BARS), when, kinds=True)
             wholes += differences.ratios(answer.whole(place), when)
     by = "block" if source.others[0].workloads else "precision"

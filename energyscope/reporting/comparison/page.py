@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from energyscope.errors import RunError
 from energyscope.reporting.comparison import sections  # noqa: F401 - registers the sections
-from energyscope.reporting.comparison.answer import Answer, chips, figures
+from energyscope.reporting.comparison.answer import ComparisonAnswer, chips, figures
 from energyscope.reporting.comparison.source import COMPARE, ComparedRuns
 from energyscope.reporting.page import render, write
 from energyscope.runs.schema import REPORT_FILE
@@ -57,7 +57,7 @@ def comparison_page(source: ComparedRuns, folder: Path) -> str:
         source=source,
         top=top,
         chips=chips(source),
-        answers=[Answer(against) for against in source.others],
+        answers=[ComparisonAnswer(against) for against in source.others],
         links=[_link(run, folder) for run in source.runs],
         version=importlib.metadata.version("energyscope-llm"),
     )

@@ -15,7 +15,7 @@ from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.comparison import differences
-from energyscope.reporting.comparison.answer import Answer, precision_rows
+from energyscope.reporting.comparison.answer import ComparisonAnswer, precision_rows
 from energyscope.reporting.comparison.differences import capital
 from energyscope.reporting.comparison.source import COMPARE, Against, ComparedRuns
 from energyscope.reporting.run.energy import layers_said
@@ -65,7 +65,7 @@ def energy(source: ComparedRuns) -> Content | None:
     tables, shares = {}, []
     for against in source.others:
         if not against.workloads and against.rows:
-            tables[f"energy-{against.key}-0"] = Answer(against).whole()
+            tables[f"energy-{against.key}-0"] = ComparisonAnswer(against).whole()
         for place, workload in enumerate(against.workloads):
             items = [*workload.pair.whole, *workload.pair.normalised, *workload.blocks]
             rows = [differences.row(item) for item in items]

@@ -11,7 +11,7 @@ from energyscope.comparison.conditions import EXECUTION, MODEL, PRECISION, Stand
 from energyscope.comparison.difference import ENERGIES, Difference, compared
 from energyscope.comparison.whole import BenchmarkComparison, CellComparison, GenerationComparison
 from energyscope.reporting.run.parts import blocks
-from energyscope.reporting.run.report import Report, Workload, execution_name, precision_name
+from energyscope.reporting.run.report import MeasuredWorkload, Report, execution_name, precision_name
 from energyscope.reporting.section import Page
 from energyscope.runs.moments import Moment
 from energyscope.runs.store import Run
@@ -24,7 +24,7 @@ class SameWorkload:
     """A workload that two runs measured: their comparison, and what each has of it."""
 
     pair: PairComparison
-    sides: tuple[Workload, Workload]
+    sides: tuple[MeasuredWorkload, MeasuredWorkload]
 
     @property
     def label(self) -> str:
@@ -189,5 +189,5 @@ def energy_of(rows: Iterable[Difference]) -> Difference | None:
     return next((item for item in rows if item.name in ENERGIES and item.change), None)
 
 
-def _workload(report: Report, name: str | None) -> Workload | None:
+def _workload(report: Report, name: str | None) -> MeasuredWorkload | None:
     return next((workload for workload in report.every_workload if name in {None, workload.name}), None)

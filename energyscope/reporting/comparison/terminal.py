@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from energyscope.reporting.comparison import differences
-from energyscope.reporting.comparison.answer import Answer, chips
+from energyscope.reporting.comparison.answer import ComparisonAnswer, chips
 from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.table import Table
 from energyscope.reporting.terminal_text import printable
@@ -32,7 +32,10 @@ def answer_of(source: ComparedRuns, width: int, page: str | None = None) -> Rend
 
 def record(source: ComparedRuns) -> dict[str, Any]:
     """Return what JSON holds of a comparison: every difference, and the answers."""
-    return {**asdict(source.comparison), "answers": [Answer(against).record() for against in source.others]}
+    return {
+        **asdict(source.comparison),
+        "answers": [ComparisonAnswer(against).record() for against in source.others],
+    }
 
 
 def _answer(source: ComparedRuns, most: int, width: int, page: str | None) -> Iterator[RenderableType]:
@@ -46,12 +49,12 @@ def _answer(source: ComparedRuns, most: int, width: int, page: str | None) -> It
     yield line
     for one in source.comparison.unfinished:
         yield Text(printable(f"{one['run']} is not complete: {one['stage']} {one['state']}"), style="bold yellow")
-    first = Answer(source.others[0])
+    first = ComparisonAnswer(source.others[0])
     yield Text(printable(first.sentence), style="bold")
     yield Text(printable(first.cause))
     whole = first.whole()
     if source.switch:
-        rows = [differences.row(one.lead, name=f"{one.names[1]}, per {Answer(one).facts['unit']}")
+        rows = [differences.row(one.lead, name=f"{one.names[1]}, per {ComparisonAnswer(one).facts['unit']}")
                 for one in source.others if one.lead]  # fmt: skip
         whole = differences.table(source.others[0], rows, f"Energy against {source.names[0]}", "Run")
     parts = first.parts()

@@ -48,7 +48,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SheetPlan:
     """A sheet to be: groups of names of the page's figures, each with how many stand side by side.
 
     Missing ones close up; ``why`` says by name why they are missing. ``stage`` measures the figure, ``otherwise``
@@ -86,40 +86,40 @@ def _layers(report: Report) -> Reason:
 
 _GROWING = ("latency-", "energy-", "")  # the last are tokens per joule
 PLANS = (
-    Plan(
+    SheetPlan(
         "benchmark_overview", "benchmark", "stage-left-nothing",
         [(3, [f"precision-{key}" for key in ("latency", "speedup", "energy", "throughput", "quality", "size")])],
         why={"precision-quality": _quality},
     ),
-    Plan(
+    SheetPlan(
         "benchmark_sweep", "benchmark", "one-shape",
         [(3, [f"precision-{value}by-{key}" for key in ("batch", "length") for value in _GROWING])],
         shared=True,
     ),
-    Plan(
+    SheetPlan(
         "speed_accuracy_tradeoff", "benchmark", "one-precision-judged",
         [(2, ["precision-speed", "precision-tradeoff"])],
     ),
-    Plan(
+    SheetPlan(
         "per_layer_energy_analysis", "profile", "stage-left-nothing",
         [(1, ["energy-types", "energy-blocks", "energy-by-layer", "energy-heatmap"])],
         pitch=20,
         why={"energy-by-layer": _layers},
     ),
-    Plan(
+    SheetPlan(
         "prediction_impact_by_type", "ablate", "no-impact-by-kind",
         [(3, [f"impact-{metric}" for metric in METRICS])],
         shared=True, pitch=19,
     ),
-    Plan("energy_vs_impact_scatter", "correlate", "no-points", [(1, ["quality-quadrants"])], wide=False),
-    Plan("energy_impact_correlation_matrix", "correlate", "no-coefficients", [(1, ["quality-matrix"])]),
-    Plan("generation_power_trace", "generate", "no-power-trace", [(1, ["generation-power"])]),
-    Plan(
+    SheetPlan("energy_vs_impact_scatter", "correlate", "no-points", [(1, ["quality-quadrants"])], wide=False),
+    SheetPlan("energy_impact_correlation_matrix", "correlate", "no-coefficients", [(1, ["quality-matrix"])]),
+    SheetPlan("generation_power_trace", "generate", "no-power-trace", [(1, ["generation-power"])]),
+    SheetPlan(
         "energy_per_token", "generate", "no-step-energies", [(1, ["generation-phases", "generation-tokens"])],
         why={"generation-tokens": lambda _: reason("no-step-energies")},
     ),
-    Plan("attention_by_context", "profile", "one-context", [(1, ["generation-context"])], wide=False),
-    Plan("choices", "alternatives", "nothing-changed", [(2, ["changes-saved"])], every=True),
+    SheetPlan("attention_by_context", "profile", "one-context", [(1, ["generation-context"])], wide=False),
+    SheetPlan("choices", "alternatives", "nothing-changed", [(2, ["changes-saved"])], every=True),
 )  # fmt: skip
 
 
@@ -130,7 +130,7 @@ def sheets(report: Report) -> list[Sheet]:
     return [_sheet(plan, drawn, report) for plan in PLANS]
 
 
-def _sheet(plan: Plan, drawn: Mapping[str, Figure], report: Report) -> Sheet:
+def _sheet(plan: SheetPlan, drawn: Mapping[str, Figure], report: Report) -> Sheet:
     rows = list(_rows(plan, drawn, report))
     if not rows:
         return Sheet(plan.stem, reason=_missing(plan, report))
@@ -150,7 +150,7 @@ def _sheet(plan: Plan, drawn: Mapping[str, Figure], report: Report) -> Sheet:
     return Sheet(plan.stem, rows, said, join(left_out) or None, plan.wide, plan.shared)
 
 
-def _rows(plan: Plan, drawn: Mapping[str, Figure], report: Report) -> Iterator[Sequence[Panel | None]]:
+def _rows(plan: SheetPlan, drawn: Mapping[str, Figure], report: Report) -> Iterator[Sequence[Panel | None]]:
     for across, names in plan.groups:
         held = [drawn[name] for name in names if name in drawn]
         views = [(one, view) for one in held for view in (_different(one.views) if plan.every else one.views[:1])]
@@ -169,7 +169,7 @@ def in_rows(panels: Sequence[Panel], most: int) -> Iterator[Sequence[Panel | Non
         yield [*row, *[None] * (most - len(row) if at else 0)]
 
 
-def _panel(plan: Plan, figure: Figure, view: View, report: Report) -> Panel:
+def _panel(plan: SheetPlan, figure: Figure, view: View, report: Report) -> Panel:
     phase = dict(report.phase_dimension).get(str(view.when.get("phase")))
     if phase and plan.every:
         phase = str(view.table.rows[0].get("phase") or phase)
@@ -210,7 +210,7 @@ def notes(report: Report, *, joules: bool = True) -> list[str]:
     return written.split("\n")[:-1] if written else []
 
 
-def _missing(plan: Plan, report: Report) -> str:
+def _missing(plan: SheetPlan, report: Report) -> str:
     """Return why a figure cannot be drawn: its stage has no result, what that says, or the plan's own reason."""
     run, main = report.run, report.main
     results = {

@@ -20,8 +20,8 @@ from energyscope.reporting.run.method import left_out, unfinished
 from energyscope.reporting.run.quality import rank_figure, ranking
 from energyscope.reporting.run.report import (
     DECODE,
+    MeasuredWorkload,
     Report,
-    Workload,
     execution_name,
     precision_name,
     tokens_per_kwh,
@@ -377,7 +377,7 @@ def _named(change: Change | None) -> dict[str, Any] | None:
     return None if change is None else {"name": change_name(change), "saved": change.saved.value, "change": change}
 
 
-def _largest(workload: Workload, *, work: bool) -> tuple[list[str], float | None]:
+def _largest(workload: MeasuredWorkload, *, work: bool) -> tuple[list[str], float | None]:
     """Return the one or two blocks that take most, by work where that is known, and their share of the energy."""
     table = parts.blocks(workload.tree, modelled=False)
     sizes = [

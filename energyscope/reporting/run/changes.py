@@ -17,8 +17,8 @@ from energyscope.reporting.run.report import (
     EXECUTIONS,
     GRAPH,
     RUN,
+    MeasuredWorkload,
     Report,
-    Workload,
     execution_name,
     precision_name,
 )
@@ -125,7 +125,7 @@ def change_figure(report: Report) -> Figure | None:
     found = changes(report.run)
     every = change_table(found, report)
     views = []
-    workloads: list[Workload | None] = [*report.workloads] or [None]
+    workloads: list[MeasuredWorkload | None] = [*report.workloads] or [None]
     for workload in workloads:
         phase = workload.phase if workload else None
         chosen = [row for row, one in zip(every.rows, found, strict=True) if phase in {None, one.phase}]

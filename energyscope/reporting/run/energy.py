@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from energyscope import format as fmt
-from energyscope.correlation.resampling import Axis as Values
+from energyscope.correlation.resampling import UncertainValues
 from energyscope.correlation.within import differences
 from energyscope.intervals import Interval, finite
 from energyscope.reporting.charts.bars import bars
@@ -17,7 +17,7 @@ from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import flow, strip
 from energyscope.reporting.run import parts
-from energyscope.reporting.run.report import RUN, Report, Workload
+from energyscope.reporting.run.report import RUN, MeasuredWorkload, Report
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Row, Table
 from energyscope.runs.tree import Node, sum_column, sum_energy
@@ -99,7 +99,7 @@ def _drawable(table: Table, part: str) -> bool:
     return bool(held) and held[0] is not None
 
 
-def _label(row: Row, part: str, workload: Workload) -> str:
+def _label(row: Row, part: str, workload: MeasuredWorkload) -> str:
     value = row.get(part)
     amount = value.value if isinstance(value, Interval) else value
     work, idle = workload.work, workload.idle
@@ -110,14 +110,14 @@ def _label(row: Row, part: str, workload: Workload) -> str:
     return f"{fmt.quantity(amount, 'mJ')}{share}"
 
 
-def layers_said(workload: Workload) -> dict[str, Any]:
+def layers_said(workload: MeasuredWorkload) -> dict[str, Any]:
     """Return whether layers measured by themselves differ by more than their errors, and their range."""
     layers = [node for node in workload.tree.nodes if node.level == "layer"]
     own = [node for node in layers if node.energy is not None and not node.reused]
     energies = [node.energy for node in own if node.energy]
     if len(own) < 2:
         return {"count": len(own), "differ": False, "low": None, "high": None}
-    values = Values(
+    values = UncertainValues(
         np.array([one.value for one in energies]),
         np.array([one.below if one.known else 0.0 for one in energies]),
         np.array([one.above if one.known else 0.0 for one in energies]),
@@ -155,7 +155,13 @@ def _by_layer(report: Report, said: dict[str, dict[str, Any]]) -> Iterator[Figur
             table = Table(columns, rows)
             lines.append(
                 View(
-                    curves(table, Axis("layer", "Layer"), Axis("energy"), series="of", height=150),
+                    curves(
+                        table,
+                        Axis("layer", "Layer"),
+                        Axis("energy"),
+                        series="of",
+                        height=150,
+                    ),
                     table,
                     {"phase": workload.name},
                 )
@@ -170,7 +176,7 @@ def _by_layer(report: Report, said: dict[str, dict[str, Any]]) -> Iterator[Figur
         yield Figure("energy-heatmap", "Energy by layer and component", cells, "Crosses: too noisy.")
 
 
-def _cells(workload: Workload) -> Table:
+def _cells(workload: MeasuredWorkload) -> Table:
     """Return every component inside of a layer, or each layer where nothing inside was measured."""
     inside = [node for node in workload.tree.nodes if node.layer is not None and node.level != "layer"]
     nodes = inside or [node for node in workload.tree.nodes if node.level == "layer"]
@@ -214,7 +220,12 @@ def _efficiency(report: Report, tables: dict[str, Table]) -> Iterator[Figure]:
         drawn = Table(table.columns, [row for row in table.rows if row["intensity"] and row["power"]])
         if len(drawn.rows) > 2:
             chart = plane(
-                drawn, Axis("intensity", log=True), Axis("power"), series="kind", name="part", height=260
+                drawn,
+                Axis("intensity", log=True),
+                Axis("power"),
+                series="kind",
+                name="part",
+                height=260,
             )
             views.append(View(chart, drawn, {"phase": workload.name}))
     if views:
@@ -226,7 +237,7 @@ def _efficiency(report: Report, tables: dict[str, Table]) -> Iterator[Figure]:
         )
 
 
-def efficiency(workload: Workload) -> Table:
+def efficiency(workload: MeasuredWorkload) -> Table:
     """Return what the work of each kind of leaf costs: joules for a FLOP and a byte, rates, and its pace."""
     columns = [
         Column("part", "Kind"),

@@ -11,7 +11,7 @@ from energyscope.reporting.charts.plane import Axis, curves, spans
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import strip
 from energyscope.reporting.run.parts import share_of
-from energyscope.reporting.run.report import DECODE, EAGER, PREFILL, RUN, Report, Workload
+from energyscope.reporting.run.report import DECODE, EAGER, PREFILL, RUN, MeasuredWorkload, Report
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
 from energyscope.runs.tree import sum_energy
@@ -211,7 +211,7 @@ def _beside(report: Report) -> Iterator[dict[str, Any]]:
     per_step, per_call = (loop.get(name) or {} for name in ("per_token", "per_call"))
     if prompt is None or new is None:
         return
-    wanted: list[tuple[str, float, _Pass | None, list[Mapping[str, Any]]]] = [
+    wanted: list[tuple[str, float, _OwnStep | None, list[Mapping[str, Any]]]] = [
         (PREFILL, 1.0, _pass_at(report, PREFILL, prompt), [per_step, per_call]),
         (DECODE, new - 1, _own_step(document) or _pass_at(report, DECODE, prompt + new // 2), [per_step]),
     ]
@@ -231,31 +231,31 @@ def _beside(report: Report) -> Iterator[dict[str, Any]]:
             }
 
 
-class _Pass(NamedTuple):
+class _OwnStep(NamedTuple):
     """The model's own pass or step: its energy, and its energy beyond idle power x time, mJ."""
 
     energy: Interval
     work: Interval | None
 
 
-def _own_step(document: Mapping[str, Any]) -> _Pass | None:
+def _own_step(document: Mapping[str, Any]) -> _OwnStep | None:
     """Return the step that was taken in turn with the generations."""
     step = document.get("step") or {}
     energy = given(step.get("energy_mj"))
-    return None if energy is None else _Pass(energy, given(step.get("dynamic_mj")))
+    return None if energy is None else _OwnStep(energy, given(step.get("dynamic_mj")))
 
 
-def _pass_at(report: Report, phase: str, context: float) -> _Pass | None:
+def _pass_at(report: Report, phase: str, context: float) -> _OwnStep | None:
     """Return the model's pass of a phase at a context, eagerly, as `generate` runs it."""
     wanted = (phase, int(context), EAGER)
     for workload in report.every_workload:
         if (workload.phase, workload.context, workload.execution) == wanted and workload.energy:
-            return _Pass(workload.energy, None if workload.work is None else Interval(workload.work))
+            return _OwnStep(workload.energy, None if workload.work is None else Interval(workload.work))
     return None
 
 
 def _work_ratio(
-    own: _Pass, loop_mj: float, looped: Sequence[Interval | None], phase: Mapping[str, Any], times: float
+    own: _OwnStep, loop_mj: float, looped: Sequence[Interval | None], phase: Mapping[str, Any], times: float
 ) -> Interval | None:
     """Return parts / traced of the work; the trace's work is known as well as its power is."""
     idle, work, time, power = (phase[name] for name in ("idle", "work", "time", "power"))
@@ -366,7 +366,7 @@ def _growth(report: Report) -> Table:
     return Table(columns, rows, "A decode step as the context grows")
 
 
-def _contexts(report: Report) -> list[Workload]:
+def _contexts(report: Report) -> list[MeasuredWorkload]:
     main = report.main
     steps = [
         workload

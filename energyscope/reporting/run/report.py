@@ -22,7 +22,7 @@ TRIGGERED = "triggered"
 
 
 @dataclass(frozen=True)
-class Workload:
+class MeasuredWorkload:
     """What was measured in one execution: a pass over a prompt, or a decode step.
 
     Energies are in mJ and times in us of one pass or step; ``tokens`` are read (prefill) or made (decode) by it.
@@ -144,7 +144,7 @@ class Report:
         return self.part("settings").get("sampling") == TRIGGERED
 
     @cached_property
-    def every_workload(self) -> list[Workload]:
+    def every_workload(self) -> list[MeasuredWorkload]:
         """All workloads that were measured, the costliest first."""
         if self.run.energy is None or self.run.energy.empty:
             return []
@@ -156,12 +156,12 @@ class Report:
         return sorted(found, key=lambda workload: -workload.cost)
 
     @cached_property
-    def workloads(self) -> list[Workload]:
+    def workloads(self) -> list[MeasuredWorkload]:
         """Those whose components were measured; else the whole model alone."""
         return [workload for workload in self.every_workload if workload.detailed] or self.every_workload[:1]
 
     @property
-    def main(self) -> Workload | None:
+    def main(self) -> MeasuredWorkload | None:
         """The costliest workload."""
         return self.workloads[0] if self.workloads else None
 
@@ -192,7 +192,7 @@ class Report:
         known = self.workloads and all(splits(workload.tree) for workload in self.workloads)
         return [("energy", "all"), ("work", "work"), ("idle", "idle")] if known else []
 
-    def _workload(self, entry: Mapping[str, Any], run: Run, *, generates: bool, twice: bool) -> Workload:
+    def _workload(self, entry: Mapping[str, Any], run: Run, *, generates: bool, twice: bool) -> MeasuredWorkload:
         assert run.energy is not None  # noqa: S101 - the callers' runs have a table
         tree = energy_tree(run.energy)
         row = tree.root.row if tree.root else tree.nodes[0].row
@@ -200,7 +200,7 @@ class Report:
         execution = str(row.get("execution") or execution_of(run.document))
         new = finite(self.part("settings").get("new_tokens")) or 1.0
         label = _label(phase, context, finite(row.get("batch_size")), generates=generates)
-        return Workload(
+        return MeasuredWorkload(
             name=str(entry.get("name") or phase),
             phase=phase,
             context=int(context) if context else None,

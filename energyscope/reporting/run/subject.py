@@ -10,7 +10,7 @@ from energyscope import format as fmt
 from energyscope.intervals import Interval, finite, given, interval
 from energyscope.metering.interval import INVALID, grade
 from energyscope.reporting.run.generation import phase_table, rates
-from energyscope.reporting.run.report import DECODE, PREFILL, Report, Workload
+from energyscope.reporting.run.report import DECODE, PREFILL, MeasuredWorkload, Report
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _traced(report: Report) -> Headline | None:
     )
 
 
-def _step(workload: Workload) -> Headline | None:
+def _step(workload: MeasuredWorkload) -> Headline | None:
     """Return a token of a decode step that was measured by itself."""
     energy, batch = workload.per_token, workload.tokens or 1
     if energy is None:
@@ -107,7 +107,7 @@ def _step(workload: Workload) -> Headline | None:
     )
 
 
-def _pass(report: Report, workload: Workload) -> Headline | None:
+def _pass(report: Report, workload: MeasuredWorkload) -> Headline | None:
     if workload.energy is None:
         return None
     shape = report.part("workload")
@@ -126,7 +126,7 @@ def _pass(report: Report, workload: Workload) -> Headline | None:
     )
 
 
-def _latency(workload: Workload, *, modelled: bool) -> Interval | None:
+def _latency(workload: MeasuredWorkload, *, modelled: bool) -> Interval | None:
     """Return the time of a pass; modelled energy is time x watts, so its interval is the time's."""
     time = interval(workload.time_us)
     if time is None or not modelled or workload.energy is None or workload.energy.value <= 0:

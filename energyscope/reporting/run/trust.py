@@ -13,7 +13,7 @@ from energyscope.metering.interval import GRADES
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.generation import agreements
 from energyscope.reporting.run.parts import NOISY, UNEXPLAINED, blocks
-from energyscope.reporting.run.report import RUN, Report, Workload, grades
+from energyscope.reporting.run.report import RUN, MeasuredWorkload, Report, grades
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
 from energyscope.runs.tree import sum_column, sum_energy
@@ -73,7 +73,7 @@ def trust(report: Report) -> Trust | None:
     )
 
 
-def blocks_add_up_to(workload: Workload) -> Interval | None:
+def blocks_add_up_to(workload: MeasuredWorkload) -> Interval | None:
     """Return what blocks and overhead take as a share of the measured model: all but what is unexplained."""
     rows = blocks(workload.tree, modelled=False).rows
     left = next((row["share"] for row in rows if row["kind"] == UNEXPLAINED), None)
@@ -130,7 +130,7 @@ def section(report: Report) -> Content | None:
     return Content({"trust": trust(report), "workloads": report.workloads, "warnings": warnings}, tables=tables)
 
 
-def adds_up_of(workload: Workload, level: str = "model") -> tuple[Interval, str] | None:
+def adds_up_of(workload: MeasuredWorkload, level: str = "model") -> tuple[Interval, str] | None:
     """Return what the parts of a level add up to, as a share of it, and the state of that."""
     entry = (workload.document.get("closure") or {}).get(level)
     if not isinstance(entry, Mapping):
@@ -143,12 +143,12 @@ def adds_up_of(workload: Workload, level: str = "model") -> tuple[Interval, str]
     return energy, UNCERTAIN if judged == CLOSED and too_wide(energy.low, energy.high) else judged
 
 
-def _adds_up(workload: Workload) -> str:
+def _adds_up(workload: MeasuredWorkload) -> str:
     found = adds_up_of(workload)
     return fmt.UNKNOWN if found is None else f"{_ADDS_UP.get(found[1], UNKNOWN)} {fmt.measured(found[0], 'share')}"
 
 
-def _levels(workload: Workload) -> Table:
+def _levels(workload: MeasuredWorkload) -> Table:
     """Return what parts add up to at every level, by energy, time, work and idle."""
     columns = [
         Column("level", "Level"),
@@ -171,7 +171,7 @@ def _levels(workload: Workload) -> Table:
     return Table(columns, rows, "What the parts of each level add up to")
 
 
-def _replayed(workload: Workload) -> Iterator[dict[str, Any]]:
+def _replayed(workload: MeasuredWorkload) -> Iterator[dict[str, Any]]:
     """Yield each kind's replayed energy beside what the model saves without it, the largest first."""
     found = []
     for kind, entry in (workload.document.get("differential") or {}).items():
@@ -208,7 +208,7 @@ def _agreement(saved: Interval, ratio: Interval | None) -> str:
     return COSTLIER if ratio.value > 1 else CHEAPER
 
 
-def _replay(workload: Workload) -> str:
+def _replay(workload: MeasuredWorkload) -> str:
     verdicts = [row["verdict"] for row in _replayed(workload)]
     agree = verdicts.count(AGREES)
     apart = verdicts.count(COSTLIER) + verdicts.count(CHEAPER)
@@ -219,7 +219,7 @@ def _replay(workload: Workload) -> str:
     return f"{WELL if agree >= apart else ILL} agrees for {agree} of {fmt.count(agree + apart, 'kind')}"
 
 
-def _kinds(workload: Workload) -> Table:
+def _kinds(workload: MeasuredWorkload) -> Table:
     columns = [
         Column("part", "Kind"),
         Column("saved", "In the model", "mJ", "what the model saves without the kind"),
@@ -246,7 +246,7 @@ def _drift_said(document: Mapping[str, Any]) -> str:
     return f"{mark} {fmt.measured(change, 'change')}"
 
 
-def _passes(workload: Workload) -> Table:
+def _passes(workload: MeasuredWorkload) -> Table:
     columns = [
         Column("index", "Pass", "count"),
         Column("idle_w", "Idle power", "W"),
@@ -258,7 +258,7 @@ def _passes(workload: Workload) -> Table:
     return Table(columns, rows, "Passes over the components, the whole model before each")
 
 
-def _noise(workload: Workload) -> str:
+def _noise(workload: MeasuredWorkload) -> str:
     half, judged = fmt.relative(workload.energy), grades(workload.tree.nodes)
     weak, every = judged["invalid"], sum(judged.values())
     mark = UNKNOWN if half is None else WELL if half <= GRADES["B"] and weak <= every / 4 else ILL
@@ -266,7 +266,7 @@ def _noise(workload: Workload) -> str:
     return f"{mark} {total}{weak} of {fmt.count(every, 'value')} too noisy"
 
 
-def _methods(workload: Workload, report: Report) -> Table:
+def _methods(workload: MeasuredWorkload, report: Report) -> Table:
     """Return what attribution by time, and the counter's plain difference, would have said of each kind."""
     columns = [
         Column("part", "Kind"),

@@ -6,7 +6,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from energyscope.errors import UsageError
-from energyscope.impact.predicting.weight_errors import Errors, simulated_errors
+from energyscope.impact.predicting.weight_errors import WeightErrorCache, simulated_errors
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -60,7 +60,7 @@ def test_errors_are_kept_within_their_budget(budget: int, calls: int) -> None:
         seen.append(module)
         return {"weight": torch.ones(2, 2, dtype=torch.bfloat16)}
 
-    errors, module = Errors({"q": method}, budget), nn.Linear(2, 2)
+    errors, module = WeightErrorCache({"q": method}, budget), nn.Linear(2, 2)
     found = [errors.of("q", module)["weight"] for _ in range(3)]
     assert len(seen) == calls
     assert all(item.dtype == torch.float32 and bool((item == 1).all()) for item in found)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from energyscope.impact.predicting.gradients import backward_batch, example_losses, undisturbed
-from energyscope.impact.predicting.weight_errors import Errors
+from energyscope.impact.predicting.weight_errors import WeightErrorCache
 from energyscope.impact.predicting.weight_gradients import (
     FISHER,
     WeightListener,
@@ -77,7 +77,7 @@ def by_hand(model: nn.Module, module: nn.Module, data: Evaluation) -> tuple[list
 
 
 def heard(model: nn.Module, modules: list[nn.Module], data: Evaluation) -> list[WeightListener]:
-    errors = Errors({"noise": noise}, 2**20)
+    errors = WeightErrorCache({"noise": noise}, 2**20)
     listeners = [WeightListener(module, errors) for module in modules]
     with undisturbed(model):
         for index in range(len(data.batches)):
@@ -132,7 +132,7 @@ def test_a_subclass_with_its_own_forward_is_not_taken_for_linear() -> None:
         def forward(self, input: Tensor) -> Tensor:  # noqa: A002
             return nn.functional.linear(input, self.weight * self.weight)
 
-    assert WeightListener(Doubling(3, 3), Errors({}, 0)).needs_one_by_one
+    assert WeightListener(Doubling(3, 3), WeightErrorCache({}, 0)).needs_one_by_one
 
 
 @settings(max_examples=40, deadline=None)

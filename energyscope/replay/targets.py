@@ -15,7 +15,7 @@ What = Literal["node", "group", "glue", "without"]
 
 
 @dataclass(frozen=True)
-class Subject:
+class Target:
     """One thing that is replayed and measured.
 
     ``what``: ``node`` (one component), ``group`` (a kind's mean over layers), ``glue`` (a parent with its
@@ -29,7 +29,7 @@ class Subject:
     members: tuple[str, ...]
 
 
-def subjects(tree: ComponentTree, granularity: Granularity, layers: Layers = "mean") -> list[Subject]:
+def targets(tree: ComponentTree, granularity: Granularity, layers: Layers = "mean") -> list[Target]:
     """Return what a granularity measures, the whole model first.
 
     Coarse measures the layers as their mean, or each with ``layers="all"``; medium every layer and block by
@@ -38,17 +38,17 @@ def subjects(tree: ComponentTree, granularity: Granularity, layers: Layers = "me
     themselves, and each stands in for the layers nearest to it. With ``layers="kinds"`` everything in a layer is
     measured as the mean of its kind, and the model without a kind is not measured.
     """
-    found: dict[str, Subject] = {}
+    found: dict[str, Target] = {}
     for component in tree:
         if _as_mean(component, granularity, layers):
             members = _alike(tree, component)
-            found.setdefault(members[0], Subject(_key("group", component, members, tree), "group", members))
+            found.setdefault(members[0], Target(_key("group", component, members, tree), "group", members))
         else:
             name = _measured_on(tree, component) if layers == "sample" else component.name
             before = found.get(name)
             members = (name, *(before.members[1:] if before else ()))
             stands_in = () if component.name == name else (component.name,)
-            found[name] = Subject(f"node:{name}", "node", (*members, *stands_in))
+            found[name] = Target(f"node:{name}", "node", (*members, *stands_in))
     return [*found.values(), *_glue(tree), *([] if layers == "kinds" else _without(tree))]
 
 
@@ -73,22 +73,22 @@ def _measured_on(tree: ComponentTree, component: Component) -> str:
     return nearest.name
 
 
-def _glue(tree: ComponentTree) -> Iterator[Subject]:
+def _glue(tree: ComponentTree) -> Iterator[Target]:
     seen: set[str] = set()
     for component in tree:
         if component.name in seen or not tree.children(component.name):
             continue
         members = _alike(tree, component)
         seen.update(members)
-        yield Subject(_key("glue", component, members, tree), "glue", members)
+        yield Target(_key("glue", component, members, tree), "glue", members)
 
 
-def _without(tree: ComponentTree) -> Iterator[Subject]:
+def _without(tree: ComponentTree) -> Iterator[Target]:
     """Yield the model without each kind: what it saves judges whether replay was faithful."""
     kinds = dict.fromkeys(component.kind for component in tree if component.kind != "model")
     for kind in kinds:
         members = tuple(component.name for component in tree if component.kind == kind)
-        yield Subject(f"without:{kind}", "without", members)
+        yield Target(f"without:{kind}", "without", members)
 
 
 def _alike(tree: ComponentTree, component: Component) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import energyscope
 from energyscope.loading.devices import visible_gpus
 from energyscope.metering.nvml.devices import bare, list_gpus
 from energyscope.settings.run import RunSettings
-from energyscope.stages.targets import find_targets
+from energyscope.stages.measured_devices import find_devices
 
 pytestmark = pytest.mark.gpu
 
@@ -19,7 +19,7 @@ def test_every_visible_gpu_is_found_by_uuid_and_index():
     for uuid, device in visible_gpus().items():
         gpu = known[bare(uuid)]
         for name in (gpu.uuid, str(gpu.index)):
-            found = find_targets(RunSettings("gpt2", gpu_id=(name,)))
+            found = find_devices(RunSettings("gpt2", gpu_id=(name,)))
             assert (found.device, found.gpus) == (device, (gpu.uuid,))
 
 

@@ -22,7 +22,7 @@ from energyscope.settings.run import RunSettings
 
 
 @dataclass(frozen=True)
-class Targets:
+class MeasuredDevices:
     """The device that a model's inputs go to, and the UUIDs of the GPUs that are measured, the model's first.
 
     ``gpus`` is empty where the model runs on the CPU. ``devices`` are those that the model may take, the first
@@ -39,7 +39,7 @@ class Targets:
             object.__setattr__(self, "devices", (self.device,))
 
 
-def find_targets(settings: RunSettings) -> Targets:
+def find_devices(settings: RunSettings) -> MeasuredDevices:
     """Return what the settings' ``device``, ``gpu_id`` and ``device_map`` mean on this machine.
 
     Raises:
@@ -55,11 +55,11 @@ def find_targets(settings: RunSettings) -> Targets:
     return found
 
 
-def _of_device(settings: RunSettings) -> Targets:
+def _of_device(settings: RunSettings) -> MeasuredDevices:
     device = pick_device(settings.device)
     if settings.gpu_id:
         return _named(settings, device)
-    return Targets(device, (cuda_uuid(device),) if device.type == "cuda" else ())
+    return MeasuredDevices(device, (cuda_uuid(device),) if device.type == "cuda" else ())
 
 
 def _refuse_without_gpu(settings: RunSettings) -> None:
@@ -71,7 +71,7 @@ def _refuse_without_gpu(settings: RunSettings) -> None:
         )
 
 
-def _of_map(settings: RunSettings, device_map: str) -> Targets:
+def _of_map(settings: RunSettings, device_map: str) -> MeasuredDevices:
     """Return all GPUs that a model may be spread over, in the order in which the map takes them."""
     if settings.gpu_id:
         named = _named(settings, pick_device(settings.device))
@@ -86,10 +86,10 @@ def _of_map(settings: RunSettings, device_map: str) -> Targets:
             f"--execution {settings.execution} captures what one device does by itself, and --device-map "
             f"{device_map} may use {where}: use --execution eager"
         )
-    return Targets(devices[0], gpus, devices)
+    return MeasuredDevices(devices[0], gpus, devices)
 
 
-def _named(settings: RunSettings, by_device: torch.device) -> Targets:
+def _named(settings: RunSettings, by_device: torch.device) -> MeasuredDevices:
     if not torch.cuda.is_available():
         raise UsageError(f"--gpu-id measures GPUs, and the model runs on the CPU ({why_no_gpu()}): leave it out")
     gpus = resolve_gpus(settings.gpu_id)
@@ -99,7 +99,7 @@ def _named(settings: RunSettings, by_device: torch.device) -> Targets:
             f"--gpu-id {settings.gpu_id[0]} is {device} in this process, and --device {by_device} another GPU: "
             "give one of them"
         )
-    return Targets(device, tuple(gpu.uuid for gpu in gpus))
+    return MeasuredDevices(device, tuple(gpu.uuid for gpu in gpus))
 
 
 def _cuda_device(gpu: Gpu) -> torch.device:
@@ -145,12 +145,12 @@ def open_meters(settings: RunSettings, gpus: Sequence[str]) -> MeterGroup:
     return group
 
 
-def of_devices(group: MeterGroup, targets: Targets, devices: Sequence[torch.device]) -> MeterGroup:
+def of_devices(group: MeterGroup, where: MeasuredDevices, devices: Sequence[torch.device]) -> MeterGroup:
     """Return the meters of the devices that a model was spread over, in their order; those of no map as they are.
 
     A map may leave a GPU empty that it could have used: its joules are not the model's.
     """
-    if len(targets.devices) < 2:
+    if len(where.devices) < 2:
         return group
-    by_device = dict(zip(targets.devices, group.meters, strict=False))
+    by_device = dict(zip(where.devices, group.meters, strict=False))
     return MeterGroup([by_device[device] for device in devices if device in by_device])

@@ -8,22 +8,22 @@ import pytest
 import torch
 from families import FAMILIES, tree_of
 
-from energyscope.replay.subjects import LAYERS, subjects
+from energyscope.replay.targets import LAYERS, targets
 
 SIZES = ("coarse", "medium", "fine")
 
 
-def test_subjects_of_each_granularity():
+def test_targets_of_each_granularity():
     """Coarse takes layers as a mean, medium each by itself, fine adds kinds' means, or all with layers=all."""
     keys = {
-        size: [one.key for one in subjects(tree_of("gpt2", size), size)] for size in ("coarse", "medium", "fine")
+        size: [one.key for one in targets(tree_of("gpt2", size), size)] for size in ("coarse", "medium", "fine")
     }
     assert "group:transformer.h.{layer}" in keys["coarse"]
     assert {"node:transformer.h.0", "node:transformer.h.1.attn"} <= set(keys["medium"])
     assert "group:transformer.h.{layer}.attn.c_attn" in keys["fine"]
     assert "node:transformer.h.0.attn" in keys["fine"]
     assert {"glue:model", "glue:transformer.h.{layer}", "glue:transformer.h.{layer}.mlp"} <= set(keys["fine"])
-    everyone = [one.key for one in subjects(tree_of("gpt2"), "fine", "all")]
+    everyone = [one.key for one in targets(tree_of("gpt2"), "fine", "all")]
     assert "node:transformer.h.1.attn.c_attn" in everyone
     assert not any(key.startswith("group:") for key in everyone)
 
@@ -36,7 +36,7 @@ def test_layers_that_are_built_differently_do_not_share_inputs():
     mlp.c_fc.bias = torch.nn.Parameter(torch.zeros(96))
     mlp.c_fc.nf = 96
     mlp.c_proj.weight = torch.nn.Parameter(torch.zeros(96, 16))
-    members = [one.members for one in subjects(tree, "fine") if "mlp.c_proj" in one.key]
+    members = [one.members for one in targets(tree, "fine") if "mlp.c_proj" in one.key]
     assert members == [("transformer.h.0.mlp.c_proj",), ("transformer.h.1.mlp.c_proj",)]
 
 
@@ -50,7 +50,7 @@ def members_of(plan, what):
 def test_every_component_has_one_value(family, size, layers):
     """GIVEN any granularity THEN each component is a member of one node or group, and no key is used twice."""
     tree = tree_of(family, size)
-    plan = subjects(tree, size, layers)
+    plan = targets(tree, size, layers)
     valued = Counter(name for one in plan if one.what in {"node", "group"} for name in one.members)
     assert valued == dict.fromkeys((component.name for component in tree), 1)
     assert len({one.key for one in plan}) == len(plan)
@@ -59,7 +59,7 @@ def test_every_component_has_one_value(family, size, layers):
 
 def test_a_sample_measures_the_first_the_middle_and_the_last_layer():
     """GIVEN seven layers THEN 0, 3 and 6 are measured, and each stands in for the layers nearest to it."""
-    nodes = members_of(subjects(tree_of("gpt2", "medium", n_layer=7), "medium", "sample"), "node")
+    nodes = members_of(targets(tree_of("gpt2", "medium", n_layer=7), "medium", "sample"), "node")
     layers = {key: members for key, members in nodes.items() if key.removeprefix("node:transformer.h.").isdigit()}
     numbers = {int(key.rpartition(".")[2]): [int(one.rpartition(".")[2]) for one in layers[key]] for key in layers}
     assert numbers == {0: [0, 1], 3: [3, 2, 4], 6: [6, 5]}
@@ -69,13 +69,13 @@ def test_a_sample_measures_the_first_the_middle_and_the_last_layer():
 def test_a_sample_of_few_layers_is_all_of_them():
     """GIVEN two layers THEN sampling measures both, as without it."""
     tree = tree_of("gpt2", "medium")
-    assert subjects(tree, "medium", "sample") == subjects(tree, "medium")
+    assert targets(tree, "medium", "sample") == targets(tree, "medium")
 
 
 def test_a_sample_takes_sub_components_as_their_kinds_mean():
     """At fine granularity a sample changes layers and blocks only."""
     tree = tree_of("gpt2", n_layer=7)
-    sampled, mean = (members_of(subjects(tree, "fine", layers), "group") for layers in ("sample", "mean"))
+    sampled, mean = (members_of(targets(tree, "fine", layers), "group") for layers in ("sample", "mean"))
     assert sampled == mean
     assert len(sampled["group:transformer.h.{layer}.attn.c_attn"]) == 7
 
@@ -86,7 +86,7 @@ def test_layers_that_are_built_differently_are_sampled_apart():
     mlp = tree.root.module.transformer.h[3].mlp
     mlp.c_fc.weight = torch.nn.Parameter(torch.zeros(16, 96))
     mlp.c_proj.weight = torch.nn.Parameter(torch.zeros(96, 16))
-    nodes = members_of(subjects(tree, "medium", "sample"), "node")
+    nodes = members_of(targets(tree, "medium", "sample"), "node")
     assert nodes["node:transformer.h.3.mlp"] == ("transformer.h.3.mlp",)
     assert "transformer.h.2.mlp" in {name for key in nodes for name in nodes[key][1:]}
 
@@ -94,15 +94,15 @@ def test_layers_that_are_built_differently_are_sampled_apart():
 def test_glue_is_measured_of_every_parent():
     """Each component with children has glue, taken as a mean over the layers that are built alike."""
     tree = tree_of("llama")
-    glued = {name for members in members_of(subjects(tree, "fine"), "glue").values() for name in members}
+    glued = {name for members in members_of(targets(tree, "fine"), "glue").values() for name in members}
     assert glued == {component.name for component in tree if tree.children(component.name)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_model_is_measured_without_each_kind(family):
-    """Every kind but the model's own has a subject that names all of its components, in all layers."""
+    """Every kind but the model's own has a target that names all of its components, in all layers."""
     tree = tree_of(family)
-    without = members_of(subjects(tree, "fine"), "without")
+    without = members_of(targets(tree, "fine"), "without")
     kinds = {component.kind for component in tree} - {"model"}
     assert set(without) == {f"without:{kind}" for kind in kinds}
     for kind in kinds:
@@ -119,7 +119,7 @@ def spread_tree():
 
 def test_what_is_on_another_device_is_measured_there():
     """Layers of two devices have no common mean, and neither have activations, which hold no weights."""
-    groups = [one for one in subjects(spread_tree(), "fine", "kinds") if one.what == "group"]
+    groups = [one for one in targets(spread_tree(), "fine", "kinds") if one.what == "group"]
     for kind in ("mlp", "mlp.act_fn", "self_attn.core", "self_attn"):
         found = [
             one.members
@@ -131,7 +131,7 @@ def test_what_is_on_another_device_is_measured_there():
 
 def test_a_layer_that_fetches_from_another_device_stands_for_itself():
     """The first layer behind a boundary waits for what comes over: it is no sample of the others."""
-    nodes = {one.key: one.members for one in subjects(spread_tree(), "coarse", "sample") if one.what == "node"}
+    nodes = {one.key: one.members for one in targets(spread_tree(), "coarse", "sample") if one.what == "node"}
     assert nodes["node:model.layers.2"] == ("model.layers.2",)
     assert nodes["node:model.layers.3"] == ("model.layers.3",)
     assert nodes["node:model.layers.0"] == ("model.layers.0",)
