@@ -11,7 +11,7 @@ import torch
 from energyscope.loading.devices import free_bytes
 
 if TYPE_CHECKING:
-    from energyscope.benchmarking.bench import BenchmarkCell
+    from energyscope.benchmarking.context import BenchmarkCell
     from energyscope.loading import LoadedModel
 
 GB = 1e9

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from energyscope.benchmarking.bench import BenchmarkCell
+from energyscope.benchmarking.context import BenchmarkCell
 from energyscope.benchmarking.memory import release, require_host_room
 from energyscope.changes.choice import BASE, Alternative
 from energyscope.errors import ModelError

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from energyscope.benchmarking.bench import Bench
+from energyscope.benchmarking.context import BenchmarkContext
 from energyscope.benchmarking.model_cache import ModelCache, fit_together
 from energyscope.benchmarking.summary import by_preference, cells
 from energyscope.errors import DeviceError, ModelError
@@ -79,15 +79,15 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
         together=fit_together(sizes, free_bytes(loaded.device)),
         given=given,
     )
-    bench = Bench(settings, loaded, evaluation, meter, model_cache, keep, progress, loading.seed)
+    context = BenchmarkContext(settings, loaded, evaluation, meter, model_cache, keep, progress, loading.seed)
     if not model_cache.together:
         keep({"note": reason("models-loaded-in-turn")})
-    candidates = Candidates(bench)
+    candidates = Candidates(context)
     found = candidates.cells(by_preference(names))
     if not found:
         failures = "; ".join(f"{name}: {why.words}" for name, why in candidates.failures.items())
         raise ModelError(f"no precision could be benchmarked ({failures})")
-    Trials(bench, sorted(found, key=lambda cell: names.index(cell.precision))).run()
+    Trials(context, sorted(found, key=lambda cell: names.index(cell.precision))).run()
     model_cache.clear()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from energyscope.benchmarking.bench import Bench, BenchmarkCell
+from energyscope.benchmarking.context import BenchmarkCell, BenchmarkContext
 from energyscope.benchmarking.judging import Judge
 from energyscope.benchmarking.loop import synchronize
 from energyscope.benchmarking.memory import MemoryWatch, prepare_kernels, release, require_host_room
@@ -24,34 +24,36 @@ TRIED_PASSES = 2
 class Candidates:
     """Finds out what can be measured; what cannot is kept as skipped, or as a note, with the reason."""
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+    def __init__(self, context: BenchmarkContext) -> None:
+        self.context = context
         self.failures: dict[str, Reason] = {}
         self.baseline: str | None = None
-        self._batch_sizes = list(bench.settings.batch_sizes)
-        evaluation = bench.evaluation
+        self._batch_sizes = list(context.settings.batch_sizes)
+        evaluation = context.evaluation
         self._judge = (
-            None if evaluation is None else Judge(evaluation, beside=bench.model_cache.together, seed=bench.seed)
+            None
+            if evaluation is None
+            else Judge(evaluation, beside=context.model_cache.together, seed=context.seed)
         )
 
     def cells(self, precisions: Sequence[str]) -> list[BenchmarkCell]:
         """Return what fits; the first precision that can be measured is what the others are compared with."""
         found: list[BenchmarkCell] = []
-        prepare_kernels(self.bench.device)
+        prepare_kernels(self.context.device)
         for number, precision in enumerate(precisions, 1):  # no steps: the trials, which take longer, are these
             of = f"{number} of {len(precisions)}"
-            self.bench.progress(STAGE, f"{precision} ({of}): loading and trying", 0, 1)
+            self.context.progress(STAGE, f"{precision} ({of}): loading and trying", 0, 1)
             found += self._of(precision)
         self._judge = None  # it keeps logits on the device
-        release(self.bench.device)
+        release(self.context.device)
         return found
 
     def _of(self, precision: str) -> list[BenchmarkCell]:
-        self.bench.model_cache.make_room(precision)
-        watch = MemoryWatch(self.bench.device)
+        self.context.model_cache.make_room(precision)
+        watch = MemoryWatch(self.context.device)
         try:
-            variant = self.bench.model_cache.take(precision)
-            given = variant.loaded is self.bench.loaded
+            variant = self.context.model_cache.take(precision)
+            given = variant.loaded is self.context.loaded
             cells = self._fitting(variant, watch, given=given)
         except MeterError:
             raise
@@ -61,20 +63,20 @@ class Candidates:
             return self._skip(precision, reason("no-batch-fits"))
         if self.baseline is None:
             self.baseline = precision
-            self.bench.keep({"baseline": precision})
+            self.context.keep({"baseline": precision})
             self._batch_sizes = sorted({*self._batch_sizes, *(cell.batch_size for cell in cells)})
-        self.bench.keep({"model": described(variant, given=given)})
+        self.context.keep({"model": described(variant, given=given)})
         self._judged(variant)
         return cells
 
     def _skip(self, precision: str, why: Reason) -> list[BenchmarkCell]:
         self.failures[precision] = why
-        self.bench.keep({"skipped": {"precision": precision, "reason": why}})
-        self.bench.model_cache.drop(precision)
+        self.context.keep({"skipped": {"precision": precision, "reason": why}})
+        self.context.model_cache.drop(precision)
         return []
 
     def _fitting(self, variant: Variant, watch: MemoryWatch, *, given: bool) -> list[BenchmarkCell]:
-        settings = self.bench.settings
+        settings = self.context.settings
         found: dict[tuple[int, int], BenchmarkCell] = {}
         for length in settings.sequence_lengths:
             for batch_size in self._batch_sizes:  # a baseline's halved batch is everybody's, to be compared
@@ -97,38 +99,38 @@ class Candidates:
             else:
                 if cell is not asked:
                     instead = reason("smaller-batch-measured", **asked.named, measured=cell.batch_size)
-                    self.bench.keep({"note": instead})
+                    self.context.keep({"note": instead})
                 return tried
-            self.bench.inputs.pop((cell.batch_size, cell.sequence_length), None)
-            release(self.bench.device)
+            self.context.inputs.pop((cell.batch_size, cell.sequence_length), None)
+            release(self.context.device)
             if cell.batch_size == 1:
-                self.bench.keep({"note": reason("no-smaller-batch-fits", **asked.named)})
+                self.context.keep({"note": reason("no-smaller-batch-fits", **asked.named)})
                 return None
             cell = replace(cell, batch_size=cell.batch_size // 2)
 
     @torch.no_grad()
     def _tried(self, variant: Variant, cell: BenchmarkCell, watch: MemoryWatch) -> BenchmarkCell:
-        require_host_room(self.bench.loaded, cell)
+        require_host_room(self.context.loaded, cell)
         watch.restart()
-        calls = self.bench.calls(variant.loaded.model, cell)
+        calls = self.context.calls(variant.loaded.model, cell)
         for _ in range(TRIED_PASSES):
             calls[0]()
-        synchronize(self.bench.device)
+        synchronize(self.context.device)
         return replace(cell, memory=watch.read())
 
     def _judged(self, variant: Variant) -> None:
         if self._judge is None:
             return
-        self.bench.progress(STAGE, f"{variant.precision}: predictions", 0, 1)
+        self.context.progress(STAGE, f"{variant.precision}: predictions", 0, 1)
         try:
             entry = self._judge.judge(variant.precision, variant.loaded.model)
         except Exception as error:
             if not (isinstance(error, EnergyscopeError) or no_memory_left(error)):
                 raise
             why = failure(error)
-            self.bench.keep({"note": reason("predictions-not-judged", precision=variant.precision, why=why)})
+            self.context.keep({"note": reason("predictions-not-judged", precision=variant.precision, why=why)})
         else:
-            self.bench.keep({"prediction": entry})
+            self.context.keep({"prediction": entry})
 
 
 def described(variant: Variant, *, given: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from energyscope.accounting import records
 from energyscope.benchmarking import trial
-from energyscope.benchmarking.bench import Bench, BenchmarkCell
+from energyscope.benchmarking.context import BenchmarkCell, BenchmarkContext
 from energyscope.benchmarking.loop import Timing, WarmUp, timed, warm_up
 from energyscope.benchmarking.memory import GB
 from energyscope.errors import MeterError
@@ -29,24 +29,24 @@ SPARE = 1.15  # a loop that should fill the meter's window is a little longer
 class Trials:
     """Runs the blocks; every finished trial is kept at once, as a row of the table."""
 
-    def __init__(self, bench: Bench, cells: Sequence[BenchmarkCell]) -> None:
-        self.bench = bench
+    def __init__(self, context: BenchmarkContext, cells: Sequence[BenchmarkCell]) -> None:
+        self.context = context
         self.cells = list(cells)
         self.idle_w: float | None = None
-        self._shuffle = random.Random(bench.seed)
+        self._shuffle = random.Random(context.seed)
         self._before: list[dict[str, Any]] = []
         self._short: set[BenchmarkCell] = set()
 
     def run(self) -> None:
         """Measure every cell in every block."""
-        settings = self.bench.settings
+        settings = self.context.settings
         total = settings.trials * len(self.cells)
         self._preheat(total)
         done = 0
         for number in range(1, settings.trials + 1):
             self._idle()
             for cell in self._order():
-                self.bench.progress(STAGE, f"{cell}, trial {number}", done, total)
+                self.context.progress(STAGE, f"{cell}, trial {number}", done, total)
                 self._trial(cell, number)
                 done += 1
         self._idle()
@@ -54,56 +54,56 @@ class Trials:
     def _order(self) -> list[BenchmarkCell]:
         """Return all cells shuffled; where models are loaded one at a time, each precision's together."""
         shuffled = self._shuffle.sample(self.cells, len(self.cells))
-        if self.bench.model_cache.together:
+        if self.context.model_cache.together:
             return shuffled
         first = list(dict.fromkeys(cell.precision for cell in shuffled))
         return sorted(shuffled, key=lambda cell: first.index(cell.precision))
 
     def _preheat(self, total: int) -> None:
         """Bring the board to its working temperature before the first block."""
-        if self.bench.meter.modelled or not self.cells:
+        if self.context.meter.modelled or not self.cells:
             return
-        self.bench.progress(STAGE, "preheating", 0, total)
-        model = self.bench.model_cache.take(self.cells[0].precision).loaded.model
-        calls = self.bench.calls(model, self.cells[0])
-        timed(calls, self.bench.device, iterations=1, batch_size=1, least_s=PREHEAT_S)
+        self.context.progress(STAGE, "preheating", 0, total)
+        model = self.context.model_cache.take(self.cells[0].precision).loaded.model
+        calls = self.context.calls(model, self.cells[0])
+        timed(calls, self.context.device, iterations=1, batch_size=1, least_s=PREHEAT_S)
 
     def _idle(self) -> None:
         """Measure the idle power, and look for others on the device while nothing of ours runs."""
-        found = idle(self.bench.meter, lambda: [Replayer(self.bench.device).own_bytes()])
+        found = idle(self.context.meter, lambda: [Replayer(self.context.device).own_bytes()])
         if found is None:
             return
         if not found["bystanders"] or self.idle_w is None:  # beside others it is not the board's idle power
             self.idle_w = found["idle_w"]
-        self.bench.keep({**found, "idle_w": self.idle_w})
+        self.context.keep({**found, "idle_w": self.idle_w})
 
     def _trial(self, cell: BenchmarkCell, number: int) -> None:
         try:
-            variant = self.bench.model_cache.take(cell.precision)
+            variant = self.context.model_cache.take(cell.precision)
             warmed, timing = self._loop(variant, cell)
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001 - one trial that fails must not cost the others
-            self.bench.keep({"note": reason("trial-failed", **cell.named, trial=number, why=failure(error))})
+            self.context.keep({"note": reason("trial-failed", **cell.named, trial=number, why=failure(error))})
             return
         self._say_if_short(cell, warmed)
-        self.bench.keep({"row": asdict(self._row(variant, cell, number, warmed, timing))})
+        self.context.keep({"row": asdict(self._row(variant, cell, number, warmed, timing))})
 
     def _say_if_short(self, cell: BenchmarkCell, warmed: WarmUp) -> None:
-        asked = self.bench.settings.warmup_steps
+        asked = self.context.settings.warmup_steps
         if warmed.iterations < asked and cell not in self._short:
             self._short.add(cell)
             short = reason("short-warm-up", **cell.named, passes=warmed.iterations, asked=asked)
-            self.bench.keep({"note": short})
+            self.context.keep({"note": short})
 
     def _loop(self, variant: Variant, cell: BenchmarkCell) -> tuple[WarmUp, Timing]:
-        settings, meter = self.bench.settings, self.bench.meter
-        calls = self.bench.calls(variant.loaded.model, cell)
+        settings, meter = self.context.settings, self.context.meter
+        calls = self.context.calls(variant.loaded.model, cell)
         limit = settings.trial_seconds
-        warmed = warm_up(calls, self.bench.device, steps=settings.warmup_steps, most_s=limit)
+        warmed = warm_up(calls, self.context.device, steps=settings.warmup_steps, most_s=limit)
         timing = timed(
             calls,
-            self.bench.device,
+            self.context.device,
             iterations=settings.num_iters,
             batch_size=cell.batch_size,
             least_s=meter.window_s * SPARE,
@@ -114,11 +114,11 @@ class Trials:
     def _row(
         self, variant: Variant, cell: BenchmarkCell, number: int, warmed: WarmUp, timing: Timing
     ) -> BenchmarkRow:
-        meter = self.bench.meter
+        meter = self.context.meter
         begin, end = float(timing.calls.time_s[0]), float(timing.calls.time_s[-1])
         window = together(windows_of(meter, timing.calls))
         ticks = [one.ticks(begin - LOOK_BACK_S, end) for one in meter.meters]
-        powers = trial.power_samples(ticks, begin, end, self.bench.settings.power_sample_interval_s)
+        powers = trial.power_samples(ticks, begin, end, self.context.settings.power_sample_interval_s)
         metered = trial.Metered(window, powers, self.idle_w, meter.modelled)
         tokens = cell.batch_size * cell.sequence_length
         board = records.board(meter.states((begin + end) / 2, end))
@@ -144,8 +144,8 @@ class Trials:
             model_size_mb=variant.size_bytes / 1e6,
             dtype=variant.dtype,
             implementation=variant.implementation,
-            execution=self.bench.settings.execution,
-            device=str(self.bench.device),
+            execution=self.context.settings.execution,
+            device=str(self.context.device),
             meter=meter.name,
             warmup_iterations=warmed.iterations,
             stable=warmed.stable,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import energyscope
-from energyscope.benchmarking.bench import Bench, BenchmarkCell
+from energyscope.benchmarking.context import BenchmarkCell, BenchmarkContext
 from energyscope.benchmarking.loop import timed, warm_up
 from energyscope.loading import load_model
 from energyscope.progress import silent
@@ -81,8 +81,8 @@ def test_the_gpu_never_waits_for_io_in_the_timed_loop():
     """GIVEN batch 32 THEN nothing is copied inside of the loop, and the GPU works at least 95 % of the time."""
     loaded = load_model("distilbert", precision="fp32", device="cuda", weights="random")
     inputs = {(32, 128): benchmark_inputs(loaded, batch_size=32, sequence_length=128)}
-    bench = Bench(BenchmarkSettings(), loaded, None, None, None, print, silent, 0, inputs)
-    calls = bench.calls(loaded.model, BenchmarkCell("fp32", 32, 128))
+    context = BenchmarkContext(BenchmarkSettings(), loaded, None, None, None, print, silent, 0, inputs)
+    calls = context.calls(loaded.model, BenchmarkCell("fp32", 32, 128))
     warm_up(calls, loaded.device, steps=30)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
         timed(calls, loaded.device, iterations=PASSES, batch_size=32)

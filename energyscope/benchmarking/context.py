@@ -45,7 +45,7 @@ class BenchmarkCell:
 
 
 @dataclass
-class Bench:
+class BenchmarkContext:
     """``keep`` takes what is finished; ``seed`` is that of synthetic tokens and of the order of trials.
 
     ``inputs`` are made once for each shape, and all precisions are fed the same tensors.
