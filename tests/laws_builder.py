@@ -12,8 +12,8 @@ from typing import Any
 
 from energyscope.intervals import Interval
 from energyscope.runs.laws import LAWS_VERSION, write_laws
-from energyscope.scaling.cells import Cell, SceneCells
-from energyscope.scaling.law_document import LawSource, law_document
+from energyscope.scaling.cells import Cell, Observation
+from energyscope.scaling.law_document import law_document
 
 STATIC_W, PJ_PER_BYTE = 120.0, 90.0
 PJ_PER_FLOP = {"attention": 1.6, "mlp": 1.25, "lm_head": 1.1}
@@ -89,9 +89,9 @@ def laws_document(groups: Sequence[Swept] = ONE, **changes: Any) -> dict[str, An
 def _fitted(groups: tuple[Swept, ...]) -> dict[str, Any]:
     """Return what is fitted to some groups: seconds of work, of which many tests want the same."""
     noise = random.Random(7)
-    sources = [
-        LawSource(
-            scene=_scene(group, batch, tokens, noise),
+    observations = [
+        replace(
+            _observation(group, batch, tokens, noise),
             path=_run(group, batch, tokens),
             device="NVIDIA H200",
             parameters=group.size.parameters,
@@ -101,7 +101,7 @@ def _fitted(groups: tuple[Swept, ...]) -> dict[str, Any]:
         for batch in group.batch_sizes
         for tokens in group.lengths
     ]
-    return law_document(sources)
+    return law_document(observations)
 
 
 def build_laws(path: Path, groups: Sequence[Swept] = ONE, **changes: Any) -> Path:
@@ -116,7 +116,7 @@ def _run(group: Swept, batch: int, tokens: int) -> str:
     return f"{setting}-b{batch}-s{tokens}"
 
 
-def _scene(group: Swept, batch: int, tokens: int, noise: random.Random) -> SceneCells:
+def _observation(group: Swept, batch: int, tokens: int, noise: random.Random) -> Observation:
     parts = {name: _cell(group, name, batch, tokens, noise) for name in ("attention", "mlp", "norm", "lm_head")}
     flops, moved, time = (
         sum(getattr(one, field) for one in parts.values()) for field in ("flops", "bytes", "time_us")
@@ -133,7 +133,7 @@ def _scene(group: Swept, batch: int, tokens: int, noise: random.Random) -> Scene
     )
     total = inner + glue.energy_mj + rest
     model = _energy(replace(whole, static_mj=static), Interval(total, total * 0.985, total * 1.015))
-    return SceneCells(
+    return Observation(
         run=_run(group, batch, tokens),
         model=group.size.name,
         phase=group.phase,

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
+from energyscope.grouping import group_by
 from energyscope.metering.interval import FLOOR_QUANTILE, NORMAL_QUANTILE, combine, grade, spread
 from energyscope.reasons import join, reason, split
 
 Row = Mapping[str, Any]
 Limited = dict[str, float | None]
 
-BASELINES = (
-    "fp32",
-    "bf16",
-    "fp16",
-)  # the first of these that can be measured is what the others are compared with
+BASELINES = ("fp32", "bf16", "fp16")  # others are compared with the first of these that can be measured
 AVERAGED = {
     "latency_s": "mean_latency",
     "median_latency_s": "median_latency",
@@ -50,9 +48,7 @@ def cells(rows: Sequence[Row], baseline: str | None, guards: Sequence[str] = ())
     ``baseline`` at the same batch and length (see `ratio_by_trial`). ``guards`` is what disturbed the
     measurement.
     """
-    groups: dict[tuple[str, int, int], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["precision"], row["batch_size"], row["sequence_length"]), []).append(row)
+    groups = group_by(rows, itemgetter("precision", "batch_size", "sequence_length"))
     return [
         _cell(group, groups.get((baseline, *key[1:]), []) if baseline else [], guards)
         for key, group in groups.items()

@@ -1,7 +1,7 @@
 """How energy grows with length, batch and model: laws, how far they hold, and what they predict. Pure functions.
 
-What is measured: `cells` (one subject in one scene), read by `from_runs`, chosen by `cell_selection`, brought to
-one board by `boards`.
+What is measured: observations and their `cells`, read by `from_runs`, chosen by `cell_selection`, brought to one
+board by `boards`.
 
 What is fitted: `law` (the one shape of all laws, with ``predict``), `fit` (the one fit) over `least_squares`, and
 for rooflines `time_law` with the search for its `regimes`.

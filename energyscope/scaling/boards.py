@@ -12,7 +12,7 @@ import numpy as np
 from energyscope.errors import UsageError
 from energyscope.intervals import Interval
 from energyscope.metering.interval import student_t
-from energyscope.scaling.cells import FIELDS, Cell, SceneCells, by_subject
+from energyscope.scaling.cells import FIELDS, Cell, Observation, by_subject
 from energyscope.unknown import times
 
 SHAPE = ("batch_size", "tokens")
@@ -32,7 +32,7 @@ class OneBoard:
 
 
 def subjects_on_one_board(
-    scenes: Sequence[SceneCells], mixed: Collection[str]
+    observations: Sequence[Observation], mixed: Collection[str]
 ) -> tuple[dict[str, list[Cell]], dict[str, OneBoard]]:
     """Return the cells of each subject; those of several boards scaled to one, by subject, where ``mixed`` asks.
 
@@ -40,8 +40,11 @@ def subjects_on_one_board(
         UsageError: boards share no shape.
 
     """
-    cells = by_subject(scenes)
-    if "board" not in mixed or len({cell.board for scene in scenes for cell in scene.cells.values()}) < 2:
+    cells = by_subject(observations)
+    if (
+        "board" not in mixed
+        or len({cell.board for observation in observations for cell in observation.cells.values()}) < 2
+    ):
         return cells, {}
     boards = {subject: on_one_board(own) for subject, own in cells.items()}
     return {subject: list(board.cells) for subject, board in boards.items()}, boards

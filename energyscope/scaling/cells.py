@@ -1,6 +1,7 @@
-"""What laws are fitted to: cells (what was measured of one subject in one scene) and the scenes that hold them.
+"""What laws are fitted to: observations and their cells.
 
-A *scene* is one phase of a run at one batch size and length. Its *subjects* are
+An *observation* is what a run measured of one phase at one batch size and length: a *cell* for each subject. Its
+*subjects* are
 
 - ``model``: the measured whole, with the number of layers as its calls;
 - the *parts*, which do not overlap: the kinds of the components that have none below them, each summed over the
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from energyscope.errors import UsageError
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval
 from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array
@@ -102,13 +104,16 @@ Work = Shape | Cell  # what a law predicts: sizes; FLOPs, bytes and calls, each 
 
 
 @dataclass(frozen=True)
-class SceneCells:
-    """The cells of one scene of a run, by subject.
+class Observation:
+    """The cells of one observation of a run, by subject.
 
     ``parts`` are the subjects that add up to the whole: none where a part, overhead or the whole is missing.
     ``left_out`` says of each subject without a cell why. ``kv_cache`` is the kind of cache of the pass (None: it
     has none), ``weights`` what the model was loaded with, ``quality`` the grade of the whole model's energy.
     ``granularity`` says how finely its components were told apart; None: the run does not say.
+
+    ``path`` is the directory of the run as seen from the document of laws, ``device`` the name of the board.
+    ``parameters`` and ``layers`` are the model's, ``software`` the versions that it was measured with, by name.
     """
 
     run: str
@@ -124,19 +129,24 @@ class SceneCells:
     left_out: Mapping[str, Reason]
     quality: str | None = None
     granularity: str | None = None
+    path: str = ""
+    device: str | None = None
+    parameters: int | None = None
+    layers: int | None = None
+    software: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def any_cell(self) -> Cell:
-        """The cell of the whole, or another one where it is missing: all tell the scene's setting."""
+        """The cell of the whole, or another one where it is missing: all tell the observation's setting."""
         return self.cells.get(WHOLE) or next(iter(self.cells.values()))
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """The model and the shape: what tells apart scenes that are measured alike."""
+        """The model and the shape: what tells apart observations that are measured alike."""
         return self.model, self.batch_size, self.tokens
 
     def value(self, field: str) -> Any:
-        """Return a field of the scene, or where it has none of that name, of its cells."""
+        """Return a field of the observation, or where it has none of that name, of its cells."""
         return getattr(self, field) if hasattr(self, field) else getattr(self.any_cell, field)
 
     def text(self, field: str) -> str | None:
@@ -145,36 +155,33 @@ class SceneCells:
         return None if value is None else str(value)
 
 
-def setting_of(scene: SceneCells, *without: str) -> tuple[str | None, ...]:
-    """Return what scenes of one group have in common: `GROUPED`, some fields left out."""
-    return tuple(scene.text(field) for field in GROUPED if field not in without)
+def setting_of(observation: Observation, *without: str) -> tuple[str | None, ...]:
+    """Return what observations of one group have in common: `GROUPED`, some fields left out."""
+    return tuple(observation.text(field) for field in GROUPED if field not in without)
 
 
-def grouped(scenes: Iterable[SceneCells]) -> list[list[SceneCells]]:
-    """Return the scenes that have cells in groups that laws may join: alike in all but batch size and tokens."""
-    groups: dict[tuple[str | None, ...], list[SceneCells]] = {}
-    for scene in scenes:
-        if scene.cells:
-            groups.setdefault(setting_of(scene), []).append(scene)
-    return list(groups.values())
+def grouped(observations: Iterable[Observation]) -> list[list[Observation]]:
+    """Return the observations with cells in groups that laws may join: alike in all but batch size and tokens."""
+    with_cells = (observation for observation in observations if observation.cells)
+    return list(group_by(with_cells, setting_of).values())
 
 
-def by_subject(scenes: Iterable[SceneCells]) -> dict[str, list[Cell]]:
-    """Return the cells of each subject, in the scenes' order."""
+def by_subject(observations: Iterable[Observation]) -> dict[str, list[Cell]]:
+    """Return the cells of each subject, in the observations' order."""
     cells: dict[str, list[Cell]] = {}
-    for scene in scenes:
-        for subject, cell in scene.cells.items():
+    for observation in observations:
+        for subject, cell in observation.cells.items():
             cells.setdefault(subject, []).append(cell)
     return cells
 
 
-def common_parts(scenes: Sequence[SceneCells]) -> tuple[tuple[str, ...], Reason | None]:
-    """Return the subjects that add up to the whole in all scenes that know them, or why there are none."""
-    known = [scene for scene in scenes if scene.parts]
+def common_parts(observations: Sequence[Observation]) -> tuple[tuple[str, ...], Reason | None]:
+    """Return the subjects that add up to the whole in all observations that know them, or why there are none."""
+    known = [observation for observation in observations if observation.parts]
     if not known:
         return (), reason("no-run-with-all-parts")
     first = set(known[0].parts)
-    other = next((scene for scene in known if set(scene.parts) != first), None)
+    other = next((observation for observation in known if set(observation.parts) != first), None)
     if other is not None:
         odd = sorted(first ^ set(other.parts))
         return (), reason("parts-differ", first=known[0].run, second=other.run, parts=odd)
@@ -186,9 +193,13 @@ def shape_of(cell: Cell) -> dict[str, int]:
     return {"batch_size": cell.batch_size, "tokens": cell.tokens}
 
 
-def with_whole(scenes: Iterable[SceneCells]) -> list[SceneCells]:
-    """Return the scenes of which the whole has a positive energy."""
-    return [scene for scene in scenes if WHOLE in scene.cells and scene.cells[WHOLE].energy_mj > 0]
+def with_whole(observations: Iterable[Observation]) -> list[Observation]:
+    """Return the observations of which the whole has a positive energy."""
+    return [
+        observation
+        for observation in observations
+        if WHOLE in observation.cells and observation.cells[WHOLE].energy_mj > 0
+    ]
 
 
 def check_alike(cells: Sequence[Cell], mixed: Collection[str] = ()) -> tuple[Reason, ...]:
@@ -199,15 +210,15 @@ def check_alike(cells: Sequence[Cell], mixed: Collection[str] = ()) -> tuple[Rea
 
     """
     remarks = []
-    for field, plural in FIELDS.items():
-        names = sorted({str(getattr(cell, field)) for cell in cells})
-        if len(names) < 2:
+    for name, plural in FIELDS.items():
+        values = sorted({str(getattr(cell, name)) for cell in cells})
+        if len(values) < 2:
             continue
-        if field not in mixed:
+        if name not in mixed:
             raise UsageError(
-                f"cells of several {plural} ({', '.join(names)}): fit them apart or ask for the mixture"
+                f"cells of several {plural} ({', '.join(values)}): fit them apart or ask for the mixture"
             )
-        remarks.append(reason("cells-mixed", field=field, names=names))
+        remarks.append(reason("cells-mixed", field=name, names=values))
     return tuple(remarks)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from energyscope.intervals import Interval, ratio, serialize, total
-from energyscope.scaling.cells import GROUPED, WHOLE, Cell, Entry, SceneCells, with_whole
+from energyscope.scaling.cells import GROUPED, WHOLE, Cell, Entry, Observation, with_whole
 from energyscope.scaling.knee import knee_of
 
 AXES = ("batch_size", "tokens")
@@ -17,19 +17,19 @@ MJ_PER_J = 1e3
 Shapes = Mapping[tuple[int, int], list[Cell]]
 
 
-def efficiencies(scenes: Sequence[SceneCells]) -> list[Entry]:
+def efficiencies(observations: Sequence[Observation]) -> list[Entry]:
     """Return tokens/J of the whole model along each axis on which it was measured, as plain data.
 
     An entry holds the cells alike in all of `GROUPED` and in the other axis (``fixed``), ordered along its axis,
     two at least; a group of one cell has one entry of one row. A shape measured twice is one row, their mean.
     ``least_edp`` is where energy per token times the pass's latency is least (energy-delay product per token;
     R. Gonzalez and M. Horowitz, IEEE Journal of Solid-State Circuits 31 (1996), 1277-1284); None for one row.
-    Scenes of which the whole has no positive energy are left out.
+    Observations of which the whole has no positive energy are left out.
     """
     groups: dict[tuple[Any, ...], dict[tuple[int, int], list[Cell]]] = {}
-    for scene in with_whole(scenes):
-        shapes = groups.setdefault(tuple(scene.value(field) for field in GROUPED), {})
-        shapes.setdefault((scene.batch_size, scene.tokens), []).append(scene.cells[WHOLE])
+    for observation in with_whole(observations):
+        shapes = groups.setdefault(tuple(observation.value(field) for field in GROUPED), {})
+        shapes.setdefault((observation.batch_size, observation.tokens), []).append(observation.cells[WHOLE])
     return [entry for setting, shapes in groups.items() for entry in _entries(setting, shapes)]
 
 

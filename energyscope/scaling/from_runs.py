@@ -1,4 +1,4 @@
-"""Cells from run directories: each scene that a run measured, as one cell for each subject.
+"""Cells from run directories: each observation that a run measured, as one cell for each subject.
 
 The overhead and what is unexplained have no FLOPs, bytes or time of their own. Their cells carry those of the
 whole pass, in which they come about, and no static energy: only a law of energy over FLOPs can be fitted to them.
@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval, difference, finite, total
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import method_of
 from energyscope.runs.tree import EnergyTree, Node, energy_tree, slice_keys, sum_column, sum_energy, sum_intervals
-from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE, Cell, SceneCells
+from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE, Cell, Observation
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
 
 
-def cells_of(run: Run) -> list[SceneCells]:
-    """Return the cells of each scene that a run measured, in the table's order.
+def cells_of(run: Run) -> list[Observation]:
+    """Return the cells of each observation that a run measured, in the table's order.
 
     Rows of quality ``invalid`` take part with their interval. Those without an energy do not, with a reason.
 
@@ -32,7 +34,7 @@ def cells_of(run: Run) -> list[SceneCells]:
     """
     if run.energy is None or run.energy.empty:
         raise RunError(f"{run.name} holds no energies of components: measure with --stages profile")
-    return [_scene(run, energy_tree(run.energy, key)) for key in slice_keys(run.energy)]
+    return [_observation(run, energy_tree(run.energy, key)) for key in slice_keys(run.energy)]
 
 
 def board_of(document: Mapping[str, Any]) -> str:
@@ -42,9 +44,10 @@ def board_of(document: Mapping[str, Any]) -> str:
     return "+".join(several) or str(device.get("uuid") or device.get("name") or "unknown")
 
 
-def _scene(run: Run, tree: EnergyTree) -> SceneCells:
-    leaves = _by_kind(tree.leaves)
-    above = _by_kind([node for node in tree.nodes if node.children and node is not tree.root])
+def _observation(run: Run, tree: EnergyTree) -> Observation:
+    kind = attrgetter("kind")
+    leaves = group_by(tree.leaves, kind)
+    above = group_by((node for node in tree.nodes if node.children and node is not tree.root), kind)
     kinds = {**above, **leaves}  # a kind that is both is told of what has nothing below
     subjects = {kind: _cell(kind, nodes, run) for kind, nodes in kinds.items()}
     subjects[WHOLE] = _whole(tree, run)
@@ -52,7 +55,7 @@ def _scene(run: Run, tree: EnergyTree) -> SceneCells:
     parts = (*leaves, *RESIDUAL) if leaves else ()
     phase, precision, _execution, batch_size, tokens = tree.key
     cache = tree.nodes[0].row.get("kv_cache")
-    return SceneCells(
+    return Observation(
         run=run.name,
         model=_model(run),
         phase=str(phase),
@@ -67,13 +70,6 @@ def _scene(run: Run, tree: EnergyTree) -> SceneCells:
         quality=str(tree.root.row.get("quality")) if tree.root else None,
         granularity=(run.document.get("settings") or {}).get("granularity"),
     )
-
-
-def _by_kind(nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    kinds: dict[str, list[Node]] = {}
-    for node in nodes:
-        kinds.setdefault(node.kind, []).append(node)
-    return kinds
 
 
 def _whole(tree: EnergyTree, run: Run) -> Cell | Reason:

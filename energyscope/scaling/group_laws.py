@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from energyscope.intervals import Interval, ratio, serialize
 from energyscope.reasons import Reason, reason
-from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Entry, SceneCells, by_subject, shape_of
+from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Entry, Observation, by_subject, shape_of
 from energyscope.scaling.held_out import By, HeldOut, LeftOut, errors_of
 from energyscope.scaling.law import Law, LawName, NoLaw
 from energyscope.scaling.law_choice import Evaluated, evaluate
@@ -19,15 +19,15 @@ REGIMES = ("launch", "compute", "memory")
 WHERE_FITTED: dict[LawName, str] = {"two-term-in-bytes": "by_bytes", "constant": "constant"}
 
 
-def group_laws(scenes: Sequence[SceneCells]) -> Entry:
-    """Return what laws say of scenes that differ in batch and tokens only; with one shape, why they say nothing.
+def group_laws(observations: Sequence[Observation]) -> Entry:
+    """Return the laws of observations that differ in batch and tokens only; with one shape, why there are none.
 
     Subjects are in the order whole, parts, overhead and unexplained, groups; within each, the costliest first.
     """
-    cells = {subject: by_work(own) for subject, own in by_subject(scenes).items()}
-    roles = {subject: _role(subject, scenes, cells) for subject in cells}
+    cells = {subject: by_work(own) for subject, own in by_subject(observations).items()}
+    roles = {subject: _role(subject, observations, cells) for subject in cells}
     cells = dict(sorted(cells.items(), key=lambda item: _order(roles[item[0]], item[1])))
-    single = len({(scene.batch_size, scene.tokens) for scene in scenes}) < 2
+    single = len({(observation.batch_size, observation.tokens) for observation in observations}) < 2
     evaluated = {subject: Evaluated({}) if single else evaluate(own) for subject, own in cells.items()}
     entries = [_subject(own, roles[subject], evaluated[subject]) for subject, own in cells.items()]
     for entry in entries if single else ():
@@ -39,15 +39,15 @@ def group_laws(scenes: Sequence[SceneCells]) -> Entry:
         "subjects": entries,
         "held_out": _held_out(evaluated, parts, single=single),
         "ratios": [
-            _ratio(first, second, scenes, evaluated)
+            _ratio(first, second, observations, evaluated)
             for first, second in PAIRS
             if first in evaluated and second in evaluated
         ],
     }
 
 
-def _role(subject: str, scenes: Sequence[SceneCells], subjects: Collection[str]) -> str:
-    """Return what a subject is: a part must be one in all scenes that know their parts and have it.
+def _role(subject: str, observations: Sequence[Observation], subjects: Collection[str]) -> str:
+    """Return what a subject is: a part must be one in all observations that know their parts and have it.
 
     Where none knows (overhead was not measured), layers and kinds that hold others by their names are groups.
     """
@@ -55,9 +55,9 @@ def _role(subject: str, scenes: Sequence[SceneCells], subjects: Collection[str])
         return "whole"
     if subject in RESIDUAL:
         return "residual"
-    having = [scene for scene in scenes if scene.parts and subject in scene.cells]
+    having = [observation for observation in observations if observation.parts and subject in observation.cells]
     if having:
-        return "part" if all(subject in scene.parts for scene in having) else "group"
+        return "part" if all(subject in observation.parts for observation in having) else "group"
     holds = subject == "layer" or any(other.startswith(f"{subject}.") for other in subjects)
     return "group" if holds else "part"
 
@@ -168,11 +168,17 @@ def _errors(evaluated: Mapping[str, Evaluated], subjects: Sequence[str], by: By 
     return {**errors.summary, "by": by} if errors.cells else None
 
 
-def _ratio(first: str, second: str, scenes: Sequence[SceneCells], evaluated: Mapping[str, Evaluated]) -> Entry:
+def _ratio(
+    first: str, second: str, observations: Sequence[Observation], evaluated: Mapping[str, Evaluated]
+) -> Entry:
     """Return what a FLOP of the first subject costs over one of the second: a further one, and at each shape."""
     marginals = {subject: _marginal(evaluated[subject]) for subject in (first, second)}
     why = _no_ratio(marginals)
-    both = [scene.cells for scene in scenes if first in scene.cells and second in scene.cells]
+    both = [
+        observation.cells
+        for observation in observations
+        if first in observation.cells and second in observation.cells
+    ]
     at = [
         shape_of(cells[first]) | {"ratio": serialize(per_flop_ratio(cells[first], cells[second]))}
         for cells in sorted(both, key=lambda cells: (cells[first].flops, cells[first].batch_size))

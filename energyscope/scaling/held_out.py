@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval
 from energyscope.reasons import Reason, join, reason
 from energyscope.scaling.cells import Cell
@@ -99,7 +100,7 @@ def leave_out(cells: Sequence[Cell], fit: Fitter, by: By) -> HeldOut:
 
     ``fit`` is any law's fit; its UsageError for cells that are not alike is passed on.
     """
-    groups = _groups(cells, by)
+    groups = group_by(cells, KEYS[by])
     if len(groups) < 2:
         return HeldOut(by, len(groups), (), reason=reason("single-group", by=by))
     predicted: list[LeftOut] = []
@@ -144,7 +145,7 @@ def best_of(held: Mapping[LawName, HeldOut]) -> LawName | None:
     predicted = {name: {pair.cell: pair for pair in held_out.cells} for name, held_out in held.items()}
     common = list(set.intersection(*map(set, predicted.values()))) if predicted else []
     by_model = any(held_out.by == "model" for held_out in held.values())
-    groups = list(_groups(common, "model").values()) if by_model else [common]
+    groups = list(group_by(common, KEYS["model"]).values()) if by_model else [common]
     errors = {name: _worst_median(cells, groups) for name, cells in predicted.items()}
     known = {name: error for name, error in errors.items() if error is not None}
     return min(known, key=known.__getitem__, default=None)
@@ -173,13 +174,6 @@ def errors_beside(held_out: HeldOut, prediction: Prediction) -> tuple[HeldOutErr
     if beside:
         return errors_of(beside), "outside" if prediction.extrapolated else "inside"
     return held_out.errors, "all"
-
-
-def _groups(cells: Sequence[Cell], by: By) -> dict[Hashable, list[Cell]]:
-    groups: dict[Hashable, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(KEYS[by](cell), []).append(cell)
-    return groups
 
 
 def _worst_median(predicted: Mapping[Cell, LeftOut], groups: Iterable[Iterable[Cell]]) -> float | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from operator import attrgetter
 
 import numpy as np
 
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval, difference, ratio, serialize, total
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
@@ -16,7 +17,7 @@ from energyscope.scaling.cells import (
     UNEXPLAINED,
     WHOLE,
     Entry,
-    SceneCells,
+    Observation,
     by_subject,
     common_parts,
     joined_deviations,
@@ -36,29 +37,28 @@ SHAPE = ("batch_size", "tokens")
 LEAST = 3  # models of which an exponent can be told with an interval
 ONE = Interval(1.0, 1.0, 1.0)
 
-Parameters = Mapping[str, Mapping[str, Any]]
+Counts = tuple[int | None, int | None]  # parameters and layers of a model
 
 
-def sizes(scenes: Sequence[SceneCells], parameters: Parameters) -> list[Entry]:
+def sizes(observations: Sequence[Observation]) -> list[Entry]:
     """Return the models measured alike at one shape, two at least, ordered by parameters, as plain data.
 
-    ``parameters`` gives each model's ``parameters`` and ``layers``; one without stays in the rows, with None.
-    Energies per token are of the tokens that a pass works on. ``exponent`` is the slope of log(J per token) over
-    log(parameters), of three models at least, with Student's 95 % interval; else None with a ``reason``.
-    ``shares`` are of the measured whole and add up to 1 with overhead and what is unexplained: nothing is
-    renormalised; a scene without all of its parts has none.
+    A model of unknown size stays in the rows, with None. Energies are per token that a pass works on.
+    ``exponent`` is the slope of log(J per token) over log(parameters), of three models at least,
+    with Student's 95 % interval; else None with a ``reason``. ``shares`` are of the measured whole and add up to 1
+    with overhead and unexplained; an observation without all of its parts has none.
     """
+    known = [observation for observation in observations if observation.parameters and observation.layers]
+    counts = {observation.model: (observation.parameters, observation.layers) for observation in known}
     entries = []
-    for setting, alike in _alike(scenes, (*ALIKE, *SHAPE)):
-        models: dict[str, list[SceneCells]] = {}
-        for scene in alike:
-            models.setdefault(scene.model, []).append(scene)
+    for setting, alike in _alike(observations, (*ALIKE, *SHAPE)):
+        models = group_by(alike, attrgetter("model"))
         if len(models) > 1:
-            entries.append(setting | _compared(models, parameters))
+            entries.append(setting | _compared(models, counts))
     return entries
 
 
-def sizes_held_out(scenes: Sequence[SceneCells]) -> list[Entry]:
+def sizes_held_out(observations: Sequence[Observation]) -> list[Entry]:
     """Return how far off each model is when it is predicted from all others measured alike in `ALIKE`.
 
     The laws are those that a prediction of another model takes: chosen among the others' cells alone, by leaving
@@ -67,61 +67,62 @@ def sizes_held_out(scenes: Sequence[SceneCells]) -> list[Entry]:
     relative errors; ``errors`` are (predicted - measured) / measured by cell. Two models at least.
     """
     entries = []
-    for setting, measured in _alike(scenes, ALIKE):
+    for setting, measured in _alike(observations, ALIKE):
         alike, _ = one_granularity(measured)
-        models = sorted({scene.model for scene in alike})
+        models = sorted({observation.model for observation in alike})
         for model in models if len(models) > 1 else ():
             entries += [setting | {"left_out": model} | entry for entry in _left_out(alike, model)]
     return entries
 
 
-def _alike(scenes: Iterable[SceneCells], fields: Sequence[str]) -> Iterable[tuple[Entry, list[SceneCells]]]:
-    """Yield the scenes whose whole is known by what they have in common."""
-    groups: dict[tuple[Any, ...], list[SceneCells]] = {}
-    for scene in with_whole(scenes):
-        groups.setdefault(tuple(scene.value(field) for field in fields), []).append(scene)
+def _alike(
+    observations: Iterable[Observation], fields: Sequence[str]
+) -> Iterable[tuple[Entry, list[Observation]]]:
+    """Yield the observations whose whole is known by what they have in common."""
+    groups = group_by(with_whole(observations), lambda observation: tuple(map(observation.value, fields)))
     for values, alike in groups.items():
         yield dict(zip(fields, values, strict=True)), alike
 
 
-def _compared(models: Mapping[str, Sequence[SceneCells]], parameters: Parameters) -> Entry:
-    rows = [_row(scenes, parameters.get(model) or {}) for model, scenes in models.items()]
+def _compared(models: Mapping[str, Sequence[Observation]], counts: Mapping[str, Counts]) -> Entry:
+    rows = [_row(alike, *counts.get(model, (None, None))) for model, alike in models.items()]
     rows.sort(key=lambda row: (row["parameters"] is None, row["parameters"] or 0, row["model"]))
     exponent, why = _exponent(rows, models)
     return {"rows": rows, "exponent": serialize(exponent), "reason": why}
 
 
-def _row(scenes: Sequence[SceneCells], facts: Mapping[str, Any]) -> Entry:
-    cells = [scene.cells[WHOLE] for scene in scenes]
+def _row(observations: Sequence[Observation], parameters: int | None, layers: int | None) -> Entry:
+    cells = [observation.cells[WHOLE] for observation in observations]
     energy, time_us = mean_of(cells)
-    tokens, flops, count = tokens_of(cells[0]), cells[0].flops, facts.get("parameters")
+    tokens, flops = tokens_of(cells[0]), cells[0].flops
+    per_parameter = energy.scaled(PJ_PER_MJ / tokens / parameters) if parameters else None
     return {
-        "model": scenes[0].model,
-        "parameters": count,
-        "layers": facts.get("layers"),
-        "weights": scenes[0].weights,
+        "model": observations[0].model,
+        "parameters": parameters,
+        "layers": layers,
+        "weights": observations[0].weights,
         "energy_mj": serialize(energy),
         "energy_per_token_mj": serialize(energy.scaled(1 / tokens)),
-        "pj_per_parameter_token": serialize(energy.scaled(PJ_PER_MJ / tokens / count)) if count else None,
+        "pj_per_parameter_token": serialize(per_parameter),
         "pj_per_flop": serialize(energy.scaled(PJ_PER_MJ / flops)) if flops else None,
         "time_us": time_us,
         "power_w": energy.value / time_us * MJ_PER_J,
-        "shares": _shares(scenes),
+        "shares": _shares(observations),
     }
 
 
-def _shares(scenes: Sequence[SceneCells]) -> Entry:
-    """Return each part's share of the whole, means over the scenes that know them.
+def _shares(observations: Sequence[Observation]) -> Entry:
+    """Return each part's share of the whole, means over the observations that know them.
 
     What is unexplained is the whole less the rest, so that its share is 1 less theirs: its errors are the
     whole's own, not those of a further measurement.
     """
-    known = [scene for scene in scenes if scene.parts]
-    if not known or any(set(scene.parts) != set(known[0].parts) for scene in known):
+    known = [observation for observation in observations if observation.parts]
+    if not known or any(set(observation.parts) != set(known[0].parts) for observation in known):
         return {}
-    whole, _ = mean_of([scene.cells[WHOLE] for scene in known])
+    whole, _ = mean_of([observation.cells[WHOLE] for observation in known])
     measured = [part for part in known[0].parts if part != UNEXPLAINED]
-    parts = {part: mean_of([scene.cells[part] for scene in known])[0] for part in measured}
+    parts = {part: mean_of([observation.cells[part] for observation in known])[0] for part in measured}
     shares = {part: ratio(energy, whole) or Interval(energy.value / whole.value) for part, energy in parts.items()}
     explained = ratio(total(parts.values()), whole)
     if explained is not None:
@@ -130,7 +131,7 @@ def _shares(scenes: Sequence[SceneCells]) -> Entry:
 
 
 def _exponent(
-    rows: Sequence[Entry], models: Mapping[str, Sequence[SceneCells]]
+    rows: Sequence[Entry], models: Mapping[str, Sequence[Observation]]
 ) -> tuple[Interval | None, Reason | None]:
     known = [row for row in rows if row["parameters"]]
     if (count := len({row["parameters"] for row in known})) < LEAST:
@@ -141,22 +142,25 @@ def _exponent(
     return (None, reason("sizes-too-alike")) if fit is None else (fit.coefficient(1), None)
 
 
-def _deviation(scenes: Sequence[SceneCells]) -> float | None:
+def _deviation(observations: Sequence[Observation]) -> float | None:
     """Return the relative deviation of a model's mean energy that intervals tell, None where they do not."""
-    known = [own for scene in scenes if (own := own_deviation(scene.cells[WHOLE])) is not None]
-    return float(np.linalg.norm(known)) / len(known) if len(known) == len(scenes) else None
+    known = [own for observation in observations if (own := own_deviation(observation.cells[WHOLE])) is not None]
+    return float(np.linalg.norm(known)) / len(known) if len(known) == len(observations) else None
 
 
-def _left_out(scenes: Sequence[SceneCells], model: str) -> list[Entry]:
+def _left_out(observations: Sequence[Observation], model: str) -> list[Entry]:
     """Return the entries of one model: whole, sum over parts, then its components."""
-    ours = [scene for scene in scenes if scene.model == model]
-    others = [scene for scene in scenes if scene.model != model]
+    ours = [observation for observation in observations if observation.model == model]
+    others = [observation for observation in observations if observation.model != model]
     cells = by_subject(others)
     by = way_of(cells[WHOLE], new_model=True)
     rates = rates_by_pass(cell for own in cells.values() for cell in own if cell.subject not in RESIDUAL)
     laws = {subject: choose(own, by, pooled=True, rates=rates) for subject, own in cells.items()}
     chosen = {subject: law for subject, law in laws.items() if isinstance(law, Chosen)}
-    measured = {subject: [scene.cells[subject] for scene in ours if subject in scene.cells] for subject in chosen}
+    measured = {
+        subject: [observation.cells[subject] for observation in ours if subject in observation.cells]
+        for subject in chosen
+    }
     predicted = {
         subject: [LeftOut(cell, chosen[subject].predict(cell)) for cell in own]
         for subject, own in measured.items()
@@ -166,16 +170,19 @@ def _left_out(scenes: Sequence[SceneCells], model: str) -> list[Entry]:
     return [_errors(cells) for cells in entries if cells]
 
 
-def _sums(scenes: Sequence[SceneCells], parts: Sequence[str], chosen: Mapping[str, Chosen]) -> list[LeftOut]:
+def _sums(
+    observations: Sequence[Observation], parts: Sequence[str], chosen: Mapping[str, Chosen]
+) -> list[LeftOut]:
     """Predict the whole as the sum over its parts, where each of them has a law."""
     if not parts or any(part not in chosen for part in parts):
         return []
     return [
         LeftOut(
-            scene.cells[WHOLE], sum_of_parts([chosen[part].predict(scene.cells[part]) for part in parts], WHOLE)
+            observation.cells[WHOLE],
+            sum_of_parts([chosen[part].predict(observation.cells[part]) for part in parts], WHOLE),
         )
-        for scene in scenes
-        if scene.parts
+        for observation in observations
+        if observation.parts
     ]
 
 

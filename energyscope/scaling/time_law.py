@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
@@ -155,10 +156,7 @@ def rates_by_pass(cells: Iterable[Cell]) -> Rates:
 
     A cell's time over its FLOPs is no less than the board's best, whatever else it waited for.
     """
-    passes: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in cells:
-        passes.setdefault(pass_of(cell), []).append(cell)
-    return {key: ceilings_of(own) for key, own in passes.items()}
+    return {key: ceilings_of(own) for key, own in group_by(cells, pass_of).items()}
 
 
 def ceilings_of(cells: Sequence[Cell], rates: Rates | None = None) -> Ceilings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,8 +16,9 @@ from energyscope.reasons import Reason, join, reason, words
 from energyscope.runs.laws import LAWS_VERSION, write_laws
 from energyscope.runs.store import DEFAULT_ROOT, Run, RunStore, load_run, plain_name
 from energyscope.runs.sweeps import Sweep, find_sweep, load_sweep
+from energyscope.scaling.cells import Observation
 from energyscope.scaling.from_runs import cells_of
-from energyscope.scaling.law_document import LawSource, law_document
+from energyscope.scaling.law_document import law_document
 
 DRAWING = ("altair", "vl_convert", "jinja2")
 SOFTWARE = ("energyscope", "torch", "transformers", "cuda", "bitsandbytes")
@@ -98,17 +99,17 @@ def document_of(measured: MeasuredRuns, name: str, path: Path, command: str | No
     """
     if len({run.modelled for run in measured.runs}) > 1:
         raise UsageError("some of these joules are measured and others modelled: make laws of each apart")
-    sources: list[LawSource] = []
+    observations: list[Observation] = []
     notes = list(measured.notes)
     for run in measured.runs:
         if run.energy is None or run.energy.empty:
             notes.append(reason("run-not-used", runs=[run.name], why=reason("no-component-energies")))
         else:
-            sources += _sources(run, path)
-    if not any(source.scene.cells for source in sources):
+            observations += _observations(run, path)
+    if not any(observation.cells for observation in observations):
         why = words(join(notes)) or "no cell was measured"
         raise RunError(f"nothing to fit laws to ({why}): run a sweep first")
-    found = law_document(sources)
+    found = law_document(observations)
     return {
         "schema": LAWS_VERSION,
         "name": name,
@@ -140,21 +141,21 @@ def _of_sweep(sweep: Sweep) -> MeasuredRuns:
     return MeasuredRuns(runs, lacking, [] if runs else [reason("sweep-empty", sweep=sweep.name)])
 
 
-def _sources(run: Run, path: Path) -> list[LawSource]:
-    """Return the moments of a run, whose directory is told as seen from ``path``."""
+def _observations(run: Run, path: Path) -> list[Observation]:
+    """Return what a run measured, with its directory relative to ``path``."""
     model, device = run.document.get("model") or {}, run.document.get("device") or {}
     measured = len(device.get("measured") or ())
     name = device.get("name")
     return [
-        LawSource(
-            scene=scene,
+        replace(
+            observation,
             path=Path(os.path.relpath(run.path.resolve(), path.resolve())).as_posix(),
             device=f"{measured} x {name}" if name and measured > 1 else name,
             parameters=model.get("parameters"),
             layers=model.get("layers"),
             software=_software(run),
         )
-        for scene in cells_of(run)
+        for observation in cells_of(run)
     ]
 
 

@@ -20,7 +20,7 @@ from energyscope.scaling.cell_selection import (
     pooling,
     select,
 )
-from energyscope.scaling.cells import RESIDUAL, UNEXPLAINED, WHOLE, Cell, SceneCells, Shape, common_parts
+from energyscope.scaling.cells import RESIDUAL, UNEXPLAINED, WHOLE, Cell, Observation, Shape, common_parts
 from energyscope.scaling.from_runs import cells_of
 from energyscope.scaling.law import NoLaw
 from energyscope.scaling.law_choice import Chosen, choose
@@ -78,16 +78,16 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         RunError: a run measured no components.
 
     """
-    scenes, notes = select([scene for run in runs for scene in cells_of(run)], settings.wanted())
-    skeleton = Skeleton(settings.model, settings.precision or scenes[0].precision)
-    asked = _asked(skeleton, scenes[0], settings)
+    observations, notes = select([observation for run in runs for observation in cells_of(run)], settings.wanted())
+    skeleton = Skeleton(settings.model, settings.precision or observations[0].precision)
+    asked = _asked(skeleton, observations[0], settings)
     name = skeleton.loaded.name
-    way, notes_of_models = pooling(scenes, name)
-    scenes, notes_of_kinds = one_granularity(scenes, way.used(scenes))
-    used = [one for one in way.used(scenes) if one.cells]
+    way, notes_of_models = pooling(observations, name)
+    observations, notes_of_kinds = one_granularity(observations, way.used(observations))
+    used = [one for one in way.used(observations) if one.cells]
     granularity = _granularity(used)
     works = _with_residual(skeleton.work(asked, granularity))
-    every, boards = subjects_on_one_board(scenes, settings.mixed)  # by what any model measured on both
+    every, boards = subjects_on_one_board(observations, settings.mixed)  # by what any model measured on both
     cells = {subject: own for subject, measured in every.items() if (own := way.used(measured))}
     notes += _board_notes(boards[WHOLE]) if WHOLE in boards else []
     chosen, left_out = _choose(cells, works, way, settings.mixed)
@@ -111,7 +111,7 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
         "board": _all(used, "board"),
         "meter": first.meter,
         "modelled": any(run.modelled for run in runs),
-        "from": [_source(scene) for scene in used],
+        "from": [_source(observation) for observation in used],
         "left_out_by": way.by,
         "whole": rows.pop(WHOLE, None),
         "sum": None if why_no_sum else sum_row(parts, chosen, works, cells, way.by),
@@ -135,21 +135,23 @@ def _shortened(asked: Asked, settings: PredictSettings) -> list[Reason]:
     return [reason("default-context-shortened", tokens=asked.tokens)]
 
 
-def _asked(skeleton: Skeleton, scene: SceneCells, settings: PredictSettings) -> Asked:
-    tokens = settings.context_length if scene.phase == "decode" else settings.sequence_length
+def _asked(skeleton: Skeleton, observation: Observation, settings: PredictSettings) -> Asked:
+    tokens = settings.context_length if observation.phase == "decode" else settings.sequence_length
     if tokens is None:
         loaded = skeleton.loaded
-        tokens = default_context(loaded) if scene.phase == "decode" else default_length(loaded)
-    return Asked(scene.phase, settings.batch_size, tokens, skeleton.precision, scene.kv_cache is not None)
+        tokens = default_context(loaded) if observation.phase == "decode" else default_length(loaded)
+    return Asked(
+        observation.phase, settings.batch_size, tokens, skeleton.precision, observation.kv_cache is not None
+    )
 
 
 def _with_residual(works: Mapping[str, Shape]) -> dict[str, Shape]:
     return {**works, **dict.fromkeys(RESIDUAL, works[WHOLE])}
 
 
-def _granularity(scenes: Sequence[SceneCells]) -> Granularity:
+def _granularity(observations: Sequence[Observation]) -> Granularity:
     """Return how finely the moments measured: a kind that holds others at fine is whole at medium."""
-    found = granularity_of(scenes)
+    found = granularity_of(observations)
     return next((one for one in GRANULARITIES if found == one), "fine")
 
 
@@ -178,16 +180,18 @@ def _choose(
     return chosen, left_out
 
 
-def _parts_of(scenes: Sequence[SceneCells]) -> set[str]:
-    return {part for scene in scenes for part in scene.parts}
+def _parts_of(observations: Sequence[Observation]) -> set[str]:
+    return {part for observation in observations for part in observation.parts}
 
 
 def _largest_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["energy_mj"]["value"])
 
 
-def _all(scenes: Sequence[SceneCells], field: str) -> str:
-    return ", ".join(sorted({str(getattr(cell, field)) for scene in scenes for cell in scene.cells.values()}))
+def _all(observations: Sequence[Observation], field: str) -> str:
+    return ", ".join(
+        sorted({str(getattr(cell, field)) for observation in observations for cell in observation.cells.values()})
+    )
 
 
 def _board_notes(scaled: OneBoard) -> list[Reason]:
@@ -198,6 +202,6 @@ def _board_notes(scaled: OneBoard) -> list[Reason]:
     ]
 
 
-def _source(scene: SceneCells) -> dict[str, Any]:
+def _source(observation: Observation) -> dict[str, Any]:
     names = ("run", "model", "phase", "precision", "batch_size", "tokens", "weights")
-    return {name: getattr(scene, name) for name in names}
+    return {name: getattr(observation, name) for name in names}

@@ -1,62 +1,62 @@
-"""Which scenes laws stand on: alike, of one phase, enough of the model itself, and of one granularity."""
+"""Which observations laws stand on: alike, of one phase, enough of the model itself, and of one granularity."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import planted_scenes
+import planted_observations
 import pytest
-from planted_scenes import swept
+from planted_observations import swept
 from simulated_board import KINDS, SIZES, Board, cell, work
 
 from energyscope.errors import UsageError
 from energyscope.reasons import reason
 from energyscope.scaling.boards import subjects_on_one_board
 from energyscope.scaling.cell_selection import Wanted, granularity_of, one_granularity, pooling, select
-from energyscope.scaling.cells import WHOLE, SceneCells
-from energyscope.scaling.law_document import LawSource, law_document
+from energyscope.scaling.cells import WHOLE, Observation
+from energyscope.scaling.law_document import law_document
 
 
-def scene(run, tokens=32, *, board="GPU-1", **changes):
+def observation(run, tokens=32, *, board="GPU-1", **changes):
     cells = {
         kind: cell(Board(name=board), kind, SIZES[0], work(kind, SIZES[0], 1, tokens)) for kind in ("mlp", "model")
     }
-    found = SceneCells(
+    found = Observation(
         run=run, model="1b", phase="prefill", precision="bf16", batch_size=1, tokens=tokens, kv_cache=None,
         weights="random", cells=cells, parts=("mlp",), left_out={},
     )  # fmt: skip
     return replace(found, **changes)
 
 
-def test_scenes_that_are_alike_are_taken():
+def test_observations_that_are_alike_are_taken():
     """GIVEN two lengths of one board THEN both are taken without a note."""
-    scenes = [scene("a"), scene("b", 64)]
-    assert select(scenes, Wanted()) == (scenes, [])
+    observations = [observation("a"), observation("b", 64)]
+    assert select(observations, Wanted()) == (observations, [])
 
 
 def test_prefills_come_first_unless_steps_are_asked():
     """GIVEN both phases THEN prefills are taken, steps if asked for, and a phase nobody measured is refused."""
-    steps = [scene("c", 100, phase="decode"), scene("d", 200, phase="decode")]
-    scenes = [scene("a"), scene("b", 64), *steps]
-    assert {one.phase for one in select(scenes, Wanted())[0]} == {"prefill"}
-    assert select(scenes, Wanted(phase="decode"))[0] == steps
+    steps = [observation("c", 100, phase="decode"), observation("d", 200, phase="decode")]
+    observations = [observation("a"), observation("b", 64), *steps]
+    assert {one.phase for one in select(observations, Wanted())[0]} == {"prefill"}
+    assert select(observations, Wanted(phase="decode"))[0] == steps
     with pytest.raises(UsageError, match="no run measured decode steps, only prefill: measure some"):
-        select(scenes[:2], Wanted(phase="decode"))
+        select(observations[:2], Wanted(phase="decode"))
 
 
 def test_one_shape_is_one_cell():
     """GIVEN one run, or one shape twice, THEN there is no law, with what to do."""
-    for scenes in ([scene("a")], [scene("a"), scene("again")]):
+    for observations in ([observation("a")], [observation("a"), observation("again")]):
         with pytest.raises(UsageError) as refused:
-            select(scenes, Wanted())
+            select(observations, Wanted())
         assert str(refused.value) == reason("one-cell").words
 
 
 def test_a_run_without_cells_is_named():
     """GIVEN a run of which no work is known THEN it is left out with its reason; alone, it is refused with it."""
     why = reason("no-flops-or-bytes")
-    empty = scene("old", 128, cells={}, parts=(), left_out={"model": why})
-    _, notes = select([scene("a"), scene("b", 64), empty], Wanted())
+    empty = observation("old", 128, cells={}, parts=(), left_out={"model": why})
+    _, notes = select([observation("a"), observation("b", 64), empty], Wanted())
     assert notes == [reason("run-not-used", runs=["old"], why=why)]
     with pytest.raises(UsageError, match=why.words):
         select([empty], Wanted())
@@ -65,31 +65,31 @@ def test_a_run_without_cells_is_named():
 def test_caches_must_be_the_same():
     """GIVEN prefills with and without a cache, or a static one, THEN they are refused by name."""
     with pytest.raises(UsageError, match="a has no KV cache and b has one"):
-        select([scene("a"), scene("b", 64, kv_cache="dynamic")], Wanted())
+        select([observation("a"), observation("b", 64, kv_cache="dynamic")], Wanted())
     with pytest.raises(UsageError, match="b has a static KV cache"):
-        select([scene("a"), scene("b", 64, kv_cache="static")], Wanted())
+        select([observation("a"), observation("b", 64, kv_cache="static")], Wanted())
 
 
 def test_weights_are_picked_or_noted():
     """GIVEN random and pretrained weights THEN a note says that values matter; `weights` picks one kind."""
-    scenes = [scene("a"), scene("b", 64), scene("c", 96, weights="pretrained")]
-    assert select(scenes, Wanted())[1] == [reason("several-weights", weights=["pretrained", "random"])]
-    assert select(scenes, Wanted(weights="random")) == (scenes[:2], [])
+    observations = [observation("a"), observation("b", 64), observation("c", 96, weights="pretrained")]
+    assert select(observations, Wanted())[1] == [reason("several-weights", weights=["pretrained", "random"])]
+    assert select(observations, Wanted(weights="random")) == (observations[:2], [])
 
 
 def test_boards_are_refused_or_scaled():
     """GIVEN two boards THEN they are refused with their runs; where they may mix, each subject is on one board."""
-    scenes = [scene("a"), scene("b", 64), scene("c", 64, board="GPU-2")]
+    observations = [observation("a"), observation("b", 64), observation("c", 64, board="GPU-2")]
     with pytest.raises(UsageError, match=r"GPU-1: a, b; GPU-2: c.*--mixed board"):
-        select(scenes, Wanted())
-    found, _ = select(scenes, Wanted(mixed=("board",)))
+        select(observations, Wanted())
+    found, _ = select(observations, Wanted(mixed=("board",)))
     cells, boards = subjects_on_one_board(found, ("board",))
     assert {one.board for one in cells["mlp"]} == {"GPU-1"}
     assert boards["mlp"].factors["GPU-2"].value == pytest.approx(1.0)
 
 
 def of_method(run, tokens, method):
-    found = scene(run, tokens)
+    found = observation(run, tokens)
     return replace(found, cells={kind: replace(cell, method=method) for kind, cell in found.cells.items()})
 
 
@@ -106,26 +106,26 @@ def test_an_older_method_is_said():
 
 
 def eagerly(one):
-    """Return a scene, whose cells are of CUDA graphs, as if they were measured eagerly."""
+    """Return an observation, whose cells are of CUDA graphs, as if they were measured eagerly."""
     return replace(one, cells={kind: replace(own, execution="eager") for kind, own in one.cells.items()})
 
 
 def test_an_execution_is_chosen():
-    """GIVEN scenes in both executions THEN they are refused with what to do, and one of them can be chosen."""
-    graphs = [scene("a"), scene("b", 64)]
-    scenes = [*graphs, *(eagerly(one) for one in graphs)]
+    """GIVEN observations in both executions THEN they are refused with a remedy, and one of them can be chosen."""
+    graphs = [observation("a"), observation("b", 64)]
+    observations = [*graphs, *(eagerly(one) for one in graphs)]
     with pytest.raises(UsageError, match="choose one with --execution, or add --mixed execution"):
-        select(scenes, Wanted())
-    assert select(scenes, Wanted(execution="cuda-graph"))[0] == graphs
-    assert select(scenes, Wanted(execution="eager"))[0] == scenes[2:]
+        select(observations, Wanted())
+    assert select(observations, Wanted(execution="cuda-graph"))[0] == graphs
+    assert select(observations, Wanted(execution="eager"))[0] == observations[2:]
     with pytest.raises(UsageError, match="--mixed execution all: give one of them"):
-        select(scenes, Wanted(execution="eager", mixed=("execution",)))
+        select(observations, Wanted(execution="eager", mixed=("execution",)))
     with pytest.raises(UsageError, match="no run measured --execution compiled: they have cuda-graph, eager"):
-        select(scenes, Wanted(execution="compiled"))
+        select(observations, Wanted(execution="compiled"))
 
 
-def at(granularity: str | None, scenes: list[SceneCells]) -> list[SceneCells]:
-    return [replace(one, granularity=granularity) for one in scenes]
+def at(granularity: str | None, observations: list[Observation]) -> list[Observation]:
+    return [replace(one, granularity=granularity) for one in observations]
 
 
 MEDIUM = at("medium", swept())
@@ -133,14 +133,14 @@ COARSE = at("coarse", swept(lengths=(512, 1024), scale=0.5))
 NOTE = reason("one-granularity", cells=len(MEDIUM), granularity="medium", others=len(COARSE), unused=["coarse"])
 
 
-def test_scenes_of_one_granularity_stay_as_they_are() -> None:
+def test_observations_of_one_granularity_stay_as_they_are() -> None:
     """GIVEN one granularity, or none that is stated, THEN nothing is changed and nothing is to say."""
-    for scenes in (MEDIUM, at(None, swept())):
-        assert one_granularity(scenes) == (scenes, [])
+    for observations in (MEDIUM, at(None, swept())):
+        assert one_granularity(observations) == (observations, [])
 
 
 def test_of_two_the_one_with_more_shapes_tells_components() -> None:
-    """GIVEN more shapes at medium THEN coarse scenes keep their whole alone, in their places, as said."""
+    """GIVEN more shapes at medium THEN coarse observations keep their whole alone, in their places, as said."""
     found, notes = one_granularity([*COARSE, *MEDIUM])
     assert found[len(COARSE) :] == MEDIUM
     assert [set(one.cells) for one in found[: len(COARSE)]] == [{WHOLE}] * len(COARSE)
@@ -152,18 +152,18 @@ def test_of_two_the_one_with_more_shapes_tells_components() -> None:
 def test_of_equal_ones_the_finest_is_taken() -> None:
     """GIVEN as many shapes at each THEN the finest, whatever their order."""
     three = [at(name, swept())[0] for name in ("coarse", "fine", "medium")]
-    for scenes in (three, three[::-1]):
-        assert granularity_of(one_granularity(scenes)[0]) == "fine"
+    for observations in (three, three[::-1]):
+        assert granularity_of(one_granularity(observations)[0]) == "fine"
 
 
-def test_scenes_whose_parts_add_up_come_first() -> None:
+def test_observations_whose_parts_add_up_come_first() -> None:
     """GIVEN more shapes at fine, of which none tells all parts, THEN the granularity that does is taken."""
     without = at("fine", swept(lengths=(32, 64, 128, 256, 512), overhead=False))
     assert granularity_of(one_granularity([*without, *MEDIUM])[0]) == "medium"
 
 
-def test_the_used_scenes_choose() -> None:
-    """GIVEN many coarse scenes of another model THEN the model's own ones choose, without a note."""
+def test_the_used_observations_choose() -> None:
+    """GIVEN many coarse observations of another model THEN the model's own ones choose, without a note."""
     found, notes = one_granularity([*COARSE, *MEDIUM[:2]], MEDIUM[:2])
     assert granularity_of(found) == "medium"
     assert notes == []
@@ -171,19 +171,16 @@ def test_the_used_scenes_choose() -> None:
 
 def test_laws_of_components_do_not_mix_granularities() -> None:
     """GIVEN sweeps of one model at two granularities THEN the whole has all cells, components those of one."""
-    sources = [
-        LawSource(scene=one, path=str(index), device="H200") for index, one in enumerate([*COARSE, *MEDIUM])
-    ]
-    document = law_document(sources)
+    document = law_document([*COARSE, *MEDIUM])
     points = {entry["subject"]: len(entry["points"]) for entry in document["groups"][0]["subjects"]}
     assert points[WHOLE] == len(COARSE) + len(MEDIUM)
     assert {points[kind] for kind in KINDS} == {len(MEDIUM)}
     assert document["notes"].count(reason("of-group", model="1b", phase="prefill", why=NOTE)) == 1
 
 
-def test_own_scenes_are_enough_where_there_are_three_shapes() -> None:
+def test_own_observations_are_enough_where_there_are_three_shapes() -> None:
     """GIVEN three shapes of the model THEN others are not used; GIVEN two they are; GIVEN none they alone."""
-    other = planted_scenes.scene(1, 32, size=SIZES[1])
+    other = planted_observations.observation(1, 32, size=SIZES[1])
     own = swept(batches=(1,))
     enough, said = pooling([*own[:3], other], "1b")
     assert (enough.pooled, enough.by) == (False, "length")
@@ -205,8 +202,7 @@ def test_a_phase_does_not_choose_the_granularity_of_another() -> None:
         )
         for one in at("coarse", swept(batches=(1,)))
     ]
-    sources = [LawSource(scene=one, path=str(index), device="H200") for index, one in enumerate([*MEDIUM, *steps])]
-    document = law_document(sources)
+    document = law_document([*MEDIUM, *steps])
     subjects = {group["phase"]: {one["subject"] for one in group["subjects"]} for group in document["groups"]}
     assert set(KINDS) < subjects["decode"] == subjects["prefill"]
     assert not any(note.code == "of-group" for note in document["notes"])

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from planted_scenes import scene
+from planted_observations import observation
 from simulated_board import Board, straight, sweep
 
 from energyscope.errors import UsageError
@@ -65,7 +65,7 @@ def test_a_cell_without_an_interval_is_no_better_than_the_worst() -> None:
 
 def test_parts_must_be_the_same() -> None:
     """GIVEN runs of two granularities THEN there is no sum, and the parts that differ are named."""
-    first, second = scene(1, 32, run="a"), replace(scene(1, 64, run="b"), parts=("mlp.up", "mlp.down"))
+    first, second = observation(1, 32, run="a"), replace(observation(1, 64, run="b"), parts=("mlp.up", "mlp.down"))
     parts, why = common_parts([replace(first, parts=("mlp",)), second])
     assert parts == ()
     assert why == reason("parts-differ", first="a", second="b", parts=["mlp", "mlp.down", "mlp.up"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from planted_scenes import scene, swept
+from planted_observations import observation, swept
 from simulated_board import KINDS
 
 from energyscope.runs.method import REVISION
@@ -23,7 +23,9 @@ def test_it_is_the_planted_factor() -> None:
 
 def test_the_whole_comes_first_and_what_is_unexplained_is_none() -> None:
     """Subjects are the whole, the parts and overhead; a ratio of what is left over would mean nothing."""
-    found = contrasts([scene(1, 32, execution="cuda-graph", scale=0.5), scene(1, 32, execution="eager")])
+    found = contrasts(
+        [observation(1, 32, execution="cuda-graph", scale=0.5), observation(1, 32, execution="eager")]
+    )
     assert found[0]["subject"] == "model"
     assert {one["subject"] for one in found} == {"model", "glue", *KINDS}
     assert (found[0]["first"], found[0]["second"], found[0]["precision"]) == ("cuda-graph", "eager", "bf16")
@@ -41,16 +43,16 @@ def test_the_whole_comes_first_and_what_is_unexplained_is_none() -> None:
 )
 def test_nothing_else_may_differ(other: dict[str, str]) -> None:
     """GIVEN another board, meter, execution, cache or other weights beside another precision THEN no contrast."""
-    assert contrasts([scene(1, 32, precision="fp32"), scene(1, 32, precision="fp16", **other)]) == []
+    assert contrasts([observation(1, 32, precision="fp32"), observation(1, 32, precision="fp16", **other)]) == []
 
 
 def test_a_shape_measured_twice_counts_with_its_mean() -> None:
     """GIVEN FP16 measured at 0.5 and at 0.7 of FP32 THEN the contrast is 0.6, once."""
     found = contrasts(
         [
-            scene(1, 32, precision="fp16", scale=0.5),
-            scene(1, 32, precision="fp32"),
-            scene(1, 32, precision="fp16", scale=0.7),
+            observation(1, 32, precision="fp16", scale=0.5),
+            observation(1, 32, precision="fp32"),
+            observation(1, 32, precision="fp16", scale=0.7),
         ]
     )
     (whole,) = [one for one in found if one["subject"] == "model"]
@@ -59,28 +61,30 @@ def test_a_shape_measured_twice_counts_with_its_mean() -> None:
 
 def test_three_settings_are_three_contrasts() -> None:
     """Each pair of precisions is compared, the narrower one first."""
-    found = contrasts([scene(1, 32, precision=one) for one in ("fp32", "nf4", "bf16")])
+    found = contrasts([observation(1, 32, precision=one) for one in ("fp32", "nf4", "bf16")])
     pairs = [(one["first"], one["second"]) for one in found if one["subject"] == "model"]
     assert pairs == [("nf4", "bf16"), ("nf4", "fp32"), ("bf16", "fp32")]
 
 
 def test_of_two_methods_the_newer_counts() -> None:
     """GIVEN graphs by two methods, at 0.9 and 0.5 of eager joules, THEN the contrast is the newer one's, 0.5."""
-    eager, graph = scene(1, 32), {"execution": "cuda-graph"}
-    found = contrasts([scene(1, 32, **graph, scale=0.9, method=0), eager, scene(1, 32, **graph, scale=0.5)])
+    eager, graph = observation(1, 32), {"execution": "cuda-graph"}
+    found = contrasts(
+        [observation(1, 32, **graph, scale=0.9, method=0), eager, observation(1, 32, **graph, scale=0.5)]
+    )
     assert [one["ratio"]["value"] for one in found if one["subject"] == "model"] == [pytest.approx(0.5)]
 
 
 def test_precisions_by_two_methods_have_no_contrast() -> None:
     """GIVEN FP16 and FP32 by different methods only THEN there is none: the method would be part of it."""
-    assert contrasts([scene(1, 32, precision="fp32", method=0), scene(1, 32, precision="fp16")]) == []
+    assert contrasts([observation(1, 32, precision="fp32", method=0), observation(1, 32, precision="fp16")]) == []
 
 
 def test_a_side_of_an_older_method_is_named() -> None:
     """GIVEN graphs of method 0 over eager of method 1 THEN the graphs' side says what was mended, eager none."""
-    eager = scene(1, 32)
+    eager = observation(1, 32)
     for method, lacking in ((0, "graph-masks"), (REVISION, None)):
-        found = contrasts([scene(1, 32, execution="cuda-graph", method=method), eager])
+        found = contrasts([observation(1, 32, execution="cuda-graph", method=method), eager])
         assert {one["lacking"]["first"] for one in found} == {lacking}
         assert {one["lacking"]["second"] for one in found} == {None}
 
@@ -88,5 +92,5 @@ def test_a_side_of_an_older_method_is_named() -> None:
 def test_both_sides_may_be_of_an_older_method() -> None:
     """GIVEN two precisions in graphs of method 0 THEN both sides say what was mended."""
     graph = {"execution": "cuda-graph", "method": 0}
-    found = contrasts([scene(1, 32, precision=one, **graph) for one in ("fp16", "fp32")])
+    found = contrasts([observation(1, 32, precision=one, **graph) for one in ("fp16", "fp32")])
     assert {one["lacking"][side] for one in found for side in ("first", "second")} == {"graph-masks"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from simulated_board import SIZES, Board
-from size_scenes import scene, scenes, with_energy
+from size_observations import observation, observations, with_energy
 
 from energyscope.scaling.cells import WHOLE
 from energyscope.scaling.efficiency import efficiencies, tokens_of
@@ -18,7 +18,7 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 def along_batches(fixed_mj: float = 800.0, token_mj: float = 100.0):
     """Decode steps of E = fixed + batch x token, each of 10 ms and 1 ms a sequence."""
-    base = _decoding(scene(BOARD))
+    base = _decoding(observation(BOARD))
     found = []
     for batch in BATCHES:
         one = with_energy(base, fixed_mj + token_mj * batch, half_width=0.001, batch_size=batch)
@@ -34,7 +34,7 @@ def _decoding(one):
 
 def test_the_row_of_a_pass():
     """GIVEN a prefill of 4 x 128 tokens THEN tokens/J, tokens/s, energy a token and E x t follow from its cell."""
-    one = scene(BOARD, shape=(4, 128))
+    one = observation(BOARD, shape=(4, 128))
     cell = one.cells[WHOLE]
     (entry,) = efficiencies([one])
     (row,) = entry["rows"]
@@ -74,7 +74,7 @@ def test_the_least_energy_delay_product():
 
 def test_both_axes():
     """GIVEN two batch sizes x three lengths THEN there are three entries along batches and two along lengths."""
-    found = efficiencies(scenes(BOARD, SIZES[:1]))
+    found = efficiencies(observations(BOARD, SIZES[:1]))
     assert [(one["along"], one["fixed"], len(one["rows"])) for one in found] == [
         ("batch_size", 32, 2), ("batch_size", 128, 2), ("batch_size", 512, 2), ("tokens", 1, 3), ("tokens", 4, 3),
     ]  # fmt: skip
@@ -82,8 +82,8 @@ def test_both_axes():
 
 def test_what_differs_is_not_mixed():
     """GIVEN passes of two boards, caches or kinds of weights THEN each has entries of its own."""
-    one = scene(BOARD, shape=(1, 32))
-    other = scene(BOARD, shape=(1, 128))
+    one = observation(BOARD, shape=(1, 32))
+    other = observation(BOARD, shape=(1, 128))
     board = {subject: replace(cell, board="GPU-2") for subject, cell in other.cells.items()}
     for changed in (replace(other, cells=board), replace(other, kv_cache="dynamic"), replace(other, weights="x")):
         found = efficiencies([one, changed])
@@ -93,7 +93,7 @@ def test_what_differs_is_not_mixed():
 
 def test_a_shape_measured_twice_is_one_row():
     """GIVEN 90 and 110 mJ, each within 1 % THEN the row has 100 mJ within the mean's own limits."""
-    base = scene(BOARD)
+    base = observation(BOARD)
     (entry,) = efficiencies([with_energy(base, 90.0), with_energy(base, 110.0)])
     (row,) = entry["rows"]
     assert row["energy_mj"]["value"] == pytest.approx(100.0)
@@ -102,7 +102,7 @@ def test_a_shape_measured_twice_is_one_row():
 
 def test_passes_without_a_whole_are_left_out():
     """Nothing measured of the whole, or a negative energy, gives no entry; the rest is plain JSON."""
-    one = scene(BOARD)
+    one = observation(BOARD)
     assert efficiencies([replace(one, cells={})]) == []
     assert efficiencies([with_energy(one, -5.0)]) == []
     found = efficiencies(along_batches())

@@ -17,22 +17,24 @@ REPORTS = Path(__file__).resolve().parents[2] / "reports"
 
 
 def only(run):
-    (scene,) = cells_of(run)
-    return scene
+    (observation,) = cells_of(run)
+    return observation
 
 
 @pytest.mark.parametrize("granularity", ["medium", "fine"])
 def test_parts_add_up_to_the_whole(tmp_path, granularity):
     """GIVEN a run with overhead WHEN its parts are added THEN they are the whole, nothing renormalised."""
-    scene = only(build_run(tmp_path / "run", Shape(granularity=granularity)))
-    assert set(RESIDUAL) <= set(scene.parts)
-    assert math.isclose(sum(scene.cells[part].energy_mj for part in scene.parts), scene.cells[WHOLE].energy_mj)
+    observation = only(build_run(tmp_path / "run", Shape(granularity=granularity)))
+    assert set(RESIDUAL) <= set(observation.parts)
+    assert math.isclose(
+        sum(observation.cells[part].energy_mj for part in observation.parts), observation.cells[WHOLE].energy_mj
+    )
 
 
 def test_what_holds_parts_is_none(tmp_path):
     """GIVEN a fine run THEN layers, attention and MLPs have cells, and are not among the parts."""
-    scene = only(build_run(tmp_path / "run"))
-    groups = set(scene.cells) - set(scene.parts) - {WHOLE}
+    observation = only(build_run(tmp_path / "run"))
+    groups = set(observation.cells) - set(observation.parts) - {WHOLE}
     assert groups == {"layer", "attention", "mlp"}
 
 
@@ -70,30 +72,30 @@ def test_a_row_without_energy_keeps_its_kind_out(tmp_path):
     """GIVEN one norm without energy THEN norms have no cell but a reason, and there is no sum over parts."""
     run = build_run(tmp_path / "run")
     run.energy.loc[run.energy["component"].str.endswith("h.1.ln_1"), "energy_mj"] = None
-    scene = only(run)
-    lacking = scene.left_out["norm"]
+    observation = only(run)
+    lacking = observation.left_out["norm"]
     assert (lacking.code, lacking.values["missing"]) == ("components-without-energy", 1)
     assert lacking.values["component"].endswith("h.1.ln_1")
-    assert "norm" not in scene.cells
-    assert scene.parts == ()
-    assert UNEXPLAINED not in scene.cells
+    assert "norm" not in observation.cells
+    assert observation.parts == ()
+    assert UNEXPLAINED not in observation.cells
 
 
 def test_without_work_there_is_no_cell(tmp_path):
     """GIVEN a run from before FLOPs and bytes were counted THEN all reasons say so."""
     run = build_run(tmp_path / "run")
     run.energy[["flops", "bytes"]] = None
-    scene = only(run)
-    assert scene.cells == {}
-    assert scene.left_out[WHOLE].code == "no-flops-or-bytes"
+    observation = only(run)
+    assert observation.cells == {}
+    assert observation.left_out[WHOLE].code == "no-flops-or-bytes"
 
 
 def test_overhead_that_was_not_measured_is_not_zero(tmp_path):
     """GIVEN no overhead THEN neither it nor what is unexplained is told, and why."""
-    scene = only(build_run(tmp_path / "run", Shape(glue=False)))
-    assert not set(RESIDUAL) & set(scene.cells)
-    assert scene.left_out[OVERHEAD].code == "overhead-not-measured"
-    assert scene.parts == ()
+    observation = only(build_run(tmp_path / "run", Shape(glue=False)))
+    assert not set(RESIDUAL) & set(observation.cells)
+    assert observation.left_out[OVERHEAD].code == "overhead-not-measured"
+    assert observation.parts == ()
 
 
 def test_modelled_joules_have_no_static_part(tmp_path):
@@ -105,13 +107,13 @@ def test_modelled_joules_have_no_static_part(tmp_path):
 
 def test_each_moment_has_its_cells():
     """GIVEN the report of a generation THEN its prefill and both contexts of its steps are apart."""
-    scenes = cells_of(load_run(REPORTS / "llama-3.2-1b-generation-h200"))
-    assert [(one.phase, one.tokens, one.kv_cache) for one in scenes] == [
+    observations = cells_of(load_run(REPORTS / "llama-3.2-1b-generation-h200"))
+    assert [(one.phase, one.tokens, one.kv_cache) for one in observations] == [
         ("prefill", 128, "dynamic"), ("decode", 1024, "dynamic"), ("decode", 192, "dynamic"),
     ]  # fmt: skip
-    assert scenes[1].cells["mlp.up"].flops < scenes[0].cells["mlp.up"].flops
-    assert set(scenes[2].cells) == {WHOLE}
-    assert scenes[2].parts == ()
+    assert observations[1].cells["mlp.up"].flops < observations[0].cells["mlp.up"].flops
+    assert set(observations[2].cells) == {WHOLE}
+    assert observations[2].parts == ()
 
 
 def test_a_run_without_a_profile_is_refused(tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from planted_scenes import scene, swept
+from planted_observations import observation, swept
 from simulated_board import KINDS, SIZES, Board, fitted, work
 
 from energyscope.reasons import reason
@@ -77,11 +77,11 @@ def test_components_are_evaluated_together_and_the_whole_apart(found: dict[str, 
 def test_ratios_are_of_planted_energies() -> None:
     """GIVEN attention at twice the joules THEN its marginal and its J/FLOP at each shape are twice the MLP's."""
     board = Board(static_w=0.0, pj_per_byte=1e-6)
-    scenes = [
+    observations = [
         replace(one, cells={**one.cells, "attention": _costlier(one.cells["attention"], 2.0)})
         for one in swept(truth=board)
     ]
-    ratios = {(one["first"], one["second"]): one for one in group_laws(scenes)["ratios"]}
+    ratios = {(one["first"], one["second"]): one for one in group_laws(observations)["ratios"]}
     found = ratios["attention", "mlp"]
     assert found["marginal"]["value"] == pytest.approx(2.0, rel=1e-4)
     assert [one["ratio"]["value"] for one in found["at"]] == pytest.approx([2.0] * 8, rel=1e-4)
@@ -90,11 +90,11 @@ def test_ratios_are_of_planted_energies() -> None:
 
 def test_a_ratio_without_a_positive_k_has_a_reason() -> None:
     """GIVEN an MLP that takes less for more THEN no ratio of k is told, and the negative k is flagged."""
-    scenes = [
+    observations = [
         replace(one, cells={**one.cells, "mlp": _costlier(one.cells["mlp"], 1e4 / one.tokens**2)})
         for one in swept(batches=(1,))
     ]
-    found = group_laws(scenes)
+    found = group_laws(observations)
     ratio = next(one for one in found["ratios"] if (one["first"], one["second"]) == ("attention", "mlp"))
     assert (ratio["marginal"], ratio["reason"]) == (None, reason("k-not-positive", subjects=["mlp"]))
     line = subject(found, "mlp")["two_term"]
@@ -121,18 +121,18 @@ def test_overhead_has_no_joules_per_flop(found: dict[str, Any]) -> None:
 
 def test_a_break_is_where_it_was_planted() -> None:
     """GIVEN MLPs that cost twice as much at 1,024 tokens THEN the law holds below, and says so."""
-    scenes = [
+    observations = [
         replace(one, cells={**one.cells, "mlp": _costlier(one.cells["mlp"], 2.0 if one.tokens == 1024 else 1.0)})
         for one in swept(lengths=(32, 64, 128, 256, 512, 1024), batches=(1,), truth=Board(static_w=0.0))
     ]
-    reach = subject(group_laws(scenes), "mlp")["reach"]
+    reach = subject(group_laws(observations), "mlp")["reach"]
     assert (reach["holds"], reach["within"], reach["cells"]) == (False, 5, 6)
     assert reach["first_beyond"] == {"batch_size": 1, "tokens": 1024}
 
 
 def test_one_shape_is_no_law() -> None:
     """GIVEN one shape, though measured twice, THEN its points are there, and each law says why it is not."""
-    found = group_laws([scene(1, 64), scene(1, 64, noise=0.01)])
+    found = group_laws([observation(1, 64), observation(1, 64, noise=0.01)])
     assert found["reason"] == found["held_out"]["reason"] == ONE_CELL
     assert found["held_out"]["whole"] is None
     for entry in found["subjects"]:
@@ -142,15 +142,15 @@ def test_one_shape_is_no_law() -> None:
 
 
 def test_parts_are_told_without_overhead() -> None:
-    """GIVEN scenes whose overhead was not measured THEN kinds are parts by their names, and layers a group."""
-    scenes = [_with_layers(one) for one in swept(overhead=False)]
-    roles = {one["subject"]: one["role"] for one in group_laws(scenes)["subjects"]}
+    """GIVEN observations whose overhead was not measured THEN names make kinds parts, and layers a group."""
+    observations = [_with_layers(one) for one in swept(overhead=False)]
+    roles = {one["subject"]: one["role"] for one in group_laws(observations)["subjects"]}
     assert roles == {"model": "whole", "layer": "group", **dict.fromkeys(KINDS, "part")}
 
 
 def test_the_same_shape_measured_twice_counts_twice() -> None:
     """GIVEN two runs of one shape THEN both are points, and both are left out together."""
-    found = group_laws([*swept(), scene(1, 32, noise=0.02, run="again")])
+    found = group_laws([*swept(), observation(1, 32, noise=0.02, run="again")])
     entry = subject(found, "mlp")
     assert len(entry["points"]) == len(entry["two_term"]["residuals"]) == 9
     assert next(one for one in entry["held_out"] if one["by"] == "length")["cells"] == 9
@@ -173,11 +173,11 @@ def _with_layers(one: Any) -> Any:
 
 def test_a_ratio_of_slopes_that_are_not_told_from_0_is_not_given() -> None:
     """GIVEN energies whose noise hides the slope of one part THEN no ratio to it is given, with the reason."""
-    scenes = [
+    observations = [
         replace(one, cells={**one.cells, "attention": replace(one.cells["attention"], energy_mj=energy)})
         for one, energy in zip(swept(noise=0.0), (500, 700, 400, 650, 520, 480, 610, 560), strict=True)
     ]
-    ratios = {(one["first"], one["second"]): one for one in group_laws(scenes)["ratios"]}
+    ratios = {(one["first"], one["second"]): one for one in group_laws(observations)["ratios"]}
     assert ratios["attention", "mlp"]["marginal"] is None
     assert ratios["attention", "mlp"]["reason"].values["subjects"] == ["attention"]
     assert ratios["lm_head", "mlp"]["marginal"]

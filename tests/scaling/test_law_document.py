@@ -7,24 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from planted_scenes import scene, swept
+from planted_observations import observation, swept
 from simulated_board import SIZES
 
 from energyscope.reasons import reason
 from energyscope.runs.method import REVISION
-from energyscope.scaling.cells import SceneCells
-from energyscope.scaling.law_document import LawSource, law_document
+from energyscope.scaling.cells import Observation
+from energyscope.scaling.law_document import law_document
 
 LAYERS = {size.name: size.layers for size in SIZES}
 PARAMETERS = {"1b": 1_235_814_400, "3b": 3_212_749_824, "8b": 8_030_261_248, "small": 124_439_808}
 
 
-def sources(scenes: list[SceneCells]) -> list[LawSource]:
-    return [LawSource(one, one.run, "H200", PARAMETERS[one.model], LAYERS[one.model]) for one in scenes]
+def located(*observations: Observation) -> list[Observation]:
+    return [
+        replace(item, path=item.run, device="H200", parameters=PARAMETERS[item.model], layers=LAYERS[item.model])
+        for item in observations
+    ]
 
 
-def made(*scenes: SceneCells) -> dict[str, Any]:
-    return law_document(sources(list(scenes)))
+def made(*observations: Observation) -> dict[str, Any]:
+    return law_document(located(*observations))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_what_is_missing_is_said_once() -> None:
         replace(one, left_out={"glue": reason("overhead-not-measured", component="layers")})
         for one in swept(batches=(1,))
     ]
-    empty = replace(scene(1, 512), cells={}, parts=(), left_out={"model": reason("whole-not-measured")})
+    empty = replace(observation(1, 512), cells={}, parts=(), left_out={"model": reason("whole-not-measured")})
     found = made(*lacking, empty)
     assert found["notes"] == [
         reason(
@@ -82,8 +85,8 @@ def test_a_static_cache_is_noted() -> None:
 
 def test_efficiency_and_sizes_are_in_it() -> None:
     """GIVEN three models THEN they are compared at each shape, and each is predicted from the others."""
-    scenes = [one for size in SIZES[:3] for one in swept(lengths=(32, 128, 512), size=size)]
-    found = made(*scenes)
+    observations = [one for size in SIZES[:3] for one in swept(lengths=(32, 128, 512), size=size)]
+    found = made(*observations)
     assert len(found["groups"]) == 3
     assert found["sizes"][0]["rows"][0]["parameters"] == PARAMETERS["1b"]
     assert {one["left_out"] for one in found["sizes_held_out"]} == {"1b", "3b", "8b"}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from statistics import median
 
 import pytest
 from simulated_board import SIZES, Board, Size
-from size_scenes import scene, scenes, with_energy
+from size_observations import observation, observations, with_energy
 
 from energyscope.reasons import reason
-from energyscope.scaling.cells import UNEXPLAINED, WHOLE
+from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Entry, Observation
 from energyscope.scaling.sizes import sizes, sizes_held_out
 
 BOARD = Board()
@@ -23,11 +24,16 @@ FACTS = {
 }
 
 
+def compared(observations: list[Observation], known: Collection[str] = FACTS) -> list[Entry]:
+    """Compare sizes where the parameters of some models are known."""
+    return sizes([replace(item, **FACTS[item.model]) if item.model in known else item for item in observations])
+
+
 def test_rows_are_by_parameters():
     """GIVEN four models at one shape THEN one entry, its rows from small to large, with energies per each."""
-    (entry,) = sizes(scenes(BOARD, shapes=[(4, 128)]), FACTS)
+    (entry,) = compared(observations(BOARD, shapes=[(4, 128)]))
     assert [row["model"] for row in entry["rows"]] == ["small", "1b", "3b", "8b"]
-    row, cell = entry["rows"][1], scene(BOARD, SIZES[0], (4, 128)).cells[WHOLE]
+    row, cell = entry["rows"][1], observation(BOARD, SIZES[0], (4, 128)).cells[WHOLE]
     assert row["energy_per_token_mj"]["value"] == pytest.approx(cell.energy_mj / 512)
     assert row["pj_per_parameter_token"]["value"] == pytest.approx(cell.energy_mj * 1e9 / 512 / 1e9)
     assert row["pj_per_flop"]["value"] == pytest.approx(cell.energy_mj * 1e9 / cell.flops)
@@ -37,9 +43,9 @@ def test_rows_are_by_parameters():
 
 def test_the_exponent_is_found():
     """GIVEN energies that grow as parameters to the power 0.8 THEN so says the exponent, with an interval."""
-    base = scenes(BOARD, shapes=[(1, 128)])
+    base = observations(BOARD, shapes=[(1, 128)])
     found = [with_energy(one, 1e-4 * FACTS[one.model]["parameters"] ** 0.8) for one in base]
-    (entry,) = sizes(found, FACTS)
+    (entry,) = compared(found)
     exponent = entry["exponent"]
     assert exponent["value"] == pytest.approx(0.8)
     assert exponent["low"] <= 0.8 <= exponent["high"]
@@ -48,10 +54,10 @@ def test_the_exponent_is_found():
 
 def test_two_models_have_no_exponent():
     """Two models make an entry without an exponent, one makes none; an unknown size is shown but not fitted."""
-    (entry,) = sizes(scenes(BOARD, SIZES[:2], [(1, 128)]), FACTS)
+    (entry,) = compared(observations(BOARD, SIZES[:2], [(1, 128)]))
     assert (entry["exponent"], entry["reason"]) == (None, reason("few-sizes", sizes=2, needed=3))
-    assert sizes(scenes(BOARD, SIZES[:1], [(1, 128)]), FACTS) == []
-    (entry,) = sizes(scenes(BOARD, SIZES[:3], [(1, 128)]), {"3b": FACTS["3b"], "8b": FACTS["8b"]})
+    assert compared(observations(BOARD, SIZES[:1], [(1, 128)])) == []
+    (entry,) = compared(observations(BOARD, SIZES[:3], [(1, 128)]), known=("3b", "8b"))
     assert entry["rows"][-1]["parameters"] is None
     assert entry["rows"][-1]["pj_per_parameter_token"] is None
     assert entry["exponent"] is None
@@ -59,33 +65,33 @@ def test_two_models_have_no_exponent():
 
 def test_shares_add_up_to_one():
     """Overhead and what is unexplained are shares too; a negative one is shown."""
-    (entry,) = sizes(scenes(BOARD, shapes=[(1, 128)]), FACTS)
+    (entry,) = compared(observations(BOARD, shapes=[(1, 128)]))
     for row in entry["rows"]:
         assert sum(one["value"] for one in row["shares"].values()) == pytest.approx(1.0)
         assert row["shares"][UNEXPLAINED]["low"] < row["shares"][UNEXPLAINED]["value"]
     smaller = [
         with_energy(one, one.cells[WHOLE].energy_mj * 0.9, half_width=0.01)
-        for one in scenes(BOARD, shapes=[(1, 128)])
+        for one in observations(BOARD, shapes=[(1, 128)])
     ]
-    (entry,) = sizes(smaller, FACTS)
+    (entry,) = compared(smaller)
     assert all(row["shares"][UNEXPLAINED]["value"] < 0 for row in entry["rows"])
     assert all(sum(one["value"] for one in row["shares"].values()) == pytest.approx(1.0) for row in entry["rows"])
 
 
 def test_without_all_parts_no_shares():
-    """A scene that lacks a part shows its energies alone."""
-    found = [replace(one, parts=()) for one in scenes(BOARD, SIZES[:2], [(1, 128)])]
-    (entry,) = sizes(found, FACTS)
+    """An observation that lacks a part shows its energies alone."""
+    found = [replace(one, parts=()) for one in observations(BOARD, SIZES[:2], [(1, 128)])]
+    (entry,) = compared(found)
     assert [row["shares"] for row in entry["rows"]] == [{}, {}]
 
 
 def test_only_what_is_alike_is_compared():
     """GIVEN two boards, shapes or caches THEN models are compared within each; it is plain JSON."""
-    first, second = scenes(BOARD, SIZES[:2], [(1, 128)])
+    first, second = observations(BOARD, SIZES[:2], [(1, 128)])
     board = {subject: replace(cell, board="GPU-2") for subject, cell in second.cells.items()}
     for other in (replace(second, cells=board), replace(second, tokens=64), replace(second, kv_cache="dynamic")):
-        assert sizes([first, other], FACTS) == []
-    found = sizes([first, second], FACTS)
+        assert compared([first, other]) == []
+    found = compared([first, second])
     assert json.loads(json.dumps(found)) == found
 
 
@@ -103,7 +109,7 @@ def test_a_left_out_size_is_predicted(board):
 
     1B, 3B and 8B are so one by one; the small one, of a tenth of the next, may be further off.
     """
-    found = sizes_held_out(scenes(board, noise=0.02, seed=1))
+    found = sizes_held_out(observations(board, noise=0.02, seed=1))
     assert {one["left_out"] for one in found} == {size.name for size in SIZES}
     for by_parts in (True, False):
         told = [one for one in of_whole(found) if (one["law"] == "sum-over-parts") == by_parts]
@@ -118,7 +124,7 @@ def test_a_large_model_from_small_ones_that_wait_for_launches(shapes):
 
     Without the ceilings, a law of small layers predicts large ones as if they waited for launches too.
     """
-    found = sizes_held_out(scenes(EAGER, (*SIZES[:2], LARGE), shapes, noise=0.01))
+    found = sizes_held_out(observations(EAGER, (*SIZES[:2], LARGE), shapes, noise=0.01))
     (total,) = [one for one in of_whole(found, "70b") if one["law"] == "sum-over-parts"]
     assert total["extrapolated"]
     assert total["median"] < 0.15
@@ -126,7 +132,7 @@ def test_a_large_model_from_small_ones_that_wait_for_launches(shapes):
 
 def test_the_left_out_model_is_not_used():
     """GIVEN other energies of the left-out model THEN what is predicted of it stays the same."""
-    before = scenes(EAGER, noise=0.02)
+    before = observations(EAGER, noise=0.02)
     after = [_doubled(one) if one.model == "3b" else one for one in before]
     for one, other in zip(
         of_whole(sizes_held_out(before), "3b"), of_whole(sizes_held_out(after), "3b"), strict=True
@@ -137,7 +143,7 @@ def test_the_left_out_model_is_not_used():
 
 def test_components_are_predicted_too():
     """Each component has its own entry, with an error for each cell; it is plain JSON."""
-    found = sizes_held_out(scenes(EAGER, SIZES[:2], noise=0.01))
+    found = sizes_held_out(observations(EAGER, SIZES[:2], noise=0.01))
     (mlp,) = [one for one in found if one["subject"] == "mlp" and one["left_out"] == "1b"]
     assert mlp["cells"] == len(mlp["errors"]) == 6
     assert mlp["worst"] == max(abs(one["relative"]) for one in mlp["errors"])
@@ -146,7 +152,7 @@ def test_components_are_predicted_too():
 
 def test_one_model_and_two_boards_leave_nothing_out():
     """A model is predicted from others of the same board only."""
-    one, other = scenes(EAGER, SIZES[:1]), scenes(EAGER, SIZES[1:2])
+    one, other = observations(EAGER, SIZES[:1]), observations(EAGER, SIZES[1:2])
     assert sizes_held_out(one) == []
     moved = [
         replace(each, cells={name: replace(cell, board="GPU-2") for name, cell in each.cells.items()})
@@ -156,13 +162,13 @@ def test_one_model_and_two_boards_leave_nothing_out():
 
 
 def test_without_all_parts_no_sum():
-    """GIVEN scenes that lack a part THEN the whole is told by its own law alone."""
-    found = sizes_held_out([replace(one, parts=()) for one in scenes(EAGER, SIZES[:3])])
+    """GIVEN observations that lack a part THEN the whole is told by its own law alone."""
+    found = sizes_held_out([replace(one, parts=()) for one in observations(EAGER, SIZES[:3])])
     assert {one["law"] for one in of_whole(found)}.isdisjoint({"sum-over-parts"})
     assert of_whole(found)
 
 
-def _doubled(scene):
+def _doubled(observation):
     cells = {
         name: replace(
             cell,
@@ -170,6 +176,6 @@ def _doubled(scene):
             energy_low_mj=2 * cell.energy_low_mj,
             energy_high_mj=2 * cell.energy_high_mj,
         )
-        for name, cell in scene.cells.items()
+        for name, cell in observation.cells.items()
     }
-    return replace(scene, cells=cells)
+    return replace(observation, cells=cells)

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from simulated_board import KINDS, SIZES, Board, Size, cell, work
 
-from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE, Cell, SceneCells
+from energyscope.scaling.cells import OVERHEAD, RESIDUAL, UNEXPLAINED, WHOLE, Cell, Observation
 
 OF_MOMENT = ("weights", "kv_cache", "run")
 
 
-def scene(
+def observation(
     batch_size: int, tokens: int, *, size: Size = SIZES[0], truth: Board | None = None, scale: float = 1.0,
     overhead: bool = True, noise: float = 0.0, **fields: Any,
-) -> SceneCells:  # fmt: skip
+) -> Observation:  # fmt: skip
     """Measure one moment of a prefill on the board ``truth``.
 
     ``fields`` are those of its cells (precision, board, ...) and of the moment (`OF_MOMENT`).
@@ -37,7 +37,7 @@ def scene(
         ((OVERHEAD, 20.0 + cells[WHOLE].energy_mj / 100), (UNEXPLAINED, 5.0)) if overhead else ()
     ):
         cells[subject] = replace(measured(WHOLE, energy), subject=subject, static_mj=None)
-    return SceneCells(
+    return Observation(
         run=own.get("run", f"b{batch_size}-s{tokens}"),
         model=size.name,
         phase=cells[WHOLE].phase,
@@ -54,6 +54,6 @@ def scene(
 
 def swept(
     lengths: tuple[int, ...] = (32, 64, 128, 256), batches: tuple[int, ...] = (1, 4), **options: Any
-) -> list[SceneCells]:
+) -> list[Observation]:
     """Measure all lengths at all batches."""
-    return [scene(batch, tokens, **options) for tokens in lengths for batch in batches]
+    return [observation(batch, tokens, **options) for tokens in lengths for batch in batches]

@@ -8,20 +8,20 @@ from dataclasses import replace
 import numpy as np
 from simulated_board import KINDS, SIZES, Board, Size, cell, work
 
-from energyscope.scaling.cells import OVERHEAD, UNEXPLAINED, WHOLE, Cell, SceneCells
+from energyscope.scaling.cells import OVERHEAD, UNEXPLAINED, WHOLE, Cell, Observation
 
 SHAPES = tuple((batch, tokens) for batch in (1, 4) for tokens in (32, 128, 512))
 OVERHEAD_MJ, UNEXPLAINED_SHARE = 2.0, 0.03  # overhead in mJ a layer; share of the components
 
 
-def scene(
+def observation(
     board: Board,
     size: Size = SIZES[0],
     shape: tuple[int, int] = (1, 128),
     *,
     noise: float = 0.0,
     random: np.random.Generator | None = None,
-) -> SceneCells:
+) -> Observation:
     """Measure one prefill; the whole is what its parts take, and each is then read with noise."""
     found = {kind: cell(board, kind, size, work(kind, size, *shape), noise=noise, random=random) for kind in KINDS}
     energy = sum(one.energy_mj for one in found.values())
@@ -31,7 +31,7 @@ def scene(
     found[WHOLE] = _of(base, WHOLE, energy + overhead + unexplained, board.static_w * time / 1e3)
     found[OVERHEAD] = _of(base, OVERHEAD, overhead, None)
     found[UNEXPLAINED] = _of(base, UNEXPLAINED, unexplained, None)
-    return SceneCells(
+    return Observation(
         run=f"{size.name}-{shape[0]}-{shape[1]}",
         model=size.name,
         phase="prefill",
@@ -46,31 +46,33 @@ def scene(
     )
 
 
-def scenes(
+def observations(
     board: Board,
     sizes: Sequence[Size] = SIZES,
     shapes: Sequence[tuple[int, int]] = SHAPES,
     *,
     noise: float = 0.0,
     seed: int = 0,
-) -> list[SceneCells]:
+) -> list[Observation]:
     random = np.random.default_rng(seed)
-    return [scene(board, size, shape, noise=noise, random=random) for size in sizes for shape in shapes]
+    return [observation(board, size, shape, noise=noise, random=random) for size in sizes for shape in shapes]
 
 
 def totals(cells: Sequence[Cell]) -> dict[str, float]:
     return {name: sum(getattr(one, name) for one in cells) for name in ("flops", "bytes")}
 
 
-def with_energy(scene: SceneCells, energy_mj: float, *, half_width: float = 0.01, **changes: object) -> SceneCells:
+def with_energy(
+    observation: Observation, energy_mj: float, *, half_width: float = 0.01, **changes: object
+) -> Observation:
     """Return the moment with another energy of the whole, known within ``half_width``, and other fields."""
     whole = replace(
-        scene.cells[WHOLE],
+        observation.cells[WHOLE],
         energy_mj=energy_mj,
         energy_low_mj=energy_mj * (1 - half_width),
         energy_high_mj=energy_mj * (1 + half_width),
     )
-    return replace(scene, cells={**scene.cells, WHOLE: whole}, **changes)
+    return replace(observation, cells={**observation.cells, WHOLE: whole}, **changes)
 
 
 def _of(base: Cell, subject: str, energy_mj: float, static_mj: float | None) -> Cell:
