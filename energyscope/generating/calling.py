@@ -1,25 +1,59 @@
-"""Real calls of ``model.generate``, each with a fixed number of new tokens, and when each token was there."""
+"""Real calls of ``model.generate``: how many and how long, when each token was there, and which batch fits."""
 
 from __future__ import annotations
 
 import copy
 import time
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 
 from energyscope.errors import ModelError, UsageError
+from energyscope.failures import no_memory_left
 from energyscope.generating.marks import Mark
-from energyscope.generating.settings import GenerateSettings
 from energyscope.kv_cache import CacheKind
 from energyscope.loading import LoadedModel
-from energyscope.reasons import words
+from energyscope.reasons import Reason, reason, words
 from energyscope.workloads.decoding import CANNOT_GENERATE, can_generate, generation_options, too_long
 
 if TYPE_CHECKING:
     from energyscope.workloads import Workload
 
 INPUTS = ("input_ids", "attention_mask")
+
+
+@dataclass(frozen=True)
+class GenerateSettings:
+    """What is generated and for how long.
+
+    ``new_tokens`` are generated from each prompt, with a KV cache of the kind ``kv_cache``. Generations follow one
+    another for ``seconds``, at least ``least`` of them; what is repeated (the loop, the tokenizer) gets ``passes``
+    windows. ``seed`` draws the pauses between generations.
+    """
+
+    new_tokens: int = 128
+    kv_cache: Literal["dynamic", "static"] = "dynamic"
+    seconds: float = 12.0
+    least: int = 5
+    seed: int = 0
+    passes: int = 5
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured.
+
+        Raises:
+            UsageError: a number is too small, or there is no such cache.
+
+        """
+        if self.new_tokens < 1:
+            raise UsageError(f"{self.new_tokens} new tokens are too few: use 1 or more")
+        if self.kv_cache not in {"dynamic", "static"}:
+            raise UsageError(f"{self.kv_cache!r} is not a KV cache to generate with: use dynamic or static")
+        if not self.seconds > 0:
+            raise UsageError(f"generating for {self.seconds:g} s is not possible: use more than 0")
+        if self.least < 2 or self.passes < 2:
+            raise UsageError("generations and passes need 2 or more each: one alone has no interval")
 
 
 class Stamps:
@@ -103,3 +137,56 @@ def check_generation(loaded: LoadedModel, workload: Workload, settings: Generate
         raise UsageError(f"{loaded.name} {CANNOT_GENERATE}: a generation needs a next-token model")
     if why := too_long(loaded, workload.sequence_length, settings.new_tokens):
         raise UsageError(f"{loaded.name} cannot generate so much: {words(why)}")
+
+
+def notes_of(
+    loaded: LoadedModel, workload: Workload, settings: GenerateSettings, *, modelled: bool
+) -> list[Reason]:
+    """Return the notes on a generation, before it is measured."""
+    holds = {
+        "greedy-generation": True,
+        "tokens-by-phase": True,
+        "rates-by-phase": True,
+        "decode-power-interpolated": settings.new_tokens > 2 and not modelled,
+        "generate-not-compiled": settings.kv_cache == "static" and loaded.device.type == "cuda",
+        "tokens-one-step-late": loaded.device.type == "mps",
+        "prompt-text-decoded": workload.tokens == "synthetic" and loaded.tokenizer is not None,
+        "tokenizing-on-host": not modelled and loaded.tokenizer is not None,
+        "generate-loop-alone": True,
+    }
+    return [reason(code) for code, applies in holds.items() if applies]
+
+
+def too_large(generator: Generator, new_tokens: int, device: torch.device) -> str:
+    """Return that a batch does not fit in memory, and which one would: halves of it are tried."""
+    size, prompt = generator.batch_size, generator.prompt_tokens
+    what = f"a batch of {size} x ({prompt} + {new_tokens}) tokens does not fit in the memory of {device}"
+    fits = fitting_batch(generator, new_tokens, device)
+    return f"{what}: a batch of {fits} does" if fits else f"{what}: use a shorter prompt or generate fewer tokens"
+
+
+def fitting_batch(generator: Generator, new_tokens: int, device: torch.device) -> int | None:
+    """Return a batch size that can be generated, found by halving; None where not even one sequence can."""
+    size = generator.batch_size // 2
+    while size:
+        _free(device)
+        if _fits(generator.of_batch(size), new_tokens):
+            break
+        size //= 2
+    _free(device)
+    return size or None
+
+
+def _fits(generator: Generator, new_tokens: int) -> bool:
+    try:
+        generator(new_tokens)
+    except Exception as error:
+        if no_memory_left(error):
+            return False
+        raise
+    return True
+
+
+def _free(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

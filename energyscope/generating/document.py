@@ -8,7 +8,6 @@ from typing import Any
 from energyscope.generating import figures
 from energyscope.generating.figures import Figure, mean_of, scaled, value_of
 from energyscope.generating.intervals import from_lists
-from energyscope.generating.loop import loop_figures
 from energyscope.generating.marks import Mark
 from energyscope.generating.phases import (
     GenerationShape,
@@ -17,7 +16,7 @@ from energyscope.generating.phases import (
     traced_phases,
     untraced_phases,
 )
-from energyscope.generating.step import aside, step_figures
+from energyscope.generating.repeated import aside, loop_figures, step_figures
 from energyscope.generating.trace import Traced, Value, trace
 from energyscope.reasons import reason
 from energyscope.unknown import mean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Generator as Yielding
 from dataclasses import asdict
 from functools import partial
@@ -15,9 +15,8 @@ import torch
 from energyscope.errors import ModelError
 from energyscope.failures import no_memory_left
 from energyscope.generating.calling import Generator, Stamps
+from energyscope.generating.repeated import LATE_S
 from energyscope.generating.standin import recording, standing_in
-from energyscope.generating.step import LATE_S
-from energyscope.generating.text import WAYS, Ids
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.settled import windows_of
 from energyscope.reasons import reason
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 Entries = Yielding[dict[str, Any], None, None]
 Say = Callable[[str], None]  # what is done next
+Ids = Sequence[Sequence[int]]
 
 
 def loop_entries(
@@ -85,6 +85,31 @@ def text_entries(tokenizer: Any, given: dict[str, Ids], passes: int, meter: Mete
         for number in range(passes):
             say(name)
             yield {"phase": name, "pass": number, "tokens": tokens, "windows": window(replayer, call, meter)}
+
+
+def tokenizing(tokenizer: Any, prompts: Ids) -> tuple[Call, int]:
+    """Return a call that tokenizes the text of prompts, and how many tokens it gives.
+
+    The text is what the prompts' ids decode to; tokenized again, they may be another number.
+    """
+    texts = tokenizer.batch_decode(prompts, skip_special_tokens=True)
+
+    def call() -> Any:
+        return tokenizer(texts)
+
+    return call, sum(len(ids) for ids in call()["input_ids"])
+
+
+def detokenizing(tokenizer: Any, generated: Ids) -> tuple[Call, int]:
+    """Return a call that turns generated ids into text, and how many ids these are."""
+
+    def call() -> Any:
+        return tokenizer.batch_decode(generated, skip_special_tokens=True)
+
+    return call, sum(len(ids) for ids in generated)
+
+
+WAYS: dict[str, Callable[[Any, Ids], tuple[Call, int]]] = {"tokenize": tokenizing, "detokenize": detokenizing}
 
 
 def window(replayer: Replayer, call: Call, meter: MeterGroup) -> list[dict[str, Any]]:

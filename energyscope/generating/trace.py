@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from energyscope.generating.delay import fit_delayed, rough_delay_s
 from energyscope.generating.intervals import intervals, without
 from energyscope.generating.marks import FIRST_NODE, PREFILL, Bin, Mark, decode_bins, node_weights
-from energyscope.generating.regression import PowerFit
+from energyscope.generating.regression import PowerFit, fit_delayed, rough_delay_s
 from energyscope.metering.ticks import Array, Ticks
 from energyscope.reasons import Reason, reason
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from energyscope.generating.step import aside
+from energyscope.generating.repeated import aside
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress

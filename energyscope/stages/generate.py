@@ -25,16 +25,11 @@ import torch
 
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line, no_memory_left
-from energyscope.generating.calling import Generator, check_generation
+from energyscope.generating.calling import GenerateSettings, Generator, check_generation, notes_of, too_large
 from energyscope.generating.document import STAGE, recover
-from energyscope.generating.fitting import too_large
-from energyscope.generating.loop import loop_lengths
 from energyscope.generating.marks import Mark
-from energyscope.generating.notes import notes_of
-from energyscope.generating.repeating import loop_entries, step_entry, text_entries
-from energyscope.generating.settings import GenerateSettings
-from energyscope.generating.step import LATE_S
-from energyscope.generating.text import Ids
+from energyscope.generating.repeated import LATE_S, loop_lengths
+from energyscope.generating.repeating import Ids, loop_entries, step_entry, text_entries
 from energyscope.generating.watching import Pieces, load_entry
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup

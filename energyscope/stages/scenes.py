@@ -14,7 +14,7 @@ from energyscope.adapters import Adapter
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.generating.phases import NO_DECODE
-from energyscope.generating.step import middle_context
+from energyscope.generating.repeated import middle_context
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Execution

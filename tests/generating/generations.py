@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from energyscope.generating.marks import Mark
-from energyscope.generating.step import LATE_S
+from energyscope.generating.repeated import LATE_S
 from energyscope.metering.ticks import Ticks
 from energyscope.testing import PowerTrace, SimulatedSensor, Watch
 

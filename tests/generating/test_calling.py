@@ -7,9 +7,7 @@ import tiny_models
 import torch
 
 from energyscope.errors import ModelError, UsageError
-from energyscope.generating.calling import Generator, check_generation
-from energyscope.generating.fitting import too_large
-from energyscope.generating.settings import GenerateSettings
+from energyscope.generating.calling import GenerateSettings, Generator, check_generation, too_large
 from energyscope.loading import load_model
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import LENGTH_MEMORY, length_forgotten

@@ -8,7 +8,7 @@ from generations import Load, generations
 
 from energyscope.generating.document import recover
 from energyscope.generating.intervals import as_lists
-from energyscope.generating.step import middle_context, step_figures
+from energyscope.generating.repeated import middle_context, step_figures
 
 HEADER = {
     "prompt_tokens": 128, "new_tokens": 128, "batch_size": 1, "kv_cache": "dynamic", "seed": 0, "modelled": False,

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from generations import Load, generations
 
-from energyscope.generating.delay import fit_delayed
 from energyscope.generating.intervals import intervals
 from energyscope.generating.marks import PREFILL, REST, node_weights
-from energyscope.generating.regression import PowerFit
+from energyscope.generating.regression import PowerFit, fit_delayed
 from energyscope.generating.trace import Traced, trace
 from energyscope.reasons import reason
 
