@@ -10,10 +10,10 @@ from energyscope.adapters import Adapter
 from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import tensor_parallel
 from energyscope.loading.devices import require_room
+from energyscope.loading.linears import skipped_linears
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.sharding.placement import Placement
 from energyscope.loading.sizes import planned_bytes
-from energyscope.loading.skipping import skipped_linears
 from energyscope.loading.sources import ModelSource
 
 # Predictions suffer most when a head is quantized, and a head that is tied to the embedding cannot be.

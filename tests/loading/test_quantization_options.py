@@ -14,11 +14,11 @@ from torch.nn import functional
 from energyscope.errors import UsageError
 from energyscope.loading import load_model, load_variant, parameter_count, random_weights, weight_bytes
 from energyscope.loading.kernel_trials import TOLERANCE, layer_error, restored_rows
+from energyscope.loading.linears import skipped_linears
 from energyscope.loading.options import check_quantization
 from energyscope.loading.planning import heads, meta_model
 from energyscope.loading.random_weights import quantized_linear
 from energyscope.loading.sizes import planned_bytes, tensor_bytes
-from energyscope.loading.skipping import skipped_linears
 
 WIDE = {"hidden_size": 128, "intermediate_size": 256}
 WEIGHTS = ["pretrained", "random"]

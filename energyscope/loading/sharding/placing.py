@@ -18,9 +18,10 @@ from torch import nn
 
 from energyscope.errors import DeviceError
 from energyscope.loading.devices import free_bytes
+from energyscope.loading.linears import quantized_linears
 from energyscope.loading.options import NATIVE, LoadOptions
 from energyscope.loading.quiet import quieten
-from energyscope.loading.random_weights import float32_bytes, is_kept, is_linear
+from energyscope.loading.random_weights import float32_bytes
 from energyscope.loading.sharding.device_maps import WORDS, read_map
 from energyscope.loading.sharding.placement import Placement
 from energyscope.loading.sharding.spreading import check_spread, spread
@@ -47,7 +48,7 @@ def place(model: Any, options: LoadOptions, keep: list[str], whole: Collection[s
         there = [*options.devices, *([CPU] if options.precision in NATIVE else [])]
         return inferred(model, options, keep, whole, {device: _free(device) for device in there}, what)
     placement = _among(spread(model, read_map(text), text), options)
-    check_spread(model, placement, whole, quantized_linears(model, options, keep), text)
+    check_spread(model, placement, whole, quantized_linears(model, options.precision, keep), text)
     sizes = dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
     _require_rooms(sizes, placement, {device: _free(device) for device in placement.devices}, what)
     return placement
@@ -56,13 +57,6 @@ def place(model: Any, options: LoadOptions, keep: list[str], whole: Collection[s
 def _among(modules: Mapping[str, torch.device], options: LoadOptions) -> Placement:
     used = [device for device in options.devices if device in modules.values()]
     return Placement(modules, used[0] if used else CPU)
-
-
-def quantized_linears(model: nn.Module, options: LoadOptions, keep: list[str]) -> list[str]:
-    """Return the paths of the linears that will be quantized."""
-    if options.precision in NATIVE:
-        return []
-    return [path for path, one in model.named_modules() if is_linear(one) and not is_kept(path, keep)]
 
 
 def _free(device: torch.device) -> int:
@@ -131,7 +125,7 @@ def _dtypes(model: nn.Module, options: LoadOptions, keep: list[str]) -> dict[str
     from accelerate.utils import CustomDtype
 
     dtype = torch.int8 if options.precision == "int8" else CustomDtype.INT4
-    return {f"{path}.weight": dtype for path in quantized_linears(model, options, keep)}
+    return {f"{path}.weight": dtype for path in quantized_linears(model, options.precision, keep)}
 
 
 def _plain_bytes(model: nn.Module, dtypes: Mapping[str, Any]) -> float:
