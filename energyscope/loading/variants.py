@@ -204,17 +204,14 @@ def estimated_bytes(
     """
     target = pick_device(device)
     unsupported(precision, target)
-    found = find_model(reference)
+    source = find_model(reference)
     base = base_precision(precision, target)
     # random weights: the configuration suffices
     options = LoadOptions(base, target, "random", trust_remote_code=trust_remote_code)
-    building.silence_libraries()
     try:
-        with building.one_line_errors(found.name, options):
-            folder = building.files_of(found, options)
-            adapter = building.adapter_of(found, folder)
-            model = meta_model(adapter, building.configuration_of(found, folder, options), options)
+        with building.opened(source, options) as files:
+            model = meta_model(files, options)
     except ModelError:
         return None
     stored = precision if precision in {base, "fp16-autocast"} else "int8"
-    return planned_bytes(model, base if stored == "fp16-autocast" else stored, heads(adapter))
+    return planned_bytes(model, base if stored == "fp16-autocast" else stored, heads(files.adapter))

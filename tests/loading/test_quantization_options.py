@@ -78,8 +78,9 @@ def test_planned_bytes_are_those_that_are_stored(folder: str, double: bool, unpa
     from energyscope.loading.sources import find_model
 
     loaded = load(folder, weights="random", double_quant=double)
-    options, found = LoadOptions("nf4", torch.device("cpu"), "random"), find_model(folder)
-    shape = meta_model(loaded.adapter, building.configuration_of(found, Path(folder), options), options)
+    options = LoadOptions("nf4", torch.device("cpu"), "random")
+    with building.opened(find_model(folder), options) as files:
+        shape = meta_model(files, options)
     planned = planned_bytes(shape, "nf4", heads(loaded.adapter), double_quant=double)
     assert planned == weight_bytes(loaded.model)
 

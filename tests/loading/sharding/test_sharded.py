@@ -20,8 +20,7 @@ from energyscope.loading import load_model, parameter_count, random_weights, wei
 from energyscope.loading.model import LoadedModel
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.sharding import placing
-from energyscope.loading.sharding.dispatching import dispatch, offload_notes, undispatch
-from energyscope.loading.sharding.placement import Placement
+from energyscope.loading.sharding.placement import Placement, dispatch, offload_notes, undispatch
 from energyscope.loading.variants import put_in_autocast
 from energyscope.reasons import reason
 
