@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,26 +16,38 @@ from energyscope.failures import first_line, no_memory_left
 from energyscope.loading import hub, random_weights, tensor_parallel
 from energyscope.loading.options import NATIVE, LoadOptions
 from energyscope.loading.planning import LoadPlan, auto_class, meta_model
-from energyscope.loading.quiet import quieten
-from energyscope.loading.sharding.dispatching import as_accelerate_has_it, undispatch
-from energyscope.loading.sources import ModelSource
+from energyscope.loading.quiet import silence_libraries
+from energyscope.loading.sharding.placement import as_accelerate_has_it, undispatch
+from energyscope.loading.sources import ModelFiles, ModelSource
 from energyscope.reasons import Reason, reason
 
 
-def files_of(found: ModelSource, options: LoadOptions) -> Path | None:
-    """Return the folder with a model's files; None if random weights need none.
+@contextmanager
+def opened(source: ModelSource, options: LoadOptions) -> Iterator[ModelFiles]:
+    """Yield what a model's files say; what the libraries raise in this context becomes one clear line.
 
     Raises:
-        ModelError: the folder lacks its configuration or weights, or the hub gives none.
+        UsageError: no adapter serves the model.
+        ModelError: its files are missing, broken or out of reach, or anything else went wrong in the context.
+        DeviceError: the device ran out of memory.
 
     """
+    silence_libraries()
+    with one_line_errors(source.name, options):
+        folder = _folder_of(source, options)
+        adapter = _adapter_of(source, folder)
+        yield ModelFiles(source, folder, adapter, _configuration_of(source, folder, options))
+
+
+def _folder_of(source: ModelSource, options: LoadOptions) -> Path | None:
+    """Return the folder with a model's files; None if random weights need none."""
     needs_weights = options.weights == "pretrained"
-    if found.kind == "checkpoint" and not needs_weights:
+    if source.kind == "checkpoint" and not needs_weights:
         return None
-    if found.kind == "bundled":
-        folder = bundled.directory(found.name)
+    if source.kind == "bundled":
+        folder = bundled.directory(source.name)
     else:
-        folder = found.folder or _hub_folder(found, options, needs_weights=needs_weights)
+        folder = source.folder or _hub_folder(source, options, needs_weights=needs_weights)
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder} holds no config.json: it is not a model folder")
     if needs_weights:
@@ -44,12 +55,12 @@ def files_of(found: ModelSource, options: LoadOptions) -> Path | None:
     return folder
 
 
-def _hub_folder(found: ModelSource, options: LoadOptions, *, needs_weights: bool) -> Path:
+def _hub_folder(source: ModelSource, options: LoadOptions, *, needs_weights: bool) -> Path:
     """Fetch the configuration first: gigabytes of a model that no adapter serves would be for nothing."""
     code = options.trust_remote_code
-    if found.adapter is None:
-        adapter_for(model_type_of(hub.model_folder(found.source, weights=False, code=code)))
-    return hub.model_folder(found.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
+    if source.adapter is None:
+        adapter_for(_model_type(hub.model_folder(source.source, weights=False, code=code)))
+    return hub.model_folder(source.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
 
 
 def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
@@ -64,48 +75,43 @@ def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
         )
 
 
-def adapter_of(found: ModelSource, folder: Path | None) -> Adapter:
+def _adapter_of(source: ModelSource, folder: Path | None) -> Adapter:
     """Return the adapter that declares the checkpoint, else the one that serves the folder's model type."""
-    if found.adapter is not None:
-        return found.adapter
+    if source.adapter is not None:
+        return source.adapter
     if folder is None:
-        raise ModelError(f"{found.name} has no files to read its model type from")
-    return adapter_for(model_type_of(folder))
+        raise ModelError(f"{source.name} has no files to read its model type from")
+    return adapter_for(_model_type(folder))
 
 
-def configuration_of(found: ModelSource, folder: Path | None, options: LoadOptions) -> Any:
+def _configuration_of(source: ModelSource, folder: Path | None, options: LoadOptions) -> Any:
     """Return the transformers configuration, from the folder or else from the adapter's checkpoint."""
     from transformers import AutoConfig
 
     if folder is None:
-        if found.adapter is None or found.checkpoint is None:
-            raise ModelError(f"{found.name} has neither files nor a known configuration")
-        shape = copy.deepcopy(dict(found.checkpoint.configuration))  # transformers edits nested values in place
+        if source.adapter is None or source.checkpoint is None:
+            raise ModelError(f"{source.name} has neither files nor a known configuration")
+        shape = copy.deepcopy(dict(source.checkpoint.configuration))  # transformers edits nested values in place
         if not shape:
-            raise ModelError(f"the adapter {found.adapter.name!r} states no configuration for {found.name}")
-        return AutoConfig.for_model(found.adapter.model_types[0], **shape)
+            raise ModelError(f"the adapter {source.adapter.name!r} states no configuration for {source.name}")
+        return AutoConfig.for_model(source.adapter.model_types[0], **shape)
     return AutoConfig.from_pretrained(folder, trust_remote_code=options.trust_remote_code, local_files_only=True)
 
 
-def model_type_of(folder: Path) -> str:
-    """Return a folder's ``model_type`` without building its configuration: its class may be unknown.
-
-    Raises:
-        ModelError: config.json cannot be read or names no type.
-
-    """
+def _model_type(folder: Path) -> str:
+    """Return a folder's ``model_type`` without building its configuration: its class may be unknown."""
     path = folder / "config.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read ({first_line(error)}): fetch it again") from error
-    kind = document.get("model_type") if isinstance(document, dict) else None
-    if not isinstance(kind, str):
+    model_type = document.get("model_type") if isinstance(document, dict) else None
+    if not isinstance(model_type, str):
         raise ModelError(f"{path} names no model_type: it is not a transformers model")
-    return kind
+    return model_type
 
 
-def build_model(found: ModelSource, folder: Path | None, adapter: Adapter, config: Any, plan: LoadPlan) -> Any:
+def build_model(files: ModelFiles, plan: LoadPlan) -> Any:
     """Build the model, each of its modules on its device; what passes between devices is not moved yet.
 
     Raises:
@@ -114,23 +120,23 @@ def build_model(found: ModelSource, folder: Path | None, adapter: Adapter, confi
     """
     options = plan.options
     if options.weights == "random" and options.tensor_parallel:
-        shares = tensor_parallel.split_empty(meta_model(adapter, config, options))
+        shares = tensor_parallel.split_empty(meta_model(files, options))
         return random_weights.build(lambda: shares, options, keep=plan.keep, home=lambda _: options.device)
     if options.weights == "random":
         return random_weights.build(
-            lambda: auto_class(adapter).from_config(
-                config, dtype=options.dtype, trust_remote_code=options.trust_remote_code
+            lambda: auto_class(files.adapter).from_config(
+                files.config, dtype=options.dtype, trust_remote_code=options.trust_remote_code
             ),
             options,
             keep=plan.keep,
             home=plan.placement.device_of if plan.placement else None,
         )
-    if folder is None:
-        raise ModelError(f"{found.name} has no files to read weights from")
-    return _read_weights(found, folder, adapter, plan)
+    if files.folder is None:
+        raise ModelError(f"{files.source.name} has no files to read weights from")
+    return _read_weights(files, plan)
 
 
-def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, plan: LoadPlan) -> Any:
+def _read_weights(files: ModelFiles, plan: LoadPlan) -> Any:
     options = plan.options
     settings: dict[str, Any] = {"dtype": options.dtype}
     if options.precision not in NATIVE:
@@ -141,8 +147,8 @@ def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, plan: Load
         settings["device_map"] = as_accelerate_has_it(plan.placement)
     elif options.device.type != "cpu":
         settings["device_map"] = {"": options.device}  # each tensor is read straight to the GPU
-    model, info = auto_class(adapter).from_pretrained(
-        folder,
+    model, info = auto_class(files.adapter).from_pretrained(
+        files.folder,
         use_safetensors=None if options.allow_pickle else True,
         local_files_only=True,
         trust_remote_code=options.trust_remote_code,
@@ -151,8 +157,8 @@ def _read_weights(found: ModelSource, folder: Path, adapter: Adapter, plan: Load
     )
     if absent := sorted(info["missing_keys"]):
         raise ModelError(
-            f"{found.name} has no trained weights for {_some(absent)}: give a checkpoint trained for "
-            f"{adapter.task}, or use --weights random"
+            f"{files.source.name} has no trained weights for {_some(absent)}: give a checkpoint trained for "
+            f"{files.adapter.task}, or use --weights random"
         )
     if plan.placement:
         undispatch(model)
@@ -225,21 +231,8 @@ def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
 
 
 def _out_of_memory(name: str, options: LoadOptions) -> DeviceError:
-    where = ", ".join(str(one) for one in options.devices) if options.device_map else options.device
+    where = ", ".join(map(str, options.devices)) if options.device_map else options.device
     return DeviceError(
         f"{where} ran out of memory loading {name} in {options.precision}: "
         "use a smaller --precision or model, or end what else uses the device"
     )
-
-
-def silence_libraries() -> None:
-    """Keep progress bars and advice of the libraries out of our output; what matters becomes our own error."""
-    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    disable_progress_bars()
-    quieten()
-    for library in ("transformers", "bitsandbytes", "huggingface_hub"):
-        warnings.filterwarnings("ignore", module=library)

@@ -88,10 +88,10 @@ def usable_bytes(device: torch.device) -> int | None:
 
 def _free_host_bytes() -> int | None:
     """Return what the machine, or the container that we are in, still has: whichever is less."""
-    found = []
+    limits = []
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+        limits.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
     except (OSError, StopIteration):
         return None
     try:
@@ -100,10 +100,10 @@ def _free_host_bytes() -> int | None:
         if limit != "max":
             used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
             cached = int(statistics[statistics.index("inactive_file") + 1])  # given back under pressure
-            found.append(int(limit) - used + cached)
+            limits.append(int(limit) - used + cached)
     except (OSError, ValueError):
         pass  # no container limit to respect
-    return min(found)
+    return min(limits)
 
 
 def require_room(needed: int, device: torch.device, what: str) -> None:
@@ -118,10 +118,11 @@ def require_room(needed: int, device: torch.device, what: str) -> None:
     free = free_bytes(device)
     if free is not None and needed > free:
         raise DeviceError(
-            f"{what} needs about {_gigabytes(needed)} of memory and {device} has {_gigabytes(free)} free: "
+            f"{what} needs about {gigabytes(needed)} of memory and {device} has {gigabytes(free)} free: "
             "use a smaller --precision or model, or another --device"
         )
 
 
-def _gigabytes(amount: int) -> str:
+def gigabytes(amount: int) -> str:
+    """Return a number of bytes in words."""
     return f"{amount / 1e9:.1f} GB"

@@ -9,6 +9,7 @@ against are restored here, by plain arithmetic.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -30,8 +31,8 @@ _PROBES = 8
 def mend_layers(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
     """Try the quantized layers of a model, mend the 4-bit ones that compute wrongly, and return what was done.
 
-    On a CPU every layer is tried, elsewhere one of each shape. A mended layer is a `RestoringLinear4bit`. A layer
-    that holds NaN or infinity is left as it is, since nothing can be said of it.
+    On a CPU every layer is tried, elsewhere one of each shape. A mended layer is one of
+    `restoring_layer`. A layer that holds NaN or infinity is left as it is, since nothing can be said of it.
 
     Raises:
         ModelError: a layer computes wrongly and cannot be mended.
@@ -169,10 +170,25 @@ def _store(layer: Any, values: Tensor, state: Any) -> None:
 
 def _restore_in_forward(layer: Any) -> None:
     """Change a layer's class, not its ``forward`` alone, which would not follow its copies."""
-    from energyscope.loading.restoring import RestoringLinear4bit
-
-    layer.__class__ = RestoringLinear4bit
+    layer.__class__ = restoring_layer()
     layer.support_avx512bf16_for_cpu = False
+
+
+@functools.cache
+def restoring_layer() -> Any:
+    """Return the class of mended layers; made late, since it imports bitsandbytes."""
+    import bitsandbytes as bnb
+
+    class RestoringLinear4bit(bnb.nn.Linear4bit):  # type: ignore[misc]
+        """A Linear4bit that restores its weight by plain arithmetic each time."""
+
+        def forward(self, x: Tensor) -> Tensor:
+            """Return the outputs (..., out) for inputs (..., in), in the inputs' dtype."""
+            dtype = x.dtype if self.compute_dtype is None else self.compute_dtype
+            bias = None if self.bias is None else self.bias.to(dtype)
+            return functional.linear(x.to(dtype), restored_rows(self.weight).to(dtype), bias).to(x.dtype)
+
+    return RestoringLinear4bit
 
 
 def _refusal(name: str, layer: Any, options: LoadOptions, error: float) -> ModelError:

@@ -1,83 +1,68 @@
-"""The linear layers of a model, and exchanging them for quantized ones that are tried first."""
+"""The linear layers of a model: which there are, and which of them stay unquantized."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+from energyscope.adapters import did_you_mean
+from energyscope.errors import UsageError
+from energyscope.loading.options import NATIVE
 
-from energyscope.errors import ModelError
-from energyscope.loading.kernel_trials import TOLERANCE, products_error, random_inputs
-from energyscope.loading.random_weights import is_kept, is_linear
-
-
-def quantizable(model: nn.Module, keep: list[str]) -> list[tuple[str, nn.Module]]:
-    """Return the linears of a model with their paths, without those that ``keep`` names: Linear and Conv1D.
-
-    Raises:
-        ModelError: there are none, so that a quantized model would be the same model.
-
-    """
-    found = [(path, one) for path, one in model.named_modules() if is_linear(one) and not is_kept(path, keep)]
-    if not found:
-        raise ModelError("the model has no linear layers to quantize: use a --precision that is not quantized")
-    return found
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def as_linear(module: Any) -> nn.Linear:
-    """Return a Linear with the weights (out, in) of a Linear or of GPT-2's Conv1D, which stores them (in, out)."""
-    if isinstance(module, nn.Linear):
-        return module
-    weight = module.weight.data.T.contiguous()
-    with torch.device("meta"):
-        linear = nn.Linear(weight.shape[1], weight.shape[0], bias=module.bias is not None)
-    linear.weight = nn.Parameter(weight, requires_grad=False)
-    linear.bias = module.bias
-    return linear.train(module.training)
+def is_linear(module: nn.Module) -> bool:
+    """Tell whether a module is one that bitsandbytes can stand in for: Linear, or GPT-2's Conv1D."""
+    from torch import nn
+    from transformers.pytorch_utils import Conv1D
+
+    return type(module) in {nn.Linear, Conv1D}
 
 
-def exchange(
-    model: nn.Module,
-    linears: list[tuple[str, nn.Module]],
-    quantized: Callable[[str, nn.Linear], nn.Module],
-) -> None:
-    """Exchange linears one by one, in place: of what is quantized already, the original is no longer held."""
-    while linears:
-        path, module = linears.pop(0)
-        with torch.no_grad():
-            model.set_submodule(path, quantized(path, as_linear(module)))
+def is_kept(path: str, keep: Sequence[str]) -> bool:
+    """Tell whether ``keep`` names a module: by its path, or by the end of it."""
+    return any(path == name or path.endswith(f".{name}") for name in keep)
 
 
-def require_right(
-    path: str, layer: nn.Module, linear: nn.Linear, rows: Tensor, *, maker: str, size: float = 1.0
-) -> None:
-    """Try a quantized layer on random inputs (8, in) times ``size`` against its own weights ``rows`` (out, in).
+def quantized_linears(model: nn.Module, precision: str, keep: Sequence[str]) -> list[str]:
+    """Return the paths of the linears that a precision quantizes: all but those that ``keep`` names."""
+    if precision in NATIVE:
+        return []
+    return [path for path, module in model.named_modules() if is_linear(module) and not is_kept(path, keep)]
 
-    ``maker`` names whose kernel it is in the message.
+
+def skipped_linears(model: nn.Module, names: Sequence[str]) -> list[str]:
+    """Return the paths of the linears that are, or lie in, a module of one of these names.
+
+    A name is a module's path or the end of one: ``down_proj`` is that of every layer, ``model.layers.0`` all
+    linears in the first. The model may be on the meta device.
 
     Raises:
-        ModelError: its products lie further off than the rounding of inputs to 7 bits explains.
+        UsageError: a name leads to no linear layer.
 
     """
-    inputs = random_inputs(linear.in_features, linear.weight.device, linear.weight.dtype) * size
-    error = products_error(_WithoutBias(layer, linear.bias), inputs, rows)
-    if error > TOLERANCE:
-        raise ModelError(
-            f"{maker} computes {path} of {linear.out_features} x {linear.in_features} wrongly on "
-            f"{linear.weight.device.type} (relative error {error:.2g} on random inputs): use another --precision"
-        )
+    linears = [path for path, module in model.named_modules() if is_linear(module)]
+    above = {path: _ends(path) for path in linears}
+    found: dict[str, None] = {}
+    for name in names:
+        own = [path for path in linears if name in above[path]]
+        if not own:
+            raise UsageError(f"--skip-modules {name!r} names no linear layer{_near(name, model, above)}")
+        found.update(dict.fromkeys(own))
+    return list(found)
 
 
-class _WithoutBias:
-    """A layer's outputs less its bias, which some layers have packed with their weights."""
+def _ends(path: str) -> set[str]:
+    """Return every name that a module or one that it lies in goes by."""
+    words = path.split(".")
+    return {".".join(words[start:end]) for end in range(1, len(words) + 1) for start in range(end)}
 
-    def __init__(self, layer: nn.Module, bias: Tensor | None) -> None:
-        self.layer = layer
-        self.packed = bias
-        self.bias = None
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        found: Tensor = self.layer(inputs)
-        return found if self.packed is None else found - self.packed
+def _near(name: str, model: nn.Module, above: dict[str, set[str]]) -> str:
+    known = sorted({word for words in above.values() for word in words if not word.isdecimal()})
+    if name in {end for path, _ in model.named_modules() for end in _ends(path)}:
+        known = []  # it is a module, of another kind: no name that looks like it is what was meant
+    near = did_you_mean(name, known)
+    return near if "did you mean" in near else did_you_mean(name, sorted({path.split(".")[-1] for path in above}))

@@ -18,7 +18,7 @@ from energyscope.loading import tensor_parallel as shares
 from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadOptions, LoadSettings, check_quantization
 from energyscope.loading.planning import plan_model
 from energyscope.loading.random_weights import spare_small_layers
-from energyscope.loading.sharding.dispatching import dispatch, offload_notes
+from energyscope.loading.sharding.placement import Placement, dispatch, offload_notes
 from energyscope.loading.sizes import distinct_parameters, tensor_bytes
 from energyscope.loading.sources import ModelSource, find_model, model_names
 from energyscope.reasons import Reason, reason
@@ -26,8 +26,6 @@ from energyscope.reasons import Reason, reason
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-    from energyscope.loading.sharding.placement import Placement
 
 __all__ = [
     "PRECISIONS", "LoadedModel", "ModelSource", "check_precision", "find_model", "load_model", "model_names",
@@ -89,7 +87,7 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
     asked = settings or LoadSettings(**options)
     started = time.perf_counter()
     check_precision(asked.precision)
-    found = find_model(reference)
+    source = find_model(reference)
     check_quantization(
         asked.precision,
         double_quant=asked.double_quant,
@@ -97,14 +95,10 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
         skip_modules=asked.skip_modules,
     )
     resolved = asked.resolved()
-    building.silence_libraries()
-    with building.one_line_errors(found.name, resolved):
-        folder = building.files_of(found, resolved)
-        adapter = building.adapter_of(found, folder)
-        config = building.configuration_of(found, folder, resolved)
-        plan = plan_model(found, adapter, config, resolved)
-        model = building.build_model(found, folder, adapter, config, plan)
-        tokenizer, why_none = building.tokenizer_of(folder, resolved)
+    with building.opened(source, resolved) as files:
+        plan = plan_model(files, resolved)
+        model = building.build_model(files, plan)
+        tokenizer, why_none = building.tokenizer_of(files.folder, resolved)
         model.eval().requires_grad_(False)
         spare_small_layers(model)
         notes = _mended(model, plan.options) if asked.precision in QUANTIZED else ()
@@ -115,15 +109,15 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
         ranks = shares.world_size() if asked.tensor_parallel else 1
         notes += shares.notes(ranks) if asked.tensor_parallel else ()
     return LoadedModel(
-        name=found.name,
+        name=source.name,
         model=model,
-        adapter=adapter,
+        adapter=files.adapter,
         tokenizer=tokenizer,
         tokenizer_reason=why_none,
         precision=asked.precision,
         device=plan.options.device,
-        weights="bundled" if found.kind == "bundled" and asked.weights == "pretrained" else asked.weights,
-        source=found.source,
+        weights="bundled" if source.kind == "bundled" and asked.weights == "pretrained" else asked.weights,
+        source=source.source,
         seconds=time.perf_counter() - started,
         notes=notes,
         ranks=ranks,
@@ -144,7 +138,7 @@ def _mended(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
 
 def _unnested(model: nn.Module, double_quant: bool) -> tuple[Reason, ...]:
     """Say so where the processor's kernels have undone double quantization when the layers were tried."""
-    states = [getattr(one, "quant_state", None) for one in model.parameters()]
+    states = [getattr(parameter, "quant_state", None) for parameter in model.parameters()]
     undone = sum(not state.nested for state in states if state is not None)
     return (reason("double-quant-undone", layers=undone),) if double_quant and undone else ()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.errors import UsageError
 
@@ -61,9 +62,9 @@ class LoadSettings:
         from energyscope.loading.sharding.device_maps import map_devices
 
         spread = map_devices(self.device_map, self.device, self.devices) if self.device_map else ()
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        found = {"device": spread[0] if spread else pick_device(self.device), "devices": spread}
-        return LoadOptions(**{**given, **found, "skip_modules": tuple(self.skip_modules)})
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        resolved = {"device": spread[0] if spread else pick_device(self.device), "devices": spread}
+        return LoadOptions(**{**settings, **resolved, "skip_modules": tuple(self.skip_modules)})
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,10 @@ def check_quantization(
     if compute_dtype is not None and compute_dtype not in NATIVE:
         raise UsageError(f"--compute-dtype {compute_dtype!r} is not known: use one of {', '.join(NATIVE)}")
     four_bit = {"--double-quant": double_quant, "--compute-dtype": compute_dtype is not None}
-    given = [option for option, is_given in four_bit.items() if is_given]
-    if given and precision not in FOUR_BIT:
+    used = [option for option, is_used in four_bit.items() if is_used]
+    if used and precision not in FOUR_BIT:
         raise UsageError(
-            f"{given[0]} is for 4-bit weights, not {precision}: "
+            f"{used[0]} is for 4-bit weights, not {precision}: "
             f"use --precision {' or '.join(FOUR_BIT)}, or leave it out"
         )
     if skip_modules and precision not in QUANTIZED:
@@ -141,3 +142,33 @@ def check_quantization(
             f"--skip-modules keeps modules unquantized, and {precision} quantizes none: "
             f"use --precision {', '.join(QUANTIZED)}, or leave it out"
         )
+
+
+def resolve_precision(reference: str, precision: str, device: str) -> str:
+    """Return ``precision``, or for ``auto`` what the weights are stored in on a GPU and fp32 on a CPU.
+
+    Where it is not known without a download, fp32.
+    """
+    from energyscope.loading.devices import pick_device
+    from energyscope.loading.sources import find_model
+
+    if precision != "auto":
+        return precision
+    if pick_device(device).type == "cpu":
+        return "fp32"
+    source = find_model(reference)
+    if source.checkpoint is not None:
+        return _stored_precision(source.checkpoint.configuration)
+    config = None if source.folder is None else source.folder / "config.json"
+    if config is None or not config.is_file():
+        return "fp32"
+    try:
+        return _stored_precision(json.loads(config.read_text(encoding="utf-8")))
+    except ValueError:
+        return "fp32"  # loading says what is wrong with the file
+
+
+def _stored_precision(configuration: Any) -> str:
+    stored = configuration.get("dtype") or configuration.get("torch_dtype") or "float32"
+    name = str(stored).removeprefix("torch.")
+    return next((precision for precision, dtype in NATIVE.items() if dtype == name), "fp32")

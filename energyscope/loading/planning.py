@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from energyscope.adapters import Adapter
-from energyscope.errors import DeviceError, ModelError
+from energyscope.errors import ModelError
 from energyscope.loading import tensor_parallel
 from energyscope.loading.devices import require_room
+from energyscope.loading.linears import skipped_linears
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.sharding.placement import Placement
 from energyscope.loading.sizes import planned_bytes
-from energyscope.loading.skipping import skipped_linears
-from energyscope.loading.sources import ModelSource
+from energyscope.loading.sources import ModelFiles
 
 # Predictions suffer most when a head is quantized, and a head that is tied to the embedding cannot be.
 _HEADS = {"lm_head", "classifier", "pooler"}
@@ -33,26 +33,7 @@ class LoadPlan:
     placement: Placement | None = None
 
 
-def settle(
-    found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions
-) -> tuple[int, DeviceError | None]:
-    """Return the bytes of a model's weights, and why they would find no room (None: they would).
-
-    Raises:
-        UsageError: as `plan_model`.
-        ModelError: as `plan_model`.
-
-    """
-    shape, keep = _shape(found, adapter, config, options)
-    needed = planned_bytes(shape, options.precision, keep, double_quant=options.double_quant)
-    try:
-        _plan(found, adapter, shape, keep, options)
-    except DeviceError as error:
-        return needed, error
-    return needed, None
-
-
-def plan_model(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> LoadPlan:
+def plan_model(files: ModelFiles, options: LoadOptions) -> LoadPlan:
     """Return what a model's shape and the room on the devices decide.
 
     Raises:
@@ -62,28 +43,29 @@ def plan_model(found: ModelSource, adapter: Adapter, config: Any, options: LoadO
         DeviceError: there is not enough memory.
 
     """
-    return _plan(found, adapter, *_shape(found, adapter, config, options), options)
+    return plan_shape(files, *shape_of(files, options), options)
 
 
-def _shape(found: ModelSource, adapter: Adapter, config: Any, options: LoadOptions) -> tuple[Any, list[str]]:
+def shape_of(files: ModelFiles, options: LoadOptions) -> tuple[Any, list[str]]:
     """Return the unquantized model on the meta device, and what of it stays unquantized."""
-    _refuse_stored_quantization(found, config)
-    shape = meta_model(adapter, config, options)
-    return shape, [*heads(adapter), *skipped_linears(shape, options.skip_modules)]
+    _refuse_stored_quantization(files)
+    shape = meta_model(files, options)
+    return shape, [*heads(files.adapter), *skipped_linears(shape, options.skip_modules)]
 
 
-def _plan(found: ModelSource, adapter: Adapter, shape: Any, keep: list[str], options: LoadOptions) -> LoadPlan:
-    what = f"{found.name} in {options.precision}"
+def plan_shape(files: ModelFiles, shape: Any, keep: list[str], options: LoadOptions) -> LoadPlan:
+    """Return the plan of what `shape_of` gives."""
+    what = f"{files.source.name} in {options.precision}"
     if options.device_map is not None:
         from energyscope.loading.sharding.placing import place
 
-        placement = place(shape, options, keep, _whole_classes(shape, adapter), what)
+        placement = place(shape, options, keep, _unsplit_classes(shape, files.adapter), what)
         if len(placement.devices) > 1:
             return LoadPlan(replace(options, device=placement.main), keep, placement)
         options = replace(options, device=placement.main)
     if options.tensor_parallel:
         ranks = tensor_parallel.world_size()
-        tensor_parallel.check_plan(found.name, shape, ranks)
+        tensor_parallel.check_plan(files.source.name, shape, ranks)
         require_room(tensor_parallel.share_bytes(shape, ranks), options.device, f"a share of {what}")
         return LoadPlan(options, keep)
     needed = planned_bytes(shape, options.precision, keep, double_quant=options.double_quant)
@@ -91,7 +73,7 @@ def _plan(found: ModelSource, adapter: Adapter, shape: Any, keep: list[str], opt
     return LoadPlan(options, keep)
 
 
-def _whole_classes(model: Any, adapter: Adapter) -> list[str]:
+def _unsplit_classes(model: Any, adapter: Adapter) -> list[str]:
     """Return the classes of modules that run on one device: transformers' own list, and that of the layers."""
     named = set(getattr(model, "_no_split_modules", None) or ())
     return sorted(named | {type(layer).__name__ for layer in model.get_submodule(adapter.layers)})
@@ -102,29 +84,29 @@ def heads(adapter: Adapter) -> list[str]:
     return [part.path for part in adapter.parts if part.kind in _HEADS]
 
 
-def meta_model(adapter: Adapter, config: Any, options: LoadOptions) -> Any:
+def meta_model(files: ModelFiles, options: LoadOptions) -> Any:
     """Return the unquantized model on the meta device, which takes no memory, to count its weights."""
     import torch
 
     with torch.device("meta"):
-        return auto_class(adapter).from_config(
-            copy.deepcopy(config), dtype=options.dtype, trust_remote_code=options.trust_remote_code
+        return auto_class(files.adapter).from_config(
+            copy.deepcopy(files.config), dtype=options.dtype, trust_remote_code=options.trust_remote_code
         )
 
 
 def auto_class(adapter: Adapter) -> Any:
     import transformers
 
-    found = getattr(transformers, adapter.auto_class, None)
-    if found is None:
+    model_class = getattr(transformers, adapter.auto_class, None)
+    if model_class is None:
         raise ModelError(f"the adapter {adapter.name!r} names {adapter.auto_class!r}, which transformers lacks")
-    return found
+    return model_class
 
 
-def _refuse_stored_quantization(found: ModelSource, config: Any) -> None:
-    stored = getattr(config, "quantization_config", None)
+def _refuse_stored_quantization(files: ModelFiles) -> None:
+    stored = getattr(files.config, "quantization_config", None)
     if stored:
         method = stored.get("quant_method") if isinstance(stored, dict) else getattr(stored, "quant_method", "?")
         raise ModelError(
-            f"{found.name} is stored quantized ({method}): give the original, and quantize with --precision"
+            f"{files.source.name} is stored quantized ({method}): give the original, and quantize with --precision"
         )

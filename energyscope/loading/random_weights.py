@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from energyscope.loading.linears import is_kept, is_linear
 from energyscope.loading.options import QUANTIZED, LoadOptions
 
 if TYPE_CHECKING:
@@ -133,18 +134,6 @@ def _tied(model: nn.Module) -> set[str]:
             tied.add(path)
         seen.add(id(parameter))
     return tied
-
-
-def is_linear(module: nn.Module) -> bool:
-    """Tell whether a module is one that bitsandbytes can stand in for: Linear, or GPT-2's Conv1D."""
-    from torch import nn
-    from transformers.pytorch_utils import Conv1D
-
-    return type(module) in {nn.Linear, Conv1D}
-
-
-def is_kept(name: str, keep: list[str]) -> bool:
-    return any(name == path or name.endswith(f".{path}") for path in keep)
 
 
 def quantized_linear(module: Any, precision: str, dtype: torch.dtype, *, double_quant: bool = False) -> nn.Module:

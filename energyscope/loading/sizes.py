@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from energyscope.loading.linears import is_kept, is_linear
 from energyscope.loading.options import NATIVE
-from energyscope.loading.random_weights import is_kept, is_linear
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

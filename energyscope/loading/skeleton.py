@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from energyscope.errors import DeviceError
 from energyscope.loading import building
 from energyscope.loading.model import LoadedModel
 from energyscope.loading.options import LoadOptions
-from energyscope.loading.planning import meta_model, settle
+from energyscope.loading.planning import meta_model, plan_shape, shape_of
+from energyscope.loading.sizes import planned_bytes
 from energyscope.loading.sources import find_model
 from energyscope.reasons import reason
 
@@ -32,15 +34,15 @@ def estimate_load(reference: str, options: LoadOptions) -> LoadEstimate:
         ModelError: its files are out of reach, no adapter serves it, or its weights are stored quantized.
 
     """
-    found = find_model(reference)
-    building.silence_libraries()
-    with building.one_line_errors(found.name, options):
-        without = replace(options, weights="random")  # no weights are looked for
-        folder = building.files_of(found, without)
-        adapter = building.adapter_of(found, folder)
-        config = building.configuration_of(found, folder, without)
-        needed, error = settle(found, adapter, config, options)
-    return LoadEstimate(needed, None if error is None else str(error))
+    random = replace(options, weights="random")  # no weights are looked for
+    with building.opened(find_model(reference), random) as files:
+        shape, keep = shape_of(files, options)
+        needed = planned_bytes(shape, options.precision, keep, double_quant=options.double_quant)
+        try:
+            plan_shape(files, shape, keep, options)
+        except DeviceError as error:
+            return LoadEstimate(needed, str(error))
+    return LoadEstimate(needed, None)
 
 
 def load_skeleton(
@@ -55,26 +57,24 @@ def load_skeleton(
         ModelError: its files are out of reach, or no adapter serves it.
 
     """
-    found = find_model(reference)
+    source = find_model(reference)
+    if tokenizer and source.kind == "checkpoint":  # its tokenizer is among the files of its hub id
+        source = replace(source, kind="hub")
     options = LoadOptions("fp32", device, "random", trust_remote_code=trust_remote_code)
-    building.silence_libraries()
-    with building.one_line_errors(found.name, options):
-        # a short name alone would be built without files, and has its tokenizer among those of its hub id
-        by_files = tokenizer and found.kind == "checkpoint"
-        folder = building.files_of(replace(found, kind="hub") if by_files else found, options)
-        adapter = building.adapter_of(found, folder)
-        model = meta_model(adapter, building.configuration_of(found, folder, options), options)
-        asked = (None, reason("not-asked-for"))
-        words, why_none = building.tokenizer_of(folder, options) if tokenizer else asked
+    with building.opened(source, options) as files:
+        model = meta_model(files, options)
+        its_tokenizer, why_none = (
+            building.tokenizer_of(files.folder, options) if tokenizer else (None, reason("not-asked-for"))
+        )
     return LoadedModel(
-        name=found.name,
+        name=source.name,
         model=model,
-        adapter=adapter,
-        tokenizer=words,
+        adapter=files.adapter,
+        tokenizer=its_tokenizer,
         tokenizer_reason=why_none,
         precision="fp32",
         device=device,
-        weights="bundled" if found.kind == "bundled" else "pretrained",
-        source=found.source,
+        weights="bundled" if source.kind == "bundled" else "pretrained",
+        source=source.source,
         seconds=0.0,
     )

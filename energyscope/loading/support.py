@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from energyscope.adapters import did_you_mean
@@ -47,13 +48,11 @@ def unsupported(precision: str, device: torch.device) -> str | None:
     if precision == "bf16":
         return _too_old(device, _BF16_CAPABILITY, "BF16")
     if precision == "fp16-autocast":
-        from energyscope.loading import autocast
-
-        return autocast.reason_against(device)
+        return reason_against_autocast(device)
     if precision == "int8-static":
-        from energyscope.loading import torchao_int8
+        from energyscope.loading import cpu_int8
 
-        return torchao_int8.reason_against(device)
+        return cpu_int8.reason_against_torchao(device)
     if precision == "int8":
         return _reason_against_int8(device)
     if precision in {"nf4", "fp4"}:
@@ -61,21 +60,33 @@ def unsupported(precision: str, device: torch.device) -> str | None:
     return None
 
 
-def has_own_int8() -> bool:
-    """Tell whether this PyTorch has dynamic INT8 of its own for CPUs; where not, torchao's takes its place."""
-    from energyscope.loading import dynamic_int8
+def reason_against_autocast(device: torch.device) -> Reason | None:
+    """Return why autocast to float16 does nothing on a device; None if it works: it is tried on one product."""
+    import torch
 
-    return dynamic_int8.reason_against() is None
+    matrix = torch.ones(8, 8, device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where it is not supported autocast warns, and goes on in float32
+        try:
+            with torch.autocast(device.type, torch.float16):
+                dtype = (matrix @ matrix).dtype
+        except RuntimeError as error:
+            return reason("autocast-fails", device=device.type, error=first_line(error))
+    if dtype is torch.float16:
+        return None
+    return reason("autocast-without-fp16", version=torch.__version__, device=device.type)
 
 
 def _reason_against_int8(device: torch.device) -> str | None:
-    from energyscope.loading import dynamic_int8, torchao_int8
+    from energyscope.loading import cpu_int8
 
     if device.type != "cpu":
         return _bitsandbytes_missing() or _too_old(device, _INT8_CAPABILITY, "INT8 products")
-    own = dynamic_int8.reason_against()
-    other = None if own is None else torchao_int8.reason_against(device)
-    return join([own, other]) if own and other else None
+    without_torch = cpu_int8.reason_against_torch()
+    if without_torch is None:
+        return None
+    without_torchao = cpu_int8.reason_against_torchao(device)
+    return without_torchao and join([without_torch, without_torchao])
 
 
 def _too_old(device: torch.device, needed: tuple[int, int], what: str) -> Reason | None:
@@ -83,10 +94,10 @@ def _too_old(device: torch.device, needed: tuple[int, int], what: str) -> Reason
 
     if device.type != "cuda":
         return None
-    found = torch.cuda.get_device_capability(device)
-    if found >= needed:
+    capability = torch.cuda.get_device_capability(device)
+    if capability >= needed:
         return None
-    has, asked = (f"{major}.{minor}" for major, minor in (found, needed))
+    has, asked = (f"{major}.{minor}" for major, minor in (capability, needed))
     return reason("gpu-too-old", gpu=torch.cuda.get_device_name(device), what=what, has=has, needed=asked)
 
 

@@ -11,7 +11,9 @@ All start from the same weights, random ones too, and leave the heads unquantize
 
 from __future__ import annotations
 
+import functools
 import time
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,18 +21,18 @@ from typing import TYPE_CHECKING, Any
 from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import building
 from energyscope.loading.devices import pick_device
+from energyscope.loading.linears import skipped_linears
 from energyscope.loading.model import LoadedModel, load_model, parameter_count
 from energyscope.loading.options import FOUR_BIT, NATIVE, QUANTIZED, LoadOptions, LoadSettings
 from energyscope.loading.planning import heads, meta_model
 from energyscope.loading.sizes import planned_bytes, stored_bytes
-from energyscope.loading.skipping import skipped_linears
 from energyscope.loading.sources import find_model
-from energyscope.loading.support import VARIANTS, has_own_int8, unsupported
+from energyscope.loading.support import VARIANTS, unsupported
 from energyscope.reasons import Reason, reason, words
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
 __all__ = ["VARIANTS", "Variant", "estimated_bytes", "load_variant", "unsupported"]
 
@@ -153,18 +155,38 @@ def _converted(
     skip_modules: Sequence[str],
 ) -> tuple[str, tuple[Reason, ...]]:
     """Convert a float32 model in place; return whose layers it has now, and what its readers must know."""
-    from energyscope.loading import autocast, dynamic_int8, torchao_int8
+    from energyscope.loading import cpu_int8
 
     model = loaded.model
     if precision == "fp16-autocast":
-        autocast.put_in_autocast(model, loaded.device)
+        put_in_autocast(model, loaded.device)
         return "torch autocast", (reason("autocast-weights"),)
     keep = [*heads(loaded.adapter), *skipped_linears(model, skip_modules)]
     if precision == "int8-static":
-        return torchao_int8.STATIC, torchao_int8.quantize_static(model, keep, calibration)
-    if has_own_int8():
-        return dynamic_int8.NAME, dynamic_int8.quantize(model, keep)
-    return torchao_int8.DYNAMIC, torchao_int8.quantize_dynamic(model, keep)
+        return cpu_int8.TORCHAO_STATIC, cpu_int8.quantize_static(model, keep, calibration)
+    return cpu_int8.quantize_dynamic(model, keep)
+
+
+def put_in_autocast(model: nn.Module, device: torch.device) -> None:
+    """Make a model compute inside `torch.autocast` to float16 whenever it is called, in place.
+
+    Its class, its modules and its weights stay; a copy of it computes so too. Its outputs are float16 where their
+    last operation is one that autocast casts.
+    """
+    import torch
+
+    own: Any = type(model).forward
+
+    @functools.wraps(own)  # callers look at the signature
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device.type, torch.float16):
+            return own(self, *args, **kwargs)
+
+    bound: Any = types.MethodType(forward, model)  # bound anew when the model is copied, as a closure would not be
+    if hasattr(model, "_old_forward"):  # accelerate's hook is around it, and stays so
+        model._old_forward = bound  # noqa: SLF001
+    else:
+        model.forward = bound
 
 
 def estimated_bytes(
@@ -182,17 +204,14 @@ def estimated_bytes(
     """
     target = pick_device(device)
     unsupported(precision, target)
-    found = find_model(reference)
+    source = find_model(reference)
     base = base_precision(precision, target)
     # random weights: the configuration suffices
     options = LoadOptions(base, target, "random", trust_remote_code=trust_remote_code)
-    building.silence_libraries()
     try:
-        with building.one_line_errors(found.name, options):
-            folder = building.files_of(found, options)
-            adapter = building.adapter_of(found, folder)
-            model = meta_model(adapter, building.configuration_of(found, folder, options), options)
+        with building.opened(source, options) as files:
+            model = meta_model(files, options)
     except ModelError:
         return None
     stored = precision if precision in {base, "fp16-autocast"} else "int8"
-    return planned_bytes(model, base if stored == "fp16-autocast" else stored, heads(adapter))
+    return planned_bytes(model, base if stored == "fp16-autocast" else stored, heads(files.adapter))

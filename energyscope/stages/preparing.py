@@ -14,8 +14,7 @@ from energyscope.benchmarking.summary import by_preference
 from energyscope.errors import DataError, DeviceError, UsageError
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.devices import pick_device
-from energyscope.loading.options import FOUR_BIT, QUANTIZED
-from energyscope.loading.precision import resolve_precision
+from energyscope.loading.options import FOUR_BIT, QUANTIZED, resolve_precision
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.reasons import Reason, reason

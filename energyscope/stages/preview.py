@@ -11,7 +11,7 @@ import torch
 from energyscope.components import ComponentTree, component_tree
 from energyscope.impact.plan import beside_singles, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
-from energyscope.loading.precision import resolve_precision
+from energyscope.loading.options import resolve_precision
 from energyscope.loading.skeleton import LoadEstimate, estimate_load, load_skeleton
 from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.reasons import Reason, reason

@@ -7,8 +7,8 @@ from typing import Any
 from torch import nn
 
 from energyscope.loading import LoadedModel
+from energyscope.loading.linears import is_linear
 from energyscope.loading.options import QUANTIZED
-from energyscope.loading.random_weights import is_linear
 
 
 def quantization_facts(loaded: LoadedModel) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ import torch
 from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, EnergyscopeError, UsageError
 from energyscope.loading import LoadedModel, check_precision
-from energyscope.loading.precision import resolve_precision
+from energyscope.loading.options import resolve_precision
 from energyscope.loading.skeleton import load_skeleton
 from energyscope.metering.shared import SharedGroup
 from energyscope.progress import Progress, silent

@@ -12,15 +12,13 @@ from torch import Tensor, nn
 
 from energyscope.errors import DataError, ModelError, UsageError
 from energyscope.loading import (
-    autocast,
-    dynamic_int8,
+    cpu_int8,
     load_model,
     load_variant,
-    support,
-    torchao_int8,
     unsupported,
 )
-from energyscope.loading.linears import as_linear, quantizable, require_right
+from energyscope.loading.cpu_int8 import as_linear, quantizable, require_right
+from energyscope.loading.support import reason_against_autocast
 from energyscope.reasons import split
 
 CPU = torch.device("cpu")
@@ -50,10 +48,10 @@ class Fed(nn.Sequential):
 
 def quantized(model: nn.Module, maker: str, inputs: Tensor, keep: list[str] | None = None) -> tuple[str, ...]:
     if maker == "own":
-        return dynamic_int8.quantize(model, keep or [])
+        return cpu_int8.quantize_by_torch(model, keep or [])
     if maker == "torchao":
-        return torchao_int8.quantize_dynamic(model, keep or [])
-    return torchao_int8.quantize_static(model, keep or [], [{"inputs": inputs}])
+        return cpu_int8.quantize_by_torchao(model, keep or [])
+    return cpu_int8.quantize_static(model, keep or [], [{"inputs": inputs}])
 
 
 @pytest.mark.parametrize("maker", MAKERS)
@@ -91,12 +89,12 @@ def test_static_scales_come_from_the_calibration() -> None:
     model = Fed(linear(16, 32, bias=False))
     inputs = states(4, 32)
     batches = [{"inputs": inputs / 10}, {"inputs": inputs[:2]}]
-    torchao_int8.quantize_static(model, [], batches)
+    cpu_int8.quantize_static(model, [], batches)
     largest = max(float(one["inputs"].abs().max()) for one in batches)
     outputs = model(torch.full((1, 32), 50 * largest))
     assert torch.allclose(outputs, model(torch.full((1, 32), largest)), rtol=1e-4)
     one_scale = float(torch.as_tensor(model[0].weight.act_quant_scale).flatten()[0])  # type: ignore[union-attr]
-    assert one_scale * (63 if torchao_int8._spares_a_bit() else 127) == pytest.approx(largest, rel=1e-5)
+    assert one_scale * (63 if cpu_int8._spares_a_bit() else 127) == pytest.approx(largest, rel=1e-5)
 
 
 def test_a_processor_without_vnni_spares_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +152,7 @@ def test_kept_layers_stay_as_they_are() -> None:
     """GIVEN a layer that is to be kept THEN it is the same object, and its neighbour is exchanged."""
     model = Fed(linear(8, 8), linear(4, 8))
     kept = model[1]
-    dynamic_int8.quantize(model, ["1"])
+    cpu_int8.quantize_by_torch(model, ["1"])
     assert model[1] is kept
     assert type(model[0]) is not nn.Linear
 
@@ -188,7 +186,7 @@ def test_torchao_takes_the_place_of_what_torch_has_lost(monkeypatch: pytest.Monk
     import torch.ao.quantization
 
     monkeypatch.delattr(torch.ao.quantization, "quantize_dynamic")
-    assert not support.has_own_int8()
+    assert cpu_int8.reason_against_torch() is not None
     assert unsupported("int8", CPU) is None
     made = load_variant("tiny-gpt2", "int8", device="cpu")
     assert (made.implementation, made.dtype) == ("torchao dynamic INT8", "int8")
@@ -224,4 +222,4 @@ def test_generation_works_in_autocast() -> None:
     model: Any = load_variant("tiny-gpt2", "fp16-autocast", device="cpu").loaded.model
     found = model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=4, do_sample=False, pad_token_id=0)
     assert found.shape == (1, 7)
-    assert autocast.reason_against(CPU) is None
+    assert reason_against_autocast(CPU) is None

@@ -15,13 +15,19 @@ from transformers.pytorch_utils import Conv1D
 from energyscope import bundled
 from energyscope.errors import ModelError
 from energyscope.loading import load_model, parameter_count, weight_bytes
-from energyscope.loading.kernel_trials import TOLERANCE, first_checked_row, layer_error, mend_layers, restored_rows
+from energyscope.loading.kernel_trials import (
+    TOLERANCE,
+    first_checked_row,
+    layer_error,
+    mend_layers,
+    restored_rows,
+    restoring_layer,
+)
 from energyscope.loading.options import QUANTIZED, LoadOptions
 from energyscope.loading.random_weights import quantized_linear, spare_small_layers
 from energyscope.workloads.inputs import load_evaluation
 
 bnb = pytest.importorskip("bitsandbytes")
-from energyscope.loading.restoring import RestoringLinear4bit  # noqa: E402  it imports bitsandbytes
 
 CPU = torch.device("cpu")
 FOUR_BIT = ["nf4", "fp4"]
@@ -47,7 +53,7 @@ def layer_of(weight: Tensor, precision: str, bias: Tensor | None = None) -> Any:
 def mended_layer(precision: str, bias: Tensor | None = None) -> Any:
     """Return a mended layer of 96 inputs, also where the kernels of this processor are right."""
     layer = layer_of(heavy(32, 96), precision, bias)
-    layer.__class__ = RestoringLinear4bit
+    layer.__class__ = restoring_layer()
     return layer
 
 

@@ -14,11 +14,11 @@ from torch.nn import functional
 from energyscope.errors import UsageError
 from energyscope.loading import load_model, load_variant, parameter_count, random_weights, weight_bytes
 from energyscope.loading.kernel_trials import TOLERANCE, layer_error, restored_rows
+from energyscope.loading.linears import skipped_linears
 from energyscope.loading.options import check_quantization
 from energyscope.loading.planning import heads, meta_model
 from energyscope.loading.random_weights import quantized_linear
 from energyscope.loading.sizes import planned_bytes, tensor_bytes
-from energyscope.loading.skipping import skipped_linears
 
 WIDE = {"hidden_size": 128, "intermediate_size": 256}
 WEIGHTS = ["pretrained", "random"]
@@ -78,8 +78,9 @@ def test_planned_bytes_are_those_that_are_stored(folder: str, double: bool, unpa
     from energyscope.loading.sources import find_model
 
     loaded = load(folder, weights="random", double_quant=double)
-    options, found = LoadOptions("nf4", torch.device("cpu"), "random"), find_model(folder)
-    shape = meta_model(loaded.adapter, building.configuration_of(found, Path(folder), options), options)
+    options = LoadOptions("nf4", torch.device("cpu"), "random")
+    with building.opened(find_model(folder), options) as files:
+        shape = meta_model(files, options)
     planned = planned_bytes(shape, "nf4", heads(loaded.adapter), double_quant=double)
     assert planned == weight_bytes(loaded.model)
 

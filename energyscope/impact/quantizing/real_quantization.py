@@ -24,7 +24,8 @@ from energyscope.impact.quantizing.matrices import Matrix, Shared, about, reason
 from energyscope.impact.quantizing.quantized import Forward, Quantization
 from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
 from energyscope.loading.kernel_trials import TOLERANCE, first_checked_row, products_error, random_inputs
-from energyscope.loading.random_weights import is_linear, quantized_linear
+from energyscope.loading.linears import is_linear
+from energyscope.loading.random_weights import quantized_linear
 from energyscope.reasons import Reason, reason
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)

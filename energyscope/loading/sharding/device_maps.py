@@ -1,4 +1,4 @@
-"""What ``--device-map`` asks for, before any model is known: a word, or a file that says what goes where.
+"""What ``--device-map`` asks for: a word, or a file that says what goes where. Imports no torch by itself.
 
 A file is one JSON object from module paths to devices; the nearest path above a module decides, and the empty
 path is the whole model. The first GPU that it names is the one that inputs go to:
@@ -9,7 +9,7 @@ path is the whole model. The first GPU that it names is the one that inputs go t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,11 @@ from energyscope.adapters import did_you_mean
 from energyscope.errors import DeviceError, UsageError
 from energyscope.failures import first_line
 from energyscope.loading.devices import pick_device, why_no_gpu
+from energyscope.loading.sharding.placement import Placement
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
 WORDS = ("auto", "balanced", "sequential")
 
@@ -95,20 +97,19 @@ def map_devices(
     import torch
 
     names = dict.fromkeys(name for name in read_map(device_map).values() if name != "cpu")
-    found = tuple(_gpu(name, device_map) for name in names)
-    main = found[0] if found else torch.device("cpu")
-    if device not in {"auto", *(("cuda",) if found else ())} and pick_device(device) != main:
+    used = tuple(_gpu(name, device_map) for name in names)
+    main = used[0] if used else torch.device("cpu")
+    if device not in {"auto", *(("cuda",) if used else ())} and pick_device(device) != main:
         raise UsageError(
             f"the device map {device_map} puts the model's inputs on {main}, and --device says {device}: "
             "leave --device out"
         )
-    if gpus and set(gpus) != set(found or (main,)):
-        named = ", ".join(str(one) for one in found) or "no GPU"
+    if gpus and set(gpus) != set(used or (main,)):
         raise UsageError(
-            f"the device map {device_map} uses {named}, and --gpu-id names {', '.join(str(one) for one in gpus)}: "
-            "leave --gpu-id out"
+            f"the device map {device_map} uses {', '.join(map(str, used)) or 'no GPU'}, and --gpu-id names "
+            f"{', '.join(map(str, gpus))}: leave --gpu-id out"
         )
-    return found or (main,)
+    return used or (main,)
 
 
 def _by_word(word: str, device: str, gpus: Sequence[torch.device]) -> tuple[torch.device, ...]:
@@ -136,6 +137,95 @@ def _gpu(name: str, text: str) -> torch.device:
     if not count:
         raise DeviceError(f"the device map {text} names {name}, and {why_no_gpu()}: name cpu alone, or no map")
     if number >= count:
-        there = ", ".join(f"cuda:{one}" for one in range(count))
+        there = ", ".join(f"cuda:{index}" for index in range(count))
         raise DeviceError(f"the device map {text} names {name}, which is not there: this machine has {there}")
     return torch.device("cuda", number)
+
+
+def spread(model: nn.Module, entries: Mapping[str, str], text: str) -> dict[str, torch.device]:
+    """Return the fewest module paths that say where every tensor of a model lies, by a file's entries.
+
+    ``text`` names the file in messages. Buffers that no entry covers are left to the main device.
+
+    Raises:
+        UsageError: the file names a module that the model has not, or leaves some out.
+
+    """
+    tensors = _tensors(model)
+    known = {path for path, _ in model.named_modules(remove_duplicate=False)} | set(tensors)
+    for path in entries:
+        if path not in known:
+            near = did_you_mean(path, sorted(known - set(tensors)))
+            raise UsageError(
+                f"the device map {text} names {path!r}, which the model has not{near if 'mean' in near else ''}"
+            )
+    homes = {path: _nearest(path, entries) for path in tensors}
+    stored = set(model.state_dict())
+    left = sorted(_above(path for path, home in homes.items() if home is None and path in stored))
+    if left:
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        raise UsageError(
+            f'the device map {text} leaves out {", ".join(left[:3])}{more}: add them, or "" for all the rest'
+        )
+    return _covered(model, "", {path: home for path, home in homes.items() if home is not None})
+
+
+def _tensors(model: nn.Module) -> list[str]:
+    parameters = [path for path, _ in model.named_parameters(remove_duplicate=False)]
+    return parameters + [path for path, _ in model.named_buffers(remove_duplicate=False)]
+
+
+def _above(paths: Iterable[str]) -> set[str]:
+    return {path.rpartition(".")[0] or path for path in paths}
+
+
+def _nearest(path: str, entries: Mapping[str, str]) -> torch.device | None:
+    import torch
+
+    words = path.split(".")
+    above = (".".join(words[:end]) for end in range(len(words), -1, -1))
+    return next((torch.device(entries[name]) for name in above if name in entries), None)
+
+
+def _covered(module: nn.Module, path: str, homes: Mapping[str, torch.device]) -> dict[str, torch.device]:
+    below = {name: home for name, home in homes.items() if not path or name.startswith(f"{path}.")}
+    devices = set(below.values())
+    if len(devices) < 2:
+        return dict.fromkeys([path] if devices else [], *devices)
+    covered = {name: home for name, home in below.items() if name.rpartition(".")[0] == path}
+    for name, child in module.named_children():
+        covered |= _covered(child, f"{path}.{name}".lstrip("."), below)
+    return covered
+
+
+def check_spread(
+    model: Any, placement: Placement, whole: Collection[str], quantized: Collection[str], text: str
+) -> None:
+    """Refuse a placement that could not run: accelerate moves what passes between modules, not what is within.
+
+    ``whole`` are the classes of modules that run on one device, ``quantized`` the paths of modules that cannot
+    wait in host memory.
+
+    Raises:
+        UsageError: tied weights or such a module are on two devices, or a quantized one would wait.
+
+    """
+    from accelerate.utils.modeling import find_tied_parameters
+
+    for group in find_tied_parameters(model):
+        if len({placement.device_of(path) for path in group}) > 1:
+            raise UsageError(f"{' and '.join(group)} are the same weights: let {text} put them on one device")
+    for path, module in model.named_modules():
+        if type(module).__name__ not in whole:
+            continue
+        if len({placement.runs_on(name) for name, _ in module.named_parameters(prefix=path)}) > 1:
+            raise UsageError(
+                f"{path} ({type(module).__name__}) adds its parts up, which must run on one device: "
+                f"let {text} put it on one"
+            )
+    waiting = [path for path in quantized if placement.runs_on(path) != placement.device_of(path)]
+    if waiting:
+        raise UsageError(
+            f"quantized layers cannot wait in host memory ({waiting[0]}): let {text} put them on a GPU, or name "
+            "them with --skip-modules"
+        )

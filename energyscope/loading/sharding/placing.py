@@ -17,13 +17,13 @@ import torch
 from torch import nn
 
 from energyscope.errors import DeviceError
-from energyscope.loading.devices import free_bytes
+from energyscope.loading.devices import gigabytes, usable_bytes
+from energyscope.loading.linears import quantized_linears
 from energyscope.loading.options import NATIVE, LoadOptions
 from energyscope.loading.quiet import quieten
-from energyscope.loading.random_weights import float32_bytes, is_kept, is_linear
-from energyscope.loading.sharding.device_maps import WORDS, read_map
+from energyscope.loading.random_weights import float32_bytes
+from energyscope.loading.sharding.device_maps import WORDS, check_spread, read_map, spread
 from energyscope.loading.sharding.placement import Placement
-from energyscope.loading.sharding.spreading import check_spread, spread
 from energyscope.loading.sizes import planned_bytes, planned_parameters
 
 CPU = torch.device("cpu")
@@ -47,7 +47,7 @@ def place(model: Any, options: LoadOptions, keep: list[str], whole: Collection[s
         there = [*options.devices, *([CPU] if options.precision in NATIVE else [])]
         return inferred(model, options, keep, whole, {device: _free(device) for device in there}, what)
     placement = _among(spread(model, read_map(text), text), options)
-    check_spread(model, placement, whole, quantized_linears(model, options, keep), text)
+    check_spread(model, placement, whole, quantized_linears(model, options.precision, keep), text)
     sizes = dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
     _require_rooms(sizes, placement, {device: _free(device) for device in placement.devices}, what)
     return placement
@@ -58,19 +58,9 @@ def _among(modules: Mapping[str, torch.device], options: LoadOptions) -> Placeme
     return Placement(modules, used[0] if used else CPU)
 
 
-def quantized_linears(model: nn.Module, options: LoadOptions, keep: list[str]) -> list[str]:
-    """Return the paths of the linears that will be quantized."""
-    if options.precision in NATIVE:
-        return []
-    return [path for path, one in model.named_modules() if is_linear(one) and not is_kept(path, keep)]
-
-
 def _free(device: torch.device) -> int:
     """Return the bytes that are free for us, with those that PyTorch keeps for its next tensors; 0 if unknown."""
-    kept = 0
-    if device.type == "cuda":
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return (free_bytes(device) or 0) + kept
+    return usable_bytes(device) or 0
 
 
 def inferred(
@@ -96,17 +86,18 @@ def inferred(
     gpus = [device for device in free if device != CPU]
     dtypes = _dtypes(model, options, keep)
     needed = planned_bytes(model, options.precision, keep, double_quant=options.double_quant)
-    share = _plain_bytes(model, dtypes) / max(1, needed)  # accelerate knows of no scales
+    share = _bytes_without_scales(model, dtypes) / max(1, needed)  # accelerate knows of no scales
     room = _room(model, options, free)
     memory: dict[int | str, int] = {number: int(share * room[device]) for number, device in enumerate(gpus)}
     memory["cpu"] = room.get(CPU, 0)
-    given: dict[str, Any] = {"no_split_module_classes": list(whole), "special_dtypes": dtypes}
+    settings: dict[str, Any] = {"no_split_module_classes": list(whole), "special_dtypes": dtypes}
     if options.device_map != "sequential":
-        memory = get_balanced_memory(model, dict(memory), **given)
-    found = infer_auto_device_map(model, memory, **given)
-    if "disk" in found.values():
+        memory = get_balanced_memory(model, dict(memory), **settings)
+    device_map = infer_auto_device_map(model, memory, **settings)
+    if "disk" in device_map.values():
         raise _no_room(needed, free, what)
-    placement = _among({path: CPU if one == "cpu" else gpus[int(one)] for path, one in found.items()}, options)
+    modules = {path: CPU if place == "cpu" else gpus[int(place)] for path, place in device_map.items()}
+    placement = _among(modules, options)
     sizes = dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
     parts = _needed(sizes, placement)
     if placement.main == CPU or any(parts[device] > free[device] for device in parts):
@@ -119,11 +110,11 @@ def _room(model: nn.Module, options: LoadOptions, free: Mapping[torch.device, in
 
     On the main GPU random weights are drawn in float32, of a few modules at a time, which needs room too.
     """
-    found = {device: int(_SHARE * size) for device, size in free.items()}
+    room = {device: int(_SHARE * size) for device, size in free.items()}
     if options.weights == "random":
         main = options.devices[0]
-        found[main] = max(0, min(found[main], free[main] - float32_bytes(model)))
-    return found
+        room[main] = max(0, min(room[main], free[main] - float32_bytes(model)))
+    return room
 
 
 def _dtypes(model: nn.Module, options: LoadOptions, keep: list[str]) -> dict[str, Any]:
@@ -131,16 +122,17 @@ def _dtypes(model: nn.Module, options: LoadOptions, keep: list[str]) -> dict[str
     from accelerate.utils import CustomDtype
 
     dtype = torch.int8 if options.precision == "int8" else CustomDtype.INT4
-    return {f"{path}.weight": dtype for path in quantized_linears(model, options, keep)}
+    return {f"{path}.weight": dtype for path in quantized_linears(model, options.precision, keep)}
 
 
-def _plain_bytes(model: nn.Module, dtypes: Mapping[str, Any]) -> float:
+def _bytes_without_scales(model: nn.Module, dtypes: Mapping[str, Any]) -> float:
     from accelerate.utils.modeling import dtype_byte_size
 
-    sizes = {
-        path: one.numel() * dtype_byte_size(dtypes.get(path, one.dtype)) for path, one in model.named_parameters()
-    }
-    return float(sum(sizes.values()))
+    sizes = [
+        parameter.numel() * dtype_byte_size(dtypes.get(path, parameter.dtype))
+        for path, parameter in model.named_parameters()
+    ]
+    return float(sum(sizes))
 
 
 def _require_rooms(
@@ -150,7 +142,7 @@ def _require_rooms(
     needed = _needed(sizes, placement)
     short = [device for device in needed if 0 < free[device] < needed[device]]
     if short:
-        parts = ", ".join(f"{_gigabytes(needed[one])} on {one}" for one in short)
+        parts = ", ".join(f"{gigabytes(needed[device])} on {device}" for device in short)
         raise DeviceError(f"{what}: the device map puts {parts}, and {_listed(free)}: move some of it elsewhere")
 
 
@@ -170,15 +162,12 @@ def _needed(sizes: Mapping[str, int], placement: Placement) -> dict[torch.device
 def _no_room(needed: int, free: Mapping[torch.device, int], what: str) -> DeviceError:
     waiting = "" if CPU in free else ", where alone quantized weights can be"
     return DeviceError(
-        f"{what} needs about {_gigabytes(needed)} of memory and finds no arrangement: {_listed(free)}{waiting} "
+        f"{what} needs about {gigabytes(needed)} of memory and finds no arrangement: {_listed(free)}{waiting} "
         f"(a tenth is left for inputs): use a smaller --precision or model, more GPUs, or end what else uses them"
     )
 
 
 def _listed(free: Mapping[torch.device, int]) -> str:
-    words = [f"{'the host' if one == CPU else one} has {_gigabytes(size)} free" for one, size in free.items()]
-    return ", ".join(words)
-
-
-def _gigabytes(amount: int) -> str:
-    return f"{amount / 1e9:.1f} GB"
+    return ", ".join(
+        f"{'the host' if device == CPU else device} has {gigabytes(size)} free" for device, size in free.items()
+    )

@@ -17,12 +17,11 @@ import torch
 from tiny_models import config, model_class, save_model
 
 from energyscope.loading import load_model, parameter_count, random_weights, weight_bytes
-from energyscope.loading.autocast import put_in_autocast
 from energyscope.loading.model import LoadedModel
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.sharding import placing
-from energyscope.loading.sharding.dispatching import dispatch, offload_notes, undispatch
-from energyscope.loading.sharding.placement import Placement
+from energyscope.loading.sharding.placement import Placement, dispatch, offload_notes, undispatch
+from energyscope.loading.variants import put_in_autocast
 from energyscope.reasons import reason
 
 FAMILIES = ["distilbert", "gpt2", "llama"]

@@ -1,0 +1,302 @@
+"""INT8 linears for CPUs: PyTorch's own dynamic ones, and torchao's, static and dynamic.
+
+Weights are INT8. Activations are rounded by the range of each call (PyTorch), of each token (torchao dynamic), or
+by scales that are calibrated beforehand (torchao static). `torch.ao.quantization` is deprecated: torchao's dynamic
+INT8 takes the place of PyTorch's where that is gone.
+
+Importing this imports no torchao. On a GPU its products are for torch.compile: in eager mode torchao 0.18
+formats the input of every product as text (``safe_int_mm`` looks whether it is a fake tensor), which copies it to
+the host, so what would be measured is that.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from energyscope.errors import DataError, ModelError, UsageError
+from energyscope.failures import first_line, no_memory_left
+from energyscope.loading.kernel_trials import TOLERANCE, products_error, random_inputs
+from energyscope.loading.linears import is_kept, is_linear
+from energyscope.loading.quiet import quieten
+from energyscope.reasons import Reason, reason
+
+TORCH_DYNAMIC = "PyTorch dynamic INT8"
+TORCHAO_DYNAMIC = "torchao dynamic INT8"
+TORCHAO_STATIC = "torchao static INT8"
+
+Notes = tuple[Reason, ...]
+Linears = list[tuple[str, nn.Module]]  # with their paths
+
+
+def reason_against_torch() -> Reason | None:
+    """Return why PyTorch's own dynamic INT8 cannot be had; None if it can."""
+    try:
+        from torch.ao.quantization import quantize_dynamic  # noqa: F401
+    except ImportError:
+        return reason("no-dynamic-int8", version=torch.__version__)
+    if torch.backends.quantized.engine in {"none", ""}:
+        return reason("no-int8-kernels")
+    return None
+
+
+def reason_against_torchao(device: torch.device) -> Reason | None:
+    """Return why torchao's INT8 cannot be had on a device; None if it can."""
+    if device.type != "cpu":
+        return reason("torchao-for-compile", device=device.type)
+    try:
+        library = _torchao()
+    except ModuleNotFoundError:
+        return reason("package-missing", package="torchao", install="'energyscope-llm[torchao]'")
+    except Exception as error:  # noqa: BLE001  its libraries may fail to load in many ways
+        return reason("package-broken", package="torchao", error=first_line(error))
+    if not hasattr(library, "Int8StaticActivationInt8WeightConfig"):
+        return reason("torchao-too-old")
+    return None
+
+
+def quantize_dynamic(model: nn.Module, keep: Sequence[str]) -> tuple[str, Notes]:
+    """Exchange the linears of a float32 model on a CPU, in place; return whose they are, and notes for readers.
+
+    ``keep`` names the modules that stay unquantized.
+
+    Raises:
+        ModelError: a layer computes wrongly on this processor, or there is none to quantize.
+
+    """
+    if reason_against_torch() is None:
+        return TORCH_DYNAMIC, quantize_by_torch(model, keep)
+    return TORCHAO_DYNAMIC, quantize_by_torchao(model, keep)
+
+
+def quantize_by_torch(model: nn.Module, keep: Sequence[str]) -> Notes:
+    """Do so by PyTorch: a scale for each row of a weight, a range for all activations of a call."""
+    count = _exchange(model, quantizable(model, keep), _torch_layer)
+    engine = torch.backends.quantized.engine
+    bits = 8 if engine == "qnnpack" else 7  # elsewhere PyTorch spares a bit, against overflow of 16-bit sums
+    return (reason("int8-dynamic", layers=count, engine=engine, bits=bits, per="call"),)
+
+
+def quantize_by_torchao(model: nn.Module, keep: Sequence[str]) -> Notes:
+    """Do so by torchao: a scale for each row of a weight, and one for each token in every call."""
+    library, spares_a_bit = _torchao(), _spares_a_bit()
+
+    def quantized(path: str, linear: nn.Linear) -> nn.Module:
+        config = library.Int8DynamicActivationInt8WeightConfig(
+            set_inductor_config=False, reduce_range=spares_a_bit
+        )
+        layer = _torchao_layer(linear, config)
+        require_right(path, layer, linear, _weight(layer), maker=TORCHAO_DYNAMIC)
+        return layer
+
+    count = _exchange(model, quantizable(model, keep), quantized)
+    return (reason("int8-dynamic", layers=count, engine="torchao", bits=7 if spares_a_bit else 8, per="token"),)
+
+
+def quantize_static(model: nn.Module, keep: Sequence[str], batches: Sequence[Mapping[str, Tensor]]) -> Notes:
+    """Exchange the linears of a float32 model on a CPU for torchao's, in place; return notes for readers.
+
+    ``keep`` names the modules that stay unquantized; ``batches`` are the model's inputs, as keyword arguments, by
+    which activation scales are set: the largest magnitude that a layer was fed is the largest it can
+    represent, and what is larger later is clipped to it.
+
+    Raises:
+        UsageError: there are no batches.
+        DataError: a batch does not fit the model.
+        ModelError: a layer computes wrongly on this processor, or was never reached, or there is none to quantize.
+
+    """
+    if not batches:
+        raise UsageError("static INT8 sets its activation scales by batches of real inputs: give some")
+    library = _torchao()
+    linears = quantizable(model, keep)
+    largest = _largest_inputs(model, linears, batches)
+    spares_a_bit = _spares_a_bit()
+
+    def quantized(path: str, linear: nn.Linear) -> nn.Module:
+        config = library.Int8StaticActivationInt8WeightConfig(
+            act_quant_scale=torch.full((1, 1), largest[path] / (63 if spares_a_bit else 127)),
+            granularity=[library.PerTensor(), library.PerRow()],
+            set_inductor_config=False,  # it is the whole process's
+            reduce_range=spares_a_bit,
+        )
+        layer = _torchao_layer(linear, config)
+        require_right(path, layer, linear, _weight(layer), maker=TORCHAO_STATIC, size=largest[path] / 3)
+        return layer
+
+    count = _exchange(model, linears, quantized)
+    return (reason("int8-static", layers=count, bits=7 if spares_a_bit else 8, batches=len(batches)),)
+
+
+def quantizable(model: nn.Module, keep: Sequence[str]) -> Linears:
+    """Return the linears of a model with their paths, without those that ``keep`` names: Linear and Conv1D.
+
+    Raises:
+        ModelError: there are none, so that a quantized model would be the same model.
+
+    """
+    linears = [
+        (path, module) for path, module in model.named_modules() if is_linear(module) and not is_kept(path, keep)
+    ]
+    if not linears:
+        raise ModelError("the model has no linear layers to quantize: use a --precision that is not quantized")
+    return linears
+
+
+def as_linear(module: Any) -> nn.Linear:
+    """Return a Linear with the weights (out, in) of a Linear or of GPT-2's Conv1D, which stores them (in, out)."""
+    if isinstance(module, nn.Linear):
+        return module
+    weight = module.weight.data.T.contiguous()
+    with torch.device("meta"):
+        linear = nn.Linear(weight.shape[1], weight.shape[0], bias=module.bias is not None)
+    linear.weight = nn.Parameter(weight, requires_grad=False)
+    linear.bias = module.bias
+    return linear.train(module.training)
+
+
+def _exchange(model: nn.Module, linears: Linears, quantized: Callable[[str, nn.Linear], nn.Module]) -> int:
+    """Exchange linears one by one, in place, letting go of each original; return how many they were."""
+    count = len(linears)
+    while linears:
+        path, module = linears.pop(0)
+        with torch.no_grad():
+            model.set_submodule(path, quantized(path, as_linear(module)))
+    return count
+
+
+def require_right(
+    path: str, layer: nn.Module, linear: nn.Linear, weight: Tensor, *, maker: str, size: float = 1.0
+) -> None:
+    """Try a quantized layer on random inputs (8, in) times ``size`` against its own ``weight`` (out, in).
+
+    ``maker`` names whose kernel it is in the message.
+
+    Raises:
+        ModelError: its products lie further off than the rounding of inputs to 7 bits explains.
+
+    """
+    inputs = random_inputs(linear.in_features, linear.weight.device, linear.weight.dtype) * size
+    error = products_error(_WithoutBias(layer, linear.bias), inputs, weight)
+    if error > TOLERANCE:
+        raise ModelError(
+            f"{maker} computes {path} of {linear.out_features} x {linear.in_features} wrongly on "
+            f"{linear.weight.device.type} (relative error {error:.2g} on random inputs): use another --precision"
+        )
+
+
+class _WithoutBias:
+    """A layer's outputs less its bias, which some layers have packed with their weights."""
+
+    def __init__(self, layer: nn.Module, bias: Tensor | None) -> None:
+        self.layer = layer
+        self.packed = bias
+        self.bias = None
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.layer(inputs)
+        return outputs if self.packed is None else outputs - self.packed
+
+
+def _torch_layer(path: str, linear: nn.Linear) -> nn.Module:
+    from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that it is deprecated, which the module's docstring says too
+        holder: Any = quantize_dynamic(  # type: ignore[no-untyped-call]
+            nn.Sequential(linear), {nn.Linear: per_channel_dynamic_qconfig}, dtype=torch.qint8
+        )
+        layer: nn.Module = holder[0]
+        weight: Tensor = holder[0].weight().dequantize()
+    require_right(path, layer, linear, weight, maker=TORCH_DYNAMIC)
+    return layer
+
+
+class _FlatLinear(nn.Linear):
+    """A Linear that flattens its inputs to (n, in): a static scale must have as many dimensions as they have."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name that callers may use
+        """Return the outputs (..., out) for inputs (..., in)."""
+        outputs = super().forward(input.reshape(-1, self.in_features))
+        return outputs.reshape(*input.shape[:-1], self.out_features)
+
+
+def _torchao_layer(linear: nn.Linear, config: Any) -> nn.Module:
+    with torch.device("meta"):
+        layer = _FlatLinear(linear.in_features, linear.out_features, bias=linear.bias is not None)
+    layer.weight, layer.bias = linear.weight, linear.bias
+    _torchao().quantize_(layer.eval(), config)
+    return layer
+
+
+def _weight(layer: Any) -> Tensor:
+    """Return the weight (out, in) of a layer of torchao in float32."""
+    weight: Tensor = layer.weight.dequantize()
+    return weight
+
+
+def _largest_inputs(
+    model: nn.Module, linears: Linears, batches: Sequence[Mapping[str, Tensor]]
+) -> dict[str, float]:
+    """Return the largest magnitude among the inputs of each linear, by its path.
+
+    Raises:
+        ModelError: a linear took no part in any pass, or was fed nothing but zeros, or something infinite.
+        DataError: a batch does not fit the model.
+
+    """
+    largest = dict.fromkeys((path for path, _ in linears), 0.0)
+
+    def watch(path: str) -> Any:
+        def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            largest[path] = max(largest[path], float(inputs[0].abs().max()))
+
+        return note
+
+    with ExitStack() as stack, torch.no_grad():
+        for path, module in linears:
+            stack.callback(module.register_forward_pre_hook(watch(path)).remove)
+        for batch in batches:
+            _run(model, batch)
+    for path, magnitude in largest.items():
+        if not 0 < magnitude < float("inf"):
+            raise ModelError(
+                f"{path} was fed nothing to set a scale by (largest input: {magnitude:g}): calibrate on other "
+                "batches, or use another --precision"
+            )
+    return largest
+
+
+def _run(model: nn.Module, batch: Mapping[str, Tensor]) -> None:
+    try:
+        model(**batch)
+    except Exception as error:
+        if no_memory_left(error):
+            raise
+        raise DataError(
+            f"the model cannot compute a batch to calibrate on ({first_line(error)}): give batches made for it"
+        ) from error
+
+
+def _spares_a_bit() -> bool:
+    """Tell whether products of 8 bits overflow here, by trying the largest ones.
+
+    x86 kernels without VNNI instructions add pairs of products in 16 bits, which saturate.
+    """
+    from torchao.kernel import int_scaled_matmul
+
+    largest = torch.full((32, 64), 127, dtype=torch.int8)
+    products = int_scaled_matmul(largest, largest.T, torch.ones(32, 1))
+    return not bool((products == 64 * 127 * 127).all())
+
+
+def _torchao() -> Any:
+    quieten()
+    import torchao.quantization as library
+
+    return library
