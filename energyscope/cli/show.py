@@ -50,8 +50,7 @@ def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:
     from energyscope.errors import UsageError
     from energyscope.reporting.scaling.sweep import sweep_text
     from energyscope.reporting.terminal_text import Harmless
-    from energyscope.runs.sweep_rows import sweep_rows
-    from energyscope.runs.sweeps import load_sweep
+    from energyscope.runs.sweeps import load_sweep, sweep_rows
 
     if table is not None:
         raise UsageError(f"--table {table} is of a run: name one of the runs in {path}")

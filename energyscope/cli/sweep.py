@@ -94,8 +94,7 @@ def _sweep(
     from energyscope.cli.progress import progress
     from energyscope.reporting.scaling.sweep import sweep_text
     from energyscope.reporting.terminal_text import Harmless
-    from energyscope.runs.sweep_rows import sweep_rows
-    from energyscope.runs.sweeps import find_sweep, is_held
+    from energyscope.runs.sweeps import find_sweep, is_held, sweep_rows
     from energyscope.stages.resume_sweep import resume
     from energyscope.stages.sweep import sweep
 

@@ -45,13 +45,13 @@ def _show(plan: SweepPlan, *, as_json: bool) -> None:
 def described(plan: SweepPlan) -> str:
     """Return a plan in lines, without what names and reasons hold that would steer a terminal."""
     from energyscope.reporting.terminal_text import printable
-    from energyscope.stages.sweep_preview import said_bytes
+    from energyscope.stages.sweep_preview import in_bytes
 
     width = max((len(cell.name) for cell in plan.cells), default=0)
     stay = "stays as it is" if plan.done == 1 else "stay as they are"
     facts = [
         *([f"{plan.parameters:,} parameters"] if plan.parameters else []),
-        *([f"{said_bytes(plan.free_bytes)} of memory are free"] if plan.free_bytes else []),
+        *([f"{in_bytes(plan.free_bytes)} of memory are free"] if plan.free_bytes else []),
     ]
     lines = [
         f"{printable(plan.model)} on {plan.device}, {plan.phase}, {plan.execution}: {'; '.join(facts)}",
@@ -69,12 +69,12 @@ def described(plan: SweepPlan) -> str:
 
 def _said(cell: CellPlan, phase: str) -> str:
     from energyscope.reporting.terminal_text import printable
-    from energyscope.stages.sweep_preview import said_bytes
+    from energyscope.stages.sweep_preview import in_bytes
 
     shape = f"{cell.batch_size:,} x {cell.tokens:,} tokens{' of context' if phase == 'decode' else ''}"
     if cell.refused:
         return f"{shape}: NOT POSSIBLE HERE: {printable(cell.refused)}"
-    return shape if cell.least_bytes is None else f"{shape}: holds {said_bytes(cell.least_bytes)} at least"
+    return shape if cell.least_bytes is None else f"{shape}: holds {in_bytes(cell.least_bytes)} at least"
 
 
 def _time(plan: SweepPlan) -> list[str]:

@@ -8,17 +8,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from energyscope.errors import RunError
+from energyscope.intervals import finite
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, RunStore
 
 LAWS_VERSION = 2  # since 2, reasons are codes
-PARENTS = (
-    2  # of a run, or of the sweep that it is a cell of, up to which laws are looked for: SET beside cells/RUN
-)
-RENAMED = {  # laws and verdicts of schema 1
+PARENTS = 2  # directories above a run, or above its sweep, in which its laws are looked for
+RENAMED = {  # in schema 1: present
     "two-term in bytes": "two-term-in-bytes",
     "per call": "per-call",
     "roofline (floor)": "roofline-floor",
@@ -26,6 +25,12 @@ RENAMED = {  # laws and verdicts of schema 1
     "roofline (board's rates)": "roofline-board-rates",
     "sum over parts": "sum-over-parts",
     "cannot be told": "unclear",
+}
+_TERMS = {
+    "two_term": ("fixed_mj", "marginal_pj_per_flop"),
+    "by_bytes": ("fixed_mj", "pj_per_byte"),
+    "constant": ("energy_mj",),
+    "roofline": (),
 }
 LISTS = (
     "weights", "sources", "notes", "not_measured", "groups", "contrasts", "efficiency", "sizes", "sizes_held_out",
@@ -43,11 +48,11 @@ def find_laws(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path | None:
     if direct.name in {LAWS_JSON, REPORT_FILE, SWEEP_FILE}:
         direct = direct.parent
     places = (direct, root / direct)
-    found = next((one for one in places if (one / LAWS_JSON).is_file()), None)
-    sweep = next((one for one in places if (one / SWEEP_FILE).is_file()), None)
-    if found is None and sweep is not None:
+    laws = next((path for path in places if (path / LAWS_JSON).is_file()), None)
+    sweep = next((path for path in places if (path / SWEEP_FILE).is_file()), None)
+    if laws is None and sweep is not None:
         raise RunError(f"{sweep} is a sweep without {LAWS_JSON}: `energyscope laws {sweep}` makes a page of it")
-    return found
+    return laws
 
 
 def list_laws(root: Path = DEFAULT_ROOT) -> list[Path]:
@@ -76,14 +81,14 @@ def laws_naming(run: Path) -> list[NamingLaws]:
     """
     place = run.resolve()
     reached = PARENTS + (place.parent / SWEEP_FILE).is_file()
-    found: dict[Path, NamingLaws] = {}
+    naming: dict[Path, NamingLaws] = {}
     for parents, parent in enumerate(place.parents[:reached], start=1):
         for folder in _with_laws(parent):
             with suppress(RunError):
                 document = load_laws(folder)
-                if any(is_of_run(one, folder, place) for one in document["sources"]):
-                    found.setdefault(folder, NamingLaws(folder, document, parents))
-    return list(found.values())
+                if any(is_of_run(source, folder, place) for source in document["sources"]):
+                    naming.setdefault(folder, NamingLaws(folder, document, parents))
+    return list(naming.values())
 
 
 def is_of_run(entry: object, folder: Path, run: Path) -> bool:
@@ -139,16 +144,72 @@ def load_laws(path: Path) -> dict[str, Any]:
     return _renamed(document) if document["schema"] < 2 else document
 
 
-def _renamed(found: Any) -> Any:
+def _renamed(part: Any) -> Any:
     """Return a part of a document with the present names of its laws and verdicts; reasons stay as they are."""
-    if isinstance(found, list):
-        return [_renamed(one) for one in found]
-    if not isinstance(found, dict):
-        return found
-    named = {key: RENAMED.get(found[key], found[key]) for key in ("law", "best", "verdict") if key in found}
-    return {key: _renamed(value) for key, value in found.items()} | named
+    if isinstance(part, list):
+        return [_renamed(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    named = {key: RENAMED.get(part[key], part[key]) for key in ("law", "best", "verdict") if key in part}
+    return {key: _renamed(value) for key, value in part.items()} | named
 
 
 def write_laws(path: Path, document: Mapping[str, Any]) -> None:
     """Write laws.json into a directory, atomically."""
     RunStore(path).write_json(LAWS_JSON, document)
+
+
+def flaw(document: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the groups of a document that was altered; None where nothing is."""
+    return next((wrong for group in document["groups"] if (wrong := _of_group(group))), None)
+
+
+def _of_group(group: Mapping[str, Any]) -> str | None:
+    if not all(map(_is_shape, group["cells"])):
+        return "a cell has no batch size or no length"
+    held = group.get("held_out")
+    known = [held.get(name) for name in ("whole", "components")] if _is(held) else [held]
+    if not all(errors is None or (_is(errors) and "by" in errors) for errors in known):
+        return "the errors of left-out cells do not say what was left out"
+    return next((wrong for subject in group["subjects"] if (wrong := _of_subject(subject))), None)
+
+
+def _of_subject(subject: object) -> str | None:
+    if not _is(subject) or not isinstance(subject.get("subject"), str):
+        return "a subject has no name"
+    name, points, reach = subject["subject"], subject.get("points"), subject.get("reach")
+    if not isinstance(points, list) or not all(map(_is_shape, points)):
+        return f"a cell of {name} has no batch size or no length"
+    if not _is(reach) or not _is_reach(reach):
+        return f"the reach of the law of {name} is not known"
+    lacking = [law for law, terms in _TERMS.items() if not _is_law(subject.get(law), terms)]
+    return f"the {lacking[0]} law of {name} lacks a number" if lacking else None
+
+
+def _is_reach(reach: Mapping[str, Any]) -> bool:
+    first = reach.get("first_beyond")
+    counts = all(count is None or _is_count(count) for count in (reach.get("within"), reach.get("cells")))
+    return counts and (first is None or _is_shape(first))
+
+
+def _is_law(law: object, terms: tuple[str, ...]) -> bool:
+    """Tell whether a law has its numbers; where only a reason stands in its place, there are none to have."""
+    if law is None or (_is(law) and "flags" not in law):
+        return True
+    if not _is(law) or not isinstance(law["flags"], list):
+        return False
+    r2 = law.get("r2")
+    values = [term.get("value") if _is(term) else None for term in map(law.get, terms)]
+    return (r2 is None or isinstance(r2, int | float)) and all(finite(value) is not None for value in values)
+
+
+def _is_shape(entry: object) -> bool:
+    return _is(entry) and _is_count(entry.get("batch_size")) and _is_count(entry.get("tokens"))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is(value: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping)

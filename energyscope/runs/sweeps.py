@@ -15,12 +15,18 @@ from energyscope.errors import RunError
 from energyscope.runs.files import write_text
 from energyscope.runs.schema import SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, Run, load_run
+from energyscope.runs.summary import summary
 from energyscope.runs.writing import is_locked
 
 TABLE_FILE = "sweep.csv"
 LOCK_FILE = ".held"  # empty: sweep.json is replaced at each cell, and NFS locks no directory for other hosts
 ASKING_S = 0.2  # in which whoever asks whether a sweep is held lets go of its lock again
 SCHEMA_VERSION = 1
+TABLE_COLUMNS = (
+    "cell", "precision", "batch_size", "tokens", "phase", "state", "reason", "seconds", "energy_mj",
+    "energy_ci_low_mj", "energy_ci_high_mj", "time_us", "power_w", "quality", "closure", "modelled",
+    "energy_per_token_mj", "run",
+)  # fmt: skip
 STATES = ("waiting", "done", "does not fit", "failed", "interrupted")
 
 
@@ -43,6 +49,11 @@ class SweepCell:
     def name(self) -> str:
         """The name of its run directory: ``bf16-b4-s128``, for a decode step ``bf16-b4-c1024``."""
         return f"{self.precision}-b{self.batch_size}-{'c' if self.phase == 'decode' else 's'}{self.tokens}"
+
+    @property
+    def tokens_per_pass(self) -> int:
+        """How many tokens a pass reads, or a step makes, over the whole batch."""
+        return self.batch_size if self.phase == "decode" else self.batch_size * self.tokens
 
 
 @dataclass(frozen=True)
@@ -201,3 +212,25 @@ def load_sweep(path: Path) -> Sweep:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{file} lacks what a sweep has ({error}): measure the sweep again") from error
+
+
+def sweep_rows(sweep: Sweep) -> list[dict[str, Any]]:
+    """Return a row for each cell: its shape and how it ended, and what its whole model took, None if unknown.
+
+    Energies are in mJ, of a pass or step, with their 95 % interval; ``energy_per_token_mj`` is by the tokens that
+    it reads or makes, over the whole batch.
+    """
+    runs = sweep.runs()
+    rows = []
+    for cell in sweep.cells:
+        measured = summary(runs[cell.name]) if cell.name in runs else {}
+        energy = measured.get("energy_mj")
+        rows.append({
+            "cell": cell.name, "precision": cell.precision, "batch_size": cell.batch_size, "tokens": cell.tokens,
+            "phase": cell.phase, "state": cell.state, "reason": cell.reason, "seconds": cell.seconds,
+            **{key: measured.get(key) for key in ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us",
+                                               "power_w", "quality", "closure", "modelled")},
+            "energy_per_token_mj": None if energy is None else energy / cell.tokens_per_pass,
+            "run": cell.name if measured else None,
+        })  # fmt: skip
+    return rows

@@ -1,28 +1,32 @@
-"""What a run would measure and about how long it would take, found without weights and without a meter."""
+"""What a run would do and about how long it takes, before its model is loaded (dry run) and after."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
 from energyscope.components import ComponentTree, component_tree
+from energyscope.diagnostics.sensor import IDLE_WATCH_S
+from energyscope.errors import EnergyscopeError
 from energyscope.impact.plan import beside_singles, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.options import resolve_precision
 from energyscope.loading.skeleton import LoadEstimate, estimate_load, load_skeleton
-from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.reasons import Reason, reason
 from energyscope.replay.targets import targets
 from energyscope.settings.run import RunSettings
 from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
+from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.preparing import benchmark_alone, for_benchmark
 from energyscope.stages.ranks import require_torchrun
-from energyscope.stages.sampling_budget import first_windows, seconds_range
+from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, most_retaken, replay_time
 from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import too_long
@@ -34,33 +38,20 @@ READ_S = 0.005  # one read of an energy counter and of the power beside it
 
 
 @dataclass(frozen=True)
-class Profiling:
-    """What the profile would do: ``windows`` of replay over ``targets``, or reads around components.
+class Preview:
+    """What a run would do.
 
-    ``targets`` counts them by what they are (see `energyscope.replay.targets`). It takes at least about
-    ``profile_seconds``, and at most about ``profile_seconds_most`` where components need more windows; calls that
-    are longer than a window, pauses, and windows that are taken again come on top.
+    ``targets`` counts what is replayed by what it is, in ``windows``, or reads around components. The profile
+    takes about ``profile_seconds``, and up to ``profile_seconds_most`` where components need more windows; long
+    calls, pauses and windows taken again come on top. ``trials`` of the benchmark take up to ``trial_seconds``
+    each (None: no limit), and their warm-ups as long again. A stage that is ``skipped``, with its reason, takes
+    0 s. ``weight_bytes`` is the sum over devices; ``refused`` says why they have no room for it (None: they have).
     """
 
     targets: dict[str, int]
     windows: int
     profile_seconds: float
     profile_seconds_most: float
-
-
-@dataclass(frozen=True)
-class Preview(Profiling):
-    """A plan. ``gpus`` are the UUIDs of those that would be measured, ``kinds`` counts components by kind.
-
-    ``scenes`` are the moments of the inference that are profiled. ``precisions`` are those of the benchmark, with
-    ``trials`` loops in all of ``trial_seconds`` (s) at most (None: no limit); warming up takes as long again at
-    most. ``ablations`` is how many changes of the model are compared with it on the evaluation data. The traced
-    generations take about ``generate_seconds``, the alternatives ``alternatives_seconds_most`` at most (s; 0 where
-    the stage is skipped). ``skipped`` says which stages will not run, and why. The weights take ``weight_bytes``
-    on all devices together; ``refused`` says why the run would be refused here for want of memory (None: there is
-    enough).
-    """
-
     model: str
     precision: str
     device: str
@@ -84,7 +75,7 @@ class Preview(Profiling):
 
 
 def preview(settings: RunSettings) -> Preview:
-    """Return what a run with these settings would do.
+    """Return what a run with these settings would do, without loading weights or starting a meter.
 
     Raises:
         EnergyscopeError: the run would be refused.
@@ -100,53 +91,73 @@ def preview(settings: RunSettings) -> Preview:
         settings.model, torch.device("meta"), tokenizer=False, trust_remote_code=settings.trust_remote_code
     )
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
-    tree = component_tree(shape.model, shape.adapter, settings.granularity)
     skipped = skipped_stages(settings, shape, workload)
-    chosen = [Scene(PREFILL, None, "mean")] if "profile" in skipped else scenes(settings, shape)
-    planned = [_Planned(one, _scene_tree(one, shape, settings)) for one in chosen]
+    planned = [Scene(PREFILL, None, "mean")] if "profile" in skipped else scenes(settings, shape)
+    trees = [_tree(scene, settings, shape) for scene in planned]
     modelled = settings.meter == "modelled" or not where.gpus
-    measured = "benchmark" not in skipped
-    precisions = tuple(chosen_precisions(settings.benchmark.precisions, where.device)[0]) if measured else ()
-    at_device = replace(settings, device=str(where.device), precision=precision)
-    alone = for_benchmark(at_device, precisions) if benchmark_alone(settings) else [at_device]
-    estimate = _load_estimate(alone, where)
+    precisions: Sequence[str] = ()
+    if "benchmark" not in skipped:
+        precisions, _ = chosen_precisions(settings.benchmark.precisions, where.device)
+    bench = settings.benchmark
+    cells = len(precisions) * max(1, len(bench.batch_sizes)) * max(1, len(bench.sequence_lengths))
+    load = _load_estimate(replace(settings, device=str(where.device), precision=precision), precisions, where)
+    counts, times = _profile(planned, trees, settings, where.device, modelled=modelled)
     return Preview(
-        **vars(_profiling(planned, settings, where)),
-        scenes=tuple(one.scene.name for one in planned),
+        targets=counts,
+        windows=sum(time.windows for time in times),
+        profile_seconds=sum(time.least_s for time in times),
+        profile_seconds_most=sum(time.most_s for time in times),
         model=settings.model,
         precision=precision,
         device=str(where.device),
         gpus=where.gpus,
+        scenes=tuple(scene.name for scene in planned),
         sampling=settings.sampling,
         parameters=parameter_count(shape.model),
         batch_size=workload.batch_size,
         sequence_length=workload.sequence_length,
-        components=len(planned[0].tree),
-        kinds=dict(Counter(component.kind for component in planned[0].tree)),
-        precisions=precisions,
-        trials=len(precisions) * _cells(settings) * settings.benchmark.trials,
-        trial_seconds=settings.benchmark.trial_seconds,
-        ablations=0 if "ablate" in skipped else _ablations(shape, tree, settings),
-        weight_bytes=estimate.weight_bytes,
-        refused=estimate.refused,
+        components=len(trees[0]),
+        kinds=dict(Counter(component.kind for component in trees[0])),
+        precisions=tuple(precisions),
+        trials=cells * bench.trials,
+        trial_seconds=bench.trial_seconds,
+        ablations=0 if "ablate" in skipped else _ablations(shape, settings),
+        weight_bytes=load.weight_bytes,
+        refused=load.refused,
         generate_seconds=0.0 if "generate" in skipped else GENERATE_S[modelled],
         alternatives_seconds_most=0.0 if "alternatives" in skipped else ALTERNATIVES_S[modelled],
         skipped=skipped,
     )
 
 
-def _load_estimate(tried: Sequence[RunSettings], where: MeasuredDevices) -> LoadEstimate:
-    """Return what loading would take in the first of the settings that there is room for, else in the last."""
-    found = [estimate_load(one.model, one.loading(one.precision, where.devices).resolved()) for one in tried]
-    return next((one for one in found if one.refused is None), found[-1])
+def _profile(
+    planned: Sequence[Scene],
+    trees: Sequence[ComponentTree],
+    settings: RunSettings,
+    device: torch.device,
+    *,
+    modelled: bool,
+) -> tuple[dict[str, int], list[ReplayTime]]:
+    """Return how many targets of each sort a profile has, and the time of each scene."""
+    budget = profile_settings(settings, planned, planned[0]).sampling_budget
+    if settings.sampling == "triggered":
+        reads = len(trees[0]) * budget.passes
+        seconds = 0.0 if modelled else 2 * reads * READ_S + 2 * IDLING_S
+        return {"node": len(trees[0])}, [ReplayTime(reads, reads, seconds, seconds)]
+    plans = [targets(tree, settings.granularity, scene.layers) for scene, tree in zip(planned, trees, strict=True)]
+    times = [replay_time(plan, budget, TYPICAL_WINDOW_S[device.type], modelled=modelled) for plan in plans]
+    return dict(Counter(target.what for plan in plans for target in plan)), times
 
 
-def _cells(settings: RunSettings) -> int:
-    """Return at how many batch sizes and lengths each precision is timed."""
-    return max(1, len(settings.benchmark.batch_sizes)) * max(1, len(settings.benchmark.sequence_lengths))
+def _load_estimate(settings: RunSettings, precisions: Sequence[str], where: MeasuredDevices) -> LoadEstimate:
+    """Return what loading takes; of a benchmark alone, in the first precision that has room, else in the last."""
+    tried = for_benchmark(settings, precisions) if benchmark_alone(settings) else [settings]
+    loads = [estimate_load(one.model, one.loading(one.precision, where.devices).resolved()) for one in tried]
+    return next((load for load in loads if load.refused is None), loads[-1])
 
 
-def _ablations(shape: LoadedModel, tree: ComponentTree, settings: RunSettings) -> int:
+def _ablations(shape: LoadedModel, settings: RunSettings) -> int:
+    tree = component_tree(shape.model, shape.adapter, settings.granularity)
     more = beside_singles(
         shape.model, tree, shape.adapter, settings.methods, joint=settings.joint, per_head=settings.heads
     )
@@ -166,29 +177,60 @@ def skipped_stages(settings: RunSettings, shape: LoadedModel, workload: Workload
     return skipped
 
 
-@dataclass(frozen=True)
-class _Planned:
-    scene: Scene
-    tree: ComponentTree
+class TimeEstimate(NamedTuple):
+    """How long (s) a step of a stage takes where components are precise at once, and where all need more windows.
+
+    ``steps_most`` are its windows in the second case, retaken ones included (0: not known).
+    """
+
+    least_s: float
+    most_s: float
+    steps_most: int = 0
 
 
-def _scene_tree(scene: Scene, shape: LoadedModel, settings: RunSettings) -> ComponentTree:
-    return component_tree(
-        shape.model, shape.adapter, settings.granularity, kv_cache=has_cache(scene, settings, shape.adapter)
-    )
+def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
+    """Return the times of each stage of a run whose model is loaded: a profile's by scene, none if it is skipped.
+
+    Stages whose time nobody knows before they begin, such as trials or ablations, are left out.
+    """
+    modelled = context.meters["profile"].modelled
+    times = {
+        "generate": [TimeEstimate(GENERATE_S[modelled], GENERATE_S[modelled])],
+        "alternatives": [TimeEstimate(0.0, ALTERNATIVES_S[modelled])],
+    }
+    if context.settings.sampling == "replay" and "profile" in context.settings.stages:
+        with suppress(EnergyscopeError):  # the profile itself says why it cannot be done, in its turn
+            times["profile"] = _scene_times(context, modelled=modelled)
+    return times | {stage: [] for stage in _skipped(context)}
 
 
-def _profiling(planned: Sequence[_Planned], settings: RunSettings, where: MeasuredDevices) -> Profiling:
-    modelled = settings.meter == "modelled" or not where.gpus
-    sampling_budget = profile_settings(settings, [one.scene for one in planned], planned[0].scene).sampling_budget
-    if settings.sampling == "triggered":
-        components = len(planned[0].tree)
-        reads = components * sampling_budget.passes
-        seconds = 0.0 if modelled else 2 * reads * READ_S + 2 * (SETTLE_S + IDLE_S)
-        return Profiling({"node": components}, reads, seconds, seconds)
-    plans = [targets(one.tree, settings.granularity, one.scene.layers) for one in planned]
-    window_s = TYPICAL_WINDOW_S[where.device.type]
-    ranges = [seconds_range(plan, sampling_budget, window_s, modelled=modelled) for plan in plans]
-    least, most = (sum(seconds) for seconds in zip(*ranges, strict=True))
-    windows = sum(first_windows(plan, sampling_budget) for plan in plans)
-    return Profiling(dict(Counter(target.what for plan in plans for target in plan)), windows, least, most)
+def _skipped(context: Context) -> set[str]:
+    settings, loaded = context.settings, context.loaded
+    skipped = set(skipped_stages(settings, loaded, context.workload))
+    skipped |= {"benchmark"} if len(loaded.devices) > 1 else set()
+    skipped |= {"generate", "alternatives"} if loaded.offloaded else set()
+    skipped |= {"ablate"} if context.evaluation is None else set()
+    return skipped | ({"correlate"} if skipped & {"profile", "ablate"} else set())
+
+
+def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
+    """Return how long each scene takes, the first with the watch of idle sensors that are not known yet."""
+    settings, loaded = context.settings, context.loaded
+    planned = scenes(settings, loaded)
+    window_s, warm = TYPICAL_WINDOW_S[loaded.device.type], context.sensor is not None
+    watch_s = 0.0 if modelled or warm else IDLE_WATCH_S * len(context.meters["profile"].meters)
+    times: list[TimeEstimate] = []
+    for scene in planned:
+        plan = targets(_tree(scene, settings, loaded), settings.granularity, scene.layers)
+        budget = profile_settings(settings, planned, scene, warm=warm).sampling_budget
+        replay = replay_time(plan, budget, window_s, modelled=modelled)
+        most = replay.windows_most + most_retaken(replay.windows_most, modelled=modelled)
+        most_s = replay.most_s * most / replay.windows_most
+        before_s = 0.0 if times else watch_s
+        times.append(TimeEstimate(before_s + replay.least_s, before_s + most_s, most))
+    return times
+
+
+def _tree(scene: Scene, settings: RunSettings, loaded: LoadedModel) -> ComponentTree:
+    cached = has_cache(scene, settings, loaded.adapter)
+    return component_tree(loaded.model, loaded.adapter, settings.granularity, kv_cache=cached)

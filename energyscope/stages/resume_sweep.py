@@ -17,8 +17,8 @@ from energyscope.progress import Progress, silent
 from energyscope.runs.method import FIELD, REVISION, changes_between, method_of
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 from energyscope.runs.store import RunStore, load_run, read_document
-from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
 from energyscope.runs.sweeps import (
+    TABLE_COLUMNS,
     TABLE_FILE,
     Sweep,
     SweepCell,
@@ -26,6 +26,7 @@ from energyscope.runs.sweeps import (
     held_elsewhere,
     is_held,
     load_sweep,
+    sweep_rows,
     write_sweep,
 )
 from energyscope.settings.benchmark import BenchmarkSettings
@@ -128,7 +129,7 @@ def _ended(made: Sweep) -> Sweep:
     if not any(cell.state == "done" for cell in made.cells):
         raise RunError(f"no cell of {made.path} could be measured: --retry tries them again")
     if not (made.path / LAWS_JSON).is_file():
-        RunStore(made.path).write_rows(TABLE_FILE, sweep_rows(made), COLUMNS)
+        RunStore(made.path).write_rows(TABLE_FILE, sweep_rows(made), TABLE_COLUMNS)
         laws_of_sweep(made)
     return made
 

@@ -30,7 +30,6 @@ from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
-from energyscope.stages.estimates import TimeEstimate, estimated_times
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.preparing import (
     benchmark_alone,
@@ -41,6 +40,7 @@ from energyscope.stages.preparing import (
     prompt_of,
     watched_load,
 )
+from energyscope.stages.preview import TimeEstimate, estimated_times
 from energyscope.stages.ranks import (
     Ranks,
     follow_run,
@@ -73,7 +73,7 @@ def run(
         progress: is told of each step.
         command: how the user called for it, for the record.
         follow: is told the run's directory as soon as there is one, which is after the model's load.
-        on_estimates: is then told how long the stages will take, as `energyscope.stages.estimates` knows it.
+        on_estimates: is then told how long the stages will take, as `energyscope.stages.preview` knows it.
         options: those of the command line, by the names of `energyscope.settings.run.RunSettings`.
 
     Raises:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from energyscope.metering.settled import IDLE_S, SETTLE_S
 from energyscope.replay.targets import Target
 
 PREHEAT_S = 5.0
 REWARM_S = 0.5
+IDLING_S = SETTLE_S + IDLE_S  # before each pass and after the last
 OVERHEAD_S = 0.06  # between two windows: copies, warm-up, estimate
 TICKS_S = 0.04  # and, where a sensor is read, its last tick: 0.54 s a window of 0.42 s, on an H200, all in all
 MEASURED_BUDGET_S = 6.0
@@ -65,24 +67,29 @@ def most_retaken(windows: int, *, modelled: bool) -> int:
     return int((MODELLED_REPEATED_SHARE if modelled else REPEATED_SHARE) * windows)
 
 
-def seconds_range(
+class ReplayTime(NamedTuple):
+    """Windows and seconds of the passes over targets: the first ones, and where all targets need more."""
+
+    windows: int
+    windows_most: int
+    least_s: float
+    most_s: float
+
+
+def replay_time(
     plan: Sequence[Target], sampling_budget: SamplingBudget, meter_window_s: float, *, modelled: bool
-) -> tuple[float, float]:
-    """Return about how long (s) the passes over a plan take: the first ones alone, and with all further ones.
+) -> ReplayTime:
+    """Return about how long the passes over a plan take; calls longer than a window take longer."""
 
-    Calls longer than a window take longer.
-    """
+    def seconds(windows: int, passes: int) -> float:
+        between = OVERHEAD_S if modelled else OVERHEAD_S + TICKS_S
+        fixed = 0.0 if modelled else sampling_budget.preheat_s + passes * REWARM_S + (passes + 1) * IDLING_S
+        return fixed + windows * (sampling_budget.window_for(meter_window_s) + between)
+
     windows, passes = first_windows(plan, sampling_budget), sampling_budget.passes
-    least = _seconds_of(windows, passes, sampling_budget, meter_window_s, modelled=modelled)
+    least_s = seconds(windows, passes)
     if sampling_budget.brief:
-        return least, least
+        return ReplayTime(windows, windows, least_s, least_s)
     limit = sampling_budget.limit(meter_window_s, modelled=modelled)
-    return least, _seconds_of(limit * len(plan) + 1, limit, sampling_budget, meter_window_s, modelled=modelled)
-
-
-def _seconds_of(
-    windows: int, passes: int, sampling_budget: SamplingBudget, meter_window_s: float, *, modelled: bool
-) -> float:
-    fixed = 0.0 if modelled else sampling_budget.preheat_s + passes * REWARM_S + (passes + 1) * (SETTLE_S + IDLE_S)
-    between = OVERHEAD_S if modelled else OVERHEAD_S + TICKS_S
-    return fixed + windows * (sampling_budget.window_for(meter_window_s) + between)
+    windows_most = limit * len(plan) + 1
+    return ReplayTime(windows, windows_most, least_s, seconds(windows_most, limit))

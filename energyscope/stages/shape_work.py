@@ -8,9 +8,11 @@ inputs; of positions, all), and whether a mask hides anything (it does not).
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from transformers import Cache
 
 META = torch.device("meta")
-HOST = torch.device("cpu")
 WHOLE = "model"
 
 
@@ -64,7 +65,7 @@ class Skeleton:
             ModelError: its files are out of reach, or no adapter serves it.
 
         """
-        self.loaded: LoadedModel = load_skeleton(reference, HOST, tokenizer=False)
+        self.loaded: LoadedModel = load_skeleton(reference, torch.device("cpu"), tokenizer=False)
         self.precision = precision
         stored = "bf16" if precision in QUANTIZED else precision
         self.loaded.model.to(getattr(torch, NATIVE.get(stored, "float32")))
@@ -79,85 +80,64 @@ class Skeleton:
             UsageError: the shape is beyond the model's positions, or the model generates no text.
 
         """
-        inputs, known = self._inputs(asked)
         cached = asked.cached or asked.phase == "decode"
-        tree = component_tree(self.loaded.model, self.loaded.adapter, granularity, kv_cache=cached)
-        calls: dict[str, int] = defaultdict(int)
-        handles = [
-            one.module.register_forward_pre_hook(lambda *_, name=one.name: calls.update({name: calls[name] + 1}))
-            for one in tree
-        ]
-        try:
-            with Pretended(known):
-                counted = count_work(tree, inputs)
-        finally:
-            for handle in handles:
-                handle.remove()
-        return self._by_kind(tree, counted, calls, asked)
-
-    def _inputs(self, asked: Asked) -> tuple[dict[str, Any], dict[int, list[int]]]:
-        """Return a pass's arguments on the meta device, and the values of those that embeddings look up."""
-        decode = asked.phase == "decode"
-        if (decode or asked.cached) and not can_generate(self.loaded):
+        if cached and not can_generate(self.loaded):
             raise UsageError(f"{self.loaded.name} generates no text: ask for a prefill without a KV cache")
-        length = checked_context(self.loaded, asked.tokens) + 1 if decode else asked.tokens
-        real = profile_inputs(self.loaded, batch_size=asked.batch_size, sequence_length=length).inputs
-        ids, mask = real["input_ids"], real["attention_mask"].to(META)
-        if not decode and not asked.cached:
-            inputs = {"input_ids": ids.to(META), "attention_mask": mask}
-        elif not decode:
-            inputs = self._step(ids, mask, self._cache())
-        else:
-            cache = self._cache()
-            with torch.no_grad(), Pretended({}):
-                self.loaded.model(**self._step(ids[:, :-1], mask[:, :-1], cache))
-            ids = ids[:, -1:].contiguous()
-            inputs = self._step(ids, mask, cache)
-        if "past_key_values" in inputs:
-            hold(inputs["past_key_values"])  # as a run's is: what comes in does not count as kept before
+        inputs, ids = self._inputs(asked, cached=cached)
         known = {_storage(inputs["input_ids"]): ids.flatten().tolist()}
         if "position_ids" in inputs:  # as many different ones as a sequence has tokens
             known[_storage(inputs["position_ids"])] = list(range(ids.shape[-1]))
-        return inputs, known
+        tree = component_tree(self.loaded.model, self.loaded.adapter, granularity, kv_cache=cached)
+        calls = Counter[str]()
+        with ExitStack() as hooks, Pretended(known):
+            for component in tree:
 
-    def _cache(self) -> Cache:
-        return new_cache(self.loaded.model, "dynamic", positions=0)
+                def count(*_: Any, name: str = component.name) -> None:
+                    calls[name] += 1
 
-    def _step(self, ids: Tensor, mask: Tensor, cache: Cache) -> dict[str, Any]:
-        """Return what `generate` gives a model for these tokens; positions of every sequence among it."""
-        return {
-            "input_ids": ids.to(META),
-            "attention_mask": mask,
-            "position_ids": torch.empty(ids.shape, dtype=torch.long, device=META),
-            "past_key_values": cache,
-            "use_cache": True,
-            "logits_to_keep": 1,
-        }
+                hooks.callback(component.module.register_forward_pre_hook(count).remove)
+            works = count_work(tree, inputs)
+        return self._by_kind(tree, works, calls, asked)
+
+    def _inputs(self, asked: Asked, *, cached: bool) -> tuple[dict[str, Any], Tensor]:
+        """Return a pass's arguments on the meta device, and its token ids."""
+        decode = asked.phase == "decode"
+        length = checked_context(self.loaded, asked.tokens) + 1 if decode else asked.tokens
+        real = profile_inputs(self.loaded, batch_size=asked.batch_size, sequence_length=length).inputs
+        ids, mask = real["input_ids"], real["attention_mask"].to(META)
+        if not cached:
+            return {"input_ids": ids.to(META), "attention_mask": mask}, ids
+        cache = new_cache(self.loaded.model, "dynamic", positions=0)
+        if decode:
+            with torch.no_grad(), Pretended({}):
+                self.loaded.model(**_cached_inputs(ids[:, :-1], mask[:, :-1], cache))
+            ids = ids[:, -1:].contiguous()
+        hold(cache)  # as a run's is: what comes in does not count as kept before
+        return _cached_inputs(ids, mask, cache), ids
 
     def _by_kind(
-        self, tree: ComponentTree, counted: Mapping[str, Work], calls: Mapping[str, int], asked: Asked
+        self, tree: ComponentTree, works: Mapping[str, Work], calls: Mapping[str, int], asked: Asked
     ) -> dict[str, Shape]:
         kinds: dict[str, list[Component]] = defaultdict(list)
-        leaves = {one.kind for one in tree.leaves()}
-        above = {one.parent for one in tree}
-        for component in tree:  # a kind that is both is told of what has nothing below, as in measured cells
-            if calls.get(component.name) and (component.name not in above or component.kind not in leaves):
+        leaf_kinds = {component.kind for component in tree.leaves()}
+        parents = {component.parent for component in tree}
+        for component in tree:  # of a kind with and without children, those without: as in measured cells
+            if calls[component.name] and (component.name not in parents or component.kind not in leaf_kinds):
                 kinds[component.kind].append(component)
-        found = {}
+        shapes = {}
         for kind, components in kinds.items():
-            works = [counted[one.name] for one in components]
-            if any(one.flops is None or one.bytes is None for one in works):
+            parts = [works[component.name] for component in components]
+            counted = [(part.flops, part.bytes) for part in parts if None not in (part.flops, part.bytes)]
+            if len(counted) < len(parts):
                 continue
-            flops = sum(one.flops or 0.0 for one in works)
-            moved = sum(one.bytes or 0.0 for one in works) - sum(self._saved(one) for one in components)
-            number = sum(calls[one.name] for one in components)
-            found[kind] = Shape(asked.batch_size, asked.tokens, flops, moved, number)
-        whole = found.get(WHOLE)
-        if whole is None:
+            flops, moved = (sum(amount or 0.0 for amount in amounts) for amounts in zip(*counted, strict=True))
+            saved = sum(self._saved(component) for component in components)
+            number = sum(calls[component.name] for component in components)
+            shapes[kind] = Shape(asked.batch_size, asked.tokens, flops, moved - saved, number)
+        if WHOLE not in shapes:
             raise ModelError(f"the work of {self.loaded.name} cannot be counted without its weights")
-        layers = len({one.layer for one in tree if one.layer is not None})
-        found[WHOLE] = Shape(asked.batch_size, asked.tokens, whole.flops, whole.bytes, max(1, layers))
-        return found
+        layers = {component.layer for component in tree if component.layer is not None}
+        return shapes | {WHOLE: replace(shapes[WHOLE], calls=max(1, len(layers)))}
 
     def _saved(self, component: Component) -> float:
         """Return by how many bytes the component's quantized weights are smaller than what was counted."""
@@ -165,10 +145,22 @@ class Skeleton:
         return sum(saved for path, saved in self._savings.items() if path.startswith(below))
 
 
+def _cached_inputs(ids: Tensor, mask: Tensor, cache: Cache) -> dict[str, Any]:
+    """Return what `generate` gives a model for these tokens; positions of every sequence among it."""
+    return {
+        "input_ids": ids.to(META),
+        "attention_mask": mask,
+        "position_ids": torch.empty(ids.shape, dtype=torch.long, device=META),
+        "past_key_values": cache,
+        "use_cache": True,
+        "logits_to_keep": 1,
+    }
+
+
 def _quantized_savings(loaded: LoadedModel, precision: str) -> dict[str, int]:
     if precision not in QUANTIZED:
         return {}
-    stored = {path: one.nbytes for path, one in loaded.model.named_parameters()}
+    stored = {path: weight.nbytes for path, weight in loaded.model.named_parameters()}
     planned = dict(planned_parameters(loaded.model, precision, heads(loaded.adapter)))
     return {path: stored[path] - needed for path, needed in planned.items() if stored[path] != needed}
 
@@ -176,9 +168,9 @@ def _quantized_savings(loaded: LoadedModel, precision: str) -> dict[str, int]:
 class Pretended(TorchFunctionMode):
     """Lets tensors on the meta device answer as real ones would in a pass without padding.
 
-    ``known`` gives the values of those that embeddings look up, by their storage (`_storage`). Buffers are taken
-    for unread: which are read is asked in a place that this does not reach; they are small or, as GPT-2's causal
-    mask, unread indeed.
+    ``known`` gives the values of those that embeddings look up, by their storage (`_storage`). Buffers count as
+    unread: which are read is asked where this mode does not reach. They are small or, as GPT-2's causal mask,
+    unread indeed.
     """
 
     def __init__(self, known: Mapping[int, list[int]]) -> None:
@@ -188,40 +180,22 @@ class Pretended(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Iterable[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Answer instead of a meta tensor what it cannot tell; all else goes its way."""
-        answer = _ANSWERS.get(func)
-        if answer is None or not isinstance(args[0], Tensor) or not args[0].is_meta:
+        """Answer for a meta tensor what it cannot tell itself."""
+        tensor = args[0] if args else None
+        if not isinstance(tensor, Tensor) or not tensor.is_meta:
             return func(*args, **(kwargs or {}))
-        return answer(args[0], self.known)
-
-
-@dataclass(frozen=True)
-class _Storage:
-    """Stands for a storage on the meta device, with an address of its own."""
-
-    address: int
-
-    def data_ptr(self) -> int:
-        return self.address
+        if func is Tensor.data_ptr:
+            return _storage(tensor) + int(tensor.storage_offset()) * tensor.element_size()
+        if func is Tensor.untyped_storage:
+            address = _storage(tensor)
+            return SimpleNamespace(data_ptr=lambda: address)
+        if func is Tensor.tolist:  # ids that the model made itself, such as positions: a row's
+            return self.known.get(_storage(tensor)) or list(range(tensor.shape[-1]))
+        if func is Tensor.__bool__:
+            return True
+        return func(*args, **(kwargs or {}))
 
 
 def _storage(tensor: Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)  # noqa: SLF001  on the meta device all addresses are 0
-
-
-def _address(tensor: Tensor, _: Mapping[int, list[int]]) -> int:
-    return _storage(tensor) + int(tensor.storage_offset()) * tensor.element_size()
-
-
-def _ids(tensor: Tensor, known: Mapping[int, list[int]]) -> list[int]:
-    """Return the ids that a tensor holds; of one that the model made itself, such as positions, a row's."""
-    given = known.get(_storage(tensor))
-    return list(range(tensor.shape[-1])) if given is None else given
-
-
-_ANSWERS: dict[Any, Callable[[Tensor, Mapping[int, list[int]]], Any]] = {
-    Tensor.data_ptr: _address,
-    Tensor.untyped_storage: lambda tensor, _: _Storage(_storage(tensor)),
-    Tensor.tolist: _ids,
-    Tensor.__bool__: lambda _tensor, _known: True,
-}
+    """Return what stands for a storage's address: on the meta device all addresses are 0."""
+    return int(tensor.untyped_storage()._cdata)  # noqa: SLF001  a storage has no other identity

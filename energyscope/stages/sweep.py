@@ -26,16 +26,25 @@ from energyscope.metering.shared import SharedGroup
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason, words
 from energyscope.runs.store import RunStore
-from energyscope.runs.sweep_rows import COLUMNS, sweep_rows
-from energyscope.runs.sweeps import TABLE_FILE, Sweep, SweepCell, held, load_sweep, write_sweep
+from energyscope.runs.sweeps import (
+    TABLE_COLUMNS,
+    TABLE_FILE,
+    Sweep,
+    SweepCell,
+    held,
+    load_sweep,
+    sweep_rows,
+    write_sweep,
+)
 from energyscope.settings.sweep import METERED, SweepSettings
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.preparing import load
 from energyscope.stages.run import carried_out, default_name, opened
-from energyscope.stages.sweep_steps import SweepSteps
 from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, checked_context
 from energyscope.workloads.limits import checked_length
+
+STAGE = "sweep"
 
 
 def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str | None = None) -> Sweep:
@@ -76,7 +85,7 @@ def measured(settings: SweepSettings, made: Sweep, progress: Progress, command: 
         error.__notes__ = [f"finished cells are in {made.path}; {more}"]
         raise
     finally:
-        RunStore(made.path).write_rows(TABLE_FILE, sweep_rows(made), COLUMNS)
+        RunStore(made.path).write_rows(TABLE_FILE, sweep_rows(made), TABLE_COLUMNS)
     found = load_sweep(made.path)
     laws_of_sweep(found)
     return found
@@ -179,6 +188,56 @@ class _Sweeping:
         known = replace(cell, state=state, reason=why, seconds=seconds)
         self.made.cells[[one.name for one in self.made.cells].index(cell.name)] = known
         write_sweep(self.made)
+
+
+class SweepSteps:
+    """The progress of a sweep, made of the steps of its cells.
+
+    Every cell has as many steps as the first one is planned to take windows, so that the total never changes: a
+    bar whose total changes forgets its pace. Windows beyond these move it no further than the cell's end.
+    """
+
+    def __init__(self, progress: Progress, cells: int) -> None:
+        self._progress = progress
+        self._cells = cells
+        self._number = 0  # of the cell that is being measured, from 1
+        self._label = ""
+        self._within = 0
+        self._each = 0  # steps of a cell; 0 until the first one has said
+
+    def loading(self, precision: str, cells: int) -> None:
+        """Say that the model is loaded for so many cells."""
+        self._say(f"loading in {precision} for {cells} {'cell' if cells == 1 else 'cells'}")
+
+    def begin(self, name: str) -> None:
+        """Say which cell is measured next."""
+        self._number += 1
+        self._within = 0
+        self._label = f"{self._number}/{self._cells} {name}"
+        self._say(self._label)
+
+    def end(self) -> None:
+        """Count all steps of the cell as behind, however it ended."""
+        self._within = self._each
+        self._say(self._label)
+
+    def skip(self, cells: int) -> None:
+        """Count cells that are not tried, since their model could not be loaded."""
+        self._number += cells
+        self._within = self._each
+
+    def step(self, stage: str, label: str, done: int, total: int) -> None:  # noqa: ARG002 - a `Progress`
+        """Be told of a step within the cell; its label is too long beside the cell's name."""
+        self._each = self._each or total
+        self._within = max(self._within, min(self._each, self._each * done // max(total, 1)))
+        self._say(self._label)
+
+    def _say(self, label: str) -> None:
+        if not self._each:
+            self._progress(STAGE, label, 0, 1)
+            return
+        behind = max(self._number - 1, 0) * self._each + self._within
+        self._progress(STAGE, label, behind, self._cells * self._each)
 
 
 def _without_frames(error: EnergyscopeError) -> EnergyscopeError:

@@ -1,8 +1,8 @@
-"""What a sweep would measure and about how long it would take, found without weights and without a meter."""
+"""What a sweep would measure and about how long it takes, without loading weights or starting a meter."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,8 +21,8 @@ from energyscope.stages.sweep import lengths_refused, settled
 class CellPlan:
     """One cell. ``refused`` says why it would not be measured here; None: nothing is known against it.
 
-    ``least_bytes`` is what it holds in memory at least, which is counted of the largest cells only (None: of
-    others): weights, inputs, cache and outputs. What layers need in between comes on top.
+    ``least_bytes`` is what it holds in memory at least, without what layers need in between. It is counted of the
+    largest cells only (None: of others).
     """
 
     name: str
@@ -35,13 +35,12 @@ class CellPlan:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """A plan. ``gpus`` are the UUIDs of those that would be measured; ``done`` counts cells that stay as they are.
+    """What a sweep would do. ``done`` counts cells that stay as they are.
 
-    ``stopped`` says why the sweep would not begin at all (None: it would), and ``held`` whether another process is
-    measuring it (None: that cannot be told). Where no call is longer than a window,
-    a cell takes ``windows`` of replay and about ``seconds``, or up to ``seconds_most`` where all components need
-    more windows; loading, pauses, and windows that are taken again come on top. ``free_bytes`` is what the devices
-    have left together (None: they do not say). ``parameters`` is None where no cell is possible.
+    A cell takes ``windows`` of replay and from ``seconds`` to ``seconds_most``, without loading, pauses and long
+    calls. ``free_bytes`` is the sum over devices (None: they do not say), ``parameters`` None where no cell is
+    possible. ``stopped`` says why the sweep would not begin (None: it would), ``held`` whether another process is
+    measuring it (None: unknown).
     """
 
     model: str
@@ -69,6 +68,8 @@ class SweepPlan:
 def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = None) -> SweepPlan:
     """Return what a sweep with these settings would do; of one that is resumed, the cells that are ``waiting``.
 
+    All cells take as many windows as the first one.
+
     Raises:
         EnergyscopeError: the options are refused. A plan of which no cell is possible says so itself.
 
@@ -78,18 +79,19 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
     run, where = settings.run, find_devices(settings.run)
     too_long = lengths_refused(settings)
     every = settings.cells()
-    cells = [one for one in every if waiting is None or one.name in waiting]
-    possible = [one for one in cells if one.tokens not in too_long]
-    plans = {one: _plan(settings, possible, one) for one in dict.fromkeys(cell.precision for cell in possible)}
-    free = _free(where)
-    least = {
-        name: found
-        for one, plan in plans.items()
-        for name, found in _least(
-            settings, [cell for cell in possible if cell.precision == one], plan, free
-        ).items()
-    }
-    first = next(iter(plans.values()), None)
+    cells = [cell for cell in every if waiting is None or cell.name in waiting]
+    free = _free_bytes(where)
+    previews: list[Preview] = []
+    refused = {cell.name: too_long.get(cell.tokens) for cell in cells}
+    least: dict[str, int] = {}
+    for precision in settings.precisions:
+        possible = [cell for cell in cells if cell.precision == precision and cell.tokens not in too_long]
+        if not possible:
+            continue
+        previews.append(preview(replace(settings.settings_of(possible[0], run.root), name=None)))
+        least |= _least_bytes(run.model, possible, previews[-1], free)
+        refused |= {cell.name: _refused(previews[-1], least.get(cell.name), free) for cell in possible}
+    first = previews[0] if previews else None
     return SweepPlan(
         model=run.model,
         phase=run.phase,
@@ -100,14 +102,14 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
         execution=run.execution,
         cells=tuple(
             CellPlan(
-                one.name,
-                one.precision,
-                one.batch_size,
-                one.tokens,
-                least.get(one.name),
-                too_long.get(one.tokens) or _refused(plans[one.precision], least.get(one.name), free),
+                cell.name,
+                cell.precision,
+                cell.batch_size,
+                cell.tokens,
+                least.get(cell.name),
+                refused[cell.name],
             )
-            for one in cells
+            for cell in cells
         ),
         done=len(every) - len(cells),
         windows=first.windows if first else 0,
@@ -118,49 +120,38 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
     )
 
 
-def _plan(settings: SweepSettings, cells: Sequence[SweepCell], precision: str) -> Preview:
-    """Return the plan of a precision's first cell: the others take as many windows."""
-    cell = next(one for one in cells if one.precision == precision)
-    return preview(replace(settings.settings_of(cell, settings.run.root), name=None))
-
-
 def _refused(plan: Preview, least: int | None, free: int | None) -> str | None:
-    if plan.refused:
+    if plan.refused or least is None or free is None or least <= free:
         return plan.refused
-    if least is None or free is None or least <= free:
-        return None
-    return f"does not fit: it holds {said_bytes(least)} at least, and {said_bytes(free)} are free"
+    return f"does not fit: it holds {in_bytes(least)} at least, and {in_bytes(free)} are free"
 
 
-def said_bytes(amount: int) -> str:
+def in_bytes(amount: int) -> str:
     """Write an amount of memory, such as ``"2.13 MB"`` or ``"1,080 GB"``."""
     scale, unit = (1e9, "GB") if amount >= 1e8 else (1e6, "MB")
     value = amount / scale
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
-def _least(
-    settings: SweepSettings, cells: Sequence[SweepCell], plan: Preview, free: int | None
-) -> Mapping[str, int]:
+def _least_bytes(model: str, cells: Sequence[SweepCell], plan: Preview, free: int | None) -> dict[str, int]:
     """Return what the largest cells hold at least, down to the first one that has room.
 
-    Nothing leaves memory before the pass ends of its weights, inputs, cache and outputs, and each is read or
-    written in it: so the least traffic of a pass is held as well.
+    Weights, inputs, cache and outputs all stay in memory until the pass ends, and each is read or written in it:
+    so the least traffic of a pass is held as well.
     """
-    skeleton = Skeleton(settings.run.model, plan.precision)
-    found: dict[str, int] = {}
-    for cell in sorted(cells, key=lambda one: -one.batch_size * one.tokens):
-        asked = Asked(cell.phase, cell.batch_size, cell.tokens, plan.precision)
+    skeleton = Skeleton(model, plan.precision)
+    least: dict[str, int] = {}
+    for cell in sorted(cells, key=lambda cell: -cell.batch_size * cell.tokens):
         try:
-            work = skeleton.work(asked)["model"]
+            work = skeleton.work(Asked(cell.phase, cell.batch_size, cell.tokens, plan.precision))["model"]
         except (EnergyscopeError, KeyError, RuntimeError):  # not every model's work can be counted on shapes
-            return found
-        found[cell.name] = max(int(work.bytes), plan.weight_bytes)
-        if free is None or found[cell.name] <= free:
-            return found
-    return found
+            return least
+        least[cell.name] = max(int(work.bytes), plan.weight_bytes)
+        if free is None or least[cell.name] <= free:
+            return least
+    return least
 
 
-def _free(where: MeasuredDevices) -> int | None:
-    known = [usable_bytes(torch.device(one)) for one in where.devices]
-    return sum(one for one in known if one is not None) if None not in known else None
+def _free_bytes(where: MeasuredDevices) -> int | None:
+    free = [usable_bytes(torch.device(device)) for device in where.devices]
+    return None if None in free else sum(amount for amount in free if amount is not None)

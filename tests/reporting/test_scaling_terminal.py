@@ -24,8 +24,7 @@ from energyscope.reporting.scaling.sweep import collections_table, sweep_table, 
 from energyscope.reporting.scaling.terminal import laws_brief, laws_text
 from energyscope.reporting.terminal_text import Harmless
 from energyscope.runs.schema import ENERGY_FILE
-from energyscope.runs.sweep_rows import sweep_rows
-from energyscope.runs.sweeps import Sweep, load_sweep
+from energyscope.runs.sweeps import Sweep, load_sweep, sweep_rows
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from laws_builder import ONE, SIX, Swept, laws_document
 
-from energyscope.runs.laws_flaws import flaw
+from energyscope.runs.laws import flaw
 
 PAIR = (Swept(batch_sizes=(1,), lengths=(128, 512)),)
 

@@ -12,10 +12,9 @@ import pytest
 from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import ModelError
 from energyscope.settings.run import RunSettings
-from energyscope.stages import estimates as estimates_module
+from energyscope.stages import preview as preview_module
 from energyscope.stages import run as module
-from energyscope.stages.estimates import TimeEstimate, after_watch
-from energyscope.stages.preview import preview
+from energyscope.stages.preview import TimeEstimate, estimated_times, preview
 
 SMALL = {"device": "cpu", "granularity": "coarse", "sequence_length": 8, "window_s": 0.02, "max_examples": 4}
 Told = Mapping[str, Sequence[TimeEstimate]]
@@ -93,7 +92,7 @@ def test_a_profile_that_will_fail_is_not_foreseen_and_ends_nothing(
     def broken(*_args: Any, **_options: Any) -> None:
         raise ModelError("the adapter's part is not there")
 
-    monkeypatch.setattr(estimates_module, "component_tree", broken)
+    monkeypatch.setattr(preview_module, "component_tree", broken)
     found = estimate(tmp_path)
     assert "profile" not in found
     assert found["generate"]
@@ -101,27 +100,32 @@ def test_a_profile_that_will_fail_is_not_foreseen_and_ends_nothing(
 
 def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a benchmark alone, THEN no scene is planned, and the profile is known to be skipped."""
-    monkeypatch.setattr(estimates_module, "scenes", lambda *_: pytest.fail("nothing is to be profiled"))
+    monkeypatch.setattr(preview_module, "scenes", lambda *_: pytest.fail("nothing is to be profiled"))
     assert estimate(tmp_path, stages=("benchmark",))["profile"] == []
 
 
 @pytest.mark.parametrize(("sensor", "modelled", "watches"), [(None, False, 2), ({}, False, 0), (None, True, 0)])
-def test_sensors_that_nobody_knows_yet_are_watched(
-    monkeypatch: pytest.MonkeyPatch, sensor: object, modelled: bool, watches: int
+def test_sensors_that_nobody_knows_yet_are_watched_before_the_first_scene(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sensor: object, modelled: bool, watches: int
 ) -> None:
-    """GIVEN two meters, THEN their watch is estimated, unless an earlier run knows them or nothing is read."""
-    monkeypatch.setattr(estimates_module, "scenes", lambda *_: ["prefill", "decode"])
-    monkeypatch.setattr(estimates_module, "_passes", lambda *_, **__: TimeEstimate(10.0, 12.0))
-    group = SimpleNamespace(meters=["first", "second"])
-    context = SimpleNamespace(settings=None, loaded=None, sensor=sensor, meters={"profile": group})
-    first, second = estimates_module._profile(context, modelled=modelled)  # type: ignore[arg-type]
-    assert first.least_s == 10.0 + watches * IDLE_WATCH_S
-    assert second.least_s == 10.0
+    """GIVEN two meters, THEN the first scene has their watch, unless they are known already or modelled."""
+    contexts: list[Any] = []
 
+    def keep(context: Any) -> Told:
+        contexts.append(context)
+        return {}
 
-def test_idle_sensors_are_watched_before_the_first_moment_alone() -> None:
-    """GIVEN two devices whose sensors nobody knows yet, THEN the first moment is as much later, with its steps."""
-    moments = [TimeEstimate(10.0, 12.0, 5), TimeEstimate(3.0, 4.0)]
-    assert after_watch(moments, 2) == [
-        TimeEstimate(10.0 + 2 * IDLE_WATCH_S, 12.0 + 2 * IDLE_WATCH_S, 5), TimeEstimate(3.0, 4.0),
+    monkeypatch.setattr(module, "estimated_times", keep)
+    estimate(tmp_path, phase="both", stages=("profile",))
+    context = contexts[0]
+    context.sensor = sensor
+
+    def times(*meters: str) -> Sequence[TimeEstimate]:
+        context.meters["profile"] = SimpleNamespace(modelled=modelled, meters=meters)
+        return estimated_times(context)["profile"]
+
+    watch_s = watches * IDLE_WATCH_S
+    first, second = times()
+    assert times("first", "second") == [
+        TimeEstimate(first.least_s + watch_s, first.most_s + watch_s, first.steps_most), second,
     ]  # fmt: skip

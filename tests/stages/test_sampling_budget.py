@@ -6,7 +6,7 @@ import pytest
 from simulated import measure, target
 
 from energyscope.replay.targets import Target
-from energyscope.stages.sampling_budget import FEW, SamplingBudget, first_windows, most_retaken, seconds_range
+from energyscope.stages.sampling_budget import FEW, SamplingBudget, first_windows, most_retaken, replay_time
 from energyscope.testing import SimulatedCall, SimulatedGpu, SimulatedSensor
 
 MODEL = SimulatedCall(20.0, 80.0)
@@ -29,24 +29,25 @@ def test_the_expected_time_is_what_quiet_passes_take(gpu):
     begin = gpu.now()
     measure(gpu, ROUNDS)
     plan = [target(key) for key in ROUNDS]
-    least, _most = seconds_range(plan, SamplingBudget(), gpu.window_s, modelled=False)
-    assert least == pytest.approx(gpu.now() - begin, rel=0.1)
+    expected = replay_time(plan, SamplingBudget(), gpu.window_s, modelled=False)
+    assert expected.least_s == pytest.approx(gpu.now() - begin, rel=0.1)
 
 
 def test_no_effort_takes_longer_than_expected(gpu):
     """GIVEN targets that scatter beyond what any budget narrows THEN the time is the longest estimated."""
     begin = gpu.now()
     measure(gpu, {key: scattered(0.2) for key in ROUNDS})
-    _least, most = seconds_range([target(key) for key in ROUNDS], SamplingBudget(), gpu.window_s, modelled=False)
-    assert most == pytest.approx(gpu.now() - begin, rel=0.1)
+    expected = replay_time([target(key) for key in ROUNDS], SamplingBudget(), gpu.window_s, modelled=False)
+    assert expected.most_s == pytest.approx(gpu.now() - begin, rel=0.1)
 
 
 def test_a_brief_session_takes_no_longer_than_expected(gpu):
     """GIVEN several scenes THEN what is estimated at most is what the first windows take, and so it is."""
     begin, sampling_budget = gpu.now(), SamplingBudget(scenes=2)
     measure(gpu, {key: scattered(0.2) for key in ROUNDS}, sampling_budget=sampling_budget)
-    least, most = seconds_range([target(key) for key in ROUNDS], sampling_budget, gpu.window_s, modelled=False)
-    assert least == most == pytest.approx(gpu.now() - begin, rel=0.1)
+    expected = replay_time([target(key) for key in ROUNDS], sampling_budget, gpu.window_s, modelled=False)
+    assert expected.windows == expected.windows_most
+    assert expected.least_s == expected.most_s == pytest.approx(gpu.now() - begin, rel=0.1)
 
 
 def test_the_first_windows_are_those_of_all_passes():

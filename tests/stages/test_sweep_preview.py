@@ -11,7 +11,7 @@ from energyscope.errors import UsageError
 from energyscope.settings.run import RunSettings
 from energyscope.stages import sweep_preview as module
 from energyscope.stages.sweep import SweepSettings
-from energyscope.stages.sweep_preview import preview_sweep, said_bytes
+from energyscope.stages.sweep_preview import in_bytes, preview_sweep
 
 
 def settings(root: Path, model: str = "tiny-gpt2", **options: Any) -> SweepSettings:
@@ -80,4 +80,4 @@ def test_what_generates_no_text_has_no_steps(tmp_path: Path) -> None:
 )
 def test_memory_is_written_in_fitting_units(amount: int, words: str) -> None:
     """Three digits, and no powers of ten."""
-    assert said_bytes(amount) == words
+    assert in_bytes(amount) == words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from energyscope.stages.sweep_steps import STAGE, SweepSteps
+from energyscope.stages.sweep import STAGE, SweepSteps
 
 Said = list[tuple[str, int, int]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from energyscope.generating.marks import Mark
-from energyscope.stages.tracing import generated, trace_row
+from energyscope.stages.context import generated, trace_row
 
 FIRST, SECOND = Mark(10.0, (10.5, 10.7, 10.9), 11.0), Mark(12.0, (12.4, 12.6, 12.8), 12.9)
 PROFILED = [(20.0, "prefill"), (30.0, "decode")]

@@ -12,8 +12,7 @@ from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.run.report import DECODE, RUN, Report, execution_name, precision_name
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.laws import NamingLaws, is_of_run, laws_naming
-from energyscope.runs.laws_flaws import flaw
+from energyscope.runs.laws import NamingLaws, flaw, is_of_run, laws_naming
 from energyscope.runs.schema import REPORT_FILE
 
 _SAME = 1e-6  # relative, of one energy in two files

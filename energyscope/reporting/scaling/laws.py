@@ -15,8 +15,7 @@ from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.parts import OVERHEAD
 from energyscope.reporting.run.report import DECODE, execution_name, precision_name
 from energyscope.reporting.section import Page
-from energyscope.runs.laws import load_laws
-from energyscope.runs.laws_flaws import flaw
+from energyscope.runs.laws import flaw, load_laws
 
 Entry = Mapping[str, Any]
 Shape = tuple[int, int]  # batch size and tokens

@@ -19,8 +19,7 @@ from energyscope.reporting.terminal_text import printable
 from energyscope.runs.laws import list_laws, load_laws
 from energyscope.runs.schema import LAWS_JSON
 from energyscope.runs.store import Run
-from energyscope.runs.sweep_rows import sweep_rows
-from energyscope.runs.sweeps import Sweep, list_sweeps, load_sweep
+from energyscope.runs.sweeps import Sweep, list_sweeps, load_sweep, sweep_rows
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
