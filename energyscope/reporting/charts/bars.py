@@ -15,6 +15,7 @@ _ROW_PX, _DOT_PX, _SERIES_PX, _MARGIN_PX = 27, 22, 15, 8
 _LETTER_PX = 6.7  # mean width of a letter of the labels
 
 
+@data.built_unchecked
 def bars(
     table: Table,
     by: str,
@@ -62,6 +63,7 @@ def bars(
     return lines.finished(layers, records, _ROW_PX, 8)
 
 
+@data.built_unchecked
 def dots(
     table: Table,
     by: str,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, wraps
+from typing import Any, ParamSpec
 
 from energyscope.intervals import Interval, finite
 from energyscope.reporting.charts import theme
@@ -13,6 +13,7 @@ from energyscope.reporting.charts.theme import altair
 from energyscope.reporting.table import Column, Table
 
 LIT = "lit"
+Arguments = ParamSpec("Arguments")
 _LETTER_PX, _SYMBOL_PX = 6.4, 34  # of a legend's names, and what stands before and behind each
 _MANY = 60  # records: fewer are held one by one
 _FADED = 0.2  # how much of a mark's opacity is left where something else is highlighted
@@ -21,6 +22,20 @@ _MATCHES = (
     f"{LIT} == null || (datum.component != null && {LIT}.components != null"
     f" ? indexof({LIT}.components, datum.component) >= 0 : indexof({LIT}.kinds, datum.kind) >= 0)"
 )
+
+
+def built_unchecked(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
+    """Build a chart without Altair's validation of each of its objects, which takes longer than drawing it.
+
+    Tests validate the finished specifications.
+    """
+
+    @wraps(draw)
+    def unchecked(*args: Arguments.args, **options: Arguments.kwargs) -> Any:
+        with altair().utils.schemapi.debug_mode(arg=False):
+            return draw(*args, **options)
+
+    return unchecked
 
 
 def value_of(cell: Any) -> float | None:
@@ -56,8 +71,8 @@ def named(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def faded(opacity: float = 1.0, left: float = _FADED) -> Any:
     """Return the opacity of marks in a `linked` chart: full where nothing, or the mark itself, is highlighted."""
-    alt = altair()
-    return alt.condition(_MATCHES, alt.value(opacity), alt.value(round(opacity * left, 3)))
+    lit = {"test": _MATCHES, "value": opacity}
+    return altair().OpacityValue(round(opacity * left, 3), condition=lit)
 
 
 def legend(names: Sequence[str], **options: Any) -> Any:
@@ -120,8 +135,8 @@ def _rows_class() -> Any:
 
 def finished(chart: Any, height: float) -> Any:
     """Give a chart its height, and the width of the place where it stands."""
-    sized = chart.properties(width="container", height=height, padding=4)
-    return sized.properties(autosize=altair().AutoSizeParams(type="fit-x", contains="padding"))
+    fitted = altair().AutoSizeParams(type="fit-x", contains="padding")
+    return chart.properties(width="container", height=height, padding=4, autosize=fitted)
 
 
 def spec(chart: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from energyscope.reporting.table import Table
 _ROW_PX = 24
 
 
+@data.built_unchecked
 def grid(
     table: Table,
     row: str,

@@ -31,6 +31,7 @@ class Axis:
     zero: bool = False
 
 
+@data.built_unchecked
 def plane(  # noqa: PLR0913 - what a plane may show beyond its points is each optional and named
     table: Table,
     x: Axis,
@@ -80,6 +81,7 @@ def plane(  # noqa: PLR0913 - what a plane may show beyond its points is each op
     return data.finished(data.linked(alt.layer(*layers), records), height)
 
 
+@data.built_unchecked
 def curves(
     table: Table, x: Axis, y: Axis, *, series: str, height: float = 220.0, step: bool = False, area: bool = False
 ) -> Any:
@@ -302,6 +304,7 @@ def _corners(alt: Any, corners: Mapping[tuple[str, str], str]) -> list[Any]:
     return layers
 
 
+@data.built_unchecked
 def spans(table: Table, begin: str, end: str, value: str, *, series: str, height: float = 170.0) -> Any:
     """Draw a bar from ``begin`` to ``end`` for each row, as high as its ``value``, coloured by ``series``."""
     alt = altair()

@@ -46,6 +46,7 @@ class _Part:
         return max(self.size, sum(part.width for part in self.parts), 0.0)
 
 
+@data.built_unchecked
 def flow(table: Table, value: str) -> Any:
     """Draw bands from the whole, at the left, to its parts and theirs, each as high as its ``value``."""
     alt = altair()
@@ -93,6 +94,7 @@ def flow(table: Table, value: str) -> Any:
     return data.finished(chart, round(height / max(root.size, 1e-12) * tall))
 
 
+@data.built_unchecked
 def strip(table: Table, value: str) -> Any:
     """Draw the whole at full width, its parts below it and theirs below them, each as wide as its ``value``.
 
