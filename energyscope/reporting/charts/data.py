@@ -70,7 +70,7 @@ def named(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def faded(opacity: float = 1.0, left: float = _FADED) -> Any:
-    """Return the opacity of marks in a `linked` chart: full where nothing, or the mark itself, is highlighted."""
+    """Return the opacity of marks in a `layered` chart: full where nothing, or the mark itself, is highlighted."""
     lit = {"test": _MATCHES, "value": opacity}
     return altair().OpacityValue(round(opacity * left, 3), condition=lit)
 
@@ -84,14 +84,17 @@ def legend(names: Sequence[str], **options: Any) -> Any:
     return alt.Legend(**{"orient": "top", "title": None, "columns": columns, "labelExpr": titled, **options})
 
 
-def linked(chart: Any, records: Iterable[Mapping[str, Any]]) -> Any:
-    """Let a chart show what is highlighted on the page, if its records can be.
+def layered(layers: Sequence[Any], records: Iterable[Mapping[str, Any]], height: float, *params: Any) -> Any:
+    """Return layers as one chart, as wide as its place, that shows what is highlighted on the page.
 
     The page sets the parameter ``lit`` to null, or to the ``kinds`` and ``components`` that stay as they are.
     """
     alt = altair()
     kinds = sorted({str(record["kind"]) for record in records if record.get("kind")})
-    return chart.add_params(alt.param(LIT, value=None), alt.param("kinds", value=kinds))
+    first, *others = layers
+    first = first.add_params(alt.param(LIT, value=None), alt.param("kinds", value=kinds), *params)
+    fitted = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return alt.layer(first, *others, width="container", height=height, padding=4, autosize=fitted)
 
 
 def chart_of(records: list[dict[str, Any]]) -> Any:
@@ -131,12 +134,6 @@ def _rows_class() -> Any:
             return {"values": self._kwds["values"]}
 
     return Rows
-
-
-def finished(chart: Any, height: float) -> Any:
-    """Give a chart its height, and the width of the place where it stands."""
-    fitted = altair().AutoSizeParams(type="fit-x", contains="padding")
-    return chart.properties(width="container", height=height, padding=4, autosize=fitted)
 
 
 def spec(chart: Any) -> dict[str, Any]:
