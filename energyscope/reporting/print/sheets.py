@@ -13,10 +13,9 @@ from energyscope.reporting.page import environment
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.changes import change_figure
 from energyscope.reporting.run.energy import block_figure, layer_range, type_figure
-from energyscope.reporting.run.impact_names import METRICS
 from energyscope.reporting.run.quality import kind_figures
 from energyscope.reporting.run.report import DECODE, RUN, Report, precision_name
-from energyscope.reporting.run.statistics import chosen
+from energyscope.reporting.run.statistics import METRICS, chosen
 from energyscope.reporting.section import Figure, View, figures
 
 _NOT_ITS_KERNELS = "not-its-kernels"
