@@ -53,11 +53,12 @@ def interval(value: object, low: object = None, high: object = None) -> Interval
     return Interval(number, finite(low), finite(high))
 
 
-def given(entry: object) -> Interval | None:
-    """Return an entry of a document, ``{value, low, high}``, as an interval; None where it holds no number."""
+def given(entry: object, scale: float = 1.0) -> Interval | None:
+    """Return an entry of a document, ``{value, low, high}``, times a scale; None where it holds no number."""
     if not isinstance(entry, Mapping):
         return None
-    return interval(entry.get("value"), entry.get("low"), entry.get("high"))
+    item = interval(entry.get("value"), entry.get("low"), entry.get("high"))
+    return item if item is None or scale == 1.0 else item.scaled(scale)
 
 
 def serialize(item: Interval | None) -> dict[str, float | None] | None:

@@ -44,6 +44,7 @@ def templates_directory() -> Path:
     raise RunError(f"the page's templates are missing beside {package}: install energyscope-llm again")
 
 
+@cache
 def environment(*, escape: bool = True) -> jinja2.Environment:
     """Return a Jinja2 environment that fails on names that do not exist; ``escape`` for HTML."""
     import jinja2

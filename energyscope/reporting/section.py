@@ -48,11 +48,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Content:
-    """What a section shows: values for its template, figures and tables by name."""
+    """What a section shows: values for its template, figures with views, and by name the tables that have rows."""
 
     data: Mapping[str, Any] = field(default_factory=dict)
     figures: Sequence[Figure] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Leave out figures without views and tables without rows."""
+        object.__setattr__(self, "figures", [figure for figure in self.figures if figure.views])
+        object.__setattr__(self, "tables", {name: table for name, table in self.tables.items() if table})
 
 
 @dataclass(frozen=True)
@@ -111,21 +116,21 @@ class Page(Generic[Subject]):
 
     def missing(self, subject: Subject, shown: Sequence[Shown[Subject]]) -> dict[str, str]:
         """Return the names of the sections that were not measured, with the option that has each measured."""
-        there = {one.section.name for one in shown}
-        able = [section for section in self.sections if section.applies(subject) and section.name not in there]
+        present = {item.section.name for item in shown}
         options = {
             section.name: section.option(subject) if callable(section.option) else section.option
-            for section in able
+            for section in self.sections
+            if section.name not in present and section.applies(subject)
         }
         return {name: option for name, option in options.items() if option}
 
 
 def figures(shown: Sequence[Shown[Any]]) -> Iterator[Figure]:
     """Yield the figures of all sections."""
-    for one in shown:
-        yield from one.content.figures
+    for item in shown:
+        yield from item.content.figures
 
 
 def tables(shown: Sequence[Shown[Any]]) -> dict[str, Table]:
     """Return the tables of all sections by name."""
-    return {name: table for one in shown for name, table in one.content.tables.items()}
+    return {name: table for item in shown for name, table in item.content.tables.items()}

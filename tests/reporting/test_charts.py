@@ -112,7 +112,7 @@ def test_a_mark_says_all_that_its_row_says():
 
 
 def test_highlighting_knows_kinds_and_components():
-    """GIVEN a linked chart, THEN it has the parameter that the page sets, and lists the kinds that it knows."""
+    """GIVEN a chart, THEN it has the parameter that the page sets, and lists the kinds that it knows."""
     params = {one["name"]: one.get("value") for one in data.spec(CHARTS["bars"]())["params"]}
     assert params["lit"] is None
     assert params["kinds"] == sorted({row["kind"] for row in ROWS})

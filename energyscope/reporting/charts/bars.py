@@ -15,6 +15,7 @@ _ROW_PX, _DOT_PX, _SERIES_PX, _MARGIN_PX = 27, 22, 15, 8
 _LETTER_PX = 6.7  # mean width of a letter of the labels
 
 
+@data.built_unchecked
 def bars(
     table: Table,
     by: str,
@@ -52,7 +53,7 @@ def bars(
             **across,
             **lines.paint(painted),
             x=alt.X("start:Q", **x),
-            x2="end:Q",
+            x2=alt.X2("end:Q"),
             strokeDash=alt.StrokeDash("dash:N", scale=None),
         ),
         *_whiskers(ends, across, **x),
@@ -62,6 +63,7 @@ def bars(
     return lines.finished(layers, records, _ROW_PX, 8)
 
 
+@data.built_unchecked
 def dots(
     table: Table,
     by: str,
@@ -153,8 +155,7 @@ class _DotRows:
     ) -> Any:
         """Return the chart of layers, a name ``each`` pixels high, or its series with a gap between names."""
         pitch = _SERIES_PX * len(self._of(self.series)) + gap if self.series else each
-        chart = data.linked(altair().layer(*layers), records)
-        return data.finished(chart, pitch * len(self._of(self.by)) + _MARGIN_PX)
+        return data.layered(layers, records, pitch * len(self._of(self.by)) + _MARGIN_PX)
 
     def _of(self, key: str) -> list[str]:
         return list(dict.fromkeys(str(row[key]) for row in self.rows))
@@ -188,7 +189,7 @@ def _whiskers(records: Sequence[Mapping[str, Any]], across: Mapping[str, Any], *
     known = [dict(one) for one in records if one["low"] is not None and one["high"] is not None]
     if not known:
         return []
-    ends = {"x": altair().X("low:Q", **options), "x2": "high:Q"}
+    ends = {"x": altair().X("low:Q", **options), "x2": altair().X2("high:Q")}
     return [data.chart_of(known).mark_rule(style=RANGE).encode(**across, **ends, opacity=data.faded(0.8))]
 
 
@@ -202,7 +203,11 @@ def _written(
     ends: list[dict[str, Any]], across: Mapping[str, Any], *, halo: bool, **options: Any
 ) -> Iterator[Any]:
     """Yield what stands at the bars' ends, with a halo where a line may cross it."""
-    encoded = {"x": altair().X("end:Q", **options), "text": "label:N", "opacity": data.faded(left=0.5)}
+    encoded = {
+        "x": altair().X("end:Q", **options),
+        "text": altair().Text("label:N"),
+        "opacity": data.faded(left=0.5),
+    }
     for style in (HALO, INK) if halo else (INK,):
         written = data.chart_of(ends).mark_text(style=style, align="left", baseline="middle", dx=6)
         yield written.encode(**across, **encoded)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, wraps
+from typing import Any, ParamSpec
 
 from energyscope.intervals import Interval, finite
 from energyscope.reporting.charts import theme
@@ -13,6 +13,7 @@ from energyscope.reporting.charts.theme import altair
 from energyscope.reporting.table import Column, Table
 
 LIT = "lit"
+Arguments = ParamSpec("Arguments")
 _LETTER_PX, _SYMBOL_PX = 6.4, 34  # of a legend's names, and what stands before and behind each
 _MANY = 60  # records: fewer are held one by one
 _FADED = 0.2  # how much of a mark's opacity is left where something else is highlighted
@@ -21,6 +22,20 @@ _MATCHES = (
     f"{LIT} == null || (datum.component != null && {LIT}.components != null"
     f" ? indexof({LIT}.components, datum.component) >= 0 : indexof({LIT}.kinds, datum.kind) >= 0)"
 )
+
+
+def built_unchecked(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
+    """Build a chart without Altair's validation of each of its objects, which takes longer than drawing it.
+
+    Tests validate the finished specifications.
+    """
+
+    @wraps(draw)
+    def unchecked(*args: Arguments.args, **options: Arguments.kwargs) -> Any:
+        with altair().utils.schemapi.debug_mode(arg=False):
+            return draw(*args, **options)
+
+    return unchecked
 
 
 def value_of(cell: Any) -> float | None:
@@ -55,9 +70,9 @@ def named(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def faded(opacity: float = 1.0, left: float = _FADED) -> Any:
-    """Return the opacity of marks in a `linked` chart: full where nothing, or the mark itself, is highlighted."""
-    alt = altair()
-    return alt.condition(_MATCHES, alt.value(opacity), alt.value(round(opacity * left, 3)))
+    """Return the opacity of marks in a `layered` chart: full where nothing, or the mark itself, is highlighted."""
+    lit = {"test": _MATCHES, "value": opacity}
+    return altair().OpacityValue(round(opacity * left, 3), condition=lit)
 
 
 def legend(names: Sequence[str], **options: Any) -> Any:
@@ -69,14 +84,17 @@ def legend(names: Sequence[str], **options: Any) -> Any:
     return alt.Legend(**{"orient": "top", "title": None, "columns": columns, "labelExpr": titled, **options})
 
 
-def linked(chart: Any, records: Iterable[Mapping[str, Any]]) -> Any:
-    """Let a chart show what is highlighted on the page, if its records can be.
+def layered(layers: Sequence[Any], records: Iterable[Mapping[str, Any]], height: float, *params: Any) -> Any:
+    """Return layers as one chart, as wide as its place, that shows what is highlighted on the page.
 
     The page sets the parameter ``lit`` to null, or to the ``kinds`` and ``components`` that stay as they are.
     """
     alt = altair()
     kinds = sorted({str(record["kind"]) for record in records if record.get("kind")})
-    return chart.add_params(alt.param(LIT, value=None), alt.param("kinds", value=kinds))
+    first, *others = layers
+    first = first.add_params(alt.param(LIT, value=None), alt.param("kinds", value=kinds), *params)
+    fitted = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return alt.layer(first, *others, width="container", height=height, padding=4, autosize=fitted)
 
 
 def chart_of(records: list[dict[str, Any]]) -> Any:
@@ -116,12 +134,6 @@ def _rows_class() -> Any:
             return {"values": self._kwds["values"]}
 
     return Rows
-
-
-def finished(chart: Any, height: float) -> Any:
-    """Give a chart its height, and the width of the place where it stands."""
-    sized = chart.properties(width="container", height=height, padding=4)
-    return sized.properties(autosize=altair().AutoSizeParams(type="fit-x", contains="padding"))
 
 
 def spec(chart: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from energyscope.reporting.table import Table
 _ROW_PX = 24
 
 
+@data.built_unchecked
 def grid(
     table: Table,
     row: str,
@@ -60,8 +61,10 @@ def grid(
         )
         layers.append(crosses.encode(stroke=alt.Stroke("ink:N", scale=None), opacity=data.faded(0.8)))
     if written:
-        layers.append(base.mark_text(fontSize=11).encode(text="text:N", color=alt.Color("ink:N", scale=None)))
-    return data.finished(data.linked(alt.layer(*layers), records), _ROW_PX * len(order))
+        layers.append(
+            base.mark_text(fontSize=11).encode(text=alt.Text("text:N"), color=alt.Color("ink:N", scale=None))
+        )
+    return data.layered(layers, records, _ROW_PX * len(order))
 
 
 def _inks(values: Sequence[float], *, diverging: bool) -> list[str]:

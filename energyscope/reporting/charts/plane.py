@@ -31,6 +31,7 @@ class Axis:
     zero: bool = False
 
 
+@data.built_unchecked
 def plane(  # noqa: PLR0913 - what a plane may show beyond its points is each optional and named
     table: Table,
     x: Axis,
@@ -77,9 +78,10 @@ def plane(  # noqa: PLR0913 - what a plane may show beyond its points is each op
     )
     layers += _names(rows, records, scales, name, across, down) if name else []
     layers += _corners(alt, corners or {})
-    return data.finished(data.linked(alt.layer(*layers), records), height)
+    return data.layered(layers, records, height)
 
 
+@data.built_unchecked
 def curves(
     table: Table, x: Axis, y: Axis, *, series: str, height: float = 220.0, step: bool = False, area: bool = False
 ) -> Any:
@@ -109,7 +111,7 @@ def curves(
                 band.encode(
                     x=across,
                     y=alt.Y("y_low:Q", **scales[1].options()),
-                    y2="y_high:Q",
+                    y2=alt.Y2("y_high:Q"),
                     color=colour,
                     opacity=data.faded(0.18),
                 )
@@ -121,7 +123,7 @@ def curves(
         layers.append(
             points.encode(x=across, y=down, color=colour, opacity=data.faded(), tooltip=data.tooltip(columns))
         )
-    return data.finished(data.linked(alt.layer(*_guides(alt, scales), *layers), records), height)
+    return data.layered([*_guides(alt, scales), *layers], records, height)
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,8 @@ def _ranges(
     if not held:
         return []
     kind, scale = (altair().X, scales[0]) if name == "x" else (altair().Y, scales[1])
-    ends = {name: kind(f"{name}_low:Q", **scale.options()), f"{name}2": f"{name}_high:Q"}
+    far = altair().X2 if name == "x" else altair().Y2
+    ends = {name: kind(f"{name}_low:Q", **scale.options()), f"{name}2": far(f"{name}_high:Q")}
     return [data.chart_of(held).mark_rule(style=RANGE).encode(**ends, **other, opacity=data.faded(0.5))]
 
 
@@ -226,7 +229,7 @@ def _curves(alt: Any, lines: Table | None, scales: Sequence[_Scale], series: str
     drawn = data.chart_of(records).mark_line(strokeWidth=1.6, opacity=0.8)
     across, down = scales[0].channel(alt.X), scales[1].channel(alt.Y)
     dash = alt.StrokeDash("dash:N", scale=None)
-    return [drawn.encode(x=across, y=down, color=colour, detail="line:N", strokeDash=dash)]
+    return [drawn.encode(x=across, y=down, color=colour, detail=alt.Detail("line:N"), strokeDash=dash)]
 
 
 def _names(
@@ -258,7 +261,7 @@ def _names(
             "dx": -names.ACROSS if one.right else names.ACROSS,
             "dy": one.down * names.DOWN,
         }
-        encoded = {"x": across, "y": down, "text": "said:N", "opacity": data.faded(left=0.5)}
+        encoded = {"x": across, "y": down, "text": altair().Text("said:N"), "opacity": data.faded(left=0.5)}
         layers += [text.mark_text(style=style, **place).encode(**encoded) for style in (HALO, INK)]
     return layers
 
@@ -298,10 +301,11 @@ def _corners(alt: Any, corners: Mapping[tuple[str, str], str]) -> list[Any]:
         )
         x = alt.value(alt.ExprRef("width - 4")) if right else alt.value(4)
         y = alt.value(4) if top else alt.value(alt.ExprRef("height - 4"))
-        layers.append(text.encode(x=x, y=y, text="said:N"))
+        layers.append(text.encode(x=x, y=y, text=alt.Text("said:N")))
     return layers
 
 
+@data.built_unchecked
 def spans(table: Table, begin: str, end: str, value: str, *, series: str, height: float = 170.0) -> Any:
     """Draw a bar from ``begin`` to ``end`` for each row, as high as its ``value``, coloured by ``series``."""
     alt = altair()
@@ -327,12 +331,12 @@ def spans(table: Table, begin: str, end: str, value: str, *, series: str, height
         .mark_rect(strokeWidth=0)
         .encode(
             x=alt.X("x:Q", title="Time (s)", scale=alt.Scale(zero=False, nice=False), axis=alt.Axis(tickCount=10)),
-            x2="right:Q",
+            x2=alt.X2("right:Q"),
             y=alt.Y("y:Q", title=f"{held.title} ({held.unit})", scale=alt.Scale(zero=True)),
-            y2="zero:Q",
+            y2=alt.Y2("zero:Q"),
             color=alt.Color("series:N", scale=hues, legend=data.legend(list(painted))),
             tooltip=data.tooltip(columns),
             opacity=data.faded(0.85),
         )
     )
-    return data.finished(data.linked(alt.layer(drawn), records), height)
+    return data.layered([drawn], records, height)

@@ -46,6 +46,7 @@ class _Part:
         return max(self.size, sum(part.width for part in self.parts), 0.0)
 
 
+@data.built_unchecked
 def flow(table: Table, value: str) -> Any:
     """Draw bands from the whole, at the left, to its parts and theirs, each as high as its ``value``."""
     alt = altair()
@@ -69,8 +70,8 @@ def flow(table: Table, value: str) -> Any:
             bands.encode(
                 x=x,
                 y=y,
-                y2="bottom:Q",
-                detail="band:N",
+                y2=alt.Y2("bottom:Q"),
+                detail=alt.Detail("band:N"),
                 fill=alt.Fill("colour:N", scale=None),
                 fillOpacity=alt.FillOpacity("fill:Q", scale=None),
                 opacity=data.faded(),
@@ -80,19 +81,19 @@ def flow(table: Table, value: str) -> Any:
     layers.append(
         drawn.encode(
             x=x,
-            x2="right:Q",
+            x2=alt.X2("right:Q"),
             y=y,
-            y2="bottom:Q",
+            y2=alt.Y2("bottom:Q"),
             **_paint(alt),
             tooltip=data.tooltip(columns),
             opacity=data.faded(),
         )
     )
     layers += _flow_labels(every, root, value, (x, y, box, across))
-    chart = data.linked(alt.layer(*layers), boxes)
-    return data.finished(chart, round(height / max(root.size, 1e-12) * tall))
+    return data.layered(layers, boxes, round(height / max(root.size, 1e-12) * tall))
 
 
+@data.built_unchecked
 def strip(table: Table, value: str) -> Any:
     """Draw the whole at full width, its parts below it and theirs below them, each as wide as its ``value``.
 
@@ -112,9 +113,9 @@ def strip(table: Table, value: str) -> Any:
     base = data.chart_of(records)
     cells = base.mark_rect(clip=True, style=CUT, cursor="pointer").encode(
         x=x,
-        x2="right:Q",
+        x2=alt.X2("right:Q"),
         y=y,
-        y2="bottom:Q",
+        y2=alt.Y2("bottom:Q"),
         **_paint(alt, stroke=False),
         tooltip=data.tooltip(columns),
         opacity=data.faded(),
@@ -131,14 +132,13 @@ def strip(table: Table, value: str) -> Any:
         .encode(
             x=alt.X("middle:Q", axis=None),
             y=alt.Y("line:Q", axis=None),
-            text="label:N",
+            text=alt.Text("label:N"),
             color=alt.Color("ink:N", scale=None),
             opacity=data.faded(left=0.6),
         )
     )
-    chart = data.linked(alt.layer(cells, words), records)
-    chart = chart.add_params(alt.param("from", value=0.0), alt.param("to", value=root.width))
-    return data.finished(chart, _LEVEL_PX * levels)
+    ends = (alt.param("from", value=0.0), alt.param("to", value=root.width))
+    return data.layered([cells, words], records, _LEVEL_PX * levels, *ends)
 
 
 def _tree(table: Table, value: str) -> _Part:
@@ -249,7 +249,7 @@ def _flow_labels(
     needed = max(len(one["long"]) * _LETTER_PX * across / (across - one["x"]) + 12 for one in written)
     wide = max(needed, _NARROW_PX)
     labels = data.chart_of(written).transform_calculate(label=f"width < {wide:.0f} ? datum.short : datum.long")
-    encoded = {"x": x, "y": y, "text": "label:N", "opacity": data.faded(left=0.5)}
+    encoded = {"x": x, "y": y, "text": altair().Text("label:N"), "opacity": data.faded(left=0.5)}
     placed = {"align": "left", "baseline": "middle", "dx": 5}
     halo = labels.transform_filter("datum.over").mark_text(style=HALO, **placed).encode(**encoded)
     return [halo, labels.mark_text(style=INK, **placed).encode(**encoded)]

@@ -14,7 +14,7 @@ from energyscope.intervals import finite
 from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.source import Against, ComparedRuns
 from energyscope.reporting.page import sentence
-from energyscope.reporting.run.answer import Chip, Stat
+from energyscope.reporting.run.answer import RANDOM_WEIGHTS, Chip, Stat
 from energyscope.reporting.run.report import Report, execution_name, precision_name
 from energyscope.reporting.section import Figure
 from energyscope.reporting.table import Table
@@ -24,7 +24,7 @@ _PER = {PER_PASS: "forward pass", PER_STEP: "decode step", PER_INFERENCE: "infer
 _IMPLIED = (BOARD, "device.power_limit_w", "driver", "sensor.meter", "sensor.watts")  # by another device
 _MOST_BARS = 9
 _WARNED = {
-    "random weights": "The true shape without trained weights: energy depends on values to some degree.",
+    "random weights": RANDOM_WEIGHTS,
     "MODELLED": "No power sensor was read: every joule is time x stated watts.",
 }
 

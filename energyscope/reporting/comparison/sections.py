@@ -18,7 +18,7 @@ from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.answer import ComparisonAnswer, precision_rows
 from energyscope.reporting.comparison.differences import capital
 from energyscope.reporting.comparison.source import COMPARE, Against, ComparedRuns
-from energyscope.reporting.run.energy import layers_said
+from energyscope.reporting.run.energy import layer_range
 from energyscope.reporting.run.parts import blocks
 from energyscope.reporting.run.report import PREFILL, Report, execution_name, precision_name
 from energyscope.reporting.section import Content, Figure, View
@@ -217,7 +217,7 @@ def layers(source: ComparedRuns) -> Content | None:
     views = []
     for against in source.others:
         for place, workload in enumerate(against.workloads):
-            if workload.pair.depth and any(layers_said(side)["differ"] for side in workload.sides):
+            if workload.pair.depth and any(layer_range(side)["differ"] for side in workload.sides):
                 rows = [
                     {"run": name, "depth": (at + 0.5) / len(held), "energy": sum_energy(nodes),
                      "noisy": mostly_invalid(nodes)}

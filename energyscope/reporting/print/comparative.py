@@ -12,10 +12,10 @@ from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.theme import SERIES, title_of
 from energyscope.reporting.print.sheets import Panel, Sheet, in_rows, notes
 from energyscope.reporting.run.changes import benchmark_table
-from energyscope.reporting.run.impact_names import method_name
 from energyscope.reporting.run.parts import blocks
 from energyscope.reporting.run.quality import kinds_table
 from energyscope.reporting.run.report import Report, precision_name
+from energyscope.reporting.run.statistics import method_name
 from energyscope.reporting.table import Column, Table
 
 STEM = "comparative_analysis"

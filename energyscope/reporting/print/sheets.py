@@ -12,11 +12,10 @@ from energyscope.reasons import Reason, join, read, reason, words
 from energyscope.reporting.page import environment
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.changes import change_figure
-from energyscope.reporting.run.energy import block_figure, layers_said, type_figure
-from energyscope.reporting.run.impact_names import METRICS
+from energyscope.reporting.run.energy import block_figure, layer_range, type_figure
 from energyscope.reporting.run.quality import kind_figures
 from energyscope.reporting.run.report import DECODE, RUN, Report, precision_name
-from energyscope.reporting.run.statistics import chosen
+from energyscope.reporting.run.statistics import METRICS, chosen
 from energyscope.reporting.section import Figure, View, figures
 
 _NOT_ITS_KERNELS = "not-its-kernels"
@@ -77,7 +76,7 @@ def _quality(report: Report) -> str | None:
 
 
 def _layers(report: Report) -> Reason:
-    found = layers_said(report.main) if report.main else {}
+    found = layer_range(report.main) if report.main else {}
     if found.get("low") is None:
         return reason("layers-not-measured")
     low, high = (fmt.quantity(found[key], "mJ") for key in ("low", "high"))

@@ -35,6 +35,7 @@ _MEMORY_BOUND = 30.0  # FLOPs for a byte of traffic, below which reading memory 
 _COMPUTE_BOUND = 300.0  # and above which arithmetic does
 _MOSTLY = 0.5
 _PER_THOUSAND = "Joules per 1,000 tokens"
+RANDOM_WEIGHTS = "The true shape without trained weights: energy depends on values to some degree."
 
 
 @dataclass(frozen=True)
@@ -76,43 +77,33 @@ class Answer:
         device = report.part("device")
         measured = max(len(device.get("measured") or []), len(report.part("sensor").get("devices") or []), 1)
         name = str(device.get("name") or device.get("type") or "")
-        executions = list(dict.fromkeys(workload.execution for workload in report.workloads)) or [
-            str(settings.get("execution") or "eager")
-        ]
-        found = [
+        executions = dict.fromkeys(workload.execution for workload in report.workloads)
+        chips = [
             Chip(f"{measured} x {name}" if measured > 1 else name),
             Chip(report.precision),
-            *(Chip(execution_name(one), hint=_EXECUTIONS.get(one, "")) for one in executions),
+            *(
+                Chip(execution_name(execution), hint=_EXECUTIONS.get(execution, ""))
+                for execution in executions or [str(settings.get("execution") or "eager")]
+            ),
             Chip(_batch(report, report.part("workload"))),
         ]
         if report.random:
-            found.append(
-                Chip(
-                    "random weights",
-                    "warn",
-                    "The true shape without trained weights: energy depends on values to some degree.",
-                )
-            )
+            chips.append(Chip("random weights", "warn", RANDOM_WEIGHTS))
         elif model.get("weights"):
-            found.append(Chip(f"{model['weights']} weights"))
+            chips.append(Chip(f"{model['weights']} weights"))
         if report.modelled:
             watts = finite(report.part("sensor").get("watts"))
-            stated = f"{fmt.quantity(watts, 'W')}" if watts is not None else "stated watts"
-            found.append(Chip("MODELLED", "warn", f"No power sensor was read: every joule is time x {stated}."))
+            stated = "stated watts" if watts is None else fmt.quantity(watts, "W")
+            chips.append(Chip("MODELLED", "warn", f"No power sensor was read: every joule is time x {stated}."))
         if report.triggered:
-            found.append(
-                Chip(
-                    "triggered sampling",
-                    "warn",
-                    "Components were read in passing: what is shorter than a tick has no energy.",
-                )
-            )
+            hint = "Components were read in passing: what is shorter than a tick has no energy."
+            chips.append(Chip("triggered sampling", "warn", hint))
         if self._graded is not None:
             quality, energy = self._graded
-            written = fmt.grade(quality, energy)
+            grade = fmt.grade(quality, energy)
             tone = "good" if quality in {"A", "B"} else "warn"
-            found.append(Chip(written if quality == INVALID else f"grade {written}", tone, _GRADES))
-        return [chip for chip in found if chip.text]
+            chips.append(Chip(grade if quality == INVALID else f"grade {grade}", tone, _GRADES))
+        return [chip for chip in chips if chip.text]
 
     @property
     def _graded(self) -> tuple[str, Interval | None] | None:
@@ -122,12 +113,16 @@ class Answer:
         return (self.subject.quality, self.subject.energy) if self.subject else None
 
     @cached_property
+    def _first_cells(self) -> dict[str, Mapping[str, Any]]:
+        """The benchmark's first cell of each precision; the first of all is the last of these."""
+        return {str(cell.get("precision")): cell for cell in reversed(self.report.cells)}
+
+    @cached_property
     def _cell(self) -> Mapping[str, Any]:
         """The benchmark's first cell of the precision that wins, else of the baseline, else of any."""
-        document, first = self.report.run.benchmark or {}, winner(self.report.run)
-        cells = {str(cell.get("precision")): cell for cell in reversed(document.get("cells") or [])}
-        named = cells.get(first.value if first else str(document.get("baseline")))
-        return named or next(reversed(cells.values()), {})
+        first, cells = winner(self.report.run), self._first_cells
+        cell = cells.get(first.value if first else str(self.report.benchmark.get("baseline")))
+        return cell or next(reversed(cells.values()), {})
 
     @cached_property
     def alerts(self) -> list[dict[str, Any]]:
@@ -147,8 +142,7 @@ class Answer:
     @cached_property
     def compares(self) -> bool:
         """Whether the question is which precision: a classifier at several, or nothing but a benchmark."""
-        cells = (self.report.run.benchmark or {}).get("cells") or []
-        several = len({cell.get("precision") for cell in cells}) > 1
+        several = len({cell.get("precision") for cell in self.report.cells}) > 1
         classifies = self.report.part("model").get("task") == "classification"
         return several and (classifies or self.report.main is None)
 
@@ -159,11 +153,8 @@ class Answer:
             return self._of_precisions()
         subject, workload = self.subject, self.report.main
         if subject is None:
-            return {
-                "case": "nothing",
-                "unfinished": self.alerts or left_out(self.report),
-                "modelled": self.report.modelled,
-            }
+            stages = self.alerts or left_out(self.report)
+            return {"case": "nothing", "unfinished": stages, "modelled": self.report.modelled}
         blocks, share = _largest(workload, work=subject.splits) if workload else ([], None)
         waits = subject.idle is not None and subject.splits and subject.idle > _MOSTLY * subject.energy.value
         return {
@@ -190,9 +181,8 @@ class Answer:
         workload = self.report.main
         phase = self.subject.phase if self.subject and not self.compares else None
         remedy = best(self.changes, phase)
-        batch = next(
-            (one for one in self.changes if one.recommended and one.what in WORKLOAD and one.phase == phase), None
-        )
+        workloads = (change for change in self.changes if change.what in WORKLOAD and change.phase == phase)
+        batch = next((change for change in workloads if change.recommended), None)
         root = workload.tree.root if workload else None
         flops, moved = (root.number(name) if root else None for name in ("flops", "bytes"))
         return sentence(
@@ -206,7 +196,7 @@ class Answer:
             weights=finite(self.report.part("model").get("size_bytes")),
             remedy=_named(remedy),
             batch=None if batch is None or batch is remedy else _named(batch),
-            measured=any(phase in {None, one.phase} for one in self.changes),
+            measured=any(phase in {None, change.phase} for change in self.changes),
             device=self.report.part("device").get("type"),
             quickest=self._quickest if self.report.modelled else None,
             facts=self.facts,
@@ -216,8 +206,8 @@ class Answer:
     def _quickest(self) -> dict[str, Any] | None:
         """The change that saves most where joules are time: what clearly takes less of it."""
         phase = self.subject.phase if self.subject else None
-        found = (one for one in self.changes if one.phase == phase and one.verdict == "saves" and not one.degrades)
-        return _named(next(found, None))
+        saving = (change for change in self.changes if change.phase == phase and change.verdict == "saves")
+        return _named(next((change for change in saving if not change.degrades), None))
 
     @cached_property
     def stats(self) -> list[Stat]:
@@ -228,20 +218,20 @@ class Answer:
         if subject is None:
             return []
         word = "Modelled energy" if self.report.modelled else "Energy"
-        found = [
+        stats = [
             Stat.of(f"{word} per {subject.unit}", subject.energy, "mJ"),
             Stat.of(_PER_THOUSAND, subject.per_token.scaled(1000) if subject.per_token else None, "mJ"),
             Stat.of("Tokens per kWh", tokens_per_kwh(subject.per_token), "amount"),
             Stat.of(subject.time_name, subject.time, "us"),
         ]
-        return [*found, *([] if self.report.modelled else [Stat.of("Mean power", subject.power, "W")])]
+        return stats if self.report.modelled else [*stats, Stat.of("Mean power", subject.power, "W")]
 
     @cached_property
     def figures(self) -> list[Figure]:
         """Energy by block, what would change it, and what the predictions need."""
         first = block_figure(self.report) or precision_figure(self.report)
-        found = [first, change_figure(self.report), rank_figure(self.report)]
-        return [one for one in found if one is not None]
+        figures = [first, change_figure(self.report), rank_figure(self.report)]
+        return [figure for figure in figures if figure is not None]
 
     @cached_property
     def ranking(self) -> str:
@@ -252,10 +242,9 @@ class Answer:
     def trust(self) -> str:
         """How far the numbers can be trusted, in one line."""
         noise = self._benchmark_noise()
-        found = None if self.compares and noise else trust(self.report)
         return sentence(
             "run/trust_line.txt.j2",
-            trust=found,
+            trust=None if self.compares and noise else trust(self.report),
             traced=self.subject is not None and self.subject.traced,
             benchmark=noise if self.compares else None,
             alone=fmt.relative(self.subject.energy) if self.subject else None,
@@ -266,22 +255,18 @@ class Answer:
     @property
     def breakdown(self) -> Table:
         """The energy of the costliest workload by block."""
-        workload = self.report.main
-        return (
-            parts.blocks(workload.tree, modelled=self.report.modelled)
-            if workload
-            else Table([Column("part", "Part")], [])
-        )
+        if self.report.main is None:
+            return Table([Column("part", "Part")], [])
+        return parts.blocks(self.report.main.tree, modelled=self.report.modelled)
 
     def record(self) -> dict[str, Any]:
         """Return the answer for a machine."""
         return {"sentence": self.sentence, "cause": self.cause, "ranking": self.ranking, "trust": self.trust}
 
     def _of_precisions(self) -> dict[str, Any]:
-        document = self.report.run.benchmark or {}
+        document, first = self.report.benchmark, winner(self.report.run)
         baseline = precision_name(document.get("baseline"))
-        first = winner(self.report.run)
-        metric = next((str(one.get("metric")) for one in document.get("predictions") or []), None)
+        metric = next((str(score.get("metric")) for score in document.get("predictions") or []), None)
         if first is None:
             least = self._cell
             return {
@@ -303,57 +288,46 @@ class Answer:
             "modelled": self.report.modelled,
             "random": self.report.random,
             "change": first,
-            "level": [precision_name(one.value) for one in self._level_with(first)],
+            "level": [precision_name(change.value) for change in self._level_with(first)],
         }
 
     def _level_with(self, first: Change) -> list[Change]:
         """Return the other precisions whose interval overlaps the winner's."""
-        if first.energy.high is None:
-            return []
-        others = [one for one in self.changes if one.what == "precision" and one.value != first.value]
-        return [one for one in others if one.energy.low is not None and one.energy.low <= first.energy.high]
+        high = first.energy.high
+        others = [change for change in self.changes if change.what == "precision" and change.value != first.value]
+        lows = [other.energy.low for other in others]
+        return [
+            other
+            for other, low in zip(others, lows, strict=True)
+            if low is not None and high is not None and low <= high
+        ]
 
     def _precision_stats(self) -> list[Stat]:
-        document, first = self.report.run.benchmark or {}, winner(self.report.run)
-        cells = {str(cell.get("precision")): cell for cell in reversed(document.get("cells") or [])}
-        cell = self._cell
-        name, base = str(cell.get("precision")), cells.get(str(document.get("baseline"))) or {}
-        prediction: Mapping[str, Any] = next(
-            (one for one in document.get("predictions") or [] if one.get("precision") == name), {}
-        )
-        latency, written = given(cell.get("latency_s")), precision_name(name)
+        document, cell = self.report.benchmark, self._cell
+        name, written = str(cell.get("precision")), precision_name(cell.get("precision"))
+        word = "Modelled energy" if self.report.modelled else "Energy"
         unit = "inference" if finite(cell.get("batch_size")) == 1 else "batch"
-        energy, word = given(cell.get("energy_mj")), "Modelled energy" if self.report.modelled else "Energy"
+        energy, base = given(cell.get("energy_mj")), str(document.get("baseline"))
         tokens = (finite(cell.get("batch_size")) or 0) * (finite(cell.get("sequence_length")) or 0)
         per_token = energy.scaled(1 / tokens) if energy and tokens else None
-        found = [
-            Stat.of(f"{word} per {unit}, {written}", energy, "mJ"),
-            *(
-                [
-                    Stat.of(
-                        f"{word} per {unit}, {precision_name(document.get('baseline'))}",
-                        given(base.get("energy_mj")),
-                        "mJ",
-                    )
-                ]
-                if first
-                else []
-            ),
+        stats = [Stat.of(f"{word} per {unit}, {written}", energy, "mJ")]
+        if winner(self.report.run):
+            of_base = given(self._first_cells.get(base, {}).get("energy_mj"))
+            stats.append(Stat.of(f"{word} per {unit}, {precision_name(base)}", of_base, "mJ"))
+        stats += [
             Stat.of(f"{_PER_THOUSAND}, {written}", per_token.scaled(1000) if per_token else None, "mJ"),
             Stat.of(f"Tokens per kWh, {written}", tokens_per_kwh(per_token), "amount"),
-            Stat.of(f"Latency, {written}", latency.scaled(1e6) if latency else None, "us"),
+            Stat.of(f"Latency, {written}", given(cell.get("latency_s"), 1e6), "us"),
         ]
-        if prediction:
+        predictions = document.get("predictions") or []
+        for prediction in [entry for entry in predictions if entry.get("precision") == name][:1]:
             metric = str(prediction.get("metric"))
-            found.append(
-                Stat.of(
-                    metric.capitalize(), given(prediction.get("value")), "share" if metric == "accuracy" else ""
-                )
-            )
-        return found[:5] if not prediction else [*found[:4], found[-1]]
+            unit = "share" if metric == "accuracy" else ""
+            stats[4:] = [Stat.of(metric.capitalize(), given(prediction.get("value")), unit)]
+        return stats
 
     def _benchmark_noise(self) -> dict[str, Any] | None:
-        cells = (self.report.run.benchmark or {}).get("cells") or []
+        cells = self.report.cells
         halves = [half for cell in cells if (half := fmt.relative(given(cell.get("energy_mj")))) is not None]
         if not halves:
             return None
@@ -361,7 +335,7 @@ class Answer:
             "best": min(halves),
             "worst": max(halves),
             "trials": max(int(finite(cell.get("trials")) or 0) for cell in cells),
-            "judged": bool((self.report.run.benchmark or {}).get("predictions")),
+            "judged": bool(self.report.benchmark.get("predictions")),
             "modelled": self.report.modelled,
         }
 
@@ -380,9 +354,8 @@ def _named(change: Change | None) -> dict[str, Any] | None:
 def _largest(workload: MeasuredWorkload, *, work: bool) -> tuple[list[str], float | None]:
     """Return the one or two blocks that take most, by work where that is known, and their share of the energy."""
     table = parts.blocks(workload.tree, modelled=False)
-    sizes = [
-        (row["work"] if work else row["energy"].value, row["kind"]) for row in table.rows if not row.get("rest")
-    ]
+    blocks = [row for row in table.rows if not row.get("rest")]
+    sizes = [(row["work"] if work else row["energy"].value, row["kind"]) for row in blocks]
     ranked = sorted(((size, kind) for size, kind in sizes if size is not None), reverse=True)
     whole = workload.energy.value if workload.energy else 0.0
     if not ranked or whole <= 0:
@@ -392,10 +365,9 @@ def _largest(workload: MeasuredWorkload, *, work: bool) -> tuple[list[str], floa
 
 
 def _batch(report: Report, shape: Mapping[str, Any]) -> str:
-    cells = (report.run.benchmark or {}).get("cells") or []
+    if report.main is None and report.cells:
+        shape = report.cells[0]
     batch, length = shape.get("batch_size"), shape.get("sequence_length")
-    if report.main is None and cells:
-        batch, length = cells[0].get("batch_size"), cells[0].get("sequence_length")
     if not batch:
         return ""
     if report.workloads and all(workload.phase == DECODE for workload in report.workloads):

@@ -40,28 +40,22 @@ _PANELS = (
 @RUN.section(3, "changes", "Changes", "--stages alternatives,benchmark")
 def section(report: Report) -> Content | None:
     """Return everything that was measured beside the run's own setting, in one table."""
-    found = changes(report.run)
+    measured = changes(report.run)
     precisions = benchmark_table(report)
     contexts = _contexts(report)
-    if not found and not precisions and not contexts:
+    if not measured and not precisions and not contexts:
         return None
-    tables = {"changes": change_table(found, report)} if found else {}
-    tables |= {"benchmark": precisions} if precisions else {}
-    tables |= {"contexts": contexts} if contexts else {}
-    if skipped := _skipped(report):
-        tables["skipped"] = skipped
-    figures = [*_panels(precisions), *_launching(report)]
-    notes = [
-        *((report.run.alternatives or {}).get("notes") or []),
-        *((report.run.benchmark or {}).get("notes") or []),
-    ]
-    benchmark = report.run.benchmark or {}
+    tables = {
+        "changes": change_table(measured, report),
+        "benchmark": precisions,
+        "contexts": contexts,
+        "skipped": _skipped(report),
+    }
+    figures = [figure for figure in (*_panels(precisions), _launching(report)) if figure.views]
     data = {
-        "phases": list(dict.fromkeys(one.phase for one in found)),
-        "notes": notes,
-        "panels": [f.name for f in figures],
-        "no_quality": benchmark.get("predictions_reason"),
-        "baseline": benchmark.get("baseline"),
+        "notes": [*(report.alternatives.get("notes") or []), *(report.benchmark.get("notes") or [])],
+        "panels": [figure.name for figure in figures],
+        "no_quality": report.benchmark.get("predictions_reason"),
     }
     return Content(data, figures, tables)
 
@@ -80,7 +74,7 @@ def change_name(change: Change) -> str:
     return names.get(change.what, f"{change.what.replace('_', ' ')} {change.value}")
 
 
-def change_table(found: list[Change], report: Report) -> Table:
+def change_table(measured: list[Change], report: Report) -> Table:
     """Return changes with the energy that they save, what they do to time and quality, and how sure that is."""
     columns = [
         Column("change", "Change"),
@@ -99,19 +93,19 @@ def change_table(found: list[Change], report: Report) -> Table:
     generates = report.generates
     rows = [
         {
-            "change": _capital(change_name(one)),
-            "phase": one.phase if generates else "forward pass",
-            "saved": one.saved,
-            "time": one.time,
-            "quality": _quality(one),
-            "confidence": _confidence(one),
-            "setup": one.setup_s,
-            "colour": _COLOURS[one.verdict],
-            "noisy": one.verdict == "unclear",
-            "label": f"{fmt.measured(one.saved, 'share')}",
-            "verdict": one.verdict,
+            "change": _capital(change_name(change)),
+            "phase": change.phase if generates else "forward pass",
+            "saved": change.saved,
+            "time": change.time,
+            "quality": _quality(change),
+            "confidence": _confidence(change),
+            "setup": change.setup_s,
+            "colour": _COLOURS[change.verdict],
+            "noisy": change.verdict == "unclear",
+            "label": fmt.measured(change.saved, "share"),
+            "verdict": change.verdict,
         }
-        for one in found
+        for change in measured
     ]
     return Table(columns, rows, "What would change it")
 
@@ -122,17 +116,17 @@ def _capital(name: str) -> str:
 
 def change_figure(report: Report) -> Figure | None:
     """Return the bars of what each change saves, one view for each phase that has any."""
-    found = changes(report.run)
-    every = change_table(found, report)
+    measured = changes(report.run)
+    every = change_table(measured, report)
     views = []
     workloads: list[MeasuredWorkload | None] = [*report.workloads] or [None]
     for workload in workloads:
         phase = workload.phase if workload else None
-        chosen = [row for row, one in zip(every.rows, found, strict=True) if phase in {None, one.phase}]
-        if chosen:
-            table = Table(every.columns, chosen[:_MOST_BARS], every.title)
+        rows = [row for row, change in zip(every.rows, measured, strict=True) if phase in {None, change.phase}]
+        if rows:
+            table = Table(every.columns, rows[:_MOST_BARS], every.title)
             views.append(View(bars(table, "change", "saved"), table, {"phase": workload.name} if workload else {}))
-    baseline = precision_name((report.run.benchmark or {}).get("baseline")) if report.main is None else "this run"
+    baseline = precision_name(report.benchmark.get("baseline")) if report.main is None else "this run"
     caption = f"Percent of energy saved against {baseline}, same work; left of zero: costs more. Hollow: unclear."
     return Figure("changes-saved", "What would change it", views, caption) if views else None
 
@@ -143,9 +137,9 @@ def precision_figure(report: Report) -> Figure | None:
     if not table:
         return None
     columns = [table.column(key) for key in ("name", "energy", "ratio", "latency", "quality", "grade")]
-    held = Table(columns, [row for row in table.rows if row["shape"] == table.rows[0]["shape"]], table.title)
+    first = Table(columns, [row for row in table.rows if row["shape"] == table.rows[0]["shape"]], table.title)
     caption = "Energy of one batch; whiskers: 95 % intervals; hollow: known to no better than 10 %."
-    return Figure.of("precisions", "Energy by precision", bars(held, "name", "energy"), held, caption)
+    return Figure.of("precisions", "Energy by precision", bars(first, "name", "energy"), first, caption)
 
 
 def _quality(change: Change) -> str:
@@ -169,11 +163,11 @@ def _confidence(change: Change) -> str:
 
 def benchmark_table(report: Report) -> Table:
     """Return the benchmark: every precision at every batch size and length."""
-    document = report.run.benchmark or {}
-    cells = document.get("cells") or []
-    judged = {str(one.get("precision")): one for one in document.get("predictions") or []}
-    models = {str(one.get("precision")): one for one in document.get("models") or []}
-    metric = next((str(one.get("metric")) for one in judged.values()), "accuracy")
+    judged, models = (
+        {str(entry.get("precision")): entry for entry in report.benchmark.get(key) or []}
+        for key in ("predictions", "models")
+    )
+    metric = next((str(prediction.get("metric")) for prediction in judged.values()), "accuracy")
     columns = [
         Column("name", "Precision"),
         Column("shape", "Batch x tokens", rank=2),
@@ -195,48 +189,36 @@ def benchmark_table(report: Report) -> Table:
         Column("grade", "Grade", "grade", rank=1),
         Column("reasons", "Reasons", "reasons", rank=9),
     ]
-    rows = [_cell(cell, judged, models) for cell in cells]
+    rows = [_cell(cell, judged, models) for cell in report.cells]
     return Table(columns, rows, "Precisions of the whole model")
 
 
 def _cell(cell: Mapping[str, Any], judged: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
+    def read(key: str, scale: float = 1.0) -> Interval | None:
+        return not_negative(given(cell.get(key), scale))
+
     name = str(cell.get("precision"))
     prediction, model = judged.get(name) or {}, models.get(name) or {}
     size, memory = finite(model.get("model_size_mb")), finite(cell.get("peak_allocated_gb"))
-    held = {
-        key: not_negative(given(cell.get(key)))
-        for key in (
-            "energy_mj",
-            "energy_ratio",
-            "latency_s",
-            "speedup",
-            "throughput",
-            "power_w",
-            "tokens_per_joule",
-            "p95_latency_s",
-            "energy_delay_product_js",
-        )
-    }
-    latency, p95, edp = held["latency_s"], held["p95_latency_s"], held["energy_delay_product_js"]
-    half = fmt.relative(held["energy_mj"])
+    half = fmt.relative(read("energy_mj"))
     return {
         "name": precision_name(name),
         "kind": name,
         "shape": f"{cell.get('batch_size')} x {cell.get('sequence_length')}",
-        "energy": held["energy_mj"],
-        "ratio": held["energy_ratio"] or Interval(1.0),
-        "latency": latency.scaled(1e6) if latency else None,
-        "speedup": held["speedup"] or Interval(1.0),
-        "throughput": held["throughput"],
-        "power": held["power_w"],
+        "energy": read("energy_mj"),
+        "ratio": read("energy_ratio") or Interval(1.0),
+        "latency": read("latency_s", 1e6),
+        "speedup": read("speedup") or Interval(1.0),
+        "throughput": read("throughput"),
+        "power": read("power_w"),
         "quality": given(prediction.get("value")),
         "difference": given(prediction.get("difference")),
         "kl": given(prediction.get("kl")),
         "size": None if size is None else size * 1e6,
         "memory": None if memory is None else memory * 1e9,
-        "tokens_per_j": held["tokens_per_joule"],
-        "edp": edp.scaled(1e3) if edp else None,
-        "p95": p95.scaled(1e6) if p95 else None,
+        "tokens_per_j": read("tokens_per_joule"),
+        "edp": read("energy_delay_product_js", 1e3),
+        "p95": read("p95_latency_s", 1e6),
         "trials": cell.get("trials"),
         "grade": cell.get("quality"),
         "reasons": cell.get("reasons"),
@@ -256,10 +238,10 @@ def _panels(table: Table) -> Iterator[Figure]:
     for key, title in _PANELS:
         rows = [{**row, "noisy": _noisy(row[key])} for row in here.rows if row.get(key) is not None]
         if rows:
-            held = Table([table.column("name"), table.column(key), table.column("grade")], rows)
-            heading = held.column(key).title if key in {"quality", "energy"} else title
+            panel = Table([table.column("name"), table.column(key), table.column("grade")], rows)
+            heading = panel.column(key).title if key in {"quality", "energy"} else title
             caption = f"At {first} tokens. Whiskers: 95 % intervals. Hollow: known to no better than 10 %."
-            yield Figure.of(f"precision-{key}", heading, bars(held, "name", key), held, caption)
+            yield Figure.of(f"precision-{key}", heading, bars(panel, "name", key), panel, caption)
     judged = Table(table.columns, [row for row in here.rows if row["quality"] is not None])
     for name, key in (("tradeoff", "energy"), ("speed", "latency")):
         if len(judged.rows) > 1:
@@ -274,15 +256,15 @@ def _grown(table: Table) -> Iterator[Figure]:
     """Yield tokens per joule, energy and latency over batch sizes at the first length, and the other way round."""
     for key, other, title in (("batch", "length", "batch size"), ("length", "batch", "length")):
         rows = sorted((row for row in table.rows if row[other] == table.rows[0][other]), key=lambda row: row[key])
-        held = Table([*table.columns, Column(key, title.capitalize(), "count")], rows)
+        line = Table([*table.columns, Column(key, title.capitalize(), "count")], rows)
         if len({row[key] for row in rows}) < 2:
             continue
         for name, value in (("", "tokens_per_j"), ("energy-", "energy"), ("latency-", "latency")):
-            chart = curves(held, Axis(key, log=True), Axis(value, log=value != "tokens_per_j"), series="name")
+            chart = curves(line, Axis(key, log=True), Axis(value, log=value != "tokens_per_j"), series="name")
             at = f"{rows[0][other]} tokens" if other == "length" else f"a batch of {rows[0][other]}"
             heading = f"{table.column(value).title} by {title}"
             caption = f"Over {title} at {at}. Band: 95 % interval."
-            yield Figure.of(f"precision-{name}by-{key}", heading, chart, held, caption)
+            yield Figure.of(f"precision-{name}by-{key}", heading, chart, line, caption)
 
 
 def _noisy(value: object) -> bool:
@@ -290,8 +272,8 @@ def _noisy(value: object) -> bool:
     return half is not None and half > NOISY
 
 
-def _launching(report: Report) -> Iterator[Figure]:
-    """Yield each block's energy in both executions, of the workloads that were measured in both."""
+def _launching(report: Report) -> Figure:
+    """Return each block's energy in both executions, of the workloads that were measured in both."""
     by_workload: dict[tuple[str, int | None], list[Any]] = {}
     for workload in report.workloads:
         by_workload.setdefault((workload.phase, workload.context), []).append(workload)
@@ -309,33 +291,26 @@ def _launching(report: Report) -> Iterator[Figure]:
             for row in table.rows
             if row["kind"] == kind
         ]
-        held = Table([columns[0], Column("series", "Execution"), *columns[1:]], rows)
-        chart = bars(held, "part", "energy", work="work", series="execution")
-        views += [View(chart, held, {"phase": workload.name}) for workload in workloads]
-    if views:
-        yield Figure(
-            "launching",
-            "What launching costs, by block",
-            views,
-            "Solid: work; pale: idle power; whiskers: 95 % intervals.",
-        )
+        both = Table([columns[0], Column("series", "Execution"), *columns[1:]], rows)
+        chart = bars(both, "part", "energy", work="work", series="execution")
+        views += [View(chart, both, {"phase": workload.name}) for workload in workloads]
+    caption = "Solid: work; pale: idle power; whiskers: 95 % intervals."
+    return Figure("launching", "What launching costs, by block", views, caption)
 
 
 def _contexts(report: Report) -> Table:
     """Return a step or pass at other contexts, which are other work."""
-    rows = []
-    for row in (report.run.alternatives or {}).get("rows") or []:
-        if row.get("what") in {"context_length", "base"}:
-            per_token, time = given(row.get("joules_per_token")), given(row.get("time_us"))
-            rows.append(
-                {
-                    "context": row.get("context_length"),
-                    "phase": row.get("phase"),
-                    "time": time,
-                    "energy": per_token.scaled(1e3) if per_token else None,
-                    "grade": row.get("quality"),
-                }
-            )
+    rows = [
+        {
+            "context": row.get("context_length"),
+            "phase": row.get("phase"),
+            "time": given(row.get("time_us")),
+            "energy": given(row.get("joules_per_token"), 1e3),
+            "grade": row.get("quality"),
+        }
+        for row in report.alternatives.get("rows") or []
+        if row.get("what") in {"context_length", "base"} and row.get("phase") == "decode"
+    ]
     columns = [
         Column("phase", "Phase"),
         Column("context", "Tokens of context", "count"),
@@ -343,28 +318,24 @@ def _contexts(report: Report) -> Table:
         Column("time", "Time of a step or pass", "us"),
         Column("grade", "Grade", "grade"),
     ]
-    several = len({row["context"] for row in rows if row["phase"] == "decode"}) > 1
-    rows.sort(key=lambda row: (str(row["phase"]), row["context"] or 0))
-    return Table(
-        columns,
-        [row for row in rows if row["phase"] == "decode"] if several else [],
-        "The same step at other contexts",
-    )
+    rows.sort(key=lambda row: row["context"] or 0)
+    several = len({row["context"] for row in rows}) > 1
+    return Table(columns, rows if several else [], "The same step at other contexts")
 
 
 def _skipped(report: Report) -> Table:
     """Return what could not be measured, and why."""
     rows: list[Row] = [
         {
-            "what": f"{one.get('what')} {one.get('value')}".replace("_", " "),
-            "phase": one.get("phase"),
-            "reason": one.get("reason"),
+            "what": f"{entry.get('what')} {entry.get('value')}".replace("_", " "),
+            "phase": entry.get("phase"),
+            "reason": entry.get("reason"),
         }
-        for one in (report.run.alternatives or {}).get("skipped") or []
+        for entry in report.alternatives.get("skipped") or []
     ]
     rows += [
-        {"what": precision_name(one.get("precision")), "phase": None, "reason": one.get("reason")}
-        for one in (report.run.benchmark or {}).get("skipped") or []
+        {"what": precision_name(entry.get("precision")), "phase": None, "reason": entry.get("reason")}
+        for entry in report.benchmark.get("skipped") or []
     ]
     columns = [Column("what", "Not measured"), Column("phase", "Phase"), Column("reason", "Why", "reasons")]
     return Table(columns, rows, "What could not be measured")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,29 +43,16 @@ def section(report: Report) -> Content | None:
             if len(inside.rows) > 2 and _drawable(inside, part):
                 layers.append(View(strip(inside, part), inside, when))
         tables[f"blocks-{workload.name}"] = parts.blocks(workload.tree, modelled=report.modelled)
+    ranges = {workload.name: layer_range(workload) for workload in report.workloads}
     figures = [
-        *(
-            [Figure("energy-flow", "From the model to its blocks", flows, "Height: energy. Hollow: too noisy.")]
-            if flows
-            else []
-        ),
-        *(
-            [
-                Figure(
-                    "energy-layer",
-                    "Inside one layer",
-                    layers,
-                    "Width: energy, the mean over layers. Click to zoom.",
-                )
-            ]
-            if layers
-            else []
-        ),
+        Figure("energy-flow", "From the model to its blocks", flows, "Height: energy. Hollow: too noisy."),
+        Figure("energy-layer", "Inside one layer", layers, "Width: energy, the mean over layers. Click to zoom."),
+        _by_layer(report, ranges),
+        _heat_map(report),
+        _efficiency(report, tables),
     ]
-    said = {workload.name: layers_said(workload) for workload in report.workloads}
-    figures += [*_by_layer(report, said), *_efficiency(report, tables)]
     tables |= {"kinds": tables[f"blocks-{report.workloads[0].name}"]}
-    return Content({"workloads": report.workloads, "layers": said, "reasons": _missing(report)}, figures, tables)
+    return Content({"workloads": report.workloads, "layers": ranges, "reasons": _missing(report)}, figures, tables)
 
 
 def block_figure(report: Report) -> Figure | None:
@@ -75,7 +63,7 @@ def block_figure(report: Report) -> Figure | None:
 def type_figure(report: Report) -> Figure | None:
     """Return the energy by type of component, in views as those by block; None where blocks have no parts."""
     trees = [workload.tree for workload in report.workloads]
-    if all(parts.types(one, modelled=False).rows == parts.blocks(one, modelled=False).rows for one in trees):
+    if all(parts.types(tree, modelled=False).rows == parts.blocks(tree, modelled=False).rows for tree in trees):
         return None
     return _bars(report, "energy-types", "Energy by type", parts.types)
 
@@ -85,18 +73,18 @@ def _bars(report: Report, name: str, title: str, grouped: Callable[..., Table]) 
     for workload in report.workloads:
         table = grouped(workload.tree, modelled=report.modelled)
         for part, _ in report.part_dimension or [("energy", "")]:
-            chosen = [{**row, "label": _label(row, part, workload)} for row in table.rows]
-            held = Table(table.columns, chosen, table.title)
-            if _drawable(held, part):
+            rows = [{**row, "label": _label(row, part, workload)} for row in table.rows]
+            labelled = replace(table, rows=rows)
+            if _drawable(labelled, part):
                 when = {"phase": workload.name} | ({"part": part} if report.part_dimension else {})
-                views.append(View(bars(held, "part", part, work="work" if part == "energy" else None), held, when))
+                chart = bars(labelled, "part", part, work="work" if part == "energy" else None)
+                views.append(View(chart, labelled, when))
     caption = _CAPTION if report.part_dimension else _NOT_SPLIT
     return Figure(name, title, views, caption) if views else None
 
 
 def _drawable(table: Table, part: str) -> bool:
-    held = [row.get(part) for row in table.rows]
-    return bool(held) and held[0] is not None
+    return bool(table) and table.rows[0].get(part) is not None
 
 
 def _label(row: Row, part: str, workload: MeasuredWorkload) -> str:
@@ -110,38 +98,36 @@ def _label(row: Row, part: str, workload: MeasuredWorkload) -> str:
     return f"{fmt.quantity(amount, 'mJ')}{share}"
 
 
-def layers_said(workload: MeasuredWorkload) -> dict[str, Any]:
+def layer_range(workload: MeasuredWorkload) -> dict[str, Any]:
     """Return whether layers measured by themselves differ by more than their errors, and their range."""
-    layers = [node for node in workload.tree.nodes if node.level == "layer"]
-    own = [node for node in layers if node.energy is not None and not node.reused]
-    energies = [node.energy for node in own if node.energy]
-    if len(own) < 2:
-        return {"count": len(own), "differ": False, "low": None, "high": None}
+    energies = [node.energy for node in _layers(workload) if node.energy]
+    if len(energies) < 2:
+        return {"count": len(energies), "differ": False, "low": None, "high": None}
     values = UncertainValues(
-        np.array([one.value for one in energies]),
-        np.array([one.below if one.known else 0.0 for one in energies]),
-        np.array([one.above if one.known else 0.0 for one in energies]),
+        np.array([energy.value for energy in energies]),
+        np.array([energy.below if energy.known else 0.0 for energy in energies]),
+        np.array([energy.above if energy.known else 0.0 for energy in energies]),
     )
-    found = differences(values)
-    ordered = sorted(one.value for one in energies)
-    return {"count": len(own), "differ": found.differ, "low": ordered[0], "high": ordered[-1]}
+    low, high = (end(energy.value for energy in energies) for end in (min, max))
+    return {"count": len(energies), "differ": differences(values).differ, "low": low, "high": high}
 
 
-def _by_layer(report: Report, said: dict[str, dict[str, Any]]) -> Iterator[Figure]:
-    """Yield the layers one by one where they differ, and every component of every layer as a heat map."""
-    lines, cells = [], []
+def _layers(workload: MeasuredWorkload) -> list[Node]:
+    """Return the layers that were each measured by themselves."""
+    layers = (node for node in workload.tree.nodes if node.level == "layer")
+    return [layer for layer in layers if layer.energy is not None and not layer.reused]
+
+
+def _by_layer(report: Report, ranges: dict[str, dict[str, Any]]) -> Figure:
+    """Return the layers one by one, of workloads in which they differ."""
+    columns = [
+        Column("component", "Layer", "code"),
+        Column("energy", "Energy", "mJ"),
+        Column("layer", "Number", "count"),
+    ]
+    views = []
     for workload in report.workloads:
-        own = [
-            node
-            for node in workload.tree.nodes
-            if node.level == "layer" and node.energy is not None and not node.reused
-        ]
-        if said[workload.name]["differ"]:
-            columns = [
-                Column("component", "Layer", "code"),
-                Column("energy", "Energy", "mJ"),
-                Column("layer", "Number", "count"),
-            ]
+        if ranges[workload.name]["differ"]:
             rows = [
                 {
                     "component": node.name,
@@ -150,30 +136,23 @@ def _by_layer(report: Report, said: dict[str, dict[str, Any]]) -> Iterator[Figur
                     "layer": node.layer,
                     "of": "layer",
                 }
-                for node in own
+                for node in _layers(workload)
             ]
             table = Table(columns, rows)
-            lines.append(
-                View(
-                    curves(
-                        table,
-                        Axis("layer", "Layer"),
-                        Axis("energy"),
-                        series="of",
-                        height=150,
-                    ),
-                    table,
-                    {"phase": workload.name},
-                )
-            )
+            chart = curves(table, Axis("layer", "Layer"), Axis("energy"), series="of", height=150)
+            views.append(View(chart, table, {"phase": workload.name}))
+    return Figure("energy-by-layer", "Energy of each layer", views, "Band: 95 % intervals.")
+
+
+def _heat_map(report: Report) -> Figure:
+    """Return every component of every layer, of workloads with several layers."""
+    views = []
+    for workload in report.workloads:
         table = _cells(workload)
         if len({row["layer"] for row in table.rows}) > 1:
             chart = grid(table, "row", "layer", "energy", across="Layer")
-            cells.append(View(chart, table, {"phase": workload.name}))
-    if lines:
-        yield Figure("energy-by-layer", "Energy of each layer", lines, "Band: 95 % intervals.")
-    if cells:
-        yield Figure("energy-heatmap", "Energy by layer and component", cells, "Crosses: too noisy.")
+            views.append(View(chart, table, {"phase": workload.name}))
+    return Figure("energy-heatmap", "Energy by layer and component", views, "Crosses: too noisy.")
 
 
 def _cells(workload: MeasuredWorkload) -> Table:
@@ -209,32 +188,18 @@ def _cells(workload: MeasuredWorkload) -> Table:
     return Table(columns, rows)
 
 
-def _efficiency(report: Report, tables: dict[str, Table]) -> Iterator[Figure]:
-    """Yield power against intensity, and add the table of what work costs, by kind."""
+def _efficiency(report: Report, tables: dict[str, Table]) -> Figure:
+    """Return power against intensity, and add the table of what work costs, by kind."""
     views = []
     for workload in report.workloads:
-        table = efficiency(workload)
-        if not table:
-            continue
-        tables[f"efficiency-{workload.name}"] = table
+        table = tables[f"efficiency-{workload.name}"] = efficiency(workload)
         drawn = Table(table.columns, [row for row in table.rows if row["intensity"] and row["power"]])
         if len(drawn.rows) > 2:
-            chart = plane(
-                drawn,
-                Axis("intensity", log=True),
-                Axis("power"),
-                series="kind",
-                name="part",
-                height=260,
-            )
+            axes = Axis("intensity", log=True), Axis("power")
+            chart = plane(drawn, *axes, series="kind", name="part", height=260)
             views.append(View(chart, drawn, {"phase": workload.name}))
-    if views:
-        yield Figure(
-            "energy-intensity",
-            "Power against arithmetic intensity",
-            views,
-            "Each point: the components of a kind.",
-        )
+    caption = "Each point: the components of a kind."
+    return Figure("energy-intensity", "Power against arithmetic intensity", views, caption)
 
 
 def efficiency(workload: MeasuredWorkload) -> Table:

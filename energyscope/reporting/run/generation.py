@@ -11,6 +11,7 @@ from energyscope.reporting.charts.plane import Axis, curves, spans
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import strip
 from energyscope.reporting.run.parts import share_of
+from energyscope.reporting.run.power_trace import power_over_time
 from energyscope.reporting.run.report import DECODE, EAGER, PREFILL, RUN, MeasuredWorkload, Report
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
@@ -18,7 +19,6 @@ from energyscope.runs.tree import sum_energy
 
 LOAD = "load"
 US_PER_S = 1e6
-_MARGIN_S, _MOST_POINTS = 0.3, 700
 _GROUPS = {
     "attention.core": "attention core",
     "attention.cache": "KV cache",
@@ -42,47 +42,25 @@ def section(report: Report) -> Content | None:
     phases, figures = phase_table(report), []
     whole = _down(report, phases)
     if len(whole.rows) > 1:
-        figures.append(
-            Figure.of(
-                "generation-phases",
-                "Phases of one generation",
-                strip(whole, "energy"),
-                whole,
-                "Width: energy. Below a phase: the model's passes and generate's own loop.",
-            )
-        )
-    power = _power(report.run.trace, document or {})
+        caption = "Width: energy. Below a phase: the model's passes and generate's own loop."
+        chart = strip(whole, "energy")
+        figures.append(Figure.of("generation-phases", "Phases of one generation", chart, whole, caption))
+    power = power_over_time(report.run.trace, document or {})
     if power:
         chart = spans(power, "begin", "end", "power", series="phase")
-        figures.append(
-            Figure.of("generation-power", "Power over time", chart, power, "Mean power between readings.")
-        )
+        figures.append(Figure.of("generation-power", power.title, chart, power, "Mean power between readings."))
     steps = _steps(document or {})
     if steps:
         chart = curves(steps, Axis("token"), Axis("energy", zero=True), series="of")
-        figures.append(
-            Figure.of(
-                "generation-tokens",
-                "Energy of each token",
-                chart,
-                steps,
-                "Decode steps in groups; band: 95 % interval.",
-            )
-        )
+        caption = "Decode steps in groups; band: 95 % interval."
+        figures.append(Figure.of("generation-tokens", steps.title, chart, steps, caption))
     if grown:
         chart = curves(grown, Axis("context", log=True), Axis("energy", zero=True), series="group")
-        figures.append(
-            Figure.of(
-                "generation-context",
-                "A decode step as the context grows",
-                chart,
-                grown,
-                "Energy of a step by what takes it.",
-            )
-        )
+        caption = "Energy of a step by what takes it."
+        figures.append(Figure.of("generation-context", grown.title, chart, grown, caption))
     settings = (document or {}).get("settings") or {}
-    tables = {"phases": phases} if phases else {}
-    return Content({"settings": settings, "rates": rates(report), "grown": _slope(report)}, figures, tables)
+    data = {"settings": settings, "rates": rates(report), "grown": _slope(report)}
+    return Content(data, figures, {"phases": phases})
 
 
 def rates(report: Report) -> dict[str, Interval | None]:
@@ -114,12 +92,8 @@ def phase_table(report: Report) -> Table:
     summed = [row for row in rows if row["kind"] != LOAD and row["energy"] is not None]
     if {PREFILL, DECODE} <= {row["kind"] for row in summed}:
         energy = total_of_same([row["energy"] for row in summed])
-        rows = [
-            {**row, "share": share_of(Interval(row["energy"].value), Interval(energy.value))}
-            if row in summed
-            else row
-            for row in rows
-        ]
+        for row in summed:
+            row["share"] = share_of(Interval(row["energy"].value), Interval(energy.value))
         times = [row["time"] for row in summed]
         known = [time for time in times if time is not None]
         rows.append(
@@ -137,17 +111,16 @@ def phase_table(report: Report) -> Table:
 
 
 def _phase(entry: Mapping[str, Any]) -> dict[str, Any]:
-    energy, per_token, seconds = (given(entry.get(key)) for key in ("energy_j", "joules_per_token", "seconds"))
     return {
         "part": str(entry.get("phase")),
         "kind": str(entry.get("phase")),
-        "energy": energy.scaled(1e3) if energy else None,
+        "energy": given(entry.get("energy_j"), 1e3),
         "work": _milli(entry.get("dynamic_j")),
         "idle": _milli(entry.get("static_j")),
-        "time": seconds.scaled(1e6) if seconds else None,
+        "time": given(entry.get("seconds"), 1e6),
         "power": given(entry.get("power_w")),
         "tokens": entry.get("tokens"),
-        "per_token": per_token.scaled(1e3) if per_token else None,
+        "per_token": given(entry.get("joules_per_token"), 1e3),
         "method": entry.get("method"),
         "reason": entry.get("reason"),
     }
@@ -217,17 +190,17 @@ def _beside(report: Report) -> Iterator[dict[str, Any]]:
     ]
     for phase, times, own, shares in wanted:
         row = _phase(traced.get(phase) or {"phase": phase})
-        given_loop = [given(share.get("energy_mj")) for share in shares]
-        known = [energy for energy in given_loop if energy is not None]
+        loop_energies = [given(share.get("energy_mj")) for share in shares]
+        known = [energy for energy in loop_energies if energy is not None]
         if own is not None and row["energy"] is not None and len(known) == len(shares) and times > 0:
-            looped = [given(share.get("seconds")) for share in shares]
+            loop_times = [given(share.get("seconds")) for share in shares]
             yield {
                 "phase": phase,
                 "times": times,
                 "model": own.energy,
                 "loop": total(known),
                 "traced": row["energy"].scaled(1 / times),
-                "work_ratio": _work_ratio(own, total(known).value, looped, row, times),
+                "work_ratio": _work_ratio(own, total(known).value, loop_times, row, times),
             }
 
 
@@ -255,16 +228,16 @@ def _pass_at(report: Report, phase: str, context: float) -> _OwnStep | None:
 
 
 def _work_ratio(
-    own: _OwnStep, loop_mj: float, looped: Sequence[Interval | None], phase: Mapping[str, Any], times: float
+    own: _OwnStep, loop_mj: float, loop_times: Sequence[Interval | None], phase: Mapping[str, Any], times: float
 ) -> Interval | None:
     """Return parts / traced of the work; the trace's work is known as well as its power is."""
     idle, work, time, power = (phase[name] for name in ("idle", "work", "time", "power"))
-    seconds = [part.value for part in looped if part is not None]
-    if own.work is None or idle is None or work is None or not time or len(seconds) < len(looped):
+    seconds = [part.value for part in loop_times if part is not None]
+    if own.work is None or idle is None or work is None or not time or len(seconds) < len(loop_times):
         return None
     idle_mj_per_s = idle / (time.value / US_PER_S)
-    looped_work = loop_mj - idle_mj_per_s * sum(seconds)
-    parts = total([own.work, Interval(looped_work, looped_work, looped_work)])
+    loop_work = loop_mj - idle_mj_per_s * sum(seconds)
+    parts = total([own.work, Interval(loop_work, loop_work, loop_work)])
     if power is None or not power.known or work <= 0:
         return None
     mj_per_w = time.value / US_PER_S * 1e3
@@ -325,15 +298,14 @@ def _steps(document: Mapping[str, Any]) -> Table:
     ]
     rows = []
     for entry in document.get("steps") or []:
-        energy, seconds = given(entry.get("energy_mj")), given(entry.get("seconds"))
-        first, last = finite(entry.get("first")), finite(entry.get("last"))
+        energy, first, last = given(entry.get("energy_mj")), finite(entry.get("first")), finite(entry.get("last"))
         if energy is not None and first is not None and last is not None:
             rows.append(
                 {
                     "steps": f"{first + 1:.0f} to {last + 1:.0f}",
                     "token": (first + last) / 2 + 1,
                     "energy": energy,
-                    "time": seconds.scaled(1e6) if seconds else None,
+                    "time": given(entry.get("seconds"), 1e6),
                     "power": given(entry.get("power_w")),
                     "of": DECODE,
                     "kind": DECODE,
@@ -344,14 +316,13 @@ def _steps(document: Mapping[str, Any]) -> Table:
 
 def _growth(report: Report) -> Table:
     """Return a decode step's energy by group of components at each context; empty with fewer than two contexts."""
-    steps = _contexts(report)
     columns = [
         Column("context", "Tokens in the cache", "count"),
         Column("group", "Group"),
         Column("energy", "Energy of a step", "mJ"),
     ]
     rows = []
-    for workload in steps:
+    for workload in _contexts(report):
         by_group: dict[str, list[Any]] = {}
         for node in workload.tree.leaves:
             by_group.setdefault(_GROUPS.get(node.kind, node.kind.partition(".")[0]), []).append(node)
@@ -390,73 +361,3 @@ def _slope(report: Report) -> dict[str, Any] | None:
         "low": steps[0].context,
         "high": steps[-1].context,
     }
-
-
-def _power(trace: Any, document: Mapping[str, Any]) -> Table:
-    """Return mean power between readings of the counter, around the marked generations, by phase."""
-    columns = [
-        Column("begin", "From", "s"),
-        Column("end", "To", "s"),
-        Column("power", "Power", "W"),
-        Column("phase", "Phase"),
-    ]
-    marks = [
-        tuple(finite(one.get(key)) for key in ("begin_s", "prefill_end_s", "end_s"))
-        for one in document.get("marks") or []
-    ]
-    known = [
-        (begin, middle, end)
-        for begin, middle, end in marks
-        if begin is not None and middle is not None and end is not None
-    ]
-    if trace is None or trace.empty or not known:
-        return Table(columns, [])
-    low, high = min(mark[0] for mark in known) - _MARGIN_S, max(mark[2] for mark in known) + _MARGIN_S
-    device = str(trace["device"].iloc[0])
-    points = [one for one in _readings(trace[trace["device"] == device]) if one[1] > low and one[0] < high]
-    step = -(-len(points) // _MOST_POINTS) or 1
-    rows = []
-    for at in range(0, len(points), step):
-        group = points[at : at + step]
-        seconds = sum(end - begin for begin, end, _ in group)
-        middle = (group[0][0] + group[-1][1]) / 2
-        phase = next(
-            (PREFILL if middle < split else DECODE for begin, split, end in known if begin <= middle <= end),
-            "between",
-        )
-        rows.append(
-            {
-                "begin": group[0][0] - low,
-                "end": group[-1][1] - low,
-                "phase": phase,
-                "kind": phase,
-                "power": sum(watts * (end - begin) for begin, end, watts in group) / seconds,
-            }
-        )
-    return Table(columns, rows, "Power over time")
-
-
-def _readings(rows: Any) -> list[tuple[float, float, float]]:
-    """Return (begin, end, mean power) between readings that differ, of the counter where there is one."""
-    found = []
-    before: tuple[float, float | None] | None = None
-    for record in rows.sort_values("time_s").to_dict("records"):
-        time, energy, power = (finite(record[key]) for key in ("time_s", "energy_mj", "power_w"))
-        if time is None:
-            continue
-        if before is None:
-            before = (time, energy)
-            continue
-        since, counter = before
-        if time <= since or (counter is not None and energy == counter):
-            continue
-        rises = counter is not None and energy is not None and energy > counter
-        watts = (
-            (energy - counter) / 1e3 / (time - since)
-            if rises and energy is not None and counter is not None
-            else power
-        )
-        if watts is not None:
-            found.append((since, time, watts))
-        before = (time, energy)
-    return found

@@ -18,8 +18,8 @@ from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.charts.theme import palette, title_of
 from energyscope.reporting.run import statistics
-from energyscope.reporting.run.impact_names import METHODS, METRICS, impact_name, method_name
 from energyscope.reporting.run.report import RUN, Report
+from energyscope.reporting.run.statistics import METHODS, METRICS, impact_name, method_name
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Row, Table
 
@@ -48,7 +48,6 @@ def section(report: Report) -> Content | None:
     if impact.empty:
         return None
     correlation = report.run.correlation or {}
-    tables = {"impact": impact_table(report), **statistics.tables(correlation)}
     by_kind = {metric: table for metric in METRICS if (table := kinds_table(impact, metric))}
     figures = [
         *_quadrants(correlation, report),
@@ -57,16 +56,12 @@ def section(report: Report) -> Content | None:
         *_by_layer(impact),
         *statistics.matrix(correlation),
     ]
-    if by_kind.get("kl"):
-        tables["impact-by-kind"] = by_kind["kl"]
-    if advice := _advice(correlation):
-        tables["advice"] = advice
-    if invalid := _invalid(report):
-        tables["invalid"] = invalid
+    tables = {"impact": impact_table(impact), **statistics.tables(correlation)}
+    tables |= {"impact-by-kind": by_kind["kl"]} if "kl" in by_kind else {}
+    tables |= {"advice": _advice(correlation), "invalid": _invalid(impact)}
     data = {
         "ranking": ranking(report),
         "evaluation": report.part("workload").get("evaluation") or {},
-        "correlation": correlation,
         "chosen": statistics.chosen(correlation),
         "metrics": list(by_kind),
     }
@@ -76,11 +71,9 @@ def section(report: Report) -> Content | None:
 def component_name(kind: str, layer: object) -> str:
     """Return what a component is called in sentences, such as ``MLP of layer 3``."""
     number = finite(layer)
-    return (
-        title_of(kind) + (f" of layer {number:.0f}" if number is not None else "")
-        if kind != "layer"
-        else f"layer {number or 0:.0f}"
-    )
+    if kind == "layer":
+        return f"layer {number or 0:.0f}"
+    return title_of(kind) + (f" of layer {number:.0f}" if number is not None else "")
 
 
 def _measured(report: Report) -> pd.DataFrame:
@@ -110,15 +103,15 @@ def ranking(report: Report) -> list[dict[str, Any]]:
     if impact.empty:
         return []
     kl = _valid(impact, "kl")
-    found = []
+    rankings = []
     for family, methods in (("quantize", SENSITIVITIES), ("remove", REMOVALS)):
         method = _first(kl, methods)
         rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
         if method is not None and len(rows) > 1:
             ordered = [(str(row["kind"]), finite(row["layer"])) for row in rows.to_dict("records")]
             least, most = _grouped(ordered[:3]), _grouped(ordered[-1:])
-            found.append({"family": family, "method": method_name(method), "least": least, "most": most})
-    return found
+            rankings.append({"family": family, "method": method_name(method), "least": least, "most": most})
+    return rankings
 
 
 def _grouped(blocks: Sequence[tuple[str, float | None]]) -> list[str]:
@@ -138,8 +131,8 @@ def rank_figure(report: Report) -> Figure | None:
     if impact.empty:
         return None
     kl = _valid(impact, "kl")
-    chosen = [_first(kl, family) for family in (SENSITIVITIES, REMOVALS)]
-    table = kinds_table(kl[kl["method"].isin([one for one in chosen if one]) & kl["kind"].isin(_BLOCKS)], "kl")
+    methods = [method for family in (SENSITIVITIES, REMOVALS) if (method := _first(kl, family))]
+    table = kinds_table(kl[kl["method"].isin(methods) & kl["kind"].isin(_BLOCKS)], "kl")
     if not table:
         return None
     chart = dots(table, "part", "value", series="method", log=True, title="KL divergence (nats): left is safe")
@@ -223,12 +216,12 @@ def _by_kind(by_kind: Mapping[str, Table]) -> Iterator[Figure]:
         if metric == "output_change":
             continue
         for family, methods in (("removal", REMOVALS), ("quantization", QUANTIZATIONS)):
-            held = Table(table.columns, [row for row in table.rows if row["id"] in methods])
-            if held:
-                chart = dots(held, "part", "value", series="method", log=None if high_is_more(metric) else False)
+            rows = Table(table.columns, [row for row in table.rows if row["id"] in methods])
+            if rows:
+                chart = dots(rows, "part", "value", series="method", log=None if high_is_more(metric) else False)
                 title = f"{METRICS[metric][0]}: {family}"
                 caption = "Mean over a kind's components; lines: 95 % intervals."
-                yield Figure.of(f"impact-{family}-{metric}", title, chart, held, caption)
+                yield Figure.of(f"impact-{family}-{metric}", title, chart, rows, caption)
 
 
 def _by_layer(impact: pd.DataFrame) -> Iterator[Figure]:
@@ -316,14 +309,14 @@ def _advice(correlation: Mapping[str, Any]) -> Table:
     """Return what the measurements say to do about each component, most energy first."""
     rows = [
         {
-            "component": one.get("component"),
-            "advice": str(one.get("advice") or "none").replace("-", " "),
-            "quadrant": one.get("quadrant"),
-            "why": one.get("withheld_because") or one.get("why"),
-            "energy": finite(one.get("energy_mj")),
-            "impact": finite(one.get("impact")),
+            "component": entry.get("component"),
+            "advice": str(entry.get("advice") or "none").replace("-", " "),
+            "quadrant": entry.get("quadrant"),
+            "why": entry.get("withheld_because") or entry.get("why"),
+            "energy": finite(entry.get("energy_mj")),
+            "impact": finite(entry.get("impact")),
         }
-        for one in correlation.get("advice") or []
+        for entry in correlation.get("advice") or []
     ]
     columns = [
         Column("component", "Component", "code"),
@@ -333,12 +326,11 @@ def _advice(correlation: Mapping[str, Any]) -> Table:
         Column("impact", "Impact", ""),
         Column("why", "Why", "reasons"),
     ]
-    return Table(
-        columns, rows, f"Recommended for each component, by {impact_name(str(correlation.get('advice_column')))}"
-    )
+    by = impact_name(str(correlation.get("advice_column")))
+    return Table(columns, rows, f"Recommended for each component, by {by}")
 
 
-def impact_table(report: Report) -> Table:
+def impact_table(impact: pd.DataFrame) -> Table:
     """Return every impact that was measured, a row for each component, method and metric."""
     columns = [
         Column("component", "Component", "code"),
@@ -359,26 +351,25 @@ def impact_table(report: Report) -> Table:
             "examples": row["examples"],
             "reasons": row["reasons"],
         }
-        for row in (_measured(report).to_dict("records") if not _measured(report).empty else ())
+        for row in impact.to_dict("records")
     ]
     return Table(columns, rows, "Impact of every change")
 
 
-def _invalid(report: Report) -> Table:
+def _invalid(impact: pd.DataFrame) -> Table:
     """Return the rows without a value, counted by their reason."""
-    counted: dict[str, list[dict[str, Any]]] = {}
-    impact = _measured(report)
-    for row in impact[~impact["valid"].astype(bool)].to_dict("records"):
-        counted.setdefault(str(row["reasons"] or ""), []).append({str(key): value for key, value in row.items()})
-    rows = [
+    invalid = impact[~impact["valid"].astype(bool)]
+    groups = invalid.groupby(invalid["reasons"].map(lambda reasons: str(reasons or "")), sort=False)
+    rows: list[dict[str, Any]] = [
         {
             "reasons": reason,
-            "count": len(rows),
-            "methods": ", ".join(dict.fromkeys(method_name(row["method"]) for row in rows)),
-            "kinds": ", ".join(dict.fromkeys(title_of(row["kind"]) for row in rows)),
+            "count": len(group),
+            "methods": ", ".join(dict.fromkeys(map(method_name, group["method"]))),
+            "kinds": ", ".join(dict.fromkeys(map(title_of, group["kind"]))),
         }
-        for reason, rows in sorted(counted.items(), key=lambda item: -len(item[1]))
+        for reason, group in groups
     ]
+    rows.sort(key=lambda row: -row["count"])
     columns = [
         Column("reasons", "Why there is no value", "reasons"),
         Column("count", "Rows", "count"),

@@ -112,8 +112,23 @@ class Report:
 
     def part(self, name: str) -> Mapping[str, Any]:
         """Return a part of run.json; an empty one where it is missing or null."""
-        found = self.document.get(name)
-        return found if isinstance(found, Mapping) else {}
+        part = self.document.get(name)
+        return part if isinstance(part, Mapping) else {}
+
+    @property
+    def benchmark(self) -> Mapping[str, Any]:
+        """What benchmark.json holds; empty where there is none."""
+        return self.run.benchmark or {}
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """The cells of the benchmark."""
+        return self.benchmark.get("cells") or []
+
+    @property
+    def alternatives(self) -> Mapping[str, Any]:
+        """What alternatives.json holds; empty where there is none."""
+        return self.run.alternatives or {}
 
     @property
     def modelled(self) -> bool:
@@ -128,9 +143,8 @@ class Report:
     @property
     def precision(self) -> str:
         """What the run was measured in; where there is a benchmark alone, all of its precisions."""
-        cells = (self.run.benchmark or {}).get("cells") or []
-        if self.main is None and cells:
-            return ", ".join(dict.fromkeys(precision_name(cell.get("precision")) for cell in cells))
+        if self.main is None and self.cells:
+            return ", ".join(dict.fromkeys(precision_name(cell.get("precision")) for cell in self.cells))
         return precision_name(self.part("model").get("precision") or self.part("settings").get("precision") or "")
 
     @property
@@ -149,11 +163,11 @@ class Report:
         if self.run.energy is None or self.run.energy.empty:
             return []
         parts = [(entry, self.run.scene(str(entry["name"]))) for entry in self.run.scenes] or [({}, self.run)]
-        held = [(entry, run) for entry, run in parts if run.energy is not None and not run.energy.empty]
-        generates = any(entry.get("phase") == DECODE for entry, _ in held)
-        twice = len({execution_of(run.document) for _, run in held}) > 1
-        found = [self._workload(entry, run, generates=generates, twice=twice) for entry, run in held]
-        return sorted(found, key=lambda workload: -workload.cost)
+        measured = [(entry, run) for entry, run in parts if run.energy is not None and not run.energy.empty]
+        generates = any(entry.get("phase") == DECODE for entry, _ in measured)
+        twice = len({execution_of(run.document) for _, run in measured}) > 1
+        workloads = [self._workload(entry, run, generates=generates, twice=twice) for entry, run in measured]
+        return sorted(workloads, key=lambda workload: -workload.cost)
 
     @cached_property
     def workloads(self) -> list[MeasuredWorkload]:
@@ -168,10 +182,9 @@ class Report:
     @cached_property
     def generates(self) -> bool:
         """Whether it explains a generation: it has decode steps, alone or in a trace."""
-        rows = (self.run.alternatives or {}).get("rows") or []
-        phases = [workload.phase for workload in self.every_workload] + [
-            row.get("phase") for row in rows if isinstance(row, Mapping)
-        ]
+        rows = self.alternatives.get("rows") or []
+        phases = [workload.phase for workload in self.every_workload]
+        phases += [row.get("phase") for row in rows if isinstance(row, Mapping)]
         return self.run.generation is not None or DECODE in phases
 
     @property
@@ -179,12 +192,11 @@ class Report:
         """The switch between workloads: values, and labels with what each takes; empty where there is one."""
         if len(self.workloads) < 2:
             return []
-        energies = [workload.energy.value if workload.energy else None for workload in self.workloads]
-        labels = [
-            workload.label if energy is None else f"{workload.label} ({fmt.quantity(energy, 'mJ')})"
-            for workload, energy in zip(self.workloads, energies, strict=True)
-        ]
-        return [(workload.name, label) for workload, label in zip(self.workloads, labels, strict=True)]
+        energies = {
+            workload.name: f" ({fmt.quantity(workload.energy.value, 'mJ')})" if workload.energy else ""
+            for workload in self.workloads
+        }
+        return [(workload.name, workload.label + energies[workload.name]) for workload in self.workloads]
 
     @cached_property
     def part_dimension(self) -> list[tuple[str, str]]:
@@ -252,8 +264,5 @@ def tokens_per_kwh(per_token: Interval | None) -> Interval | None:
     """Return the tokens that a kilowatt-hour makes, from mJ per token."""
     if per_token is None or per_token.value <= 0:
         return None
-    low, high = per_token.low, per_token.high
-    known = low is not None and high is not None and low > 0
-    return Interval(
-        3.6e9 / per_token.value, 3.6e9 / high if known and high else None, 3.6e9 / low if known and low else None
-    )
+    tokens, low, high = 3.6e9 / per_token.value, per_token.low, per_token.high
+    return Interval(tokens, 3.6e9 / high, 3.6e9 / low) if low and high and low > 0 else Interval(tokens)

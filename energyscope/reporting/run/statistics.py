@@ -1,4 +1,4 @@
-"""The statistics of energy and impact: coefficients, null models, predictors, and components removed together."""
+"""The statistics of energy and impact, and what the changes and metrics of impact are called."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from energyscope.correlation.association import too_few
 from energyscope.intervals import Interval, finite, interval
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.theme import title_of
-from energyscope.reporting.run.impact_names import impact_name, method_name
 from energyscope.reporting.section import Figure
 from energyscope.reporting.table import Column, Table
 
@@ -20,27 +19,64 @@ _ENERGY_COLUMNS = {
     "time_us": "time",
     "power_w": "power",
 }
+METHODS = {
+    "zero": "removed (zeros)",
+    "mean": "removed (mean)",
+    "resample": "removed (resampled)",
+    "skip": "layer skipped",
+    "int8": "INT8",
+    "int8-tensor": "INT8 per tensor",
+    "int4": "INT4",
+    "fp8": "FP8",
+    "nf4": "NF4",
+    "int8-wa": "INT8 with activations",
+    "fp8-wa": "FP8 with activations",
+    "bnb-int8": "bitsandbytes INT8",
+    "bnb-nf4": "bitsandbytes NF4",
+}
+METRICS = {
+    "kl": ("KL divergence (nats)", ""),
+    "js": ("Jensen-Shannon divergence (nats)", ""),
+    "loss_difference": ("Loss difference (nats)", ""),
+    "perplexity_difference": ("Perplexity difference", ""),
+    "accuracy_difference": ("Accuracy difference", "change"),
+    "top1_agreement": ("Top-1 agreement", "share"),
+    "logit_difference": ("Logit margin difference", ""),
+    "output_change": ("Change of its own output", "share"),
+}
+
+
+def method_name(method: str) -> str:
+    """Return what a method is called."""
+    return METHODS.get(method, method.replace("_", " "))
+
+
+def impact_name(column: str) -> str:
+    """Return what a column of impact, such as ``zero:kl``, is called."""
+    method, _, metric = column.partition(":")
+    return f"{METRICS.get(metric, (metric, ''))[0]}, {method_name(method)}" if metric else column
 
 
 def tables(correlation: Mapping[str, Any]) -> dict[str, Table]:
-    """Return the tables of statistics that have rows."""
-    every = {
+    """Return the tables of statistics by name."""
+    left_out = (correlation.get("compared") or {}).get("left_out") or []
+    columns = [Column("components", "Components", "count"), Column("reason", "Not compared because", "reasons")]
+    return {
         "coefficients": coefficients(correlation),
         "null-models": _null_models(correlation),
         "predictors": _predictors(correlation),
         "joint": _joint(correlation),
-        "compared": _compared(correlation),
+        "compared": Table(columns, left_out, "Components that are not compared"),
     }
-    return {name: table for name, table in every.items() if table}
 
 
 def chosen(correlation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the coefficients of energy with the chosen impact, each with its interval or the reason for none."""
     impact = correlation.get("impact")
     return [
-        {**_same(one, "method", "n", "reason"), "value": _value(one)}
-        for one in correlation.get("correlations") or []
-        if one.get("x") == "energy_mj" and one.get("y") == impact
+        {**{key: entry.get(key) for key in ("method", "n", "reason")}, "value": _value(entry)}
+        for entry in correlation.get("correlations") or []
+        if entry.get("x") == "energy_mj" and entry.get("y") == impact
     ]
 
 
@@ -55,50 +91,43 @@ def coefficients(correlation: Mapping[str, Any]) -> Table:
         Column("p_value", "p", ""),
         Column("reason", "Why not", "reasons"),
     ]
-    rows = [_coefficient(one) for one in correlation.get("correlations") or []]
+    rows = [_coefficient(entry) for entry in correlation.get("correlations") or []]
     rows += [
-        {**_coefficient(one), "method": f"{one.get('method')}, each kind centred"}
-        for one in correlation.get("adjusted") or []
+        {**_coefficient(entry), "method": f"{entry.get('method')}, each kind centred"}
+        for entry in correlation.get("adjusted") or []
     ]
+    pair = {"x": "energy_mj", "y": correlation.get("impact")}
     for kind in (correlation.get("within_kinds") or {}).get("kinds") or []:
+        within = f"within {title_of(str(kind.get('kind')))}"
         rows += [
-            {
-                **_coefficient(one),
-                "method": f"{one.get('method')}, within {title_of(str(kind.get('kind')))}",
-                "x": "energy_mj",
-                "y": correlation.get("impact"),
-            }
-            for one in kind.get("correlations") or []
+            {**_coefficient(entry), **pair, "method": f"{entry.get('method')}, {within}"}
+            for entry in kind.get("correlations") or []
         ]
     return Table(columns, rows, "Correlation of energy with impact")
 
 
-def _coefficient(one: Mapping[str, Any]) -> dict[str, Any]:
-    few = too_few(int(finite(one.get("n")) or 0))  # older runs hold coefficients of fewer points
+def _coefficient(entry: Mapping[str, Any]) -> dict[str, Any]:
+    few = too_few(int(finite(entry.get("n")) or 0))  # older runs hold coefficients of fewer points
     return {
-        **_same(one, "x", "y", "method", "n"),
-        "p_value": None if few else finite(one.get("p_value")),
-        "value": None if few else _value(one),
-        "reason": one.get("reason") or few,
+        **entry,
+        "p_value": None if few else finite(entry.get("p_value")),
+        "value": None if few else _value(entry),
+        "reason": entry.get("reason") or few,
     }
 
 
-def _same(one: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: one.get(key) for key in keys}
-
-
-def _value(one: Mapping[str, Any]) -> Interval | None:
-    return interval(one.get("value"), one.get("ci_low"), one.get("ci_high"))
+def _value(entry: Mapping[str, Any], key: str = "value", of: str = "") -> Interval | None:
+    return interval(entry.get(key), entry.get(f"{of}ci_low"), entry.get(f"{of}ci_high"))
 
 
 def _null_models(correlation: Mapping[str, Any]) -> Table:
     rows = [
         {
-            **_same(one, "predictor", "target", "n", "reason", "better"),
-            "value": _value(one),
-            "measured": interval(one.get("measured"), one.get("measured_ci_low"), one.get("measured_ci_high")),
+            **entry,
+            "value": _value(entry),
+            "measured": _value(entry, "measured", "measured_"),
         }
-        for one in correlation.get("nulls") or []
+        for entry in correlation.get("nulls") or []
     ]
     columns = [
         Column("predictor", "Instead of energy"),
@@ -115,12 +144,12 @@ def _null_models(correlation: Mapping[str, Any]) -> Table:
 def _predictors(correlation: Mapping[str, Any]) -> Table:
     rows = [
         {
-            **_same(one, "predictor", "n", "reason"),
-            "impact": impact_name(str(one.get("impact"))),
-            "value": _value(one),
-            "within": finite(one.get("within_kinds")),
+            **entry,
+            "impact": impact_name(str(entry.get("impact"))),
+            "value": _value(entry),
+            "within": finite(entry.get("within_kinds")),
         }
-        for one in correlation.get("predictors") or []
+        for entry in correlation.get("predictors") or []
     ]
     columns = [
         Column("predictor", "Predictor"),
@@ -136,13 +165,13 @@ def _predictors(correlation: Mapping[str, Any]) -> Table:
 def _joint(correlation: Mapping[str, Any]) -> Table:
     rows = [
         {
-            **_same(one, "component", "reason"),
-            "method": method_name(str(one.get("method"))),
-            "verdict": str(one.get("verdict") or "").replace("-", " "),
-            "joint": interval(one.get("joint"), one.get("joint_ci_low"), one.get("joint_ci_high")),
-            "single": interval(one.get("single_sum"), one.get("sum_ci_low"), one.get("sum_ci_high")),
+            **entry,
+            "method": method_name(str(entry.get("method"))),
+            "verdict": str(entry.get("verdict") or "").replace("-", " "),
+            "joint": _value(entry, "joint", "joint_"),
+            "single": _value(entry, "single_sum", "sum_"),
         }
-        for one in correlation.get("joint") or []
+        for entry in correlation.get("joint") or []
     ]
     columns = [
         Column("component", "Removed together", "code"),
@@ -155,18 +184,11 @@ def _joint(correlation: Mapping[str, Any]) -> Table:
     return Table(columns, rows, "Components removed together")
 
 
-def _compared(correlation: Mapping[str, Any]) -> Table:
-    """Return which components take no part in the comparison, and why."""
-    rows = (correlation.get("compared") or {}).get("left_out") or []
-    columns = [Column("components", "Components", "count"), Column("reason", "Not compared because", "reasons")]
-    return Table(columns, rows, "Components that are not compared")
-
-
 def matrix(correlation: Mapping[str, Any]) -> Iterator[Figure]:
     """Yield the rank correlation of every energy column with every impact that was measured."""
-    found = correlation.get("matrix") or {}
-    names, energy = ([str(one) for one in found.get(key) or []] for key in ("columns", "energy_columns"))
-    values, points = found.get("value") or [], found.get("n") or []
+    document = correlation.get("matrix") or {}
+    names, energy = ([str(name) for name in document.get(key) or []] for key in ("columns", "energy_columns"))
+    values, points = document.get("value") or [], document.get("n") or []
     columns = [Column("row", "Impact"), Column("column", "Energy"), Column("value", "Spearman", "")]
     rows = [
         {

@@ -46,10 +46,10 @@ def subject_of(report: Report) -> Headline | None:
     A generated token is taken from the traced generation where there is one: it holds what launching and
     ``generate`` itself take.
     """
-    workload, found = report.main, None
+    workload, headline = report.main, None
     if workload is not None:
-        found = _traced(report) or _step(workload) if workload.phase == DECODE else _pass(report, workload)
-    return found or _traced(report) or _alternative(report) or _inference(report)
+        headline = _traced(report) or _step(workload) if workload.phase == DECODE else _pass(report, workload)
+    return headline or _traced(report) or _alternative(report) or _inference(report)
 
 
 def shape_name(batch: object, length: float | None) -> str:
@@ -136,15 +136,14 @@ def _latency(workload: MeasuredWorkload, *, modelled: bool) -> Interval | None:
 
 def _alternative(report: Report) -> Headline | None:
     """Return the setting that alternatives are measured against: a generated token, else a pass."""
-    rows = [row for row in (report.run.alternatives or {}).get("rows") or [] if isinstance(row, Mapping)]
+    rows = [row for row in report.alternatives.get("rows") or [] if isinstance(row, Mapping)]
     bases: dict[Any, Mapping[str, Any]] = {row.get("phase"): row for row in rows if row.get("what") == "base"}
     row = bases.get(DECODE) or bases.get(PREFILL) or {}
     decodes = bool(bases.get(DECODE))
-    setting = (report.run.alternatives or {}).get("base") or {}
-    energy, per_token = given(row.get("energy_mj")), given(row.get("joules_per_token"))
+    setting = report.alternatives.get("base") or {}
+    energy, per_token = given(row.get("energy_mj")), given(row.get("joules_per_token"), 1e3)
     if energy is None or (decodes and per_token is None):
         return None
-    per_token = per_token.scaled(1e3) if per_token else None
     context = finite(row.get("context_length"))
     at = f" at {context:,.0f} tokens of context" if context else ""
     read = shape_name(row.get("batch_size"), finite(setting.get("prompt_tokens")))
@@ -163,9 +162,8 @@ def _alternative(report: Report) -> Headline | None:
 
 def _inference(report: Report) -> Headline | None:
     """Return the first cell of a benchmark that has an energy."""
-    cells = (report.run.benchmark or {}).get("cells") or []
-    cell: Mapping[str, Any] = next((cell for cell in cells if given(cell.get("energy_mj"))), {})
-    energy, latency = given(cell.get("energy_mj")), given(cell.get("latency_s"))
+    cell: Mapping[str, Any] = next((cell for cell in report.cells if given(cell.get("energy_mj"))), {})
+    energy = given(cell.get("energy_mj"))
     if energy is None:
         return None
     batch, length = cell.get("batch_size"), finite(cell.get("sequence_length"))
@@ -177,6 +175,6 @@ def _inference(report: Report) -> Headline | None:
         energy=energy,
         quality=str(cell.get("quality") or INVALID),
         per_token=energy.scaled(1 / tokens) if tokens else None,
-        time=latency.scaled(1e6) if latency else None,
+        time=given(cell.get("latency_s"), 1e6),
         power=given(cell.get("power_w")),
     )
