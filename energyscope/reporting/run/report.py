@@ -184,7 +184,7 @@ class Report:
         """Whether it explains a generation: it has decode steps, alone or in a trace."""
         rows = self.alternatives.get("rows") or []
         phases = [workload.phase for workload in self.every_workload]
-        phases += [row.get("phase") for row in rows if isinstance(row, Mapping)]
+        phases += [str(row.get("phase")) for row in rows if isinstance(row, Mapping)]
         return self.run.generation is not None or DECODE in phases
 
     @property
