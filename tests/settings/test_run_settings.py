@@ -116,9 +116,9 @@ def test_an_unknown_option_of_the_api_is_one_line():
 
 def test_the_words_are_those_of_the_replay():
     """The settings name the executions and layers without importing torch; replay knows the same ones."""
-    from energyscope.replay import replayer, subjects
+    from energyscope.replay import replayer, targets
     from energyscope.settings import run as settings
     from energyscope.settings.fields import settings_of
 
     assert settings.EXECUTIONS == replayer.EXECUTIONS
-    assert ("auto", *subjects.LAYERS) == settings_of(RunSettings)["layers"].choices
+    assert ("auto", *targets.LAYERS) == settings_of(RunSettings)["layers"].choices
