@@ -1,4 +1,4 @@
-"""Make one change after another, and keep what it did to the predictions, batch by batch."""
+"""Make one change after another, keep what it did to the predictions, batch by batch, and give it as rows."""
 
 from __future__ import annotations
 
@@ -9,19 +9,28 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
+from energyscope.adapters import Task
 from energyscope.failures import device_failed, first_line, out_of_memory
 from energyscope.impact.means import Mean
 from energyscope.impact.methods import QUANTIZATIONS
-from energyscope.impact.metrics import Outcomes
+from energyscope.impact.metrics import MetricEstimate, Outcomes, estimate
 from energyscope.impact.outputs import Effect
 from energyscope.impact.plan import Intervention, Target
 from energyscope.impact.predictions import Reference, attention_mask
 from energyscope.impact.proof import Witness
+from energyscope.impact.quantizing import Quantization, quantization
 from energyscope.impact.quantizing.matrices import shared_weights
-from energyscope.impact.quantizing.quantized import Quantization, quantization
 from energyscope.impact.removal import removal
 from energyscope.impact.reuse import LayerStarts
-from energyscope.reasons import Reason, reason
+from energyscope.reasons import Reason, join, reason
+from energyscope.runs.schema import ImpactRow
+
+TASK_METRICS: dict[Task, tuple[str, ...]] = {
+    "classification": (
+        "kl", "js", "loss_difference", "accuracy_difference", "top1_agreement", "logit_difference",
+    ),
+    "next-token": ("kl", "js", "loss_difference", "perplexity_difference", "top1_agreement", "logit_difference"),
+}  # fmt: skip
 
 
 class Alteration(Protocol):
@@ -160,3 +169,45 @@ class Changer:
         names, layers = {target.part.name for target in targets}, {target.part.layer for target in targets}
         with self.witness.watching(names, layers, measurement.altered_before):
             yield
+
+
+def impact_rows(measured: Measurement, reference: Reference, seed: int) -> list[ImpactRow]:
+    """Return a row for each metric; without values where the change is invalid, lest they be ranked."""
+    problem = measured.problem()
+    outcomes = measured.outcomes(reference.sizes())
+    estimates = _estimates(outcomes, reference.evaluation.task, problem, seed)
+    estimates["output_change"] = _own_change(measured, problem)
+    intervention = measured.intervention
+    return [
+        ImpactRow(
+            component=intervention.component,
+            kind=intervention.kind,
+            layer=intervention.layer,
+            method=intervention.method,
+            metric=metric,
+            value=estimate.value,
+            ci_low=estimate.ci_low,
+            ci_high=estimate.ci_high,
+            examples=len(reference.outcomes) if outcomes is None else int(outcomes.seen().sum()),
+            valid=problem is None and estimate.value is not None,
+            reasons=join(filter(None, (estimate.reason, *measured.notes))),
+        )
+        for metric, estimate in estimates.items()
+    ]
+
+
+def _estimates(
+    outcomes: Outcomes | None, task: Task, problem: Reason | None, seed: int
+) -> dict[str, MetricEstimate]:
+    if problem is not None or outcomes is None:
+        return {metric: MetricEstimate(None, reason=problem or "") for metric in TASK_METRICS[task]}
+    return {metric: estimate(metric, outcomes, seed) for metric in TASK_METRICS[task]}
+
+
+def _own_change(measured: Measurement, problem: Reason | None) -> MetricEstimate:
+    """Return how far the component's own output changed, relative to itself."""
+    if len(measured.effects) > 1:
+        return MetricEstimate(None, reason=problem or reason("changed-together"))
+    ran = bool(measured.effects) and measured.refused is None
+    change = measured.effects[0].relative_change if ran else None
+    return MetricEstimate(change, reason=problem or ("" if change is None else reason("one-ratio")))

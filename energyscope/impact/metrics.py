@@ -86,14 +86,25 @@ class Outcomes:
 
 
 _BY_EXAMPLE: dict[str, Callable[[Outcomes], Floats]] = {
-    "kl": lambda found: found.kl,
-    "js": lambda found: found.js,
-    "loss_difference": lambda found: (found.nll - found.reference_nll) / found.predictions,
-    "logit_difference": lambda found: found.margin - found.reference_margin,
-    "accuracy_difference": lambda found: (found.correct - found.reference_correct) / found.predictions,
-    "top1_agreement": lambda found: found.agreement,
+    "kl": lambda outcomes: outcomes.kl,
+    "js": lambda outcomes: outcomes.js,
+    "loss_difference": lambda outcomes: (outcomes.nll - outcomes.reference_nll) / outcomes.predictions,
+    "logit_difference": lambda outcomes: outcomes.margin - outcomes.reference_margin,
+    "accuracy_difference": lambda outcomes: (outcomes.correct - outcomes.reference_correct) / outcomes.predictions,
+    "top1_agreement": lambda outcomes: outcomes.agreement,
 }
 METRICS = (*_BY_EXAMPLE, "perplexity_difference")
+"""Changed minus original, or a distance of both; means over examples of the mean over their predictions.
+
+``kl``                     KL(original || changed), nats
+``js``                     Jensen-Shannon divergence, nats, 0 to ln 2 (Lin 1991)
+``loss_difference``        of the negative log likelihood per prediction, nats, over all predictions
+``logit_difference``       of the logit margin, the target's logit minus the largest other one; without targets, of
+                           the class that the original held most likely. Negative: less certain
+``accuracy_difference``    paired by example
+``top1_agreement``         share of predictions whose most likely answer stayed the same
+``perplexity_difference``  of exp(nll per token), over all predictions
+"""
 
 
 @dataclass(frozen=True)
@@ -174,35 +185,35 @@ def estimate(metric: str, outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
 
     """
     outcomes = outcomes.subset(outcomes.seen())
-    found = statistic(metric, outcomes)
-    if found is None:
+    weighted = statistic(metric, outcomes)
+    if weighted is None:
         return MetricEstimate(None, reason=reason("no-labels"))
-    result = bootstrap(found, len(outcomes), seed)
+    result = bootstrap(weighted, len(outcomes), seed)
     if metric in COUNTS:
         return _never_seen(metric, result, len(outcomes))
     return _carried_by_few(result, by_example(metric, outcomes))
 
 
-def _never_seen(metric: str, found: MetricEstimate, count: int) -> MetricEstimate:
+def _never_seen(metric: str, result: MetricEstimate, count: int) -> MetricEstimate:
     """Widen the interval of answers none of which changed: what happens less than once in n was not seen.
 
     The rule of three: 0 of n leaves up to 3 / n possible, at 95 % (Hanley and Lippman-Hand 1983).
     """
-    if found.value is None or found.ci_low is None or found.ci_low != found.ci_high:
-        return found
+    if result.value is None or result.ci_low is None or result.ci_low != result.ci_high:
+        return result
     rare = min(1.0, 3 / count)
-    low, high = (-rare, rare) if metric == "accuracy_difference" else (max(0.0, found.value - rare), found.value)
-    return MetricEstimate(found.value, low, high, reason("no-answer-changed", examples=count))
+    low, high = (-rare, rare) if metric == "accuracy_difference" else (max(0.0, result.value - rare), result.value)
+    return MetricEstimate(result.value, low, high, reason("no-answer-changed", examples=count))
 
 
-def _carried_by_few(found: MetricEstimate, values: Floats) -> MetricEstimate:
+def _carried_by_few(result: MetricEstimate, values: Floats) -> MetricEstimate:
     """Take the interval away where a few examples carry a mean: other few, not seen, would carry another."""
-    if found.ci_low is None or not values.any():
-        return found
+    if result.ci_low is None or not values.any():
+        return result
     effective = carriers(values)
     if effective >= FEWEST_CARRIERS:
-        return found
-    return MetricEstimate(found.value, reason=reason("few-carriers", effective=effective, of=len(values)))
+        return result
+    return MetricEstimate(result.value, reason=reason("few-carriers", effective=effective, of=len(values)))
 
 
 def carriers(values: Floats) -> float:
@@ -215,45 +226,6 @@ def carriers(values: Floats) -> float:
         return 0.0
     sizes = sizes / sizes.max()
     return float(sizes.sum() ** 2 / (sizes @ sizes))
-
-
-def mean_kl(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
-    """KL(original || changed) in nats, the mean over examples."""
-    return estimate("kl", outcomes, seed)
-
-
-def mean_js(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
-    """Jensen-Shannon divergence of the outputs in nats, 0 to ln 2 (Lin 1991), the mean over examples."""
-    return estimate("js", outcomes, seed)
-
-
-def top1_agreement(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
-    """Share of predictions whose most likely answer stayed the same, the mean over examples."""
-    return estimate("top1_agreement", outcomes, seed)
-
-
-def logit_difference(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
-    """Change of the logit margin, changed minus original: the mean over examples of their predictions' mean.
-
-    The margin is the target's logit minus the largest other one; without targets it is that of the class which
-    the original held most likely. Negative: the answer has become less certain.
-    """
-    return estimate("logit_difference", outcomes, seed)
-
-
-def loss_difference(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
-    """Negative log likelihood per prediction in nats, changed minus original, over all predictions."""
-    return estimate("loss_difference", outcomes, seed)
-
-
-def accuracy_difference(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
-    """Accuracy of the changed model minus the original's, the mean over examples, paired by example."""
-    return estimate("accuracy_difference", outcomes, seed)
-
-
-def perplexity_difference(outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
-    """Perplexity of the changed model minus the original's, exp(nll per token), paired by example."""
-    return estimate("perplexity_difference", outcomes, seed)
 
 
 def by_example(metric: str, outcomes: Outcomes) -> Floats:

@@ -5,8 +5,8 @@ The original's logits are kept between components as far as they fit in a stated
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -99,7 +99,7 @@ class Reference:
         self.model = model
         self.evaluation = evaluation
         self.positions = [positions_in(evaluation, index) for index in range(len(evaluation.batches))]
-        self._watching = watching or _unwatched
+        self._watching = watching or (lambda _index: nullcontext())
         self._kept: dict[int, Tensor] = {}
         self._scores: list[ReferenceScores] = []
         self._budget = memory_share(evaluation) if budget_bytes is None else budget_bytes
@@ -142,13 +142,13 @@ class Reference:
 
     def baseline(self) -> dict[str, float]:
         """Return the original's accuracy or perplexity, and the number of examples."""
-        found = self.outcomes
-        result: dict[str, float] = {"examples": len(found)}
+        outcomes = self.outcomes
+        result: dict[str, float] = {"examples": len(outcomes)}
         if self.evaluation.task == "next-token":
-            result["perplexity"] = perplexity(found.reference_nll, found.predictions)
-            result["tokens"] = float(found.predictions.sum())
-        elif not np.isnan(found.reference_nll).any():
-            result["accuracy"] = float(found.reference_correct.mean())
+            result["perplexity"] = perplexity(outcomes.reference_nll, outcomes.predictions)
+            result["tokens"] = float(outcomes.predictions.sum())
+        elif not np.isnan(outcomes.reference_nll).any():
+            result["accuracy"] = float(outcomes.reference_correct.mean())
         return result
 
     def _first_pass(self, index: int) -> Outcomes:
@@ -178,11 +178,6 @@ class Reference:
                 f"the unchanged model's outputs are not finite for {bad} of {len(self.outcomes)} examples: "
                 "impact cannot be measured at this precision; try bf16 or fp32"
             )
-
-
-@contextmanager
-def _unwatched(_index: int) -> Iterator[None]:
-    yield
 
 
 def _check_targets(targets: Tensor, classes: int) -> None:

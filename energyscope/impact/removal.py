@@ -34,8 +34,6 @@ from energyscope.impact.outputs import (
 )
 from energyscope.reasons import Reason, reason
 
-REMOVALS = ("zero", "mean", "resample", "skip")
-
 Change = Callable[[Tensor, Tensor], Tensor]  # features (B, S, F) and their padding mask (B, S) to other features
 
 

@@ -61,8 +61,8 @@ def missing_shards(folder: Path) -> list[str]:
 
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
-        found = any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
-        return [] if found else ["model.safetensors"]
+        has_weights = any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+        return [] if has_weights else ["model.safetensors"]
     try:
         shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
     except (OSError, ValueError, KeyError, AttributeError) as error:
@@ -94,7 +94,7 @@ def _download(hub_id: str, patterns: list[str]) -> Path:
 
 def _ungated(hub_id: str) -> str:
     """Return the short name of a hub model, whose shape we ship: of another, the configuration is gated too."""
-    names = [name for name, found in model_names().items() if found.source == hub_id]
+    names = [name for name, source in model_names().items() if source.source == hub_id]
     return names[0] if names else "a short name (`energyscope models`)"
 
 

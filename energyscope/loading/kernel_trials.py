@@ -38,7 +38,7 @@ def mend_layers(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
         ModelError: a layer computes wrongly and cannot be mended.
 
     """
-    layers = [(name, one) for name, one in model.named_modules() if _is_quantized(one)]
+    layers = [(name, module) for name, module in model.named_modules() if _is_quantized(module)]
     mended: list[Any] = []
     worst = 0.0
     for alike in _alike(layers, each=options.device.type == "cpu"):
@@ -91,11 +91,11 @@ def products_error(layer: Any, inputs: Tensor, rows: Tensor, *, rounded: Tensor 
     bias, layer.bias = layer.bias, None  # a large one would hide the products in its rounding
     try:
         with torch.no_grad():
-            found = layer(inputs)[:, -len(rows) :].float()
+            products = layer(inputs)[:, -len(rows) :].float()
     finally:
         layer.bias = bias
-    fed = inputs if rounded is None else rounded
-    difference = float((found - functional.linear(fed.float(), rows.float())).norm())
+    expected = functional.linear((inputs if rounded is None else rounded).float(), rows.float())
+    difference = float((products - expected).norm())
     size = float(functional.linear(inputs.float().square(), rows.float().square()).sum().sqrt())
     error = difference / size if size > 0 else difference
     return error if math.isfinite(error) else math.inf
@@ -137,8 +137,8 @@ def _scales(state: Any) -> Tensor:
 
 def _int8_rows(layer: Any, first: int) -> Tensor:
     """Return the rows of an INT8 weight: a layer that has run keeps its weight in its state."""
-    kept = layer.weight if layer.state.CB is None else layer.state
-    rows: Tensor = kept.CB[first:].float() * kept.SCB[first:, None].float() / 127
+    holder = layer.weight if layer.state.CB is None else layer.state
+    rows: Tensor = holder.CB[first:].float() * holder.SCB[first:, None].float() / 127
     return rows
 
 

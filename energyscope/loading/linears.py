@@ -45,13 +45,13 @@ def skipped_linears(model: nn.Module, names: Sequence[str]) -> list[str]:
     """
     linears = [path for path, module in model.named_modules() if is_linear(module)]
     above = {path: _ends(path) for path in linears}
-    found: dict[str, None] = {}
+    skipped: dict[str, None] = {}
     for name in names:
         own = [path for path in linears if name in above[path]]
         if not own:
             raise UsageError(f"--skip-modules {name!r} names no linear layer{_near(name, model, above)}")
-        found.update(dict.fromkeys(own))
-    return list(found)
+        skipped.update(dict.fromkeys(own))
+    return list(skipped)
 
 
 def _ends(path: str) -> set[str]:

@@ -68,7 +68,7 @@ class _Filling:
         self.tied = _tied(model)
 
     def fill(self, module: nn.Module, path: str) -> None:
-        children = [(f"{path}.{name}".lstrip("."), one) for name, one in module.named_children()]
+        children = [(f"{path}.{name}".lstrip("."), child) for name, child in module.named_children()]
         for below, child in children:
             if child not in self.dtypes:
                 self.fill(child, below)
@@ -121,7 +121,7 @@ class _Filling:
 
 def float32_bytes(model: nn.Module) -> int:
     """Return the most bytes that filling a model may hold in float32 at once: what waits for its parents."""
-    own = sum(4 * one.numel() for child in model.children() for one in child.parameters(recurse=False))
+    own = sum(4 * weight.numel() for child in model.children() for weight in child.parameters(recurse=False))
     return own + max((float32_bytes(child) for child in model.children()), default=0)
 
 

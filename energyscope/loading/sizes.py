@@ -83,15 +83,18 @@ def stored_bytes(model: nn.Module) -> int:
     float32 scale for each row. How its kernel lays them out (padding, the sums of rows) is not known from outside
     and not counted. Tensors of torchao count as what they hold.
     """
-    composed = [one for one in model.parameters() if hasattr(one, "__tensor_flatten__")]
-    plain = sum(tensor_bytes(one) for one in distinct_parameters(model) if not hasattr(one, "__tensor_flatten__"))
-    packed = sum(_packed_bytes(module) for module in model.modules())
-    return plain + packed + sum(_held_bytes(one) for one in composed)
+    wrapped = sum(_inner_bytes(tensor) for tensor in model.parameters() if _is_wrapper(tensor))
+    own = sum(tensor_bytes(tensor) for tensor in distinct_parameters(model) if not _is_wrapper(tensor))
+    return own + wrapped + sum(_packed_bytes(module) for module in model.modules())
 
 
-def _held_bytes(tensor: Any) -> int:
-    inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
-    return sum(_bytes(one) for one in inner)
+def _is_wrapper(tensor: Tensor) -> bool:
+    """Tell whether a tensor is a subclass that holds others, as torchao's do."""
+    return hasattr(tensor, "__tensor_flatten__")
+
+
+def _inner_bytes(tensor: Any) -> int:
+    return sum(getattr(tensor, name).nbytes for name in tensor.__tensor_flatten__()[0])
 
 
 def _packed_bytes(module: Any) -> int:
@@ -99,8 +102,4 @@ def _packed_bytes(module: Any) -> int:
         return 0  # those of PyTorch's dynamic INT8 give their weight and bias by methods
     bias = module.bias()
     weights = int(module.in_features * module.out_features)
-    return weights + _SCALE * int(module.out_features) + (0 if bias is None else _bytes(bias))
-
-
-def _bytes(tensor: Tensor) -> int:
-    return int(tensor.numel() * tensor.element_size())
+    return weights + _SCALE * int(module.out_features) + (0 if bias is None else int(bias.nbytes))

@@ -67,10 +67,10 @@ class _OwnRows:
 
         rows = ids - self.first
         elsewhere = (rows < 0) | (rows >= self.module.weight.shape[0])
-        found = functional.embedding(rows.masked_fill_(elsewhere, 0), self.module.weight)
-        found.masked_fill_(elsewhere.unsqueeze(-1), 0)
-        dist.all_reduce(found, group=self.group)
-        return found
+        outputs = functional.embedding(rows.masked_fill_(elsewhere, 0), self.module.weight)
+        outputs.masked_fill_(elsewhere.unsqueeze(-1), 0)
+        dist.all_reduce(outputs, group=self.group)
+        return outputs
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _OwnRows:
         return _OwnRows(memo.get(id(self.module), self.module), self.first, self.group)
@@ -84,13 +84,13 @@ class _GatheredOutputs:
         self.group = group
         self.ranks = ranks
 
-    def __call__(self, given: torch.Tensor) -> torch.Tensor:
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
         import torch
         import torch.distributed as dist
         from torch.nn import functional
 
         outputs = self.module.out_features
-        own = type(self.module).forward(self.module, given)
+        own = type(self.module).forward(self.module, inputs)
         if missing := -(-outputs // self.ranks) - own.shape[-1]:  # all parts are of one size on their way
             own = functional.pad(own, (0, missing))
         parts = own.new_empty((self.ranks * own.shape[0], *own.shape[1:]))

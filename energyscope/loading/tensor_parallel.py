@@ -105,10 +105,10 @@ def check_plan(name: str, model: Any, ranks: int) -> None:
             f"transformers has no tensor-parallel plan for {name} ({type(model).__name__}): leave "
             "--tensor-parallel out, and use --device-map to spread it"
         )
-    strange = sorted(set(plan.values()) - SPLIT_STYLES - WHOLE_STYLES)
-    if strange:
+    unknown = sorted(set(plan.values()) - SPLIT_STYLES - WHOLE_STYLES)
+    if unknown:
         raise UsageError(
-            f"the tensor-parallel plan of {name} splits by {', '.join(strange)}, which cannot be replayed yet: "
+            f"the tensor-parallel plan of {name} splits by {', '.join(unknown)}, which cannot be replayed yet: "
             "use --device-map"
         )
     _check_heads(name, model.config.get_text_config(), ranks)
@@ -201,18 +201,18 @@ def settle(model: Any) -> None:
     from torch.distributed.tensor import DTensor
 
     plan = plan_of(model)
-    plain: dict[int, nn.Parameter] = {}
-    meshes = [one.device_mesh for one in model.parameters() if isinstance(one, DTensor)]
+    shares: dict[int, nn.Parameter] = {}  # by the id of the wrapped weight
+    meshes = [weight.device_mesh for weight in model.parameters() if isinstance(weight, DTensor)]
     if not meshes:
         raise ModelError("transformers split no weight of the model: leave --tensor-parallel out")
     for path, module in model.named_modules():
-        _replace_shares(module, plain)
+        _replace_shares(module, shares)
         style = style_of(path, plan)
         if style in SPLIT_STYLES:
             module.forward = forward_of(module, style, meshes[0])
 
 
-def _replace_shares(module: nn.Module, plain: dict[int, nn.Parameter]) -> None:
+def _replace_shares(module: nn.Module, shares: dict[int, nn.Parameter]) -> None:
     """Replace a module's own wrapped weights, tied ones by one and the same."""
     from torch import nn
     from torch.distributed.tensor import DTensor
@@ -220,7 +220,7 @@ def _replace_shares(module: nn.Module, plain: dict[int, nn.Parameter]) -> None:
     for name, weight in list(module.named_parameters(recurse=False)):
         if isinstance(weight, DTensor):
             local = weight.to_local().detach()
-            setattr(module, name, plain.setdefault(id(weight), nn.Parameter(local, requires_grad=False)))
+            setattr(module, name, shares.setdefault(id(weight), nn.Parameter(local, requires_grad=False)))
 
 
 def notes(ranks: int) -> tuple[Reason, ...]:

@@ -21,19 +21,17 @@ from energyscope.components import ComponentTree
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.failures import device_failed, first_line
 from energyscope.impact.adaptive import Looks
-from energyscope.impact.changing import Changer, Measurement
+from energyscope.impact.changing import Changer, Measurement, impact_rows
 from energyscope.impact.means import MeanGatherer
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS, SIMULATED
 from energyscope.impact.metrics import Outcomes
 from energyscope.impact.outputs import checksum
 from energyscope.impact.plan import Intervention, singles
 from energyscope.impact.predicting.predictors import predict
-from energyscope.impact.predicting.predictors import rows as predictor_rows
-from energyscope.impact.predicting.weight_errors import simulated_errors
+from energyscope.impact.predicting.weights import simulated_errors
 from energyscope.impact.predictions import Reference, attention_mask, memory_share
 from energyscope.impact.proof import Witness
 from energyscope.impact.reuse import LayerStarts
-from energyscope.impact.rows import impact_rows
 from energyscope.reasons import Reason, reason
 from energyscope.runs.schema import ImpactRow
 
@@ -200,7 +198,7 @@ def _predicted(
     """Return the rows of cheap predictors; without memory for gradients none, which is noted."""
     errors = {method: simulated_errors(method) for method in methods if method in SIMULATED}
     try:
-        rows = predictor_rows(predict(model, tree, evaluation, weight_errors=errors, seed=seed), tree)
+        rows = predict(model, tree, evaluation, weight_errors=errors, seed=seed)
     except torch.OutOfMemoryError:
         notes.append(reason("backward-out-of-memory"))
         return []

@@ -21,7 +21,7 @@ from energyscope.impact.examples import (
     unpack,
     write_examples,
 )
-from energyscope.impact.metrics import METRICS, Outcomes, by_example, estimate, mean_kl
+from energyscope.impact.metrics import METRICS, Outcomes, by_example, estimate
 
 NAMES = [field.name for field in fields(Outcomes)]
 
@@ -168,7 +168,7 @@ def test_pairing_cancels_what_the_examples_share() -> None:
     assert difference.value == pytest.approx(first.kl.mean() - better.kl.mean())
     assert difference.ci_low is not None
     assert difference.ci_high is not None
-    alone = mean_kl(first)
+    alone = estimate("kl", first)
     assert alone.ci_low is not None
     assert alone.ci_high is not None
     assert difference.ci_high - difference.ci_low < 0.2 * (alone.ci_high - alone.ci_low)

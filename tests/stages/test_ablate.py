@@ -21,8 +21,8 @@ from transformers import (
 from energyscope.adapters import Adapter, Part
 from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import DataError, ModelError, UsageError
+from energyscope.impact.changing import TASK_METRICS
 from energyscope.impact.predictions import Reference
-from energyscope.impact.rows import METRICS
 from energyscope.reasons import read
 from energyscope.runs.schema import ImpactRow
 from energyscope.stages.ablate import AblationResult
@@ -158,7 +158,7 @@ def test_every_component_of_each_family_gets_its_rows(name: str) -> None:
         (part.name, method, metric)
         for part in list(tree)[1:]
         for method in ("zero", "mean")
-        for metric in (*METRICS[adapter.task], "output_change")
+        for metric in (*TASK_METRICS[adapter.task], "output_change")
     ]
     assert [(row.component, row.method, row.metric) for row in result.rows] == expected
     assert all(row.examples == 12 for row in result.rows)

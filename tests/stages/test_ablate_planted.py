@@ -18,7 +18,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from energyscope.components import component_tree
 from energyscope.impact.examples import paired_difference
-from energyscope.impact.metrics import Outcomes, mean_kl
+from energyscope.impact.metrics import Outcomes, estimate
 from energyscope.runs.schema import ImpactRow
 from energyscope.stages.ablate import ablate
 from energyscope.workloads import Evaluation
@@ -102,7 +102,9 @@ def found() -> Found:
 
 def ranked(found: Found, method: str) -> list[str]:
     """Return the components by their KL divergence, the largest first."""
-    values = {name: mean_kl(outcomes).value or 0.0 for (name, how), outcomes in found.items() if how == method}
+    values = {
+        name: estimate("kl", outcomes).value or 0.0 for (name, how), outcomes in found.items() if how == method
+    }
     return sorted(values, key=values.__getitem__, reverse=True)
 
 
@@ -126,7 +128,7 @@ def test_the_block_that_carries_the_answer_ranks_first(found: Found, method: str
 @pytest.mark.parametrize("method", [*REMOVALS, "int8"])
 def test_the_block_that_training_emptied_is_worth_nothing(found: Found, method: str) -> None:
     """Its interval ends far below what matters."""
-    high = mean_kl(found[USELESS, method]).ci_high
+    high = estimate("kl", found[USELESS, method]).ci_high
 
     assert high is not None
     assert high < NEGLIGIBLE

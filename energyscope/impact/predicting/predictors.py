@@ -22,7 +22,6 @@ does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,10 +34,10 @@ from energyscope.impact.methods import PREDICT
 from energyscope.impact.metrics import Floats, MetricEstimate, bootstrap
 from energyscope.impact.predicting.activation_listener import ActivationListener
 from energyscope.impact.predicting.gradients import Listener, backward_batch, undisturbed
-from energyscope.impact.predicting.weight_errors import WeightErrorCache, WeightErrors
 from energyscope.impact.predicting.weight_gradients import FISHER, WeightListener, one_by_one
-from energyscope.impact.predicting.weight_statistics import own_matrices, owners, weight_moments, why_no_matrices
+from energyscope.impact.predicting.weights import WeightErrorCache, WeightErrors, weight_moments
 from energyscope.impact.predictions import memory_share
+from energyscope.impact.quantizing.matrices import own_matrices, owners, why_no_matrices
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import ImpactRow
 
@@ -50,22 +49,6 @@ Progress = Callable[[str, int, int], None]
 MAX_EXAMPLES = 32
 
 
-@dataclass(frozen=True)
-class Predictor:
-    """One predictor of one component; ``reason`` says why something is None, or what the loss was.
-
-    ``examples`` counts those that the value is taken from: 0 for what needs no data.
-    """
-
-    component: str
-    name: str
-    value: float | None
-    ci_low: float | None
-    ci_high: float | None
-    examples: int
-    reason: str = ""
-
-
 def predict(
     model: nn.Module,
     tree: ComponentTree,
@@ -75,8 +58,12 @@ def predict(
     max_examples: int = MAX_EXAMPLES,
     seed: int = 0,
     progress: Progress | None = None,
-) -> list[Predictor]:
+) -> list[ImpactRow]:
     """Return every predictor of every component of the tree but the root, in the tree's order.
+
+    They are rows of the impact table: the method is ``predict``, the metric the predictor's name. ``examples``
+    counts those that the value is taken from: 0 for what needs no data. ``reasons`` say why something is None, or
+    what the loss was.
 
     ``weight_errors`` maps the name of a quantization method to its errors. ``max_examples`` limits only the
     weights whose gradients take a backward pass per example: those that are not used by a plain linear layer or
@@ -105,27 +92,7 @@ def predict(
             one_by_one(model, evaluation, pending, max_examples)
     unlabelled = evaluation.task == "classification" and evaluation.labels is None
     note = reason("loss-of-likeliest-class") if unlabelled else ""
-    return [item for part in parts for item in _predictors(part, survey, seed, note)]
-
-
-def rows(predictors: Sequence[Predictor], tree: ComponentTree) -> list[ImpactRow]:
-    """Return predictors as rows of the impact table: method ``predict``, the metric is the predictor's name."""
-    return [
-        ImpactRow(
-            component=item.component,
-            kind=tree[item.component].kind,
-            layer=tree[item.component].layer,
-            method=PREDICT,
-            metric=item.name,
-            value=item.value,
-            ci_low=item.ci_low,
-            ci_high=item.ci_high,
-            examples=item.examples,
-            valid=item.value is not None,
-            reasons=item.reason,
-        )
-        for item in predictors
-    ]
+    return [row for part in parts for row in _predictors(part, survey, seed, note)]
 
 
 class _Survey:
@@ -155,29 +122,42 @@ class _Survey:
         return [listener for listener in self.weights.values() if listener.needs_one_by_one]
 
 
-def _predictors(part: Component, survey: _Survey, seed: int, note: str) -> Iterator[Predictor]:
-    item = partial(_predictor, part.name)
-    heard = survey.activations[part.name]
-    silent = heard.why_no_gradient()
-    yield item("taylor_removal", _mean(np.abs(heard.removal.values()), seed, silent), note)
-    if heard.skips:
-        yield item("taylor_skip", _mean(np.abs(heard.skip.values()), seed, silent or heard.skip_problem), note)
+def _predictors(part: Component, survey: _Survey, seed: int, note: str) -> Iterator[ImpactRow]:
+    row = partial(_row, part)
+    outputs = survey.activations[part.name]
+    problem = outputs.why_no_gradient()
+    yield row("taylor_removal", _mean(np.abs(outputs.removal.values()), seed, problem), note)
+    if outputs.skips:
+        skipping = _mean(np.abs(outputs.skip.values()), seed, problem or outputs.skip_problem)
+        yield row("taylor_skip", skipping, note)
     for name, measure in [*((f"taylor_{q}", q) for q in survey.errors.methods), (FISHER, FISHER)]:
         values = _of_weights(part, survey, measure)
         if isinstance(values, Reason):
-            yield item(name, (MetricEstimate(None, reason=values), 0))
+            yield row(name, (MetricEstimate(None, reason=values), 0))
         else:
-            yield item(name, _mean(np.abs(values), seed, None), note)
-    yield item("sqnr_int8_db", _sqnr(heard, seed))
+            yield row(name, _mean(np.abs(values), seed, None), note)
+    yield row("sqnr_int8_db", _sqnr(outputs, seed))
     outliers, kurtosis = _shape_of_weights(part)
-    yield item("weight_outliers", (outliers, 0))
-    yield item("weight_kurtosis", (kurtosis, 0))
+    yield row("weight_outliers", (outliers, 0))
+    yield row("weight_kurtosis", (kurtosis, 0))
 
 
-def _predictor(component: str, name: str, found: tuple[MetricEstimate, int], note: str = "") -> Predictor:
-    estimate, examples = found
-    reasons = join(filter(None, [estimate.reason, note if estimate.value is not None else ""]))
-    return Predictor(component, name, estimate.value, estimate.ci_low, estimate.ci_high, examples, reasons)
+def _row(part: Component, name: str, estimate_of: tuple[MetricEstimate, int], note: str = "") -> ImpactRow:
+    """Return a predictor's row, of its estimate and the number of examples that this is taken from."""
+    estimate, examples = estimate_of
+    return ImpactRow(
+        component=part.name,
+        kind=part.kind,
+        layer=part.layer,
+        method=PREDICT,
+        metric=name,
+        value=estimate.value,
+        ci_low=estimate.ci_low,
+        ci_high=estimate.ci_high,
+        examples=examples,
+        valid=estimate.value is not None,
+        reasons=join(filter(None, [estimate.reason, note if estimate.value is not None else ""])),
+    )
 
 
 def _mean(values: Floats, seed: int, problem: Reason | None) -> tuple[MetricEstimate, int]:
@@ -204,11 +184,11 @@ def _of_weights(part: Component, survey: _Survey, measure: str) -> Floats | Reas
     return total
 
 
-def _sqnr(heard: ActivationListener, seed: int) -> tuple[MetricEstimate, int]:
+def _sqnr(outputs: ActivationListener, seed: int) -> tuple[MetricEstimate, int]:
     """Return 10 log10 of the ratio of the sums of squares of signal and noise over the data."""
-    if problem := heard.why_no_output():
+    if problem := outputs.why_no_output():
         return MetricEstimate(None, reason=problem), 0
-    signal, noise = heard.signal.values(), heard.noise.values()
+    signal, noise = outputs.signal.values(), outputs.noise.values()
     examples = len(signal)
     if not np.isfinite(signal.sum() + noise.sum()):
         return MetricEstimate(None, reason=reason("output-not-finite")), examples

@@ -30,9 +30,9 @@ from energyscope.impact.predicting.gradients import (
     loss_scale,
     widened,
 )
-from energyscope.impact.predicting.weight_errors import WeightErrorCache
-from energyscope.impact.predicting.weight_statistics import is_quantized, own_matrices
+from energyscope.impact.predicting.weights import WeightErrorCache
 from energyscope.impact.predictions import Positions, compared_logits, positions_in
+from energyscope.impact.quantizing.matrices import is_quantized, own_matrices
 from energyscope.reasons import Reason
 
 if TYPE_CHECKING:

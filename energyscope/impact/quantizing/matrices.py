@@ -37,15 +37,39 @@ def matrices_of(module: nn.Module) -> list[Matrix]:
     ]
 
 
+def own_matrices(module: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the weight matrices that a module owns itself, by name, also those stored quantized."""
+    return {matrix.name: matrix.weight for matrix in matrices_of(module) if matrix.owner is module}
+
+
+def owners(module: nn.Module) -> list[nn.Module]:
+    """Return the modules at and below this one that own weight matrices."""
+    return list(dict.fromkeys(matrix.owner for matrix in matrices_of(module)))
+
+
+def is_quantized(module: nn.Module) -> bool:
+    """Whether a weight matrix that the module owns is stored as codes and not as numbers."""
+    return any(_is_quantized(weight) for weight in own_matrices(module).values())
+
+
+def why_no_matrices(module: nn.Module) -> Reason | None:
+    """Return why a component's weight matrices cannot be looked at, or None."""
+    matrices = matrices_of(module)
+    if not matrices:
+        return reason("no-weight-matrix")
+    quantized = [matrix for matrix in matrices if _is_quantized(matrix.weight)]
+    return about("weights-quantized", quantized) if quantized else None
+
+
 def reason_against(matrices: Sequence[Matrix]) -> Reason | None:
     """Return why these weights cannot be quantized, None where they can."""
     if not matrices:
         return reason("no-weight-matrix")
-    if quantized := [one for one in matrices if _is_quantized(one.weight)]:
+    if quantized := [matrix for matrix in matrices if _is_quantized(matrix.weight)]:
         return about("weights-quantized", quantized)
-    if absent := [one for one in matrices if one.weight.is_meta]:
+    if absent := [matrix for matrix in matrices if matrix.weight.is_meta]:
         return about("weights-not-in-memory", absent)
-    broken = [one for one in matrices if not bool(one.weight.isfinite().all())]
+    broken = [matrix for matrix in matrices if not bool(matrix.weight.isfinite().all())]
     return about("weights-not-finite", broken) if broken else None
 
 
@@ -65,7 +89,7 @@ def shared_weights(model: nn.Module) -> Shared:
 
 def sharing_notes(module: nn.Module, matrices: Sequence[Matrix], shared: Shared) -> list[Reason]:
     """Say which of a component's weights modules outside of it hold too, where they are left as they are."""
-    inside = {id(one) for one in module.modules()}
+    inside = {id(inner) for inner in module.modules()}
     notes = []
     for matrix in matrices:
         holders = shared.get(id(matrix.weight), {})

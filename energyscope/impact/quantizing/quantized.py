@@ -18,9 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from energyscope.errors import UsageError
 from energyscope.functions import exchanged_forward
-from energyscope.impact.methods import QUANTIZATIONS, REAL
 from energyscope.impact.outputs import Effect, first_tensor, position_weights, unsuitable
 from energyscope.impact.quantizing.matrices import (
     Matrix,
@@ -92,11 +90,11 @@ class Quantization(ABC):
             return forward(*args, **kwargs)
         with torch.no_grad():
             copied_args, copied_kwargs = cloned((args, kwargs))  # a module may write into its inputs
-            plain = forward(*copied_args, **copied_kwargs)
-        original = first_tensor(plain)
+            unchanged = forward(*copied_args, **copied_kwargs)
+        original = first_tensor(unchanged)
         if original is None or not original.is_floating_point():
             effect.problem = unsuitable(original)
-            return plain
+            return unchanged
         with self._exchanged(forward) as changed_forward:
             output = changed_forward(*args, **kwargs)
         changed = first_tensor(output)
@@ -115,10 +113,10 @@ class SimulatedQuantization(Quantization):
         self._quantized: list[nn.Parameter] | None = None
         self._fed: list[nn.Module] = []
         if method in ACTIVATION_METHODS:
-            self._fed = [one.owner for one in self.matrices if one.is_linear]
-            left = [one for one in self.matrices if not one.is_linear]
-            if left:
-                self.notes += (about("inputs-not-quantized", left),)
+            self._fed = [matrix.owner for matrix in self.matrices if matrix.is_linear]
+            others = [matrix for matrix in self.matrices if not matrix.is_linear]
+            if others:
+                self.notes += (about("inputs-not-quantized", others),)
 
     def reason_not_possible(self) -> Reason | None:
         return reason_against(self.matrices)
@@ -126,8 +124,8 @@ class SimulatedQuantization(Quantization):
     def prepare(self) -> None:
         if self._quantized is None:
             with torch.no_grad():
-                values = [_rounded(matrix, self.method) for matrix in self.matrices]
-            self._quantized = [nn.Parameter(one, requires_grad=False) for one in values]
+                weights = [rounded(matrix.owner, matrix.weight.detach(), self.method) for matrix in self.matrices]
+            self._quantized = [nn.Parameter(weight, requires_grad=False) for weight in weights]
 
     def release(self) -> None:
         self._quantized = None
@@ -155,27 +153,6 @@ class SimulatedQuantization(Quantization):
         return quantize_activation(value, self.method) if isinstance(value, Tensor) else value
 
 
-def quantization(module: nn.Module, method: str, *, shared: Shared | None = None) -> Quantization | Reason:
-    """Return how a method quantizes a component, or why it cannot.
-
-    ``shared`` comes from `matrices.shared_weights`; without it, no notes tell of shared weights.
-
-    Raises:
-        UsageError: there is no such method.
-
-    """
-    if method not in QUANTIZATIONS:
-        raise UsageError(f"no such quantization: {method!r} (known: {', '.join(QUANTIZATIONS)})")
-    found: Quantization
-    if method in REAL:
-        from energyscope.impact.quantizing.real_quantization import RealQuantization
-
-        found = RealQuantization(module, method, shared)
-    else:
-        found = SimulatedQuantization(module, method, shared)
-    return found.reason_not_possible() or found
-
-
 def input_dim(owner: nn.Module, weight: Tensor) -> int:
     """Return the dimension that a product of an input with a module's weight adds over.
 
@@ -189,19 +166,19 @@ def input_dim(owner: nn.Module, weight: Tensor) -> int:
 
 
 def _is_transposed(experts: nn.Module) -> bool:
-    said = getattr(experts, "is_transposed", None)
+    declared = getattr(experts, "is_transposed", None)
     first, second = (getattr(experts, name, None) for name in ("gate_up_proj", "down_proj"))
-    if isinstance(said, bool) or not isinstance(first, Tensor) or not isinstance(second, Tensor):
-        return bool(said)
+    if isinstance(declared, bool) or not isinstance(first, Tensor) or not isinstance(second, Tensor):
+        return bool(declared)
     # the model's width is what the first takes in and the second gives out
     return first.shape[1] == second.shape[2] and first.shape[2] != second.shape[1]
 
 
-def _rounded(matrix: Matrix, method: str) -> Tensor:
-    weight = matrix.weight.detach()
-    if isinstance(matrix.owner, nn.modules.conv._ConvNd):  # noqa: SLF001  adds over all but the output channel
+def rounded(owner: nn.Module, weight: Tensor, method: str) -> Tensor:
+    """Return a module's weight as it is after quantizing and dequantizing (see `quantizers.quantize_weight`)."""
+    if isinstance(owner, nn.modules.conv._ConvNd):  # noqa: SLF001  adds over all but the output channel
         return quantize_weight(weight.flatten(1), method, input_dim=1).view_as(weight)
-    return quantize_weight(weight, method, input_dim=input_dim(matrix.owner, weight))
+    return quantize_weight(weight, method, input_dim=input_dim(owner, weight))
 
 
 @contextmanager

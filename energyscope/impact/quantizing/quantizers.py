@@ -25,10 +25,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from energyscope.errors import UsageError
+from energyscope.impact.methods import SIMULATED
 
 WEIGHT_METHODS = ("int8", "int8-tensor", "int4", "fp8", "nf4")
 ACTIVATION_METHODS = {"int8-wa": "int8", "fp8-wa": "fp8"}  # with what quantizes their weights
-SIMULATED_METHODS = (*WEIGHT_METHODS, *ACTIVATION_METHODS)
 
 INT4_GROUP = 128
 NF4_BLOCK = 64
@@ -60,7 +60,7 @@ def quantize_weight(weight: Tensor, method: str, *, input_dim: int) -> Tensor:
     """
     method = ACTIVATION_METHODS.get(method, method)
     if method not in _WEIGHTS:
-        raise UsageError(f"weights cannot be quantized by {method!r}: use one of {', '.join(SIMULATED_METHODS)}")
+        raise UsageError(f"weights cannot be quantized by {method!r}: use one of {', '.join(SIMULATED)}")
     if not weight.numel():
         return weight.clone()
     rows = weight.movedim(input_dim, -1)

@@ -46,12 +46,12 @@ class RealQuantization(Quantization):
     def __init__(self, module: nn.Module, method: str, shared: Shared | None = None) -> None:
         super().__init__(module, method, shared)
         self._stand_ins: list[_StandIn] | None = None
-        left = [one for one in self.matrices if not is_linear(one.owner)]
-        if left:
-            self.notes += (about("only-linear-exchanged", left),)
+        others = [matrix for matrix in self.matrices if not is_linear(matrix.owner)]
+        if others:
+            self.notes += (about("only-linear-exchanged", others),)
 
     def _exchangeable(self) -> list[Matrix]:
-        return [one for one in self.matrices if is_linear(one.owner)]
+        return [matrix for matrix in self.matrices if is_linear(matrix.owner)]
 
     def reason_not_possible(self) -> Reason | None:
         """Return why this cannot be; the layers are built for that, and tried on random inputs."""
@@ -64,17 +64,19 @@ class RealQuantization(Quantization):
             import bitsandbytes  # noqa: F401
         except Exception as error:  # noqa: BLE001  its libraries fail to load in many ways
             return reason("bitsandbytes-missing", error=first_line(error))
-        problems = (_reason_against_shape(one, self.method) for one in linears)
+        problems = (_reason_against_shape(matrix, self.method) for matrix in linears)
         if problem := next(filter(None, problems), None):
             return problem
         self.prepare()
-        problems = (_reason_against_result(one, self.method) for one in self._stand_ins or [])
+        problems = (_reason_against_result(stand_in, self.method) for stand_in in self._stand_ins or [])
         return next(filter(None, problems), None)
 
     def prepare(self) -> None:
         if self._stand_ins is None:
             with torch.no_grad():
-                self._stand_ins = [_StandIn(one, _layer(one, self.method)) for one in self._exchangeable()]
+                self._stand_ins = [
+                    _StandIn(matrix, _layer(matrix, self.method)) for matrix in self._exchangeable()
+                ]
 
     def release(self) -> None:
         self._stand_ins = None
@@ -82,47 +84,47 @@ class RealQuantization(Quantization):
     @contextmanager
     def _exchanged(self, forward: Forward) -> Iterator[Forward]:
         with ExitStack() as stack:
-            for one in self._stand_ins or []:
-                if one.matrix.owner is self.module:
-                    forward = one.layer.forward
+            for stand_in in self._stand_ins or []:
+                if stand_in.matrix.owner is self.module:
+                    forward = stand_in.layer.forward
                 else:
-                    stack.enter_context(exchanged_forward(one.matrix.owner, one.layer.forward))
+                    stack.enter_context(exchanged_forward(stand_in.matrix.owner, stand_in.layer.forward))
             yield forward
 
 
-def _reason_against_shape(one: Matrix, method: str) -> Reason | None:
-    weight = one.weight.detach()
+def _reason_against_shape(matrix: Matrix, method: str) -> Reason | None:
+    weight = matrix.weight.detach()
     if weight.dtype not in _DTYPES:
-        return reason("bitsandbytes-dtype", dtype=weight.dtype, weight=one.path)
+        return reason("bitsandbytes-dtype", dtype=weight.dtype, weight=matrix.path)
     if method == "bnb-int8":
         largest = float(weight.abs().max())
         fits = largest <= torch.finfo(torch.float16).max
-        return None if fits else reason("bitsandbytes-overflow", largest=largest, weight=one.path)
-    inputs = _rows(one).shape[1]
+        return None if fits else reason("bitsandbytes-overflow", largest=largest, weight=matrix.path)
+    inputs = _rows(matrix).shape[1]
     if weight.device.type == "cpu" and inputs % 2:  # for each such shape it would compile code of its own
-        return reason("bitsandbytes-odd-inputs", inputs=inputs, weight=one.path)
+        return reason("bitsandbytes-odd-inputs", inputs=inputs, weight=matrix.path)
     return None
 
 
-def _reason_against_result(one: _StandIn, method: str) -> Reason | None:
-    error = _error(one, method)
+def _reason_against_result(stand_in: _StandIn, method: str) -> Reason | None:
+    error = _error(stand_in, method)
     if error <= TOLERANCE:
         return None
-    rows, inputs = _rows(one.matrix).shape
-    matrix = one.matrix
+    matrix = stand_in.matrix
+    rows, inputs = _rows(matrix).shape
     device = matrix.weight.device.type
     return reason("bitsandbytes-wrong", weight=matrix.path, rows=rows, inputs=inputs, device=device, error=error)
 
 
-def _rows(one: Matrix) -> Tensor:
+def _rows(matrix: Matrix) -> Tensor:
     """Return a weight as (out, in)."""
-    weight = one.weight.detach()
-    return weight if isinstance(one.owner, nn.Linear) else weight.T
+    weight = matrix.weight.detach()
+    return weight if isinstance(matrix.owner, nn.Linear) else weight.T
 
 
-def _layer(one: Matrix, method: str) -> nn.Module:
+def _layer(matrix: Matrix, method: str) -> nn.Module:
     """Build the layer from a bare Linear, since bitsandbytes may convert the bias that it is given in place."""
-    weight, bias = _rows(one), getattr(one.owner, "bias", None)
+    weight, bias = _rows(matrix), getattr(matrix.owner, "bias", None)
     with torch.device("meta"):
         bare = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
     bare.weight = nn.Parameter(weight, requires_grad=False)
@@ -131,14 +133,14 @@ def _layer(one: Matrix, method: str) -> nn.Module:
     return quantized_linear(bare, _PRECISIONS[method], weight.dtype).eval()  # training mode takes other kernels
 
 
-def _error(one: _StandIn, method: str) -> float:
+def _error(stand_in: _StandIn, method: str) -> float:
     """Return how far a layer's products lie from those that our own arithmetic gives for the same quantization.
 
     It is that of `products_error`, and of the last rows of the weight. Kernels return nonsense without a word for
     some shapes on some processors.
     """
-    weight = _rows(one.matrix)
+    weight = _rows(stand_in.matrix)
     inputs = random_inputs(weight.shape[1], weight.device, weight.dtype)
     rounded = quantize_activation(inputs, "int8-wa") if method == "bnb-int8" else None
     rows = quantize_weight(weight[first_checked_row(len(weight)) :], _PRECISIONS[method], input_dim=1)
-    return products_error(one.layer, inputs, rows, rounded=rounded)
+    return products_error(stand_in.layer, inputs, rows, rounded=rounded)

@@ -15,12 +15,13 @@ from energyscope.correlation.association import associate
 from energyscope.errors import DataError
 from energyscope.impact.predicting.activation_listener import int8_per_token
 from energyscope.impact.predicting.gradients import example_losses
-from energyscope.impact.predicting.predictors import Predictor, predict, rows
-from energyscope.impact.predicting.weight_errors import simulated_errors
-from energyscope.impact.predicting.weight_statistics import owners
+from energyscope.impact.predicting.predictors import predict
+from energyscope.impact.predicting.weights import simulated_errors
 from energyscope.impact.predictions import Reference, compared_logits, positions_in
+from energyscope.impact.quantizing.matrices import owners
 from energyscope.loading import LoadedModel, load_model
 from energyscope.reasons import read
+from energyscope.runs.schema import ImpactRow
 from energyscope.workloads import Evaluation, load_evaluation
 
 WORDS = 12
@@ -93,8 +94,8 @@ def tree_of(model: nn.Module) -> ComponentTree:
     return component_tree(model, BRANCHES, "coarse")
 
 
-def one(found: list[Predictor], component: str, name: str) -> Predictor:
-    (item,) = [item for item in found if (item.component, item.name) == (component, name)]
+def one(found: list[ImpactRow], component: str, name: str) -> ImpactRow:
+    (item,) = [item for item in found if (item.component, item.metric) == (component, name)]
     return item
 
 
@@ -111,13 +112,13 @@ def noise(module: nn.Module) -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Predictor]:
+def found() -> list[ImpactRow]:
     model = Branches()
     return predict(model, tree_of(model), data(), weight_errors={"noise": noise})
 
 
 @pytest.mark.parametrize("name", ["live", "embed", "block"])
-def test_removal_is_exact_where_the_loss_is_linear(found: list[Predictor], name: str) -> None:
+def test_removal_is_exact_where_the_loss_is_linear(found: list[ImpactRow], name: str) -> None:
     """GIVEN a loss linear in an output THEN taylor_removal is the mean magnitude of the change by zeroing it."""
     model, evaluation = Branches(), data()
     before = losses(model, evaluation)
@@ -127,7 +128,7 @@ def test_removal_is_exact_where_the_loss_is_linear(found: list[Predictor], name:
     assert one(found, name, "taylor_removal").value == pytest.approx(float(change.abs().mean()), rel=1e-4)
 
 
-def test_skipping_is_exact_where_the_loss_is_linear(found: list[Predictor]) -> None:
+def test_skipping_is_exact_where_the_loss_is_linear(found: list[ImpactRow]) -> None:
     """GIVEN a residual layer THEN taylor_skip is the change when its input takes the place of its output."""
     model, evaluation = Branches(), data()
     before = losses(model, evaluation)
@@ -135,11 +136,11 @@ def test_skipping_is_exact_where_the_loss_is_linear(found: list[Predictor]) -> N
     change = losses(model, evaluation) - before
     skipped = one(found, "block", "taylor_skip")
     assert skipped.value == pytest.approx(float(change.abs().mean()), rel=1e-4)
-    assert not [item for item in found if item.name == "taylor_skip" and item.component != "block"]
+    assert not [item for item in found if item.metric == "taylor_skip" and item.component != "block"]
 
 
 @pytest.mark.parametrize("name", ["live", "embed", "block"])
-def test_weight_errors_are_exact_where_the_loss_is_linear(found: list[Predictor], name: str) -> None:
+def test_weight_errors_are_exact_where_the_loss_is_linear(found: list[ImpactRow], name: str) -> None:
     """GIVEN errors in a component's weights THEN taylor_noise is the mean magnitude of the change of the loss."""
     model, evaluation = Branches(), data()
     before = losses(model, evaluation)
@@ -152,11 +153,11 @@ def test_weight_errors_are_exact_where_the_loss_is_linear(found: list[Predictor]
     assert predicted.examples == 12
 
 
-def test_a_dead_branch_has_exactly_none(found: list[Predictor]) -> None:
+def test_a_dead_branch_has_exactly_none(found: list[ImpactRow]) -> None:
     """GIVEN a branch that is multiplied by 0 THEN its gradients predict exactly 0, with an interval."""
     for name in ("taylor_removal", "taylor_noise", "fisher"):
         item = one(found, "dead", name)
-        assert (item.value, item.ci_low, item.ci_high, item.reason) == (0.0, 0.0, 0.0, "")
+        assert (item.value, item.ci_low, item.ci_high, item.reasons) == (0.0, 0.0, 0.0, "")
 
 
 @pytest.mark.parametrize(
@@ -174,19 +175,19 @@ def test_a_dead_branch_has_exactly_none(found: list[Predictor]) -> None:
         ("silent", "weight_outliers", "weights-all-equal"),
     ],
 )
-def test_what_is_unknown_has_a_reason(found: list[Predictor], component: str, name: str, code: str) -> None:
+def test_what_is_unknown_has_a_reason(found: list[ImpactRow], component: str, name: str, code: str) -> None:
     """GIVEN something that a predictor cannot be had of THEN it is None with the reason, never 0."""
     item = one(found, component, name)
     assert (item.value, item.ci_low, item.ci_high) == (None, None, None)
-    assert read(item.reason).code == code
+    assert read(item.reasons).code == code
 
 
-def test_batches_do_not_matter(found: list[Predictor]) -> None:
+def test_batches_do_not_matter(found: list[ImpactRow]) -> None:
     """GIVEN the same examples one by one THEN every predictor has the same value and interval."""
     model = Branches()
     single = predict(model, tree_of(model), data(batch=1), weight_errors={"noise": noise})
     for ours, theirs in zip(found, single, strict=True):
-        assert (ours.component, ours.name, ours.reason) == (theirs.component, theirs.name, theirs.reason)
+        assert (ours.component, ours.metric, ours.reasons) == (theirs.component, theirs.metric, theirs.reasons)
         for field in ("value", "ci_low", "ci_high"):
             expected = getattr(theirs, field)
             assert getattr(ours, field) == (None if expected is None else pytest.approx(expected, rel=1e-4))
@@ -197,10 +198,10 @@ def test_without_labels_the_loss_is_said() -> None:
     model = Branches()
     found = predict(model, tree_of(model), data(labelled=False))
     item = one(found, "live", "taylor_removal")
-    assert item.reason == "loss-of-likeliest-class"
+    assert item.reasons == "loss-of-likeliest-class"
     assert item.value is not None
     assert 0 < item.value < 0.1  # of a class that is nearly certain
-    assert one(found, "live", "sqnr_int8_db").reason == ""
+    assert one(found, "live", "sqnr_int8_db").reasons == ""
 
 
 def test_empty_data_are_refused() -> None:
@@ -245,11 +246,11 @@ def test_bundled_models_get_a_value_or_a_reason(name: str, precision: str) -> No
     assert steps == [("gradients", 0, 2), ("gradients", 1, 2)]
     layers = sum(part.kind == "layer" for part in tree)
     assert len(found) == 7 * (len(tree) - 1) + layers
-    assert all(item.value is not None or item.reason for item in found)
+    assert all(item.value is not None or item.reasons for item in found)
     assert all(item.value is None or math.isfinite(item.value) for item in found)
     # gradients reach all of these models, and every output is a floating-point one
-    assert all(item.value is not None for item in found if item.name in ("taylor_removal", "sqnr_int8_db"))
-    nf4, int8 = (sum(item.value or 0 for item in found if item.name == f"taylor_{q}") for q in ("nf4", "int8"))
+    assert all(item.value is not None for item in found if item.metric in ("taylor_removal", "sqnr_int8_db"))
+    nf4, int8 = (sum(item.value or 0 for item in found if item.metric == f"taylor_{q}") for q in ("nf4", "int8"))
     assert nf4 > 2 * int8 > 0
 
 
@@ -275,7 +276,7 @@ def test_quantized_weights_have_reasons_and_outputs_have_gradients() -> None:
     for name in ("taylor_int8", "fisher", "weight_outliers", "weight_kurtosis"):
         item = one(found, "model.layers.1.mlp", name)
         assert item.value is None
-        assert read(item.reason).code == "weights-quantized"
+        assert read(item.reasons).code == "weights-quantized"
     assert one(found, "model.layers.1.mlp", "taylor_removal").value is not None
     assert one(found, "model.embed_tokens", "taylor_int8").value is not None
 
@@ -284,14 +285,11 @@ def test_rows_carry_predictors() -> None:
     """GIVEN predictors THEN rows have the method "predict", the predictor as metric, and are valid if known."""
     model = Branches()
     tree = tree_of(model)
-    found = predict(model, tree, data())
-    table = rows(found, tree)
-    assert {row.method for row in table} == {"predict"}
-    assert [(row.component, row.metric, row.value, row.reasons) for row in table] == [
-        (item.component, item.name, item.value, item.reason) for item in found
-    ]
-    assert all(row.valid == (row.value is not None) for row in table)
-    assert {row.kind for row in table if row.component == "block"} == {"layer"}
+    rows = predict(model, tree, data())
+    assert {row.method for row in rows} == {"predict"}
+    assert {"taylor_removal", "fisher", "sqnr_int8_db"} <= {row.metric for row in rows}
+    assert all(row.valid == (row.value is not None) for row in rows)
+    assert {row.kind for row in rows if row.component == "block"} == {"layer"}
 
 
 def test_intervals_hold_the_value_on_all_the_data() -> None:
@@ -328,7 +326,7 @@ def test_weight_errors_order_components_as_quantization_does(name: str) -> None:
     tree = component_tree(loaded.model, loaded.adapter, "medium")
     evaluation = load_evaluation(loaded, max_examples=16)
     found = predict(loaded.model, tree, evaluation, weight_errors={"int8": errors})
-    predicted = {item.component: item.value for item in found if item.name == "taylor_int8" and item.value}
+    predicted = {item.component: item.value for item in found if item.metric == "taylor_int8" and item.value}
     before, measured = mean_losses(loaded, evaluation), {}
     for component in predicted:
         # this module's use only: a tied head and embedding are two components

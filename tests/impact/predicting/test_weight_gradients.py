@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from energyscope.impact.predicting.gradients import backward_batch, example_losses, undisturbed
-from energyscope.impact.predicting.weight_errors import WeightErrorCache
 from energyscope.impact.predicting.weight_gradients import (
     FISHER,
     WeightListener,
@@ -20,6 +19,7 @@ from energyscope.impact.predicting.weight_gradients import (
     perturbation,
     squared_norms,
 )
+from energyscope.impact.predicting.weights import WeightErrorCache
 from energyscope.impact.predictions import compared_logits, positions_in
 from energyscope.workloads import Evaluation
 

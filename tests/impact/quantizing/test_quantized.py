@@ -13,8 +13,9 @@ from energyscope.components import component_tree
 from energyscope.errors import UsageError
 from energyscope.impact.methods import SIMULATED
 from energyscope.impact.outputs import Effect
+from energyscope.impact.quantizing import Quantization, quantization
 from energyscope.impact.quantizing.matrices import shared_weights
-from energyscope.impact.quantizing.quantized import Quantization, input_dim, quantization
+from energyscope.impact.quantizing.quantized import input_dim
 from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
 from energyscope.loading import load_model
 from energyscope.reasons import reason

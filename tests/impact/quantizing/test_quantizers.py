@@ -16,7 +16,6 @@ from energyscope.impact.quantizing.quantizers import (
     INT4_GROUP,
     NF4_BLOCK,
     NF4_LEVELS,
-    SIMULATED_METHODS,
     WEIGHT_METHODS,
     quantize_activation,
     quantize_weight,
@@ -94,7 +93,7 @@ def test_a_single_element_is_met(method: str, value: float) -> None:
     torch.testing.assert_close(quantize_weight(weight, method, input_dim=1), weight, rtol=3e-7, atol=0)
 
 
-@pytest.mark.parametrize("method", SIMULATED_METHODS)
+@pytest.mark.parametrize("method", SIMULATED)
 def test_the_smallest_numbers_of_all_do_not_become_nan(method: str) -> None:
     """GIVEN subnormal weights, whose scale may vanish, THEN the result is finite and no larger."""
     weight = torch.tensor([[1e-45, -3e-44, 0.0]])
@@ -251,4 +250,4 @@ def test_unknown_methods_are_refused_with_the_known_ones() -> None:
 
 def test_the_names_are_those_of_the_command_line() -> None:
     """Every simulated method that users may name is there, and no other."""
-    assert set(SIMULATED_METHODS) == set(SIMULATED)
+    assert {*WEIGHT_METHODS, *ACTIVATION_METHODS} == set(SIMULATED)

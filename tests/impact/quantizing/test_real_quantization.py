@@ -12,8 +12,8 @@ from transformers.pytorch_utils import Conv1D
 
 from energyscope.impact.methods import REAL
 from energyscope.impact.outputs import Effect
+from energyscope.impact.quantizing import quantization
 from energyscope.impact.quantizing.matrices import matrices_of, shared_weights
-from energyscope.impact.quantizing.quantized import quantization
 from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
 from energyscope.impact.quantizing.real_quantization import _layer, _reason_against_result, _StandIn
 from energyscope.reasons import reason
