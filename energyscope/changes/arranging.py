@@ -52,56 +52,56 @@ class Arranger:
         self._compiled: dict[str, Compiled] = {}
         self._tokens_per_s = 0.0  # at which caches are filled, the fastest so far
 
-    def prepare(self, one: Alternative) -> Prepared:
+    def prepare(self, alternative: Alternative) -> Prepared:
         """Set an alternative up once: tokens, filled cache, graph or compiled code.
 
         Raises:
             ModelError: it cannot be done on this model or does not fit, with the reason.
 
         """
-        was_there = self._inputs.has(one)
+        was_there = self._inputs.has(alternative)
         begin = time.monotonic()
-        workload = self._inputs.of(one)
+        workload = self._inputs.of(alternative)
         self.synchronize()
         filled_s = time.monotonic() - begin
-        again_s = 0.0 if self._inputs.has(one) else filled_s
-        if one.phase == "decode" and not was_there:
-            self._learn_rate(one, filled_s)
-        with attending(self.loaded.model, one.attention), self._current():
-            setup_s = self._set_up(one, workload)
-            call_s = self._call_seconds(one, workload)
-        compiled = self._compiled.get(one.key)
+        again_s = 0.0 if self._inputs.has(alternative) else filled_s
+        if alternative.phase == "decode" and not was_there:
+            self._learn_rate(alternative, filled_s)
+        with attending(self.loaded.model, alternative.attention), self._current():
+            setup_s = self._set_up(alternative, workload)
+            call_s = self._call_seconds(alternative, workload)
+        compiled = self._compiled.get(alternative.key)
         return Prepared(setup_s, again_s, call_s, tuple(compiled.notes) if compiled else ())
 
-    def expected_seconds(self, one: Alternative) -> float:
+    def expected_seconds(self, alternative: Alternative) -> float:
         """Return about how long setting up takes (s): compiling, or filling a cache at the pace so far."""
-        if one.execution == "torch-compile":
+        if alternative.execution == "torch-compile":
             return expected_seconds(self.loaded)
-        if not self._tokens_per_s or self._inputs.has(one):
+        if not self._tokens_per_s or self._inputs.has(alternative):
             return 0.0
-        return one.batch_size * one.context_length / self._tokens_per_s
+        return alternative.batch_size * alternative.context_length / self._tokens_per_s
 
-    def _learn_rate(self, one: Alternative, filled_s: float) -> None:
+    def _learn_rate(self, alternative: Alternative, filled_s: float) -> None:
         """Note how fast caches are filled; the first filling also loads kernels, so a short one is done again."""
         if not self._tokens_per_s and filled_s < FILLED_AGAIN_S:
             begin = time.monotonic()
-            self._inputs.make(one)
+            self._inputs.make(alternative)
             self.synchronize()
             filled_s = time.monotonic() - begin
-        rate = one.batch_size * one.context_length / max(filled_s, 1e-6)
+        rate = alternative.batch_size * alternative.context_length / max(filled_s, 1e-6)
         self._tokens_per_s = max(self._tokens_per_s, rate)
 
-    def run(self, one: Alternative, seconds: float) -> Calls | None:
+    def run(self, alternative: Alternative, seconds: float) -> Calls | None:
         """Replay an alternative for some seconds; all that is set up is set up before the first call.
 
         Raises:
             NotCapturableError: it cannot be held in a CUDA graph.
 
         """
-        workload = self._inputs.of(one)
-        guard = no_recompiling() if one.execution == "torch-compile" else nullcontext()
-        with attending(self.loaded.model, one.attention), guard:
-            return self._replayer(one.execution).run([self._call(one, workload)], seconds)
+        workload = self._inputs.of(alternative)
+        guard = no_recompiling() if alternative.execution == "torch-compile" else nullcontext()
+        with attending(self.loaded.model, alternative.attention), guard:
+            return self._replayer(alternative.execution).run([self._call(alternative, workload)], seconds)
 
     def check(self, execution: str) -> None:
         """Refuse an execution that the device cannot do.
@@ -134,37 +134,37 @@ class Arranger:
             self._inputs.clear()
             release(self.loaded.device)
 
-    def drop(self, one: Alternative) -> None:
+    def drop(self, alternative: Alternative) -> None:
         """Give back what an alternative that failed has set up."""
-        if self._compiled.pop(one.key, None) is not None:
+        if self._compiled.pop(alternative.key, None) is not None:
             forget()
         release(self.loaded.device)
 
-    def _set_up(self, one: Alternative, workload: Workload) -> float | None:
-        if one.execution == "torch-compile":
+    def _set_up(self, alternative: Alternative, workload: Workload) -> float | None:
+        if alternative.execution == "torch-compile":
             try:
-                self._compiled[one.key] = Compiled(self.loaded, workload)
+                self._compiled[alternative.key] = Compiled(self.loaded, workload)
             except BaseException:
                 forget()
                 raise
-            return self._compiled[one.key].setup_s
-        if one.execution == "cuda-graph":
+            return self._compiled[alternative.key].setup_s
+        if alternative.execution == "cuda-graph":
             begin = time.monotonic()
             with torch.no_grad(), no_garbage_collection():
-                GraphRound([self._call(one, workload)], self.loaded.device, unrolled=False)
+                GraphRound([self._call(alternative, workload)], self.loaded.device, unrolled=False)
             return time.monotonic() - begin
         return None
 
-    def _call(self, one: Alternative, workload: Workload) -> Call:
-        if one.execution == "torch-compile":
-            return self._compiled[one.key].call
-        inputs = workload.inputs if one.execution == "eager" else without_full_mask(workload.inputs)
+    def _call(self, alternative: Alternative, workload: Workload) -> Call:
+        if alternative.execution == "torch-compile":
+            return self._compiled[alternative.key].call
+        inputs = workload.inputs if alternative.execution == "eager" else without_full_mask(workload.inputs)
         return partial(self.loaded.model, **forward_inputs(self.loaded.model, inputs))
 
     @torch.no_grad()
-    def _call_seconds(self, one: Alternative, workload: Workload) -> float:
+    def _call_seconds(self, alternative: Alternative, workload: Workload) -> float:
         """Return how long a step takes from Python (s), with the device synchronised; the second of two."""
-        call = self._call(one, workload)
+        call = self._call(alternative, workload)
         begin = 0.0
         for _ in range(2):
             self.synchronize()

@@ -85,5 +85,5 @@ def header(
         },
         "modelled": modelled,
         "notes": list(NOTES) if decodes else [],
-        "planned": [{"key": one.key, "setting": asdict(one)} for one in (*own, *chosen)],
+        "planned": [{"key": alternative.key, "setting": asdict(alternative)} for alternative in (*own, *chosen)],
     }

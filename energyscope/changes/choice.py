@@ -73,9 +73,9 @@ class Limits:
     attentions: tuple[str, ...]
 
 
-def skipped(one: Alternative, why: Reason) -> Skipped:
+def skipped(alternative: Alternative, why: Reason) -> Skipped:
     """Return that an alternative is not measured."""
-    return Skipped(one.what, one.value, one.phase, why)
+    return Skipped(alternative.what, alternative.value, alternative.phase, why)
 
 
 def choose(
@@ -86,17 +86,17 @@ def choose(
     Compiling takes longest to set up, so it comes last. Without sizes or lengths, there are usual ones.
     """
     sizes = batch_sizes or BATCH_SIZES[limits.device]
-    found: list[Alternative] = []
+    possible: list[Alternative] = []
     left_out: list[Skipped] = []
     for base in bases:
         lengths = _lengths(base, limits, context_lengths)
-        for one in _of_phase(base, limits, sizes, lengths):
-            why = _impossible(one, limits)
+        for alternative in _of_phase(base, limits, sizes, lengths):
+            why = _impossible(alternative, limits)
             if why is None:
-                found.append(one)
+                possible.append(alternative)
             else:
-                left_out.append(skipped(one, why))
-    return sorted(found, key=lambda one: one.execution == "torch-compile"), left_out
+                left_out.append(skipped(alternative, why))
+    return sorted(possible, key=lambda alternative: alternative.execution == "torch-compile"), left_out
 
 
 def _of_phase(
@@ -135,16 +135,20 @@ def _lengths(base: Alternative, limits: Limits, asked: Sequence[int]) -> list[in
     return [length for length in (base.context_length // 4, base.context_length // 2) if length]
 
 
-def _impossible(one: Alternative, limits: Limits) -> Reason | None:
+def _impossible(alternative: Alternative, limits: Limits) -> Reason | None:
     """Return why an alternative cannot be, in the setting itself; None if it can."""
-    if one.what == "context_length" and one.context_length >= limits.positions:
+    if alternative.what == "context_length" and alternative.context_length >= limits.positions:
         return reason("context-beyond-positions", positions=limits.positions)
-    if one.what != "execution" or one.execution == "eager":
+    if alternative.what != "execution" or alternative.execution == "eager":
         return None
     if not limits.whole:
         return reason("model-in-pieces")
-    if one.execution == "cuda-graph" and limits.device != "cuda":
+    if alternative.execution == "cuda-graph" and limits.device != "cuda":
         return reason("cuda-graph-needs-gpu")
-    if one.execution == "torch-compile" and one.phase == "prefill" and one.kv_cache is not None:
+    if (
+        alternative.execution == "torch-compile"
+        and alternative.phase == "prefill"
+        and alternative.kv_cache is not None
+    ):
         return reason("compiles-decode-only")
     return None

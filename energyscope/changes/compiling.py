@@ -116,9 +116,9 @@ def _standing_layer() -> Any:
         def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             counter = self.cumulative_length
             self.cumulative_length = counter.clone()
-            found = super().update(key_states, value_states, *args, **kwargs)
+            updated = super().update(key_states, value_states, *args, **kwargs)
             self.cumulative_length = counter
             self.beside.add_(key_states.shape[-2])
-            return found
+            return updated
 
     return StandingLayer

@@ -46,98 +46,100 @@ class Inputs:
         self._room = KEPT_SHARE * (free_bytes(loaded.device) or 0)
         self._position_bytes = 0.0  # of the KV cache of one token; known from the first decode step
 
-    def has(self, one: Alternative) -> bool:
+    def has(self, alternative: Alternative) -> bool:
         """Tell whether an alternative's inputs are kept, and need not be made again."""
-        return _key(one) in self._kept
+        return _key(alternative) in self._kept
 
     def clear(self) -> None:
         """Forget all that is kept."""
         self._kept.clear()
 
-    def of(self, one: Alternative) -> Workload:
+    def of(self, alternative: Alternative) -> Workload:
         """Return an alternative's inputs, kept or made anew; those of a base and of compiled code are always kept.
 
         Raises:
             ModelError: they do not fit, with how much would.
 
         """
-        key = _key(one)
+        key = _key(alternative)
         if key in self._kept:
             return self._kept[key]
-        self._require_room(one)
-        made = self.make(one)
+        self._require_room(alternative)
+        made = self.make(alternative)
         held = cache_bytes(made.inputs)
-        if one.phase == "decode":
-            self._position_bytes = held / (one.batch_size * (one.context_length + 1))
-        if one.what in {BASE, "execution"} or self._kept_bytes + held <= self._room:
+        if alternative.phase == "decode":
+            self._position_bytes = held / (alternative.batch_size * (alternative.context_length + 1))
+        if alternative.what in {BASE, "execution"} or self._kept_bytes + held <= self._room:
             self._kept[key] = made
             self._kept_bytes += held
         return made
 
-    def make(self, one: Alternative) -> Workload:
+    def make(self, alternative: Alternative) -> Workload:
         """Return an alternative's inputs, made anew."""
-        return self._decode(one) if one.phase == "decode" else self._prefill(one)
+        return self._decode(alternative) if alternative.phase == "decode" else self._prefill(alternative)
 
-    def _decode(self, one: Alternative) -> Workload:
+    def _decode(self, alternative: Alternative) -> Workload:
         return decode_step(
             self.loaded,
-            batch_size=one.batch_size,
-            context_length=one.context_length,
-            kv_cache=_cache_kind(one),
+            batch_size=alternative.batch_size,
+            context_length=alternative.context_length,
+            kv_cache=_cache_kind(alternative),
             evaluation=self.given.evaluation,
             seed=self.given.seed,
         )
 
-    def _prefill(self, one: Alternative) -> Workload:
+    def _prefill(self, alternative: Alternative) -> Workload:
         prompt = self.given.prompt
-        if one.batch_size != prompt.batch_size:
+        if alternative.batch_size != prompt.batch_size:
             prompt = profile_inputs(
                 self.loaded,
-                batch_size=one.batch_size,
-                sequence_length=one.context_length,
+                batch_size=alternative.batch_size,
+                sequence_length=alternative.context_length,
                 evaluation=self.given.evaluation,
                 seed=self.given.seed,
             )
-        if one.kv_cache is None:
+        if alternative.kv_cache is None:
             return prompt
-        return prompt_pass(self.loaded, prompt, kv_cache=_cache_kind(one), new_tokens=self.given.new_tokens)
+        return prompt_pass(
+            self.loaded, prompt, kv_cache=_cache_kind(alternative), new_tokens=self.given.new_tokens
+        )
 
-    def _require_room(self, one: Alternative) -> None:
+    def _require_room(self, alternative: Alternative) -> None:
         """Refuse what cannot fit, before the device or the host runs out of memory.
 
         Raises:
             ModelError: it cannot; how much would is said.
 
         """
-        tokens = 1 if one.phase == "decode" else one.context_length
+        tokens = 1 if alternative.phase == "decode" else alternative.context_length
         try:
-            require_host_room(self.loaded, BenchmarkCell(self.loaded.precision, one.batch_size, tokens))
+            require_host_room(self.loaded, BenchmarkCell(self.loaded.precision, alternative.batch_size, tokens))
         except MemoryError as error:
             raise ModelError(f"it does not fit: {error}") from error
-        if one.phase == "prefill":
+        if alternative.phase == "prefill":
             return
         free = free_bytes(self.loaded.device)
-        needed = self._position_bytes * one.batch_size * (one.context_length + 1)
+        needed = self._position_bytes * alternative.batch_size * (alternative.context_length + 1)
         if free is not None and needed > USED_SHARE * free:
             release(self.loaded.device)
             free = free_bytes(self.loaded.device) or free
         if free is not None and needed > USED_SHARE * free:
-            raise ModelError(does_not_fit(one, needed, free))
+            raise ModelError(does_not_fit(alternative, needed, free))
 
 
-def does_not_fit(one: Alternative, needed: float, free: float) -> str:
+def does_not_fit(alternative: Alternative, needed: float, free: float) -> str:
     """Return how much memory (bytes) the cache of a decode step needs, and what would fit."""
     share = USED_SHARE * free / needed
-    fits = f"a context of about {int(share * one.context_length):,} would"
-    if one.what == "batch_size":
-        size = int(share * one.batch_size)
+    fits = f"a context of about {int(share * alternative.context_length):,} would"
+    if alternative.what == "batch_size":
+        size = int(share * alternative.batch_size)
         fits = f"a batch of about {size} would" if size else "no batch would"
     return f"its KV cache needs {needed / GIGABYTE:.1f} GB and {free / GIGABYTE:.1f} GB are free: {fits} fit"
 
 
-def _key(one: Alternative) -> _Key:
-    return one.phase, one.batch_size, one.context_length, one.kv_cache
+def _key(alternative: Alternative) -> _Key:
+    return alternative.phase, alternative.batch_size, alternative.context_length, alternative.kv_cache
 
 
-def _cache_kind(one: Alternative) -> CacheKind:
-    return "static" if one.kv_cache == "static" else "dynamic"
+def _cache_kind(alternative: Alternative) -> CacheKind:
+    return "static" if alternative.kv_cache == "static" else "dynamic"

@@ -76,21 +76,22 @@ class Change:
 
 def changes(run: Run) -> list[Change]:
     """Return every change that a run measured, the largest saving first, what is unclear last."""
-    found = [*_alternatives(run), *_executions(run), *_precisions(run)]
-    return sorted(found, key=lambda one: (one.verdict == "unclear", one.energy.value))
+    measured = [*_alternatives(run), *_executions(run), *_precisions(run)]
+    return sorted(measured, key=lambda change: (change.verdict == "unclear", change.energy.value))
 
 
-def best(found: Sequence[Change], phase: str | None = None) -> Change | None:
+def best(changes: Sequence[Change], phase: str | None = None) -> Change | None:
     """Return the recommended change that saves most without changing the workload; else the best of those."""
-    able = [one for one in found if one.recommended and phase in {None, one.phase}]
-    own = [one for one in able if one.what not in WORKLOAD]
-    return next(iter(own or able), None)
+    recommended = [change for change in changes if change.recommended and phase in {None, change.phase}]
+    same_workload = [change for change in recommended if change.what not in WORKLOAD]
+    return next(iter(same_workload or recommended), None)
 
 
 def winner(run: Run) -> Change | None:
     """Return the precision that saves most energy against the benchmark's baseline, at no loss of quality."""
-    found = [one for one in _precisions(run, against_baseline=True) if one.verdict == "saves" and not one.degrades]
-    return min(found, key=lambda one: one.energy.value, default=None)
+    precisions = _precisions(run, against_baseline=True)
+    saving = [change for change in precisions if change.verdict == "saves" and not change.degrades]
+    return min(saving, key=lambda change: change.energy.value, default=None)
 
 
 def _alternatives(run: Run) -> Iterator[Change]:
@@ -102,7 +103,7 @@ def _alternatives(run: Run) -> Iterator[Change]:
         base, energy = bases.get(row.get("phase")), given(row.get("ratio"))
         if base is None or row is base or energy is None or row.get("what") == "context_length":
             continue
-        times = [given(one.get("time_us")) for one in (row, base)]
+        times = [given(setting.get("time_us")) for setting in (row, base)]
         yield Change(
             what=str(row.get("what")),
             value=str(row.get("value")),
@@ -112,7 +113,7 @@ def _alternatives(run: Run) -> Iterator[Change]:
             grade=_worse(row.get("quality"), base.get("quality")),
             modelled=bool(document.get("modelled", run.modelled)),
             setup_s=finite(row.get("setup_s")),
-            disturbed=any(_disturbed(one, one.get("guards", True)) for one in (row, base)),
+            disturbed=any(_disturbed(setting, setting.get("guards", True)) for setting in (row, base)),
         )
 
 
@@ -126,42 +127,44 @@ def _disturbed(row: Row, guards: object) -> bool:
 
 def _guards(row: Row) -> set[str | None]:
     """Return the disturbances among the reasons of a row that does not list its guards."""
-    found = [read(one.values["what"]) if one.code == "on-device" else one for one in split(row.get("reasons"))]
-    return {one.code for one in found if one.code in _DISTURBANCES}
+    reasons = split(row.get("reasons"))
+    causes = [read(reason.values["what"]) if reason.code == "on-device" else reason for reason in reasons]
+    return {cause.code for cause in causes if cause.code in _DISTURBANCES}
 
 
 def _executions(run: Run) -> Iterator[Change]:
     """Yield the further execution of each moment that was measured in two."""
     roots: dict[tuple[str, int | None], dict[str, Row]] = {}
-    for scene in run.scenes:
-        own = run.scene(str(scene["name"]))
-        whole = None if own.energy is None else own.energy[own.energy["level"] == "model"]
-        if whole is not None and not whole.empty:
-            moment = Moment.of(str(scene["name"]))
-            execution = str(scene.get("execution") or execution_of(run.document))
-            roots.setdefault((moment.phase, moment.context), {})[execution] = {
-                str(key): value for key, value in whole.iloc[0].items()
+    for entry in run.scenes:
+        name = str(entry["name"])
+        energy = run.scene(name).energy
+        model = None if energy is None else energy[energy["level"] == "model"]
+        if model is not None and not model.empty:
+            step = Moment.of(name)
+            execution = str(entry.get("execution") or execution_of(run.document))
+            roots.setdefault((step.phase, step.context), {})[execution] = {
+                str(key): value for key, value in model.iloc[0].items()
             }
     measured = {
         (str(row.get("phase")), str(row.get("value"))) for row in (run.alternatives or {}).get("rows") or []
     }
-    for (phase, _), of in roots.items():
-        first, *others = of.items()
-        for execution, row in others:
-            energies = [_energy(one) for one in (row, first[1])]
+    for (phase, _), rows in roots.items():
+        base, *others = rows.values()
+        for execution, row in zip(list(rows)[1:], others, strict=True):
+            energies = [_energy(root) for root in (row, base)]
             change = ratio(energies[0], energies[1]) if energies[0] and energies[1] else None
             if change is None or (phase, execution) in measured:
                 continue
-            times = [interval(one.get("time_us")) for one in (row, first[1])]
+            times = [interval(root.get("time_us")) for root in (row, base)]
             yield Change(
                 what="execution",
                 value=execution,
                 phase=phase,
                 energy=change,
                 time=ratio(times[0], times[1]) if times[0] and times[1] else None,
-                grade=_worse(row.get("quality"), first[1].get("quality")),
+                grade=_worse(row.get("quality"), base.get("quality")),
                 modelled=run.modelled,
-                disturbed=any(_disturbed(one, _guards(one)) for one in (row, first[1])),
+                disturbed=any(_disturbed(root, _guards(root)) for root in (row, base)),
             )
 
 
@@ -177,7 +180,7 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
     named = {str(cell.get("precision")): cell for cell in cells}
     base = named.get(str(own)) if not against_baseline else None
     base = base or named.get(str(baseline))
-    judged = {str(one.get("precision")): one for one in document.get("predictions") or []}
+    judged = {str(prediction.get("precision")): prediction for prediction in document.get("predictions") or []}
     for name, cell in named.items():
         if base is None or cell is base:
             continue
@@ -202,7 +205,7 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
             metric=metric,
             quality=quality,
             degrades=_degrades(metric, quality, given(prediction.get("value"))),
-            disturbed=any(_disturbed(one, _guards(one)) for one in (cell, base)),
+            disturbed=any(_disturbed(compared, _guards(compared)) for compared in (cell, base)),
         )
 
 
@@ -210,8 +213,8 @@ def _degrades(metric: object, difference: Interval | None, value: Interval | Non
     """Tell whether a difference is a loss of more than `NEGLIGIBLE`; None where that is unclear."""
     if difference is None or value is None or difference.low is None or difference.high is None:
         return None
-    sign, whole = (-1.0, 1.0) if metric == "accuracy" else (1.0, value.value - difference.value)
-    least, most = sorted((sign * difference.low / whole, sign * difference.high / whole))
+    sign, scale = (-1.0, 1.0) if metric == "accuracy" else (1.0, value.value - difference.value)
+    least, most = sorted((sign * difference.low / scale, sign * difference.high / scale))
     return True if least > NEGLIGIBLE else False if most <= NEGLIGIBLE else None
 
 
@@ -220,4 +223,4 @@ def _energy(row: Row) -> Interval | None:
 
 
 def _worse(*grades: object) -> str:
-    return max((str(one) if one in QUALITIES else INVALID for one in grades), key=QUALITIES.index)
+    return max((str(grade) if grade in QUALITIES else INVALID for grade in grades), key=QUALITIES.index)

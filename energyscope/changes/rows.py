@@ -26,7 +26,7 @@ Limited = dict[str, float | None]
 class _Windows:
     """The windows of one alternative, the last one of each pass."""
 
-    one: Alternative
+    alternative: Alternative
     entries: list[Entry]
     setup_s: float | None = None
     notes: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class _Windows:
 
     def per_token(self) -> list[dict[str, Any]]:
         return [
-            {"trial": entry["pass"], "mj": times(entry["window"]["energy_mj"], 1 / self.one.tokens)}
+            {"trial": entry["pass"], "mj": times(entry["window"]["energy_mj"], 1 / self.alternative.tokens)}
             for entry in self.entries
         ]
 
@@ -55,14 +55,16 @@ def document(entries: Sequence[Entry]) -> dict[str, Any] | None:
     """
     header = next((entry["header"] for entry in entries if "header" in entry), None)
     left_out = [entry["skipped"] for entry in entries if "skipped" in entry]
-    kept = _kept(entries, {(one["phase"], one["what"], one["value"]) for one in left_out})
-    if header is None or not kept:
+    windows = _windows(entries, {(skip["phase"], skip["what"], skip["value"]) for skip in left_out})
+    if header is None or not windows:
         return None
     idle_w = records.idle_power(entries)
     guards = _disturbed(entries)
-    bases = {one.one.phase: one for one in kept.values() if one.one.what == BASE}
-    rows = [_row(one, bases.get(one.one.phase), idle_w, guards.get(key, ())) for key, one in kept.items()]
-    order = {one["key"]: number for number, one in enumerate(header["planned"])}
+    bases = {own.alternative.phase: own for own in windows.values() if own.alternative.what == BASE}
+    rows = [
+        _row(own, bases.get(own.alternative.phase), idle_w, guards.get(key, ())) for key, own in windows.items()
+    ]
+    order = {planned["key"]: number for number, planned in enumerate(header["planned"])}
     rows.sort(key=lambda row: order.get(f"{row['phase']}:{row['what']}:{row['value']}", len(order)))
     return {
         "base": header["base"],
@@ -74,63 +76,63 @@ def document(entries: Sequence[Entry]) -> dict[str, Any] | None:
     }
 
 
-def _kept(entries: Sequence[Entry], left_out: set[tuple[str, str, str]]) -> dict[str, _Windows]:
+def _windows(entries: Sequence[Entry], left_out: set[tuple[str, str, str]]) -> dict[str, _Windows]:
     """Return the windows of each alternative by its key, a window taken again in place of the one before."""
-    known = {
-        one["key"]: Alternative(**one["setting"])
+    alternatives = {
+        planned["key"]: Alternative(**planned["setting"])
         for entry in entries
         if "header" in entry
-        for one in entry["header"]["planned"]
+        for planned in entry["header"]["planned"]
     }
     setups = {entry["setup"]: entry for entry in entries if "setup" in entry}
-    found = {}
-    for key, one in known.items():
+    windows = {}
+    for key, alternative in alternatives.items():
         by_pass = {entry["pass"]: entry for entry in entries if "window" in entry and entry["subject"] == key}
-        if by_pass and (one.phase, one.what, one.value) not in left_out:
+        if by_pass and (alternative.phase, alternative.what, alternative.value) not in left_out:
             setup = setups.get(key, {})
-            windows = [by_pass[number] for number in sorted(by_pass)]
-            found[key] = _Windows(one, windows, setup.get("setup_s"), list(setup.get("reasons", ())))
-    return found
+            own = [by_pass[number] for number in sorted(by_pass)]
+            windows[key] = _Windows(alternative, own, setup.get("setup_s"), list(setup.get("reasons", ())))
+    return windows
 
 
-def _row(kept: _Windows, base: _Windows | None, idle_w: float | None, guards: Iterable[str]) -> dict[str, Any]:
-    energy = combine(kept.column("energy_mj"), floor=kept.floor)
-    time_us, power = combine(kept.column("time_us")), combine(kept.column("power_w"), floor=kept.floor)
-    spoilt = {one for entry in kept.entries for one in entry.get("guard") or ()} | set(guards)
-    quality, reasons = grade(energy.relative_half_width, energy.windows, sorted(spoilt))
+def _row(windows: _Windows, base: _Windows | None, idle_w: float | None, guards: Iterable[str]) -> dict[str, Any]:
+    energy = combine(windows.column("energy_mj"), floor=windows.floor)
+    time_us, power = combine(windows.column("time_us")), combine(windows.column("power_w"), floor=windows.floor)
+    raised = {guard for entry in windows.entries for guard in entry.get("guard") or ()} | set(guards)
+    quality, reasons = grade(energy.relative_half_width, energy.windows, sorted(raised))
     return {
-        **asdict(kept.one),
+        **asdict(windows.alternative),
         "energy_mj": _limited(energy),
         "static_mj": None if idle_w is None or time_us.mean is None else idle_w * time_us.mean / 1e3,
         "time_us": _limited(time_us),
         "power_w": _limited(power),
-        "joules_per_token": _limited(energy, 1e-3 / kept.one.tokens),
-        "tokens_per_s": _rate(time_us, kept.one.tokens),
-        "ratio": _ratio(kept, base),
-        "setup_s": kept.setup_s,
+        "joules_per_token": _limited(energy, 1e-3 / windows.alternative.tokens),
+        "tokens_per_s": _rate(time_us, windows.alternative.tokens),
+        "ratio": _ratio(windows, base),
+        "setup_s": windows.setup_s,
         "windows": energy.windows,
         "quality": quality,
-        "guards": sorted(spoilt),
-        "reasons": join([*reasons, *kept.notes]),
+        "guards": sorted(raised),
+        "reasons": join([*reasons, *windows.notes]),
     }
 
 
-def _ratio(kept: _Windows, base: _Windows | None) -> Limited | None:
+def _ratio(windows: _Windows, base: _Windows | None) -> Limited | None:
     """Return the joules per token by those of the phase's base, paired by pass; None without a base."""
     if base is None:
         return None
-    if base is kept:
+    if base is windows:
         return {"value": 1.0, "low": None, "high": None}
-    return ratio_by_trial(kept.per_token(), base.per_token(), "mj", math.hypot(kept.floor, base.floor))
+    return ratio_by_trial(windows.per_token(), base.per_token(), "mj", math.hypot(windows.floor, base.floor))
 
 
-def _limited(found: Estimate, factor: float = 1.0) -> Limited | None:
-    if found.mean is None:
+def _limited(estimate: Estimate, factor: float = 1.0) -> Limited | None:
+    if estimate.mean is None:
         return None
     return {
-        "value": found.mean * factor,
-        "low": times(found.low, factor),
-        "high": times(found.high, factor),
+        "value": estimate.mean * factor,
+        "low": times(estimate.low, factor),
+        "high": times(estimate.high, factor),
     }
 
 
@@ -147,7 +149,7 @@ def _rate(time_us: Estimate, tokens: int) -> Limited | None:
 
 def _disturbed(entries: Sequence[Entry]) -> dict[str, set[str]]:
     """Return what else used the device in the idle times around each alternative's windows."""
-    found: dict[str, set[str]] = {}
+    guards: dict[str, set[str]] = {}
     for entry, others in records.beside_bystanders(entries):
-        found.setdefault(entry["subject"], set()).update(others)
-    return found
+        guards.setdefault(entry["subject"], set()).update(others)
+    return guards
