@@ -14,7 +14,7 @@ from energyscope.benchmarking.memory import release
 from energyscope.changes.attention import attending
 from energyscope.changes.choice import Alternative
 from energyscope.changes.compiling import Compiled, expected_seconds, forget, no_recompiling
-from energyscope.changes.inputs import Given, Inputs
+from energyscope.changes.inputs import Inputs, StepData
 from energyscope.loading import LoadedModel
 from energyscope.metering.ticks import Calls
 from energyscope.replay.calls import Call
@@ -45,9 +45,9 @@ class Prepared:
 class Arranger:
     """Prepares and runs alternatives on one model, and leaves it as it was."""
 
-    def __init__(self, loaded: LoadedModel, given: Given) -> None:
+    def __init__(self, loaded: LoadedModel, data: StepData) -> None:
         self.loaded = loaded
-        self._inputs = Inputs(loaded, given)
+        self._inputs = Inputs(loaded, data)
         self._replayers = {"eager": Replayer(loaded.device)}
         self._compiled: dict[str, Compiled] = {}
         self._tokens_per_s = 0.0  # at which caches are filled, the fastest so far

@@ -18,7 +18,7 @@ NOTES = (reason("static-cache-of-context"), reason("compile-default-mode"))
 
 
 @dataclass(frozen=True)
-class Own:
+class RunSetting:
     """How a run has its model compute: None takes the usual context, and the prompt's batch."""
 
     execution: Execution = "eager"
@@ -27,7 +27,7 @@ class Own:
     batch_size: int | None = None
 
 
-def bases(loaded: LoadedModel, prompt: Workload, own: Own) -> list[Alternative]:
+def bases(loaded: LoadedModel, prompt: Workload, own: RunSetting) -> list[Alternative]:
     """Return the run's own setting of each phase that the model has, decode first.
 
     Raises:

@@ -26,7 +26,7 @@ _Key = tuple[str, int, int, str | None]
 
 
 @dataclass(frozen=True)
-class Given:
+class StepData:
     """What steps are made of; ``new_tokens`` is the room behind the prompt in a static cache of a prefill."""
 
     prompt: Workload
@@ -38,9 +38,9 @@ class Given:
 class Inputs:
     """Makes the inputs of alternatives, filled KV caches among them."""
 
-    def __init__(self, loaded: LoadedModel, given: Given) -> None:
+    def __init__(self, loaded: LoadedModel, data: StepData) -> None:
         self.loaded = loaded
-        self.given = given
+        self.data = data
         self._kept: dict[_Key, Workload] = {}
         self._kept_bytes = 0
         self._room = KEPT_SHARE * (free_bytes(loaded.device) or 0)
@@ -84,25 +84,23 @@ class Inputs:
             batch_size=alternative.batch_size,
             context_length=alternative.context_length,
             kv_cache=_cache_kind(alternative),
-            evaluation=self.given.evaluation,
-            seed=self.given.seed,
+            evaluation=self.data.evaluation,
+            seed=self.data.seed,
         )
 
     def _prefill(self, alternative: Alternative) -> Workload:
-        prompt = self.given.prompt
+        prompt = self.data.prompt
         if alternative.batch_size != prompt.batch_size:
             prompt = profile_inputs(
                 self.loaded,
                 batch_size=alternative.batch_size,
                 sequence_length=alternative.context_length,
-                evaluation=self.given.evaluation,
-                seed=self.given.seed,
+                evaluation=self.data.evaluation,
+                seed=self.data.seed,
             )
         if alternative.kv_cache is None:
             return prompt
-        return prompt_pass(
-            self.loaded, prompt, kv_cache=_cache_kind(alternative), new_tokens=self.given.new_tokens
-        )
+        return prompt_pass(self.loaded, prompt, kv_cache=_cache_kind(alternative), new_tokens=self.data.new_tokens)
 
     def _require_room(self, alternative: Alternative) -> None:
         """Refuse what cannot fit, before the device or the host runs out of memory.

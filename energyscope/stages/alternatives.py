@@ -106,12 +106,12 @@ def alternatives(  # noqa: PLR0913  the run's own setting is four of them
 
     """
     from energyscope.changes.arranging import Arranger
-    from energyscope.changes.bases import Own, bases, header, limits
-    from energyscope.changes.inputs import Given
+    from energyscope.changes.bases import RunSetting, bases, header, limits
+    from energyscope.changes.inputs import StepData
 
-    own = bases(loaded, prompt, Own(execution, kv_cache, context_length, batch_size))
+    own = bases(loaded, prompt, RunSetting(execution, kv_cache, context_length, batch_size))
     chosen, left_out = choice.choose(own, limits(loaded), settings.batch_sizes, settings.context_lengths)
-    arranger = Arranger(loaded, Given(prompt, evaluation, settings.seed, settings.new_tokens))
+    arranger = Arranger(loaded, StepData(prompt, evaluation, settings.seed, settings.new_tokens))
     arranger.check(execution)
 
     def keep(entry: Mapping[str, Any]) -> None:

@@ -1,17 +1,20 @@
-"""Evaluation texts that need no file: a bundled model's, or one of two data sets of the Hugging Face hub."""
+"""Data sets that texts come from: a bundled model's, two of the Hugging Face hub, or one in a local folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from energyscope import bundled
+from energyscope.adapters import Task
 from energyscope.errors import DataError
 from energyscope.failures import first_line
 from energyscope.loading import hub
-from energyscope.workloads.texts import Texts, file_texts, numbered, running_text, without_blanks
+from energyscope.workloads.layouts import Split, find_split
+from energyscope.workloads.texts import Texts, file_texts, files_texts, numbered, running_text, without_blanks
 
 
 @dataclass(frozen=True)
@@ -96,3 +99,44 @@ def _cache_only_without_network(hub_id: str) -> Iterator[None]:
         yield
     finally:
         constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE = before
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a task is judged on: its splits, best first, and which configuration of several."""
+
+    splits: tuple[str, str]
+    configurations: tuple[str, ...]
+
+
+# As from the hub; labels of SST-2's test split are withheld. The raw WikiText comes before the one with <unk>.
+_WANTED: Mapping[Task, _Wanted] = {
+    "classification": _Wanted((HUB_SETS["sst2"].split, "test"), ("sst2", "sst-2")),
+    "next-token": _Wanted(
+        (HUB_SETS["wikitext2"].split, "validation"),
+        ("wikitext-2-raw-v1", "wikitext-2-raw", "wikitext-2-v1", "wikitext-2"),
+    ),
+}
+
+
+def folder_texts(folder: Path, task: Task, text_column: str, label_column: str) -> Texts:
+    """Return the held-out split of a folder's data set: validation for classification, test for running text.
+
+    Where there is only the other of the two, it is that one; the source says which. Rows of WikiText are lines
+    of one text, and joined as those from the hub are. See `energyscope.workloads.layouts` for the layouts. Neither
+    the network nor the package `datasets` is needed.
+
+    Raises:
+        UsageError: the folder holds no data set, several, or no such column.
+        DataError: a file is missing, empty or broken.
+
+    """
+    wanted = _WANTED[task]
+    split = find_split(folder, wanted.splits, wanted.configurations)
+    source = f"{folder} ({split.label})" if split.label else str(folder)
+    return files_texts(split.files, source, text_column, label_column, lines=_is_wikitext(folder, split))
+
+
+def _is_wikitext(folder: Path, split: Split) -> bool:
+    below = split.files[0].relative_to(folder).parts
+    return any("wikitext" in part.lower() for part in (folder.name, *below))

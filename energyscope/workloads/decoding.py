@@ -154,7 +154,7 @@ def _require_room(loaded: LoadedModel, batch_size: int, context_length: int) -> 
 
     """
     room = [usable_bytes(device) for device in loaded.devices if device.type == loaded.device.type]
-    known = [one for one in room if one is not None]
+    known = [free for free in room if free is not None]
     need = cache_need(loaded, batch_size, context_length)
     if len(known) < len(room) or need <= sum(known):
         return

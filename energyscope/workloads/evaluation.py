@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +13,25 @@ from torch import Tensor
 
 from energyscope.adapters import Task
 from energyscope.reasons import Reason
-from energyscope.workloads.windows import Example
+
+
+@dataclass(frozen=True)
+class Example:
+    """Token ids; the class ``label`` where there is one; tokens before ``counted_from`` are context only.
+
+    ``index`` is its place in the source, from 0: of its line or row, or of its window in running text. It says
+    nothing of the content, and two examples are equal without it.
+    """
+
+    tokens: Sequence[int]
+    label: int | None = None
+    counted_from: int = 0
+    index: int | None = field(default=None, compare=False)
+
+    @property
+    def predictions(self) -> int:
+        """How many tokens of the example are predicted: the first one has nothing before it."""
+        return len(self.tokens) - max(1, self.counted_from)
 
 
 @dataclass(frozen=True)
@@ -24,7 +42,7 @@ class Evaluation:
     prediction, where the targets are the tokens themselves. Padding is on the right. ``counted`` has one mask
     (B, S) bool for each batch: which tokens count as targets; None means all. ``notes`` say what a reader should
     know of the data, such as how many texts were cut. ``order`` has each example's index in the source, from 0,
-    in the order of the batches, which is by length (see `energyscope.workloads.windows.Example`); None: not known.
+    in the order of the batches, which is by length (see `Example`); None: not known.
     ``sequence_length`` is the most tokens that an example was allowed, and ``stride`` those from one window of
     running text to the next; None: not known, or no running text.
     """
@@ -46,19 +64,19 @@ class Evaluation:
 
         They do not depend on the batch size, the padding or the device.
         """
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for index, batch in enumerate(self.batches):
             ids = batch["input_ids"].cpu().numpy().astype("<i8")
             masks = _host(batch.get("attention_mask"), ids.shape)
             counted = _host(None if self.counted is None else self.counted[index], ids.shape)
             labels = None if self.labels is None else self.labels[index].cpu().numpy().astype("<i8")
             for row in range(len(ids)):
-                kept = masks[row]
-                found.update(int(kept.sum()).to_bytes(8, "little"))
-                found.update(ids[row][kept].tobytes())
-                found.update(counted[row][kept].tobytes())
-                found.update(b"" if labels is None else labels[row].tobytes())
-        return found.hexdigest()[:16]
+                mask = masks[row]
+                digest.update(int(mask.sum()).to_bytes(8, "little"))
+                digest.update(ids[row][mask].tobytes())
+                digest.update(counted[row][mask].tobytes())
+                digest.update(b"" if labels is None else labels[row].tobytes())
+        return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -98,18 +116,18 @@ def on_device(tokenized: Tokenized, size: int, padding: int, device: torch.devic
 
 def examples_of(evaluation: Evaluation) -> list[Example]:
     """Return the examples of evaluation data on the host, in the order of their source where it is known."""
-    found = [
+    examples = [
         Example(
-            ids[kept].tolist(),
+            ids[mask].tolist(),
             label=None if label is None else int(label),
-            counted_from=0 if counts is None else int(counts[kept].int().argmax()),
+            counted_from=0 if counted is None else int(counted[mask].int().argmax()),
         )
-        for ids, kept, label, counts in _rows(evaluation)
+        for ids, mask, label, counted in _rows(evaluation)
     ]
     if evaluation.order is None:
-        return found
-    placed = [replace(one, index=index) for one, index in zip(found, evaluation.order, strict=True)]
-    return sorted(placed, key=lambda one: one.index or 0)
+        return examples
+    placed = [replace(example, index=index) for example, index in zip(examples, evaluation.order, strict=True)]
+    return sorted(placed, key=lambda example: example.index or 0)
 
 
 def _rows(evaluation: Evaluation) -> Iterator[tuple[Tensor, Tensor, Tensor | None, Tensor | None]]:
@@ -139,9 +157,9 @@ def batched(examples: Sequence[Example], size: int) -> list[list[Example]]:
 
 def source_order(groups: Sequence[Sequence[Example]]) -> tuple[int, ...] | None:
     """Return the examples' indices in the source, in the order of the batches; None where one is not known."""
-    found = [example.index for group in groups for example in group]
-    known = tuple(index for index in found if index is not None)
-    return known if len(known) == len(found) else None
+    indices = [example.index for group in groups for example in group]
+    known = tuple(index for index in indices if index is not None)
+    return known if len(known) == len(indices) else None
 
 
 def padded(group: Sequence[Example], padding: int, device: torch.device) -> dict[str, Tensor]:

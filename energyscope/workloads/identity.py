@@ -47,7 +47,7 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
 
 
 def check_identity(
-    loaded: LoadedModel, found: Tokenized, stored: Mapping[str, Any], folder: Path
+    loaded: LoadedModel, tokenized: Tokenized, stored: Mapping[str, Any], folder: Path
 ) -> tuple[Reason, ...]:
     """Refuse examples that were tokenized for another kind of model; return what could not be told.
 
@@ -60,13 +60,13 @@ def check_identity(
     """
     name, task = loaded.name, loaded.adapter.task
     again = f"prepare a set for {name} with `energyscope prepare`"
-    if found.task != task:
-        raise DataError(f"{folder} was prepared for {found.task}, and {name} is for {task}: {again}")
+    if tokenized.task != task:
+        raise DataError(f"{folder} was prepared for {tokenized.task}, and {name} is for {task}: {again}")
     notes = _check_tokenizer(loaded, stored, folder, again)
-    most = max(int(max(one.tokens)) for one in found.examples)
+    most = max(int(max(example.tokens)) for example in tokenized.examples)
     if most >= vocabulary_size(loaded):
         raise DataError(f"{folder} holds the token {most}, and {name} has {vocabulary_size(loaded)}: {again}")
-    longest = max(len(one.tokens) for one in found.examples)
+    longest = max(len(example.tokens) for example in tokenized.examples)
     if longest > position_limit(loaded):
         raise UsageError(
             f"{folder} holds {longest} tokens in a row, and {name} has {position_limit(loaded)} positions: {again}"

@@ -14,7 +14,7 @@ from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
 from energyscope.reasons import words
 from energyscope.workloads import datasets
-from energyscope.workloads.evaluation import Evaluation, Tokenized, on_device
+from energyscope.workloads.evaluation import Evaluation, Example, Tokenized, on_device
 from energyscope.workloads.layouts import check_layout
 from energyscope.workloads.limits import (
     check_batch_size,
@@ -23,11 +23,9 @@ from energyscope.workloads.limits import (
     text_config,
     vocabulary_size,
 )
-from energyscope.workloads.local_sets import folder_texts
 from energyscope.workloads.prepared import is_prepared, read_prepared
 from energyscope.workloads.texts import DEFAULT_TEXT_COLUMN, Texts, file_texts
 from energyscope.workloads.tokenized import class_indices, running_examples, separate_examples
-from energyscope.workloads.windows import Example
 
 COLUMNS = (DEFAULT_TEXT_COLUMN, "label")  # where none are named
 EVALUATION_LENGTH = 512
@@ -49,7 +47,7 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     """Return evaluation data, tokenized and on the model's device.
 
     ``data`` is a JSONL, CSV, TSV, Parquet or text file, a folder with a data set (see
-    `energyscope.workloads.local_sets`), or a prepared set, which is not tokenized again; without it, the bundled
+    `energyscope.workloads.layouts`), or a prepared set, which is not tokenized again; without it, the bundled
     model's held-out data or the adapter's data set. Of more than ``max_examples`` examples, evenly spaced ones are
     taken. Examples are ordered by length, to need little padding, and cut at ``sequence_length`` tokens (default
     512, or the model's maximum). Without ``batch_size`` batches have 16 examples, fewer where the logits of so
@@ -73,14 +71,14 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
             raise UsageError(
                 f"{data} is a prepared set, without columns: leave out --text-column and --label-column"
             )
-        found = read_prepared(loaded, Path(data), sequence_length=sequence_length, stride=stride)
+        tokenized = read_prepared(loaded, Path(data), sequence_length=sequence_length, stride=stride)
     else:
         columns = (text_column, label_column)
-        found = _tokenized(loaded, data, columns, length, _checked_stride(stride, length))
-    if stride is not None and found.stride is None:
-        raise UsageError(f"--stride is for running text, and {found.source} holds single texts: leave it out")
-    chosen = replace(found, examples=_thinned(found.examples, max_examples))
-    size = _fitting_batch(loaded, found.sequence_length or length) if batch_size is None else batch_size
+        tokenized = _tokenized(loaded, data, columns, length, _checked_stride(stride, length))
+    if stride is not None and tokenized.stride is None:
+        raise UsageError(f"--stride is for running text, and {tokenized.source} holds single texts: leave it out")
+    chosen = replace(tokenized, examples=_thinned(tokenized.examples, max_examples))
+    size = _fitting_batch(loaded, tokenized.sequence_length or length) if batch_size is None else batch_size
     return on_device(chosen, size, _padding(loaded), loaded.device)
 
 
@@ -139,7 +137,7 @@ def _texts(loaded: LoadedModel, data: str | None, text_column: str, label_column
     if data is not None:
         path = Path(data)
         if path.is_dir():
-            return folder_texts(path, loaded.adapter.task, text_column, label_column)
+            return datasets.folder_texts(path, loaded.adapter.task, text_column, label_column)
         return file_texts(path, text_column, label_column)
     if loaded.source.startswith("bundled:"):
         return datasets.bundled_texts(loaded.source.removeprefix("bundled:"))

@@ -61,7 +61,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _DataFile:
     path: Path
     split: str | None
     configuration: tuple[str, ...]
@@ -88,24 +88,24 @@ def find_split(folder: Path, splits: Sequence[str], configurations: Sequence[str
     named = _one_configuration(folder, _data_files(folder), configurations)
     configuration = "/".join(named[0].configuration)
     if named[0].split is None:
-        return Split(configuration, None, _whole(folder, [one.path for one in named]))
+        return Split(configuration, None, _all_parts(folder, [file.path for file in named]))
     for split in splits:
-        files = [one.path for one in named if one.split == split]
+        files = [file.path for file in named if file.split == split]
         if files:
-            return Split(configuration, split, _whole(folder, files))
-    held = ", ".join(sorted({str(one.split) for one in named}))
+            return Split(configuration, split, _all_parts(folder, files))
+    held = ", ".join(sorted({str(file.split) for file in named}))
     raise UsageError(
         f"{folder} holds no held-out split ({' or '.join(splits)}; it holds: {held}): "
         "name the file to judge on with --data"
     )
 
 
-def _data_files(folder: Path) -> list[_Found]:
+def _data_files(folder: Path) -> list[_DataFile]:
     """Return the files that are named for a split; where there are none, those that need no such name."""
-    found = [_placed(folder, path) for path in _walked(folder)]
-    named = [one for one in found if one.split is not None]
-    if kept := named or [one for one in found if one.path.suffix.lower() in ROWS]:
-        return kept
+    files = [_placed(folder, path) for path in _walked(folder)]
+    named = [file for file in files if file.split is not None]
+    if data := named or [file for file in files if file.path.suffix.lower() in ROWS]:
+        return data
     raise UsageError(
         f"{folder} holds no data set (looked for validation or test files as {', '.join(ROWS)} or .txt, for "
         "wiki.test.raw, and for a set of `energyscope prepare`): give --data a JSONL, CSV or text file, or the "
@@ -135,15 +135,15 @@ def _refused(error: OSError) -> None:
 
 def _worth_a_look(place: Path, folders: list[str]) -> list[str]:
     """Leave out hidden folders and models; of a cache's snapshots, take the one that is in use."""
-    kept = [name for name in folders if not name.startswith((".", "__", "models--"))]
-    if place.name != "snapshots" or len(kept) < 2:
-        return kept
+    worthwhile = [name for name in folders if not name.startswith((".", "__", "models--"))]
+    if place.name != "snapshots" or len(worthwhile) < 2:
+        return worthwhile
     head = place.parent / "refs" / "main"
     used = head.read_text(encoding="utf-8").strip() if head.is_file() else None
-    return [used] if used in kept else [max(kept, key=lambda name: (place / name).stat().st_mtime)]
+    return [used] if used in worthwhile else [max(worthwhile, key=lambda name: (place / name).stat().st_mtime)]
 
 
-def _placed(folder: Path, path: Path) -> _Found:
+def _placed(folder: Path, path: Path) -> _DataFile:
     """Read a file's split and configuration off its path."""
     parts = list(path.relative_to(folder).parts[:-1])
     split = _split_of(path.stem) or _saved_split(path)
@@ -152,13 +152,13 @@ def _placed(folder: Path, path: Path) -> _Found:
     if parts and _SPLITS.get(parts[-1].lower().removeprefix("partial-")):
         parts.pop()
     names = [re.split("--|___", part)[-1] for part in parts if not _UNNAMED_FOLDERS.fullmatch(part)]
-    return _Found(path, split, tuple(names))
+    return _DataFile(path, split, tuple(names))
 
 
 def _split_of(name: str) -> str | None:
     """Return the one split that a name's words say, else None."""
-    said = {_SPLITS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in _SPLITS}
-    return said.pop() if len(said) == 1 else None
+    splits = {_SPLITS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in _SPLITS}
+    return splits.pop() if len(splits) == 1 else None
 
 
 def _saved_split(path: Path) -> str | None:
@@ -174,12 +174,12 @@ def _saved_split(path: Path) -> str | None:
     return _split_of(split) if isinstance(split, str) else None
 
 
-def _one_configuration(folder: Path, found: list[_Found], preferred: Sequence[str]) -> list[_Found]:
-    groups: dict[tuple[str, ...], list[_Found]] = {}
-    for one in found:
-        groups.setdefault(one.configuration, []).append(one)
+def _one_configuration(folder: Path, files: list[_DataFile], preferred: Sequence[str]) -> list[_DataFile]:
+    groups: dict[tuple[str, ...], list[_DataFile]] = {}
+    for file in files:
+        groups.setdefault(file.configuration, []).append(file)
     if len(groups) == 1:
-        return found
+        return files
     ranks = {key: _rank(key, preferred) for key in groups}
     best = [key for key, rank in ranks.items() if rank == min(ranks.values())]
     if len(best) == 1:
@@ -195,7 +195,7 @@ def _rank(configuration: tuple[str, ...], preferred: Sequence[str]) -> int:
     return min((place for place, name in enumerate(preferred) if name in names), default=len(preferred))
 
 
-def _whole(folder: Path, files: list[Path]) -> tuple[Path, ...]:
+def _all_parts(folder: Path, files: list[Path]) -> tuple[Path, ...]:
     """Return a split's files, which are one or all of its numbered parts."""
     endings = {path.suffix.lower() for path in files}
     if endings == {".raw", ".tokens"}:
@@ -218,7 +218,7 @@ def _whole(folder: Path, files: list[Path]) -> tuple[Path, ...]:
 
 def _parts(path: Path) -> tuple[int | None, int | None]:
     """Return a file's number among the parts of its split, and how many parts there are, as its name says."""
-    found = _SHARD.search(path.stem)
-    if found is None:
+    match = _SHARD.search(path.stem)
+    if match is None:
         return None, None
-    return int(found[1]), int(found[2]) if found[2] else None
+    return int(match[1]), int(match[2]) if match[2] else None

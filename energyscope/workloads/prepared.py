@@ -22,9 +22,8 @@ from energyscope.errors import DataError, UsageError
 from energyscope.failures import first_line
 from energyscope.loading import LoadedModel
 from energyscope.reasons import read, reason, words
-from energyscope.workloads.evaluation import Evaluation, Tokenized, examples_of
+from energyscope.workloads.evaluation import Evaluation, Example, Tokenized, examples_of
 from energyscope.workloads.identity import check_identity, identity
-from energyscope.workloads.windows import Example
 
 FORMAT = 1
 DOCUMENT = "prepared.json"
@@ -99,23 +98,23 @@ def read_prepared(
     """
     document = _read_document(folder)
     try:
-        found = Tokenized(
+        tokenized = Tokenized(
             source=str(document["source"]),
             task=document["task"],
             examples=_read_examples(folder, document),
             notes=tuple(read(str(note)) for note in document["notes"]),
-            sequence_length=_whole(document["sequence_length"]),
-            stride=_whole(document["stride"]),
+            sequence_length=_token_count_of(document["sequence_length"]),
+            stride=_token_count_of(document["stride"]),
         )
-        _check_cut(found, folder, sequence_length, stride)
-        notes = check_identity(loaded, found, document["model"], folder)
+        _check_cut(tokenized, folder, sequence_length, stride)
+        notes = check_identity(loaded, tokenized, document["model"], folder)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(folder, f"{DOCUMENT}: {first_line(error)}") from error
     origin = reason("prepared-set", folder=folder, model=document["model"]["name"])
-    return replace(found, notes=(*found.notes, origin, *notes))
+    return replace(tokenized, notes=(*tokenized.notes, origin, *notes))
 
 
-def _check_cut(found: Tokenized, folder: Path, sequence_length: int | None, stride: int | None) -> None:
+def _check_cut(tokenized: Tokenized, folder: Path, sequence_length: int | None, stride: int | None) -> None:
     """Refuse to read a set at another length or stride than it was cut at: its texts are gone.
 
     Raises:
@@ -123,8 +122,8 @@ def _check_cut(found: Tokenized, folder: Path, sequence_length: int | None, stri
 
     """
     options = {
-        "--sequence-length": (sequence_length, found.sequence_length),
-        "--stride": (stride, found.stride),
+        "--sequence-length": (sequence_length, tokenized.sequence_length),
+        "--stride": (stride, tokenized.stride),
     }
     for option, (asked, stored) in options.items():
         if asked is not None and stored is not None and asked != stored:
@@ -159,11 +158,12 @@ def _write_tensors(examples: list[Example], path: Path) -> str:
     from safetensors.torch import save
 
     tensors = {
-        "ids": torch.tensor([token for one in examples for token in one.tokens], dtype=torch.int32),
-        "lengths": torch.tensor([len(one.tokens) for one in examples], dtype=torch.int32),
-        "counted_from": torch.tensor([one.counted_from for one in examples], dtype=torch.int32),
+        "ids": torch.tensor([token for example in examples for token in example.tokens], dtype=torch.int32),
+        "lengths": torch.tensor([len(example.tokens) for example in examples], dtype=torch.int32),
+        "counted_from": torch.tensor([example.counted_from for example in examples], dtype=torch.int32),
     }
-    for name, values in (("labels", [one.label for one in examples]), ("index", [one.index for one in examples])):
+    labels, places = [example.label for example in examples], [example.index for example in examples]
+    for name, values in (("labels", labels), ("index", places)):
         known = [value for value in values if value is not None]
         if len(known) == len(examples):
             tensors[name] = torch.tensor(known, dtype=torch.int64)
@@ -207,7 +207,7 @@ def _read_examples(folder: Path, document: dict[str, Any]) -> list[Example]:
     ]
 
 
-def _whole(value: Any) -> int | None:
+def _token_count_of(value: Any) -> int | None:
     if value is None or (isinstance(value, int) and value > 0):
         return value
     raise ValueError(f"{value!r} is no number of tokens")

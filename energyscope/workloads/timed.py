@@ -108,10 +108,10 @@ def _data_ids(evaluation: Evaluation, count: int, size: int) -> list[torch.Tenso
     """Return the data's tokens in a row, those of overlapping windows once, cut into ids of a batch each."""
     masks = evaluation.counted or [batch["attention_mask"].bool() for batch in evaluation.batches]
     stream = torch.cat([batch["input_ids"][mask] for batch, mask in zip(evaluation.batches, masks, strict=True)])
-    whole = min(count, len(stream) // size)
-    if not whole:
+    batches = min(count, len(stream) // size)
+    if not batches:
         return [stream.repeat(-(-size // len(stream)))[:size]]
-    return list(stream[: whole * size].reshape(whole, size))
+    return list(stream[: batches * size].reshape(batches, size))
 
 
 def _synthetic_ids(loaded: LoadedModel, count: int, size: int, seed: int) -> list[torch.Tensor]:

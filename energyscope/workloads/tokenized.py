@@ -1,4 +1,4 @@
-"""From texts to examples: token ids, and class indices for the labels as they were written."""
+"""From texts to examples: token ids, windows of running text, and class indices for the labels as written."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
+from energyscope.workloads.evaluation import Example
+from energyscope.workloads.limits import text_config
 from energyscope.workloads.texts import Row, Texts
-from energyscope.workloads.windows import Example, strided
 
 Notes = tuple[Reason, ...]
 
@@ -22,6 +23,26 @@ def running_examples(tokenizer: Any, text: str, length: int, stride: int) -> tup
     return examples, (reason("running-text", tokens=length, stride=stride),)
 
 
+def strided(tokens: Sequence[int], length: int, stride: int) -> list[Example]:
+    """Cut a text into windows of ``length`` tokens, ``stride`` apart; the last may be shorter.
+
+    The first window counts in full, each other only the tokens beyond the one before it: every token but the first
+    is predicted once, from at least ``length - stride`` tokens where that many come before it. This is how
+    perplexities of a model with a fixed context are commonly reported. With ``stride == length`` the windows
+    do not overlap, and the first token of each is predicted by none.
+    """
+    examples: list[Example] = []
+    covered = 0
+    for start in range(0, len(tokens), stride):
+        end = min(start + length, len(tokens))
+        context = max(0, covered - start)
+        examples.append(Example(tokens[start:end], counted_from=context, index=len(examples)))
+        covered = end
+        if end == len(tokens):
+            break
+    return [example for example in examples if example.predictions > 0]
+
+
 def separate_examples(
     tokenizer: Any, texts: Texts, length: int, labels: Sequence[int] | None
 ) -> tuple[list[Example], Notes]:
@@ -29,15 +50,15 @@ def separate_examples(
 
     Without labels the tokens are the targets: texts of fewer than two are left out.
     """
-    found = _token_ids(tokenizer, [row.text for row in texts.rows], length)
-    notes = list(_cut(tokenizer, texts.rows, found, length))
+    token_ids = _token_ids(tokenizer, [row.text for row in texts.rows], length)
+    notes = list(_cut(tokenizer, texts.rows, token_ids, length))
     places = [row.number - 1 for row in texts.rows]
     if labels is not None:
-        labelled = zip(found, labels, places, strict=True)
+        labelled = zip(token_ids, labels, places, strict=True)
         return [Example(ids, label, index=place) for ids, label, place in labelled], tuple(notes)
-    examples = [Example(ids, index=place) for ids, place in zip(found, places, strict=True) if len(ids) > 1]
-    if short := len(found) - len(examples):
-        notes.append(reason("single-token-texts", texts=short, total=len(found)))
+    examples = [Example(ids, index=place) for ids, place in zip(token_ids, places, strict=True) if len(ids) > 1]
+    if short := len(token_ids) - len(examples):
+        notes.append(reason("single-token-texts", texts=short, total=len(token_ids)))
     return examples, tuple(notes)
 
 
@@ -54,8 +75,7 @@ def class_indices(loaded: LoadedModel, texts: Texts) -> list[int]:
             f"{texts.source} has no column {texts.label_column!r} (it has: {', '.join(texts.columns)}): "
             "name the column of the labels with --label-column"
         )
-    config: Any = loaded.model.config
-    config = config.get_text_config()
+    config = text_config(loaded)
     names = {str(name).lower(): int(index) for name, index in (config.label2id or {}).items()}
     return [_known_class(row, names, config.num_labels, texts, loaded.name) for row in texts.rows]
 
@@ -64,9 +84,9 @@ def _known_class(row: Row, names: Mapping[str, int], classes: int, texts: Texts,
     index = _class_index(row.label, names)
     if index is None or not 0 <= index < classes:
         known = ", ".join(f"{index} ({name})" for name, index in names.items()) or f"0 to {classes - 1}"
-        said = "no label" if row.label in (None, "") else f"the label {row.label!r}"
+        label = "no label" if row.label in (None, "") else f"the label {row.label!r}"
         where = f"{texts.source}, {texts.unit} {row.number},"
-        raise DataError(f"{where} has {said} in column {texts.label_column!r}: {model} knows {known}")
+        raise DataError(f"{where} has {label} in column {texts.label_column!r}: {model} knows {known}")
     return index
 
 
@@ -88,7 +108,7 @@ def _token_ids(tokenizer: Any, texts: list[str], length: int | None) -> list[lis
     return ids
 
 
-def _cut(tokenizer: Any, rows: Sequence[Row], found: Sequence[Sequence[int]], length: int) -> Notes:
-    full = [row.text for row, ids in zip(rows, found, strict=True) if len(ids) >= length]
+def _cut(tokenizer: Any, rows: Sequence[Row], token_ids: Sequence[Sequence[int]], length: int) -> Notes:
+    full = [row.text for row, ids in zip(rows, token_ids, strict=True) if len(ids) >= length]
     cut = sum(len(ids) > length for ids in _token_ids(tokenizer, full, None)) if full else 0
     return (reason("cut-texts", texts=cut, total=len(rows), tokens=length),) if cut else ()

@@ -6,7 +6,7 @@ import pytest
 
 from energyscope.changes import inputs as module
 from energyscope.changes.choice import BASE, Alternative
-from energyscope.changes.inputs import Given, Inputs, does_not_fit
+from energyscope.changes.inputs import Inputs, StepData, does_not_fit
 from energyscope.errors import ModelError
 from energyscope.kv_cache import cache_bytes
 from energyscope.loading import load_model
@@ -24,7 +24,7 @@ def loaded():
 
 @pytest.fixture
 def made(loaded):
-    return Inputs(loaded, Given(profile_inputs(loaded, sequence_length=8), None, seed=0, new_tokens=4))
+    return Inputs(loaded, StepData(profile_inputs(loaded, sequence_length=8), None, seed=0, new_tokens=4))
 
 
 def test_inputs_are_kept_and_shared(made):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from energyscope.workloads import Evaluation
-from energyscope.workloads.evaluation import batched, counted_targets, padded, source_order
-from energyscope.workloads.windows import Example, strided
+from energyscope.workloads.evaluation import Example, batched, counted_targets, padded, source_order
+from energyscope.workloads.tokenized import strided
 
 HOST = torch.device("cpu")
 

@@ -14,7 +14,7 @@ from dataset_fixtures import SST2, WIKI_RAW, wiki_splits
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import LoadedModel
 from energyscope.workloads import load_evaluation
-from energyscope.workloads.local_sets import folder_texts
+from energyscope.workloads.datasets import folder_texts
 from energyscope.workloads.texts import Texts, file_texts
 
 Maker = Callable[[Path], Path]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from energyscope.workloads.windows import Example, strided
+from energyscope.workloads.evaluation import Example
+from energyscope.workloads.tokenized import strided
 
 
 def counted(example: Example) -> list[int]:
