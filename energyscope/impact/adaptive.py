@@ -37,7 +37,7 @@ class Looks:
     def __init__(self, batches: int, *, adaptive: bool, seed: int) -> None:
         self.shares = _shares(batches, seed) if adaptive else [Share(tuple(range(batches)), last=True)]
         self._seed = seed
-        self._seen: list[Measurement] = []
+        self._measured: list[Measurement] = []
 
     def __iter__(self) -> Iterator[Share]:
         return iter(self.shares)
@@ -50,15 +50,14 @@ class Looks:
         """Return the measurements that need no further examples; to be asked once after each share."""
         if not measurements:
             return set()
-        known = {id(one): one for one in (*self._seen, *measurements)}
-        self._seen = list(known.values())
-        by_method = sorted(self._seen, key=lambda one: one.intervention.method)
-        found: set[Measurement] = set()
-        for _, group in groupby(by_method, key=lambda one: one.intervention.method):
+        self._measured = list(dict.fromkeys((*self._measured, *measurements)))
+        by_method = sorted(self._measured, key=_method)
+        settled: set[Measurement] = set()
+        for _, group in groupby(by_method, key=_method):
             rivals = list(group)
             clear = self._clear(_by_example(rivals))
-            found.update(one for one, is_clear in zip(rivals, clear, strict=True) if is_clear)
-        return found.intersection(measurements)
+            settled.update(rival for rival, is_clear in zip(rivals, clear, strict=True) if is_clear)
+        return settled.intersection(measurements)
 
     def _clear(self, values: Floats) -> list[bool]:
         """Say of each row whether its place is clear; rows that are alike on every example share one place."""
@@ -66,6 +65,10 @@ class Looks:
         places = list(dict.fromkeys(alike))
         clear = separated(values[[alike.index(place) for place in places]], self._seed, looks=len(EVERY))
         return [bool(clear[places.index(row)]) for row in alike]
+
+
+def _method(measurement: Measurement) -> str:
+    return measurement.intervention.method
 
 
 def _shares(batches: int, seed: int) -> list[Share]:
@@ -83,7 +86,7 @@ def _shares(batches: int, seed: int) -> list[Share]:
 
 def _by_example(measurements: Sequence[Measurement]) -> Floats:
     """Return the KL divergence of every example, (measurements, examples); NaN where one was not looked at."""
-    sizes = {index: len(one) for measured in measurements for index, one in measured.by_batch.items()}
+    sizes = {index: len(outcomes) for measured in measurements for index, outcomes in measured.by_batch.items()}
     rows = [
         np.concatenate([
             measured.by_batch[index].kl if index in measured.by_batch else np.full(size, np.nan)

@@ -78,14 +78,14 @@ def write_examples(
     latest = {(component, method): outcomes for component, method, outcomes in items}
     places = [_indices(outcomes, order) for outcomes in latest.values()]
     numbers = [_numbers(outcomes.subset(outcomes.seen())) for outcomes in latest.values()]
-    lengths = [len(one) for one in places]
+    lengths = [len(rows) for rows in places]
     columns: dict[str, Any] = {
         "component": _repeated([component for component, _ in latest], lengths),
         "method": _repeated([method for _, method in latest], lengths),
         "example": pa.array(np.concatenate([np.zeros(0), *places]).astype(np.int32)),
     }
     for name in COLUMNS[3:]:
-        values = np.concatenate([np.zeros(0), *(one[name] for one in numbers)])
+        values = np.concatenate([np.zeros(0), *(columns_of[name] for columns_of in numbers)])
         columns[name] = pa.array(values.astype(np.float32))
     unfinished = path.with_name(path.name + ".part")
     pq.write_table(pa.table(columns), unfinished, compression="zstd")

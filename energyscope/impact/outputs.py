@@ -184,9 +184,9 @@ def checksum(tensor: Tensor) -> tuple[int, int]:
     """
     integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
     flat = tensor.detach().contiguous().view(integers).flatten()
-    plain, weighted = 0, 0
+    total, by_place = 0, 0
     for number, piece in enumerate(torch.split(flat, PIECE)):
         place = torch.arange(1, len(piece) + 1, device=piece.device)
-        plain += int(piece.sum())
-        weighted += (number + 1) * int((piece.long() * place).sum())
-    return plain, weighted
+        total += int(piece.sum())
+        by_place += (number + 1) * int((piece.long() * place).sum())
+    return total, by_place

@@ -66,12 +66,12 @@ def beside_singles(
 
     ``joint`` is one of `methods.JOINT`, ``per_head`` of `methods.HEADS`.
     """
-    found = joint_kinds(tree, methods) if joint in {"kinds", "all"} else []
+    interventions = joint_kinds(tree, methods) if joint in {"kinds", "all"} else []
     if joint in {"pairs", "all"}:
-        found += layer_pairs(tree)
+        interventions += layer_pairs(tree)
     if per_head != "off":
-        found += heads(model, adapter, methods, per=per_head)
-    return found
+        interventions += heads(model, adapter, methods, per=per_head)
+    return interventions
 
 
 def joint_kinds(tree: ComponentTree, methods: Sequence[str]) -> list[Intervention]:

@@ -47,9 +47,9 @@ class Witness:
 
     @contextmanager
     def watching(
-        self, targets: Collection[str], layers: Collection[int | None], found: list[str]
+        self, targets: Collection[str], layers: Collection[int | None], altered: list[str]
     ) -> Iterator[None]:
-        """Add to ``found`` the components before the targets, in their layers, whose output is another now.
+        """Add to ``altered`` the components before the targets, in their layers, whose output is another now.
 
         ``targets`` are the names of the components that are changed in the pass that runs in this context.
         """
@@ -61,7 +61,7 @@ class Witness:
         sums: Sums = {}
         with self._listening(sums, names):
             yield
-        found.extend(name for name, bits in sums.items() if bits != self._unchanged[name])
+        altered.extend(name for name, bits in sums.items() if bits != self._unchanged[name])
 
     def _within(self, name: str, targets: Collection[str]) -> bool:
         parent = self._parents.get(name)

@@ -52,14 +52,14 @@ class Removal:
         ``mask`` (B, S) says which positions are no padding; ``effect`` records how far the output changed.
         An output without a tensor of floating-point numbers is left alone, and the effect says so.
         """
-        given: list[Tensor | None] = []
+        inputs: list[Tensor | None] = []
 
         def before(_module: nn.Module, args: Any, kwargs: Any) -> None:
             tensor = first_tensor((*args, *kwargs.values()))
-            given[:] = [None if tensor is None else tensor.clone()]  # a layer may write to its input
+            inputs[:] = [None if tensor is None else tensor.clone()]  # a layer may write to its input
 
         def after(_module: nn.Module, _args: Any, output: Any) -> Any:
-            return self._changed(given, output, mask, effect)
+            return self._changed(inputs, output, mask, effect)
 
         with routed([self.module]), ExitStack() as stack:
             if self.change is None:
@@ -67,13 +67,13 @@ class Removal:
             stack.callback(self.module.register_forward_hook(after).remove)
             yield
 
-    def _changed(self, given: Sequence[Tensor | None], output: Any, mask: Tensor, effect: Effect) -> Any:
+    def _changed(self, inputs: Sequence[Tensor | None], output: Any, mask: Tensor, effect: Effect) -> Any:
         original = first_tensor(output)
         if original is None or not original.is_floating_point():
             effect.problem = unsuitable(original)
             return output
         features = positions_first(self.module, original)
-        changed = self._by_input(given, features) if self.change is None else self._by_change(features, mask)
+        changed = self._by_input(inputs, features) if self.change is None else self._by_change(features, mask)
         if changed is None:
             effect.problem = reason("input-and-output-differ")
             return output
@@ -92,8 +92,8 @@ class Removal:
         return changed
 
     @staticmethod
-    def _by_input(given: Sequence[Tensor | None], features: Tensor) -> Tensor | None:
-        tensor = given[0] if given else None
+    def _by_input(inputs: Sequence[Tensor | None], features: Tensor) -> Tensor | None:
+        tensor = inputs[0] if inputs else None
         return None if tensor is None or tensor.shape != features.shape else tensor.to(features.dtype)
 
 

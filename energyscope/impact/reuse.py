@@ -68,27 +68,27 @@ class LayerStarts:
         if self.reason is not None:
             yield
             return
-        seen = _LayerCalls()
+        calls = _LayerCalls()
         with ExitStack() as stack:
             for number, module in enumerate(self._modules):
-                before = partial(self._before_layer, seen, number, index)
+                before = partial(self._before_layer, calls, number, index)
                 stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
-                stack.callback(module.register_forward_hook(partial(_after_layer, seen)).remove)
+                stack.callback(module.register_forward_hook(partial(_after_layer, calls)).remove)
             for name, module in self._outside.items():
                 if not isinstance(module, FunctionCall):
-                    stack.callback(module.register_forward_pre_hook(self._placing(name, seen)).remove)
+                    stack.callback(module.register_forward_pre_hook(self._placing(name, calls)).remove)
             yield
-        self.reason = _why_not(seen, len(self._modules))
+        self.reason = _why_not(calls, len(self._modules))
         if self.reason is not None:
             self.give_up(self.reason)
             return
-        self._kept[index] = seen.kept
+        self._kept[index] = calls.kept
         self._templates = {
-            number: with_first_tensor(output, torch.empty(0)) for number, output in enumerate(seen.outputs)
+            number: with_first_tensor(output, torch.empty(0)) for number, output in enumerate(calls.outputs)
         }
-        self._keep(seen, len(self._modules), first_tensor(seen.outputs[-1]), first=not index)
+        self._keep(calls, len(self._modules), first_tensor(calls.outputs[-1]), first=not index)
         if not index:
-            self._thin_out(seen)
+            self._thin_out(calls)
 
     @contextmanager
     def beginning(self, index: int, layer: int) -> Iterator[None]:
@@ -115,45 +115,45 @@ class LayerStarts:
         return sum(tensor.nbytes for kept in self._kept.values() for tensor in kept.values())
 
     def _before_layer(
-        self, seen: _LayerCalls, number: int, index: int, _module: nn.Module, args: Any, kwargs: Any
+        self, calls: _LayerCalls, number: int, index: int, _module: nn.Module, args: Any, kwargs: Any
     ) -> None:
-        given = first_tensor((*args, *kwargs.values()))
-        seen.numbers.append(number)
-        seen.inputs.append(given)
+        hidden = first_tensor((*args, *kwargs.values()))
+        calls.numbers.append(number)
+        calls.inputs.append(hidden)
         if number:
-            self._keep(seen, number, given, first=not index)
+            self._keep(calls, number, hidden, first=not index)
 
-    def _placing(self, name: str, seen: _LayerCalls) -> Callable[[nn.Module, Any], None]:
+    def _placing(self, name: str, calls: _LayerCalls) -> Callable[[nn.Module, Any], None]:
         def before(_module: nn.Module, _args: Any) -> None:
             # a component that is called in several places counts from the first
-            self._after[name] = min(self._after.get(name, len(self._modules)), len(seen.outputs))
+            self._after[name] = min(self._after.get(name, len(self._modules)), len(calls.outputs))
 
         return before
 
-    def _keep(self, seen: _LayerCalls, number: int, tensor: Tensor | None, *, first: bool) -> None:
+    def _keep(self, calls: _LayerCalls, number: int, tensor: Tensor | None, *, first: bool) -> None:
         """Keep what a layer is given (the last one's output as if one more followed), as far as memory allows."""
         if tensor is None or (not first and (number % self._stride or tensor.nbytes > self._budget)):
             return
-        seen.kept[number] = tensor.detach().clone()
+        calls.kept[number] = tensor.detach().clone()
         if not first:
             self._budget -= tensor.nbytes
 
-    def _thin_out(self, seen: _LayerCalls) -> None:
+    def _thin_out(self, calls: _LayerCalls) -> None:
         """From what the first batch took: keep every layer's input, or every second one's, third one's, ..."""
-        per_batch = sum(tensor.nbytes for tensor in seen.kept.values())
+        per_batch = sum(tensor.nbytes for tensor in calls.kept.values())
         needed = per_batch * sum(self._tokens) / max(1, self._tokens[0])  # the first batch is the shortest
         self._stride = min(len(self._modules), max(1, math.ceil(needed / max(1, self._budget))))
-        for number in [number for number in seen.kept if number % self._stride]:
-            del seen.kept[number]
-        taken = sum(tensor.nbytes for tensor in seen.kept.values())
+        for number in [number for number in calls.kept if number % self._stride]:
+            del calls.kept[number]
+        taken = sum(tensor.nbytes for tensor in calls.kept.values())
         if taken > self._budget:
-            seen.kept.clear()
+            calls.kept.clear()
             taken = 0
         self._budget -= taken
 
 
-def _after_layer(seen: _LayerCalls, _module: nn.Module, _args: Any, output: Any) -> None:
-    seen.outputs.append(output)
+def _after_layer(calls: _LayerCalls, _module: nn.Module, _args: Any, output: Any) -> None:
+    calls.outputs.append(output)
 
 
 def _given(template: Any, hidden: Tensor, *_args: Any, **_kwargs: Any) -> Any:
@@ -161,13 +161,13 @@ def _given(template: Any, hidden: Tensor, *_args: Any, **_kwargs: Any) -> Any:
     return with_first_tensor(template, hidden.clone())
 
 
-def _why_not(seen: _LayerCalls, layers: int) -> Reason | None:
+def _why_not(calls: _LayerCalls, layers: int) -> Reason | None:
     """Return why a pass cannot begin at a layer, None where it can."""
-    if seen.numbers != list(range(layers)):
+    if calls.numbers != list(range(layers)):
         return reason("layers-not-in-order")
-    if any(len(tensors_of(output)) != 1 for output in seen.outputs):
+    if any(len(tensors_of(output)) != 1 for output in calls.outputs):
         return reason("layers-return-several")
-    handed_on = zip(seen.outputs, seen.inputs[1:], strict=False)
-    if any(first_tensor(output) is not given for output, given in handed_on):
+    handed_on = zip(calls.outputs, calls.inputs[1:], strict=False)
+    if any(first_tensor(output) is not hidden for output, hidden in handed_on):
         return reason("layers-not-chained")
     return None

@@ -29,11 +29,11 @@ class ActivationListener:
     def called(self, call: Call) -> None:
         """Compare a call's output with what INT8 would make of it."""
         self.calls += 1
-        found = by_example(positions_first(call.module, call.output), call.mask)
-        if found is None:
+        output = by_example(positions_first(call.module, call.output), call.mask)
+        if output is None:
             self.problem = reason("output-not-by-example")
             return
-        rows, weights = widened(found[0]), found[1]
+        rows, weights = widened(output[0]), output[1]
         _add(self.signal, rows.square(), weights)
         _add(self.noise, (int8_per_token(rows) - rows).square(), weights)
 
@@ -73,9 +73,9 @@ class ActivationListener:
     @staticmethod
     def _add_product(sums: Sums, call: Call, gradient: Tensor, values: Tensor) -> None:
         # position by position, as the output lies; an attention core's heads come after its positions
-        found = by_example(positions_first(call.module, gradient * values), call.mask)
-        if found is not None:
-            _add(sums, *found)
+        products = by_example(positions_first(call.module, gradient * values), call.mask)
+        if products is not None:
+            _add(sums, *products)
 
 
 def int8_per_token(rows: Tensor) -> Tensor:
@@ -86,7 +86,6 @@ def int8_per_token(rows: Tensor) -> Tensor:
 
 
 def _add(sums: Sums, values: Tensor, weights: Tensor) -> None:
-    rows = values.sum(
-        -1, keepdim=True
-    ).double()  # features in their own precision: far fewer numbers are left to mask and widen
+    # features in their own precision: far fewer numbers are left to mask and widen
+    rows = values.sum(-1, keepdim=True).double()
     sums.add(weighted(rows, weights).sum((1, 2)))

@@ -45,16 +45,16 @@ class Call:
 
 
 class Listener(Protocol):
-    """Hears of the calls of one module, forwards, and of the gradients at their outputs, backwards."""
+    """Takes the calls of one module, forwards, and the gradients at their outputs, backwards."""
 
     def called(self, call: Call) -> None:
-        """Hear of a call, in the forward pass, without gradients."""
+        """Take a call, in the forward pass, without gradients."""
 
     def refused(self, problem: Reason) -> None:
-        """Hear why a call cannot be listened to."""
+        """Take why a call cannot be listened to."""
 
     def reached(self, call: Call, gradient: Tensor) -> None:
-        """Hear of the gradient at a call's output, in its shape, float32 or wider."""
+        """Take the gradient at a call's output, in its shape, float32 or wider."""
 
 
 Listeners = Mapping[nn.Module, Sequence[Listener]]
@@ -73,8 +73,8 @@ class Sums:
 
     def close(self, kept: Tensor) -> None:
         """Finish a batch; ``kept`` (B,) says which of its examples count. Without any call they have 0."""
-        found = torch.zeros(len(kept)) if self._current is None else self._current.detach().cpu()
-        self._parts.append(found.double()[kept.cpu()].numpy())
+        sums = torch.zeros(len(kept)) if self._current is None else self._current.detach().cpu()
+        self._parts.append(sums.double()[kept.cpu()].numpy())
         self._current = None
 
     def values(self) -> Floats:
@@ -176,43 +176,43 @@ class _Tap:
     @contextmanager
     def listening(self, listeners: Listeners) -> Iterator[None]:
         with ExitStack() as stack:
-            for module, hearers in listeners.items():
-                handle = module.register_forward_hook(self._hook(hearers), with_kwargs=True)
+            for module, its_listeners in listeners.items():
+                handle = module.register_forward_hook(self._hook(its_listeners), with_kwargs=True)
                 stack.callback(handle.remove)
             stack.enter_context(routed(listeners))
             yield
 
-    def _hook(self, hearers: Sequence[Listener]) -> Callable[..., Any]:
+    def _hook(self, listeners: Sequence[Listener]) -> Callable[..., Any]:
         def hook(module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
             original = first_tensor(output)
-            problem = _why_deaf(original)
+            problem = _why_untapped(original)
             if problem is not None or original is None:
-                for hearer in hearers:
-                    hearer.refused(problem or unsuitable(original))
+                for listener in listeners:
+                    listener.refused(problem or unsuitable(original))
                 return output
             tensor = self._with_gradient(self._for_each_example(original))
-            given = first_tensor(args)
-            given = first_tensor(kwargs) if given is None else given
-            call = Call(module, None if given is None else given.detach(), tensor.detach(), self.mask)
+            inputs = first_tensor(args)
+            inputs = first_tensor(kwargs) if inputs is None else inputs
+            call = Call(module, None if inputs is None else inputs.detach(), tensor.detach(), self.mask)
             with torch.no_grad():
-                for hearer in hearers:
-                    hearer.called(call)
-            tensor.register_hook(self._gradient_hook(call, hearers))  # type: ignore[no-untyped-call]
+                for listener in listeners:
+                    listener.called(call)
+            tensor.register_hook(self._gradient_hook(call, listeners))  # type: ignore[no-untyped-call]
             return output if tensor is original else with_first_tensor(output, tensor)
 
         return hook
 
-    def _gradient_hook(self, call: Call, hearers: Sequence[Listener]) -> Callable[[Tensor], None]:
+    def _gradient_hook(self, call: Call, listeners: Sequence[Listener]) -> Callable[[Tensor], None]:
         version = call.output._version  # noqa: SLF001  a detached tensor counts changes with its original
 
         def reached(gradient: Tensor) -> None:
             if call.output._version != version:  # noqa: SLF001
-                for hearer in hearers:
-                    hearer.refused(reason("output-overwritten"))
+                for listener in listeners:
+                    listener.refused(reason("output-overwritten"))
                 return
             unscaled = widened(gradient) if self.scale == 1 else widened(gradient) / self.scale
-            for hearer in hearers:
-                hearer.reached(call, unscaled)
+            for listener in listeners:
+                listener.reached(call, unscaled)
 
         return reached
 
@@ -231,7 +231,7 @@ class _Tap:
         return leaf.clone()  # the model may write into its own tensor, but not into a leaf
 
 
-def _why_deaf(output: Tensor | None) -> Reason | None:
+def _why_untapped(output: Tensor | None) -> Reason | None:
     if output is None or not output.is_floating_point() or output.dim() < 2:
         return unsuitable(output)
     if not torch.is_grad_enabled():

@@ -174,7 +174,7 @@ def _of_weights(part: Component, survey: _Survey, measure: str) -> Floats | Reas
     if problem := why_no_matrices(part.module):
         return problem
     listeners = [survey.weights[owner] for owner in owners(part.module)]
-    if not any(listener.heard for listener in listeners):
+    if not any(listener.reached_any for listener in listeners):
         return reason("no-gradient")
     chosen = next((listener.chosen for listener in listeners if listener.chosen is not None), None)
     total = np.zeros(survey.examples if chosen is None else len(chosen))

@@ -51,7 +51,7 @@ class WeightListener:
         self.quantized = is_quantized(module)
         self.form = None if self.quantized else _form(module, list(self.names))
         self.sums = {measure: Sums() for measure in (FISHER, *errors.methods)}
-        self.heard = False
+        self.reached_any = False
         self.chosen: Floats | None = None  # which examples, where not all
         self._direct: dict[str, Floats] = {}
         self._calls = 0
@@ -60,7 +60,7 @@ class WeightListener:
     @property
     def needs_one_by_one(self) -> bool:
         """Whether the weights' gradients have to be asked for example by example."""
-        return not self.quantized and (self.form is None or not self.heard)
+        return not self.quantized and (self.form is None or not self.reached_any)
 
     def called(self, call: Call) -> None:
         """Count a call of this batch."""
@@ -74,12 +74,13 @@ class WeightListener:
 
     def reached(self, call: Call, gradient: Tensor) -> None:
         """Keep what a call contributes; once all calls are there, add them up and let them go."""
-        rows, found = _input_rows(self.form, call), by_example(gradient, call.mask)
-        if rows is None or found is None:
+        inputs, gradients = _input_rows(self.form, call), by_example(gradient, call.mask)
+        if inputs is None or gradients is None:
             return
-        self.heard = True
+        self.reached_any = True
         # padding may hold NaN, on either side
-        self._waiting.append((_counted(rows, found[1], self.form), _counted(found[0], found[1], None)))
+        rows, weights = gradients
+        self._waiting.append((_counted(inputs, weights, self.form), _counted(rows, weights, None)))
         if len(self._waiting) == self._calls:
             self._add_up()
 
@@ -95,10 +96,10 @@ class WeightListener:
         """Return the squared norm (``fisher``) or the signed gradient x error of a method, (examples,)."""
         return self._direct[measure] if measure in self._direct else self.sums[measure].values()
 
-    def take(self, values: Mapping[str, Floats], chosen: Floats, *, heard: bool) -> None:
+    def take(self, values: Mapping[str, Floats], chosen: Floats, *, reached_any: bool) -> None:
         """Take over what was found example by example, for the examples of index ``chosen``."""
         self._direct = dict(values)
-        self.chosen, self.heard = chosen, heard
+        self.chosen, self.reached_any = chosen, reached_any
 
     def _add_up(self) -> None:
         # several calls add up in the gradient before it is squared: as if their positions were of one
@@ -137,7 +138,7 @@ def squared_norms(form: str, inputs: Tensor, gradients: Tensor) -> Tensor:
         return _paired(inputs @ inputs.mT, gradients)
     # one example at a time: a batch of matrices as large as the weight may not fit
     examples = zip(inputs, gradients, strict=True)
-    return torch.stack([(rows.T @ found).square().sum(dtype=torch.float64) for rows, found in examples])
+    return torch.stack([(rows.T @ gradient).square().sum(dtype=torch.float64) for rows, gradient in examples])
 
 
 def one_by_one(
@@ -151,7 +152,7 @@ def one_by_one(
     weights = [(listener, name, parameter) for listener in listeners for name, parameter in listener.names.items()]
     places = _places(evaluation)
     chosen = np.unique(np.linspace(0, len(places) - 1, min(max_examples, len(places))).round().astype(int))
-    found = {listener: {measure: np.zeros(len(chosen)) for measure in listener.sums} for listener in listeners}
+    sums = {listener: {measure: np.zeros(len(chosen)) for measure in listener.sums} for listener in listeners}
     reached: set[WeightListener] = set()
     parameters = [parameter for _, _, parameter in weights]
     try:
@@ -162,22 +163,22 @@ def one_by_one(
             for (listener, name, _), gradient in zip(weights, gradients, strict=True):
                 if gradient is not None:
                     reached.add(listener)
-                    _add_direct(found[listener], number, listener, name, gradient)
+                    _add_direct(sums[listener], number, listener, name, gradient)
     finally:
         for parameter in parameters:
             parameter.requires_grad_(False)
-    for listener, values in found.items():
-        listener.take(values, chosen.astype(np.float64), heard=listener in reached)
+    for listener, values in sums.items():
+        listener.take(values, chosen.astype(np.float64), reached_any=listener in reached)
 
 
 def _add_direct(
-    found: dict[str, Floats], number: int, listener: WeightListener, name: str, gradient: Tensor
+    sums: dict[str, Floats], number: int, listener: WeightListener, name: str, gradient: Tensor
 ) -> None:
-    found[FISHER][number] += float(gradient.square().sum(dtype=torch.float64))
+    sums[FISHER][number] += float(gradient.square().sum(dtype=torch.float64))
     for method in listener.errors.methods:
         error = listener.errors.of(method, listener.module).get(name)
         if error is not None:
-            found[method][number] += float((gradient * error.to(gradient.device)).sum(dtype=torch.float64))
+            sums[method][number] += float((gradient * error.to(gradient.device)).sum(dtype=torch.float64))
 
 
 def _places(evaluation: Evaluation) -> list[tuple[int, int]]:
@@ -202,12 +203,12 @@ def _example_gradients(
 
 
 def _row_of(evaluation: Evaluation, index: int, row: int) -> Positions:
-    whole = positions_in(evaluation, index)
-    mask = whole.mask[row : row + 1]
-    if whole.targets is None:
+    positions = positions_in(evaluation, index)
+    mask = positions.mask[row : row + 1]
+    if positions.targets is None:
         return Positions(mask, None)
-    before = int(whole.mask[:row].sum())
-    return Positions(mask, whole.targets[before : before + int(mask.sum())])
+    before = int(positions.mask[:row].sum())
+    return Positions(mask, positions.targets[before : before + int(mask.sum())])
 
 
 def _form(module: nn.Module, names: list[str]) -> str | None:
@@ -229,10 +230,10 @@ def _input_rows(form: str | None, call: Call) -> Tensor | None:
     if form is None or call.inputs is None:
         return None
     if form != "embedding":
-        found = by_example(call.inputs, call.mask)
-        return None if found is None else found[0]
-    found = by_example(call.inputs.unsqueeze(-1), call.mask)
-    return None if found is None or found[0].shape[2] != 1 else found[0][..., 0]
+        rows = by_example(call.inputs, call.mask)
+        return None if rows is None else rows[0]
+    ids = by_example(call.inputs.unsqueeze(-1), call.mask)
+    return None if ids is None or ids[0].shape[2] != 1 else ids[0][..., 0]
 
 
 def _counted(rows: Tensor, weights: Tensor, form: str | None) -> Tensor:
