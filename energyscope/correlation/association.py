@@ -103,7 +103,7 @@ def why_not(
         return few
     numbers = np.zeros(n, np.int64) if strata is None else strata
     for name, values in zip(names, (x, y), strict=True):
-        if all(np.ptp(values[numbers == one]) == 0 for one in np.unique(numbers)):
+        if all(np.ptp(values[numbers == stratum]) == 0 for stratum in np.unique(numbers)):
             code = "axis-constant" if strata is None else "axis-constant-within-kinds"
             return reason(code, axis=name, points=n)
     return None
@@ -141,9 +141,10 @@ def permutation_p(
         x, y, method = ranks(x), ranks(y), "pearson"
     keys = np.random.default_rng([seed, len(x)]).random((permutations, len(x)))
     order = np.argsort(keys if strata is None else keys + strata, axis=1)  # a stratum's places stay its own
-    drawn, found = np.abs(statistic(x, y[order], method, strata)), abs(statistic(x, y[None], method, strata)[0])
-    slack = 1e-9 * max(found, 1e-3)  # the same pairing may add up differently
-    return float((1 + np.count_nonzero(drawn >= found - slack)) / (1 + permutations))
+    drawn = np.abs(statistic(x, y[order], method, strata))
+    observed = abs(statistic(x, y[None], method, strata)[0])
+    slack = 1e-9 * max(observed, 1e-3)  # the same pairing may add up differently
+    return float((1 + np.count_nonzero(drawn >= observed - slack)) / (1 + permutations))
 
 
 def _axis(values: UncertainValues | Floats) -> UncertainValues:

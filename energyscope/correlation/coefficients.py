@@ -41,7 +41,7 @@ def statistic(x: Floats, y: Floats, method: Method, strata: Ints | None = None) 
     if method == "kendall":
         rows = max(1, PIECE // y.shape[1])
         pieces = [y[start : start + rows] for start in range(0, len(y), rows)]
-        return np.concatenate([kendall_parts(np.tile(x, (len(one), 1)), one, strata)[0] for one in pieces])
+        return np.concatenate([kendall_parts(np.tile(x, (len(piece), 1)), piece, strata)[0] for piece in pieces])
     if method == "spearman":
         x, y = average_ranks(x[None])[0], average_ranks(y)
     centred: Floats = _centred(_scaled(y), strata) @ _centred(_scaled(x[None]), strata)[0]
@@ -150,7 +150,7 @@ def _inversions(ranks: Ints, count: int) -> Ints:
     Two numbers compare as the highest bit in which they differ: among those with the same higher bits, in
     their original order, an inversion is a 1 before a 0.
     """
-    found = np.zeros(len(ranks), np.int64)
+    inversions = np.zeros(len(ranks), np.int64)
     for bit in reversed(range(max(1, count - 1).bit_length())):
         group = ranks >> (bit + 1)
         ones = (ranks >> bit) & 1
@@ -158,7 +158,7 @@ def _inversions(ranks: Ints, count: int) -> Ints:
         start = np.ones(ranks.shape, bool)
         start[:, 1:] = group[:, 1:] != group[:, :-1]
         of_others = np.maximum.accumulate(np.where(start, before, 0), axis=1)
-        found += ((1 - ones) * (before - of_others)).sum(1)
+        inversions += ((1 - ones) * (before - of_others)).sum(1)
         order = np.argsort((ranks >> bit).astype(np.uint16 if count <= 2**16 else np.int64), axis=1, kind="stable")
         ranks = np.take_along_axis(ranks, order, axis=1)
-    return found
+    return inversions

@@ -44,15 +44,15 @@ def one_setting(energy: pd.DataFrame) -> pd.DataFrame:
     return chosen[keys.eq(keys.iloc[0]).all(axis=1)]
 
 
-def usable(energy: pd.DataFrame) -> pd.DataFrame:
+def reliable(energy: pd.DataFrame) -> pd.DataFrame:
     """Return the components with an energy of sufficient quality, measured on their very layer; not the model."""
     known = energy["energy_mj"].notna() & ~energy["reused"].eq(True) & (energy["quality"] != "invalid")
     return energy[known & (energy["kind"] != "model")]
 
 
 def deepest_measured(energy: pd.DataFrame) -> pd.DataFrame:
-    """Return the usable rows below which no other usable row lies: each joule is in at most one of them."""
-    return deepest(usable(energy), energy)
+    """Return the reliable rows below which no other reliable row lies: each joule is in at most one of them."""
+    return deepest(reliable(energy), energy)
 
 
 def deepest(rows: pd.DataFrame, energy: pd.DataFrame) -> pd.DataFrame:
@@ -63,7 +63,7 @@ def deepest(rows: pd.DataFrame, energy: pd.DataFrame) -> pd.DataFrame:
 def measured_for(column: str, energy: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with which an impact column is compared: the layers for skipping, else the deepest."""
     if column.partition(":")[0] == SKIP:
-        rows = usable(energy)
+        rows = reliable(energy)
         return rows[rows["kind"] == "layer"]
     return deepest_measured(energy)
 
@@ -102,13 +102,13 @@ def stand_ins(measured: pd.DataFrame, energy: pd.DataFrame) -> set[str]:
 
 def ancestors(names: Iterable[str], tree: Mapping[str, Any]) -> set[str]:
     """Return everything that lies above the named components."""
-    found: set[str] = set()
+    names_above: set[str] = set()
     for name in names:
         above = tree.get(name)
-        while isinstance(above, str) and above not in found:
-            found.add(above)
+        while isinstance(above, str) and above not in names_above:
+            names_above.add(above)
             above = tree.get(above)
-    return found
+    return names_above
 
 
 def parents(energy: pd.DataFrame) -> dict[str, Any]:
@@ -138,5 +138,5 @@ def energy_axis(rows: pd.DataFrame) -> UncertainValues:
 
 def number(value: Any) -> float | None:
     """Return a table's cell as a float; None where it is empty or not finite."""
-    found = float("nan") if value is None or str(value) == "<NA>" else float(value)
-    return found if math.isfinite(found) else None
+    as_float = float("nan") if value is None or str(value) == "<NA>" else float(value)
+    return as_float if math.isfinite(as_float) else None

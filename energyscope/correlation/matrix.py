@@ -26,33 +26,32 @@ def correlation_matrix(columns: Mapping[str, Floats], layers: Mapping[str, Float
         name: layers if not np.isfinite(values).any() and np.isfinite(layers[name]).any() else columns
         for name, values in columns.items()
     }
-    kept = [name for name in columns if np.isfinite(used[name][name]).any()]
-    names = list(columns)
-    value: list[list[float | None]] = [[None] * len(kept) for _ in kept]
-    count = [[0] * len(kept) for _ in kept]
+    names = [name for name in columns if np.isfinite(used[name][name]).any()]
+    value: list[list[float | None]] = [[None] * len(names) for _ in names]
+    count = [[0] * len(names) for _ in names]
     reasons = {}
-    for i, one in enumerate(kept):
-        for j, other in enumerate(kept[: i + 1]):
-            table = layers if used[one] is layers or used[other] is layers else columns
-            spearman, n, why = _pair(table, one, other)
+    for i, first in enumerate(names):
+        for j, second in enumerate(names[: i + 1]):
+            table = layers if used[first] is layers or used[second] is layers else columns
+            spearman, n, why = _pair(table, first, second)
             value[i][j] = value[j][i] = spearman
             count[i][j] = count[j][i] = n
             if why is not None:
-                reasons[f"{one}|{other}"] = why
+                reasons[f"{first}|{second}"] = why
     return {
         "method": "spearman",
-        "columns": kept,
-        "energy_columns": [name for name in kept if name in names[:rows]],
+        "columns": names,
+        "energy_columns": [name for name in names if name in list(columns)[:rows]],
         "value": value,
         "n": count,
         "reasons": reasons,
-        "left_out": {name: reason("no-value") for name in names if name not in kept},
+        "left_out": {name: reason("no-value") for name in columns if name not in names},
     }
 
 
-def _pair(table: Mapping[str, Floats], one: str, other: str) -> tuple[float | None, int, Reason | None]:
-    known = np.isfinite(table[one]) & np.isfinite(table[other])
-    x, y = table[one][known], table[other][known]
-    if (why := why_not(x, y, names=(one, other))) is not None:
+def _pair(table: Mapping[str, Floats], first: str, second: str) -> tuple[float | None, int, Reason | None]:
+    known = np.isfinite(table[first]) & np.isfinite(table[second])
+    x, y = table[first][known], table[second][known]
+    if (why := why_not(x, y, names=(first, second))) is not None:
         return None, len(x), why
     return round(float(coefficient(x[None], y[None], "spearman")[0]), 4), len(x), None

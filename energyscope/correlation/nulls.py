@@ -61,14 +61,14 @@ def null_models(
     ``kinds`` names the kind of each point, (n,), which are then drawn before their points
     (see `resampling`).
     """
-    found = []
+    comparisons = []
     for name, values in predictors.items():
         known: Ints = np.flatnonzero(np.isfinite(values))
         null, heat, effect = axis(values[known]), energy[known], impact[known]
         own = None if kinds is None else [kinds[place] for place in known]
-        found.append(_compare(name, null, effect, heat, ("impact", "energy"), seed, own))
-        found.append(_compare(name, null, heat, effect, ("energy", "impact"), seed, own))
-    return found
+        comparisons.append(_compare(name, null, effect, heat, ("impact", "energy"), seed, own))
+        comparisons.append(_compare(name, null, heat, effect, ("energy", "impact"), seed, own))
+    return comparisons
 
 
 def _compare(
@@ -85,7 +85,7 @@ def _compare(
     why = why or why_not(other.values, target.values, names=(words[1], words[0]))
     if why is not None:
         return NullComparison(name, words[0], n, reason=why)
-    own, measured = (rank_agreement(one, target, seed, kinds) for one in (null, other))
+    own, measured = (rank_agreement(predictor, target, seed, kinds) for predictor in (null, other))
     difference, low, high = _difference(null, other, target, Resamples(n, seed, clusters=clusters_of(kinds)))
     better = None
     if low is not None and high is not None and not low <= 0 <= high:
@@ -107,11 +107,11 @@ def _difference(
 ) -> tuple[float, float | None, float | None]:
     """Return the difference of two coefficients' sizes with its paired interval."""
 
-    def signed(one: UncertainValues, stream: int) -> tuple[float, Floats, Floats]:
-        value = float(coefficient(one.values[None], target.values[None], "spearman")[0])
+    def signed(predictor: UncertainValues, stream: int) -> tuple[float, Floats, Floats]:
+        value = float(coefficient(predictor.values[None], target.values[None], "spearman")[0])
         sign = -1.0 if value < 0 else 1.0
-        both = resamples.coefficients(one, target, "spearman", streams=(stream, 0))
-        alone = coefficient(resamples.keep(one, stream), resamples.keep(target, 0), "spearman")
+        both = resamples.coefficients(predictor, target, "spearman", streams=(stream, 0))
+        alone = coefficient(resamples.keep(predictor, stream), resamples.keep(target, 0), "spearman")
         return sign * value, sign * both, sign * alone
 
     (first, both, alone), (second, of_both, of_alone) = signed(null, 1), signed(other, 2)

@@ -64,7 +64,7 @@ def axis(
     ends = [unknown if end is None else np.asarray(end, np.float64) for end in (low, high)]
     below, above = (centre - ends[0]) / NORMAL_95, (ends[1] - centre) / NORMAL_95
     known = np.isfinite(below) & np.isfinite(above)
-    return UncertainValues(centre, *(np.where(known, np.maximum(one, 0.0), 0.0) for one in (below, above)))
+    return UncertainValues(centre, *(np.where(known, np.maximum(error, 0.0), 0.0) for error in (below, above)))
 
 
 class Resamples:
@@ -115,11 +115,11 @@ class Resamples:
         if self._groups is None:
             return coefficient(self.take(x, streams[0]), self.take(y, streams[1]), method, strata)
         heat, effect = self.keep(x, streams[0]), self.keep(y, streams[1])
-        found = np.empty(self.rows)
+        result = np.empty(self.rows)
         for rows, chosen in self._groups:
-            one, other = (np.take_along_axis(drawn[rows], chosen, axis=1) for drawn in (heat, effect))
-            found[rows] = coefficient(one, other, method)
-        return found
+            drawn_x, drawn_y = (np.take_along_axis(drawn[rows], chosen, axis=1) for drawn in (heat, effect))
+            result[rows] = coefficient(drawn_x, drawn_y, method)
+        return result
 
 
 def clusters_of(kinds: Sequence[str] | None) -> Ints | None:

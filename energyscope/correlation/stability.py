@@ -31,15 +31,15 @@ def add_stability(points: Sequence[Point], metric: str, seed: int = 0) -> None:
     if not high_is_more(metric):
         impact = UncertainValues(-impact.values, impact.above, impact.below)
     resamples = Resamples(len(points), seed)
-    heat, effect = (_is_high(one, resamples, stream) for stream, one in enumerate((energy, impact)))
-    ranks = [_rank_intervals(one, resamples, stream) for stream, one in enumerate((energy, impact))]
+    heat, effect = (_is_high(values, resamples, stream) for stream, values in enumerate((energy, impact)))
+    ranks = [_rank_intervals(values, resamples, stream) for stream, values in enumerate((energy, impact))]
     for place, point in enumerate(points):
         shares = {
-            f"{SIDES[one]} energy, {SIDES[other]} impact": float(
-                np.mean((heat[:, place] == one) & (effect[:, place] == other))
+            f"{SIDES[costly]} energy, {SIDES[important]} impact": float(
+                np.mean((heat[:, place] == costly) & (effect[:, place] == important))
             )
-            for one in (True, False)
-            for other in (True, False)
+            for costly in (True, False)
+            for important in (True, False)
         }
         point.likely_quadrant = max(shares, key=lambda name: shares[name])
         point.stability = shares[point.likely_quadrant if point.quadrant == UNDECIDED else point.quadrant]

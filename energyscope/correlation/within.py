@@ -106,14 +106,15 @@ def within_kinds(
     """
     entries = []
     for kind in dict.fromkeys(kinds):
-        chosen = np.array([one == kind for one in kinds])
+        chosen = np.array([other == kind for other in kinds])
         if chosen.sum() > 1:
             entries.append(_of_kind(kind, energy[chosen], impact[chosen], seed))
     for place in range(len(METHODS)):
         tested = [entry["correlations"][place] for entry in entries if entry["tested"]]
-        known = [one for one in tested if one["p_value"] is not None]
-        for one, p_value in zip(known, holm([one["p_value"] for one in known]), strict=True):
-            one["p_holm"] = p_value
+        known = [correlation for correlation in tested if correlation["p_value"] is not None]
+        corrected = holm([correlation["p_value"] for correlation in known])
+        for correlation, p_value in zip(known, corrected, strict=True):
+            correlation["p_holm"] = p_value
     return entries
 
 
@@ -126,19 +127,19 @@ def _of_kind(kind: str, energy: UncertainValues, impact: UncertainValues, seed: 
         "n": len(energy),
         "tested": why is None,
         "reason": why,
-        **{name: asdict(one) for name, one in axes.items()},
-        "correlations": [{**one, "p_holm": None} for one in tested],
+        **{name: asdict(axis) for name, axis in axes.items()},
+        "correlations": [{**correlation, "p_holm": None} for correlation in tested],
     }
 
 
 def _why_untested(n: int, axes: dict[str, Differences]) -> Reason | None:
     if (few := too_few(n)) is not None:
         return few
-    for name, one in axes.items():
-        if not one.differ and one.reason:
-            return reason("differences-unknown", axis=name, why=one.reason)
-        if not one.differ:
-            return reason("differences-within-error", axis=name, q=one.q, df=one.df, p_value=one.p_value)
+    for name, test in axes.items():
+        if not test.differ and test.reason:
+            return reason("differences-unknown", axis=name, why=test.reason)
+        if not test.differ:
+            return reason("differences-within-error", axis=name, q=test.q, df=test.df, p_value=test.p_value)
     return None
 
 
@@ -159,10 +160,10 @@ def adjusted_ranks(
 ) -> tuple[float | None, Reason | None]:
     """Return Spearman's coefficient with ranks centred within kinds, or None and why there is none."""
     several, numbers = _strata(kinds)
-    one, other = x.values[several], y.values[several]
-    if (why := why_not(one, other, numbers, names)) is not None:
+    of_x, of_y = x.values[several], y.values[several]
+    if (why := why_not(of_x, of_y, numbers, names)) is not None:
         return None, why
-    return float(coefficient(one[None], other[None], "spearman", numbers)[0]), None
+    return float(coefficient(of_x[None], of_y[None], "spearman", numbers)[0]), None
 
 
 def _strata(kinds: Sequence[str]) -> tuple[npt.NDArray[np.bool_], Ints]:

@@ -42,7 +42,7 @@ def test_a_step_has_the_batch_context_and_cache_of_its_alternative(made):
     assert (step.batch_size, step.context_length, step.kv_cache, step.phase) == (8, 16, "dynamic", "decode")
     prefill = made.of(PREFILL)
     assert (prefill.phase, prefill.sequence_length, prefill.kv_cache) == ("prefill", 8, "dynamic")
-    assert prefill.inputs["input_ids"].equal(made.given.prompt.inputs["input_ids"])
+    assert prefill.inputs["input_ids"].equal(made.data.prompt.inputs["input_ids"])
 
 
 def test_beyond_the_share_of_memory_inputs_are_made_again(loaded, made, monkeypatch):
