@@ -2,8 +2,8 @@
 
 All components are looked at after a quarter and after half of the batches: every fourth and every second of them,
 counted from a place that the seed draws, since batches are ordered by the length of their texts. A component is
-settled when its impact differs from that of its neighbours in the ranking of its method, example by example, or
-is negligible; the others go on.
+settled when its impact differs from that of its neighbours in the ranking of its method, example by example; the
+others go on.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,6 @@ from energyscope.errors import RunError, UsageError
 from energyscope.impact import metrics
 from energyscope.impact.metrics import Floats, MetricEstimate, Outcomes
 from energyscope.reasons import reason
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMNS = (
     "component", "method", "example", "kl", "js", "loss_difference", "margin_difference", "agreement", "correct",
@@ -90,28 +87,6 @@ def write_examples(
     unfinished = path.with_name(path.name + ".part")
     pq.write_table(pa.table(columns), unfinished, compression="zstd")
     unfinished.replace(path)
-
-
-def read_examples(path: Path) -> pd.DataFrame:
-    """Return the table that ``write_examples`` wrote; ``component`` and ``method`` are categories.
-
-    Raises:
-        RunError: there is no such file, it is damaged, or columns are missing.
-
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not path.is_file():
-        raise RunError(f"there is no file {path}: the run measured no impact, or is from an older version")
-    try:
-        table = pq.ParquetFile(path).read()
-    except (OSError, pa.ArrowException) as error:
-        raise RunError(f"{path} cannot be read: it is damaged; measure the impact again") from error
-    if missing := [name for name in COLUMNS if name not in table.column_names]:
-        raise RunError(f"{path} lacks the columns {', '.join(missing)}: it was not written by this version")
-    frame: pd.DataFrame = table.select(list(COLUMNS)).to_pandas()
-    return frame
 
 
 def paired_difference(first: Outcomes, second: Outcomes, metric: str = "kl", seed: int = 0) -> MetricEstimate:

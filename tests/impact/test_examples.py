@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,6 @@ from energyscope.impact.examples import (
     COLUMNS,
     pack,
     paired_difference,
-    read_examples,
     unpack,
     write_examples,
 )
@@ -88,7 +88,7 @@ def test_table_has_a_row_for_each_example(tmp_path: Path) -> None:
     """GIVEN two changes, THEN the table has their numbers, example by example, in single precision."""
     first, second = outcomes(5), outcomes(5, seed=1)
     write_examples(tmp_path / "e.parquet", [("mlp", "zero", first), ("mlp", "mean", second)])
-    table = read_examples(tmp_path / "e.parquet")
+    table = pd.read_parquet(tmp_path / "e.parquet")
     assert tuple(table.columns) == COLUMNS
     assert len(table) == 10
     assert {str(table[name].dtype) for name in COLUMNS[3:]} == {"float32"}
@@ -106,7 +106,7 @@ def test_of_a_change_measured_twice_the_last_counts(tmp_path: Path) -> None:
     early, late, other = outcomes(4), outcomes(6, seed=1), outcomes(6, seed=2)
     items = [("mlp", "zero", early), ("attention", "zero", other), ("mlp", "zero", late)]
     write_examples(tmp_path / "e.parquet", iter(items))
-    table = read_examples(tmp_path / "e.parquet")
+    table = pd.read_parquet(tmp_path / "e.parquet")
     assert len(table) == 12
     np.testing.assert_allclose(table[table["component"] == "mlp"]["kl"], late.kl, rtol=1e-6)
     assert not list(tmp_path.glob("*.part"))
@@ -116,14 +116,14 @@ def test_examples_keep_their_place_in_the_data(tmp_path: Path) -> None:
     """GIVEN a change that was not tried on the first examples, THEN the others' rows carry their own numbers."""
     partial = Outcomes.concatenate([Outcomes.unseen(3), outcomes(2)])
     write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)])
-    assert read_examples(tmp_path / "e.parquet")["example"].tolist() == [3, 4]
+    assert pd.read_parquet(tmp_path / "e.parquet")["example"].tolist() == [3, 4]
 
 
 def test_examples_carry_their_index_in_the_source(tmp_path: Path) -> None:
     """GIVEN the order that batching brought, THEN rows name the data's own index; one of other data is refused."""
     partial = Outcomes.concatenate([Outcomes.unseen(1), outcomes(3)])
     write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)], order=(9, 4, 0, 7))
-    table = read_examples(tmp_path / "e.parquet")
+    table = pd.read_parquet(tmp_path / "e.parquet")
     assert table["example"].tolist() == [4, 0, 7]
     np.testing.assert_allclose(table["kl"], outcomes(3).kl, rtol=1e-6)
     with pytest.raises(UsageError, match="order of 3 examples does not fit outcomes of 4"):
@@ -133,7 +133,7 @@ def test_examples_carry_their_index_in_the_source(tmp_path: Path) -> None:
 def test_nothing_measured_is_an_empty_table(tmp_path: Path) -> None:
     """GIVEN no changes, THEN the table has its columns and no rows."""
     write_examples(tmp_path / "e.parquet", [])
-    table = read_examples(tmp_path / "e.parquet")
+    table = pd.read_parquet(tmp_path / "e.parquet")
     assert (len(table), tuple(table.columns)) == (0, COLUMNS)
 
 
@@ -142,22 +142,6 @@ def test_text_is_stored_once_and_numbers_compactly(tmp_path: Path) -> None:
     items = [(f"a.very.long.name.of.a.component.{index}", "zero", outcomes(1000, index)) for index in range(20)]
     write_examples(tmp_path / "e.parquet", items)
     assert (tmp_path / "e.parquet").stat().st_size < 40 * 20_000
-
-
-def test_unreadable_table_is_one_clear_error(tmp_path: Path) -> None:
-    """WHEN the table is missing, damaged or another one, THEN one line says so."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = tmp_path / "e.parquet"
-    with pytest.raises(RunError, match="there is no file"):
-        read_examples(path)
-    path.write_bytes(b"PAR1 is not enough")
-    with pytest.raises(RunError, match="damaged"):
-        read_examples(path)
-    pq.write_table(pa.table({"component": ["a"]}), path)
-    with pytest.raises(RunError, match="lacks the columns method, example, kl"):
-        read_examples(path)
 
 
 def test_pairing_cancels_what_the_examples_share() -> None:

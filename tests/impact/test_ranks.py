@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from energyscope.impact.metrics import Floats
-from energyscope.impact.ranks import FEWEST_EXAMPLES, rank_intervals, separated
+from energyscope.impact.ranks import FEWEST_EXAMPLES, ranks, separated
 
 
 def impacts(means: list[float], examples: int = 128, seed: int = 0, *, noise: float = 1.0) -> Floats:
@@ -19,36 +18,25 @@ def impacts(means: list[float], examples: int = 128, seed: int = 0, *, noise: fl
 
 
 def test_rank_one_is_the_largest_mean() -> None:
-    """GIVEN components far apart, THEN the ranks follow their means, and the intervals have no width."""
-    rank, low, high = rank_intervals(impacts([1.0, 5.0, 3.0]))
-    assert rank.tolist() == low.tolist() == high.tolist() == [3.0, 1.0, 2.0]
-
-
-def test_components_alike_share_a_wide_interval() -> None:
-    """GIVEN two equal components between two others, THEN their ranks span 2 and 3, the others' do not."""
-    rank, low, high = rank_intervals(impacts([9.0, 2.0, 2.0, 0.5]))
-    assert (rank[0], rank[3]) == (1.0, 4.0)
-    assert low.tolist() == [1.0, 2.0, 2.0, 4.0]
-    assert high.tolist() == [1.0, 3.0, 3.0, 4.0]
+    """GIVEN components far apart, THEN the ranks follow their means."""
+    assert ranks(impacts([1.0, 5.0, 3.0])).tolist() == [3.0, 1.0, 2.0]
 
 
 def test_ties_share_the_mean_of_their_ranks() -> None:
-    """GIVEN components without any effect, THEN they tie, also when the data are resampled."""
+    """GIVEN components without any effect, THEN they tie."""
     values = np.vstack([np.zeros((3, 40)), np.ones((1, 40))])
-    for found in rank_intervals(values):
-        assert found.tolist() == [3.0, 3.0, 3.0, 1.0]
+    assert ranks(values).tolist() == [3.0, 3.0, 3.0, 1.0]
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(2, 8), st.integers(2, 40), st.integers(0, 100))
 def test_ranks_are_ranks(components: int, examples: int, seed: int) -> None:
-    """Whatever the data, ranks sum to 1 + 2 + ... and intervals lie within 1 and the number of components."""
+    """Whatever the data, ranks are 1, 2, ..., and follow the components when these are shuffled."""
     values = np.random.default_rng(seed).exponential(1.0, (components, examples))
-    rank, low, high = rank_intervals(values, seed)
+    rank = ranks(values)
     assert sorted(rank) == list(range(1, components + 1))
-    assert ((low >= 1) & (high <= components) & (low <= high)).all()
     shuffled = np.random.default_rng(seed).permutation(components)
-    np.testing.assert_array_equal(rank_intervals(values[shuffled], seed)[0], rank[shuffled])
+    np.testing.assert_array_equal(ranks(values[shuffled]), rank[shuffled])
 
 
 def test_missing_examples_are_left_out_of_both() -> None:
@@ -58,17 +46,14 @@ def test_missing_examples_are_left_out_of_both() -> None:
     values = np.vstack([2.0 * hardness, 1.0 * hardness, 3.0 * hardness])
     values[1, :80] = np.nan  # what is left of it has a larger mean than the first one's whole
     assert np.nanmean(values[1]) > np.nanmean(values[0])
-    rank, low, high = rank_intervals(values)
-    assert rank.tolist() == low.tolist() == high.tolist() == [2.0, 3.0, 1.0]
+    assert ranks(values).tolist() == [2.0, 3.0, 1.0]
 
 
-def test_component_without_examples_has_no_rank() -> None:
-    """GIVEN an invalid component, THEN its rank is unknown, and it counts in nobody else's."""
+def test_component_without_examples_has_no_place() -> None:
+    """GIVEN an invalid component, THEN it counts in nobody else's rank, and is never settled."""
     values = impacts([3.0, 0.0, 1.0])
     values[1] = np.nan
-    rank, low, high = rank_intervals(values)
-    np.testing.assert_array_equal(rank, [1.0, np.nan, 2.0])
-    assert np.isnan([low[1], high[1]]).all()
+    assert ranks(values)[[0, 2]].tolist() == [1.0, 2.0]
     assert separated(values).tolist() == [True, False, True]
 
 
@@ -83,14 +68,6 @@ def test_neighbours_are_compared_in_pairs() -> None:
     spread = values.std(1).max() / np.sqrt(values.shape[1])
     assert np.ptp(values.mean(1)) < 4 * spread
     assert separated(values).all()
-
-
-def test_negligible_components_need_no_neighbours() -> None:
-    """GIVEN components of no effect, THEN they are placed only where so small an effect is called negligible."""
-    values = impacts([5.0, 0.001, 0.001, 0.0])
-    assert separated(values).tolist() == [True, False, False, False]
-    assert separated(values, floor=0.05).all()
-    assert not separated(-impacts([5.0, 5.0]), floor=0.05).any()
 
 
 def test_few_examples_place_nobody() -> None:
@@ -126,12 +103,9 @@ def test_one_component_needs_no_comparison() -> None:
     """GIVEN one component, or none, THEN there is nobody to be told from."""
     assert separated(impacts([1.0])).tolist() == [True]
     assert separated(np.zeros((0, 50))).tolist() == []
-    assert [len(found) for found in rank_intervals(np.zeros((0, 50)))] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("function", [rank_intervals, separated])
-def test_same_seed_gives_the_same_answer(function: object) -> None:
+def test_same_seed_gives_the_same_answer() -> None:
     """The seed decides the resamples."""
     values = impacts([1.0, 1.02, 1.04, 1.06], 60)
-    assert callable(function)
-    np.testing.assert_array_equal(function(values, 5), function(values, 5))
+    np.testing.assert_array_equal(separated(values, 5), separated(values, 5))
