@@ -63,8 +63,8 @@ def bases(loaded: LoadedModel, prompt: Workload, own: RunSetting) -> list[Altern
 
 def limits(loaded: LoadedModel) -> Limits:
     """Return what bounds the choice of alternatives on a loaded model."""
-    whole = len(loaded.devices) == 1 and not loaded.offloaded
-    return Limits(position_limit(loaded), loaded.device.type, whole, other_attentions(loaded))
+    on_one_device = len(loaded.devices) == 1 and not loaded.offloaded
+    return Limits(position_limit(loaded), loaded.device.type, on_one_device, other_attentions(loaded))
 
 
 def header(

@@ -63,13 +63,13 @@ class Skipped:
 class Limits:
     """What bounds the choice: the model's positions, its device, and what it can be switched to there.
 
-    ``whole`` says that all of the model is on one device. ``attentions`` are attention implementations beside the
-    model's own.
+    ``on_one_device`` says that all of the model is. ``attentions`` are attention implementations beside the model's
+    own.
     """
 
     positions: int
     device: str
-    whole: bool
+    on_one_device: bool
     attentions: tuple[str, ...]
 
 
@@ -141,7 +141,7 @@ def _impossible(alternative: Alternative, limits: Limits) -> Reason | None:
         return reason("context-beyond-positions", positions=limits.positions)
     if alternative.what != "execution" or alternative.execution == "eager":
         return None
-    if not limits.whole:
+    if not limits.on_one_device:
         return reason("model-in-pieces")
     if alternative.execution == "cuda-graph" and limits.device != "cuda":
         return reason("cuda-graph-needs-gpu")

@@ -133,7 +133,7 @@ def _guards(row: Row) -> set[str | None]:
 
 
 def _executions(run: Run) -> Iterator[Change]:
-    """Yield the further execution of each moment that was measured in two."""
+    """Yield the further execution of each phase and context that was measured in two."""
     roots: dict[tuple[str, int | None], dict[str, Row]] = {}
     for entry in run.scenes:
         name = str(entry["name"])

@@ -61,7 +61,7 @@ def advise(points: Sequence[Point], *, sensitivity: bool, closure: float | None,
     """Return an advice for every point, most energy first.
 
     ``sensitivity`` says that the points' impact is that of quantization. ``closure`` is the share of the model's
-    energy that its components and glue account for; unknown, it withholds as poor closure does.
+    energy that its components and the work between them account for; unknown, it withholds as poor closure does.
     """
     for_all = _withheld_for_all(closure, modelled=modelled)
     return [

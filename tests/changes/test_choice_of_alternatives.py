@@ -11,7 +11,7 @@ from energyscope.reasons import reason
 
 DECODE = Alternative(BASE, BASE, "decode", 1, 1024, "eager", "dynamic", "sdpa")
 PREFILL = Alternative(BASE, BASE, "prefill", 1, 128, "eager", "dynamic", "sdpa")
-GPU = Limits(131072, "cuda", whole=True, attentions=("eager",))
+GPU = Limits(131072, "cuda", on_one_device=True, attentions=("eager",))
 
 
 def chosen(bases=(DECODE, PREFILL), limits=GPU, sizes=(), lengths=()):
@@ -57,9 +57,9 @@ def test_one_thing_is_changed_at_a_time():
 @pytest.mark.parametrize(
     ("limits", "value", "code"),
     [
-        (Limits(512, "cpu", whole=True, attentions=()), "cuda-graph", "cuda-graph-needs-gpu"),
-        (Limits(2048, "cuda", whole=False, attentions=()), "cuda-graph", "model-in-pieces"),
-        (Limits(2048, "cuda", whole=False, attentions=()), "torch-compile", "model-in-pieces"),
+        (Limits(512, "cpu", on_one_device=True, attentions=()), "cuda-graph", "cuda-graph-needs-gpu"),
+        (Limits(2048, "cuda", on_one_device=False, attentions=()), "cuda-graph", "model-in-pieces"),
+        (Limits(2048, "cuda", on_one_device=False, attentions=()), "torch-compile", "model-in-pieces"),
     ],
 )
 def test_what_the_device_cannot_do_is_left_out_with_the_reason(limits, value, code):
@@ -72,7 +72,9 @@ def test_what_the_device_cannot_do_is_left_out_with_the_reason(limits, value, co
 
 def test_contexts_beyond_the_positions_are_left_out_and_how_long_they_may_be_is_said():
     """GIVEN 2,048 positions WHEN a context of 8,192 is asked for THEN it is skipped; 128 is measured."""
-    found, left_out = chosen([DECODE], Limits(2048, "cuda", whole=True, attentions=()), lengths=(128, 8192))
+    found, left_out = chosen(
+        [DECODE], Limits(2048, "cuda", on_one_device=True, attentions=()), lengths=(128, 8192)
+    )
     assert "decode:context_length:128" in keys(found)
     (one,) = [one for one in left_out if one.what == "context_length"]
     assert one.reason == reason("context-beyond-positions", positions=2048)
@@ -81,7 +83,7 @@ def test_contexts_beyond_the_positions_are_left_out_and_how_long_they_may_be_is_
 def test_a_short_model_has_parts_of_its_own_context():
     """GIVEN 512 positions THEN a quarter and half of the context are measured: 128 alone would be no line."""
     base = Alternative(BASE, BASE, "decode", 1, 511, "eager", "dynamic", "sdpa")
-    found, _ = chosen([base], Limits(512, "cpu", whole=True, attentions=()))
+    found, _ = chosen([base], Limits(512, "cpu", on_one_device=True, attentions=()))
     assert [one.value for one in found if one.what == "context_length"] == ["127", "255"]
 
 

@@ -199,11 +199,11 @@ def _covered(module: nn.Module, path: str, homes: Mapping[str, torch.device]) ->
 
 
 def check_spread(
-    model: Any, placement: Placement, whole: Collection[str], quantized: Collection[str], text: str
+    model: Any, placement: Placement, unsplit: Collection[str], quantized: Collection[str], text: str
 ) -> None:
     """Refuse a placement that could not run: accelerate moves what passes between modules, not what is within.
 
-    ``whole`` are the classes of modules that run on one device, ``quantized`` the paths of modules that cannot
+    ``unsplit`` are the classes of modules that run on one device, ``quantized`` the paths of modules that cannot
     wait in host memory.
 
     Raises:
@@ -216,7 +216,7 @@ def check_spread(
         if len({placement.device_of(path) for path in group}) > 1:
             raise UsageError(f"{' and '.join(group)} are the same weights: let {text} put them on one device")
     for path, module in model.named_modules():
-        if type(module).__name__ not in whole:
+        if type(module).__name__ not in unsplit:
             continue
         if len({placement.runs_on(name) for name, _ in module.named_parameters(prefix=path)}) > 1:
             raise UsageError(

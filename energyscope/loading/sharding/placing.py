@@ -30,11 +30,11 @@ CPU = torch.device("cpu")
 _SHARE = 0.9  # of what is free: inputs, the KV cache and the allocator need room too
 
 
-def place(model: Any, options: LoadOptions, keep: list[str], whole: Collection[str], what: str) -> Placement:
+def place(model: Any, options: LoadOptions, keep: list[str], unsplit: Collection[str], what: str) -> Placement:
     """Return where the modules of a model go by ``options.device_map``.
 
     ``model`` is unquantized, in the data type of everything that stays so, and may be on the meta device. ``keep``
-    names the modules that stay unquantized, ``whole`` the classes of modules that run on one device; ``what``
+    names the modules that stay unquantized, ``unsplit`` the classes of modules that run on one device; ``what``
     names the weights in messages.
 
     Raises:
@@ -45,9 +45,9 @@ def place(model: Any, options: LoadOptions, keep: list[str], whole: Collection[s
     text = options.device_map or ""
     if text in WORDS:
         there = [*options.devices, *([CPU] if options.precision in NATIVE else [])]
-        return inferred(model, options, keep, whole, {device: _free(device) for device in there}, what)
+        return inferred(model, options, keep, unsplit, {device: _free(device) for device in there}, what)
     placement = _among(spread(model, read_map(text), text), options)
-    check_spread(model, placement, whole, quantized_linears(model, options.precision, keep), text)
+    check_spread(model, placement, unsplit, quantized_linears(model, options.precision, keep), text)
     sizes = dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
     _require_rooms(sizes, placement, {device: _free(device) for device in placement.devices}, what)
     return placement
@@ -67,7 +67,7 @@ def inferred(
     model: Any,
     options: LoadOptions,
     keep: list[str],
-    whole: Collection[str],
+    unsplit: Collection[str],
     free: Mapping[torch.device, int],
     what: str,
 ) -> Placement:
@@ -90,7 +90,7 @@ def inferred(
     room = _room(model, options, free)
     memory: dict[int | str, int] = {number: int(share * room[device]) for number, device in enumerate(gpus)}
     memory["cpu"] = room.get(CPU, 0)
-    settings: dict[str, Any] = {"no_split_module_classes": list(whole), "special_dtypes": dtypes}
+    settings: dict[str, Any] = {"no_split_module_classes": list(unsplit), "special_dtypes": dtypes}
     if options.device_map != "sequential":
         memory = get_balanced_memory(model, dict(memory), **settings)
     device_map = infer_auto_device_map(model, memory, **settings)
