@@ -63,8 +63,8 @@ class Skipped:
 class Limits:
     """What bounds the choice: the model's positions, its device, and what it can be switched to there.
 
-    ``on_one_device`` says that all of the model is. ``attentions`` are attention implementations beside the model's
-    own.
+    ``on_one_device`` says that all of the model is. ``attentions`` are implementations of attention beside the
+    model's own.
     """
 
     positions: int
