@@ -27,8 +27,7 @@ def opened(source: ModelSource, options: LoadOptions) -> Iterator[ModelFiles]:
     """Yield what a model's files say; what the libraries raise in this context becomes one clear line.
 
     Raises:
-        UsageError: no adapter serves the model.
-        ModelError: its files are missing, broken or out of reach, or anything else went wrong in the context.
+        ModelError: its files are missing, broken or out of reach, no adapter serves it, or something fails here.
         DeviceError: the device ran out of memory.
 
     """
