@@ -1,4 +1,4 @@
-"""Close the books: from the windows of every target to the rows of the energy table. Pure functions.
+"""Attribute energy to components: from the windows of every target to the energy table. Pure functions.
 
 Everything here follows from a profile's header and its journalled entries, so that an interrupted run, or
 one rendered again, gives the same table.
@@ -25,7 +25,7 @@ Entry = Mapping[str, Any]
 
 
 @dataclass
-class Books:
+class Attribution:
     """The table, the closure at every level, and the kinds' differential energies."""
 
     rows: list[EnergyRow]
@@ -33,8 +33,8 @@ class Books:
     differential: dict[str, Any] = field(default_factory=dict)
 
 
-def close_books(header: Entry, entries: Sequence[Entry], idle_w: float | None) -> Books:
-    """Build the rows and the closure.
+def attribute(header: Entry, entries: Sequence[Entry], idle_w: float | None) -> Attribution:
+    """Attribute the measured energy to components: the rows, the closure and the differential energies.
 
     Args:
         header: the profile's settings, its ``tree`` (components as dicts) and its ``subjects``.
@@ -52,24 +52,24 @@ def close_books(header: Entry, entries: Sequence[Entry], idle_w: float | None) -
     rows = [_row(component, sources, differential) for component in header["tree"]]
     add_waiting(rows, header.get("devices") or [])
     relate(rows)
-    return Books(rows, closures(sources), differential)
+    return Attribution(rows, closures(sources), differential)
 
 
 def add_waiting(rows: Sequence[EnergyRow], devices: Sequence[str]) -> None:
     """Set what the devices took on which a component does not run, while they waited for it.
 
-    Of a component that several devices share, it is what its children leave waiting; their glue is left out.
+    Of a component that several devices share, it is what its children leave waiting; their overhead is left out.
     """
     if len(devices) < 2:
         return
     for row in reversed(rows):  # children before their parents
         own = row.device.split("+")
         if len(own) == 1:
-            each = [float(one) if one else None for one in (row.devices_mj or "").split(";")]
+            each = [float(text) if text else None for text in (row.devices_mj or "").split(";")]
             others = [energy for device, energy in zip(devices, each, strict=False) if device not in own]
             row.waiting_mj = total(others) if len(each) == len(devices) else None
         else:
-            below = [one.waiting_mj for one in rows if one.parent == row.component]
+            below = [child.waiting_mj for child in rows if child.parent == row.component]
             row.waiting_mj = total(below) if below else None
 
 
@@ -91,7 +91,7 @@ def _kept(entries: Sequence[Entry]) -> list[Entry]:
 
 def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) -> EnergyRow:
     header, name, calls = sources.header, component["name"], component["calls"]
-    target, found = sources.nodes.get(name), sources.node(name)
+    target, measured = sources.nodes.get(name), sources.node(name)
     row = EnergyRow(
         component=name,
         kind=component["kind"],
@@ -103,14 +103,14 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
         device="+".join(component.get("devices") or [header["device"]]),
         meter=header["meter"],
         calls=calls,
-        **_figures(found, calls),
+        **_figures(measured, calls),
         flops=component.get("flops"),
         bytes=component.get("bytes"),
         reused=target is not None and _reused(target, name),
         parameters=component["parameters"],
         weight_bytes=component["weight_bytes"],
     )
-    row.quality, reasons = _quality(found, sources.measured.get(MODEL))
+    row.quality, reasons = _quality(measured, sources.measured.get(MODEL))
     if component.get("varied"):
         row.quality = "invalid"
         reasons.append(reason("varying-inputs"))
@@ -121,7 +121,7 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
     if row.reused and target:
         reasons.append(_whose(target))
     row.reasons = join(reasons)
-    _add_glue(row, sources.glue_of(name))
+    _add_overhead(row, sources.overhead_of(name))
     _add_differential(row, differential.get(row.kind), header["tree"])
     return row
 
@@ -138,73 +138,76 @@ def _whose(target: Entry) -> Reason:
     return reason("measured-on", component=target["members"][0])
 
 
-def _figures(found: Measured | None, calls: float) -> dict[str, Any]:
+def _figures(measured: Measured | None, calls: float) -> dict[str, Any]:
     """Return the measured columns, per forward pass."""
-    if found is None:
+    if measured is None:
         return dict.fromkeys((
             "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "static_mj", "dynamic_mj", "time_us", "power_w",
             "naive_mj", "ticks", "windows", "passes",
         ))  # fmt: skip
     return {
-        "energy_mj": times(found.energy.mean, calls),
-        "energy_ci_low_mj": times(found.energy.low, calls),
-        "energy_ci_high_mj": times(found.energy.high, calls),
-        "static_mj": times(found.static.mean, calls),
-        "dynamic_mj": times(found.dynamic.mean, calls),
-        "time_us": times(found.time.mean, calls),
-        "power_w": found.power_w,
-        "naive_mj": times(found.naive_mj, calls),
-        "ticks": found.ticks,
-        "windows": found.energy.windows,
-        "passes": found.passes,
-        "spread_between_passes": found.spread,
-        "host_bound": found.host_bound,
-        "clock_mhz": found.clock_mhz,
-        "devices_mj": ";".join("" if one is None else f"{one * calls:.6g}" for one in found.devices_mj) or None,
+        "energy_mj": times(measured.energy.mean, calls),
+        "energy_ci_low_mj": times(measured.energy.low, calls),
+        "energy_ci_high_mj": times(measured.energy.high, calls),
+        "static_mj": times(measured.static.mean, calls),
+        "dynamic_mj": times(measured.dynamic.mean, calls),
+        "time_us": times(measured.time.mean, calls),
+        "power_w": measured.power_w,
+        "naive_mj": times(measured.naive_mj, calls),
+        "ticks": measured.ticks,
+        "windows": measured.energy.windows,
+        "passes": measured.passes,
+        "spread_between_passes": measured.spread,
+        "host_bound": measured.host_bound,
+        "clock_mhz": measured.clock_mhz,
+        "devices_mj": ";".join(
+            "" if energy_mj is None else f"{energy_mj * calls:.6g}" for energy_mj in measured.devices_mj
+        )
+        or None,
     }
 
 
-def _quality(found: Measured | None, model: Measured | None) -> tuple[str, list[str]]:
-    if found is None:
+def _quality(measured: Measured | None, model: Measured | None) -> tuple[str, list[str]]:
+    if measured is None:
         return "invalid", [reason("ended-before-measured")]
-    if found.empty:
-        return "A", list(found.reasons)
-    guard = list(found.guard)
+    if measured.empty:
+        return "A", list(measured.reasons)
+    guard = list(measured.guard)
     if (
         model
-        and found.clock_mhz
+        and measured.clock_mhz
         and model.clock_mhz
-        and ((found.throttle or 0) | (model.throttle or 0)) & POWER_CAP
+        and ((measured.throttle or 0) | (model.throttle or 0)) & POWER_CAP
     ):
-        apart = found.clock_mhz / model.clock_mhz - 1
+        apart = measured.clock_mhz / model.clock_mhz - 1
         if abs(apart) > CLOCKS_APART:
             guard.append(reason("other-clocks", change=apart))
-    if found.energy.windows == 0 and found.reasons:
-        return "invalid", list(found.reasons)
-    name, reasons = grade(found.energy.relative_half_width, found.energy.windows, guard)
-    if found.clock_mhz is not None and found.throttle is None:
+    if measured.energy.windows == 0 and measured.reasons:
+        return "invalid", list(measured.reasons)
+    name, reasons = grade(measured.energy.relative_half_width, measured.energy.windows, guard)
+    if measured.clock_mhz is not None and measured.throttle is None:
         reasons.append(reason("throttling-unknown"))
-    return name, [*reasons, *found.reasons]
+    return name, [*reasons, *measured.reasons]
 
 
-def _add_glue(row: EnergyRow, found: Measured | None) -> None:
-    if found is None or row.calls is None:
+def _add_overhead(row: EnergyRow, overhead: Measured | None) -> None:
+    if overhead is None or row.calls is None:
         return
-    row.glue_mj = times(found.energy.mean, row.calls)
-    row.glue_ci_low_mj = times(found.energy.low, row.calls)
-    row.glue_ci_high_mj = times(found.energy.high, row.calls)
-    row.glue_time_us = times(found.time.mean, row.calls)
-    row.glue_static_mj = times(found.static.mean, row.calls)
+    row.glue_mj = times(overhead.energy.mean, row.calls)
+    row.glue_ci_low_mj = times(overhead.energy.low, row.calls)
+    row.glue_ci_high_mj = times(overhead.energy.high, row.calls)
+    row.glue_time_us = times(overhead.time.mean, row.calls)
+    row.glue_static_mj = times(overhead.static.mean, row.calls)
 
 
-def _add_differential(row: EnergyRow, found: Entry | None, tree: Sequence[Entry]) -> None:
+def _add_differential(row: EnergyRow, differential: Entry | None, tree: Sequence[Entry]) -> None:
     """Give each component its share, by calls, of what the model saves without its kind: a kind's mean.
 
     None for a component inside of another one of its kind, which holds its joules.
     """
-    sharing = {one["name"]: one["calls"] for one in outermost(tree, row.kind)}
-    if found is not None and sharing.get(row.component):
-        row.differential_mj = found["energy_mj"] * sharing[row.component] / sum(sharing.values())
+    sharing = {component["name"]: component["calls"] for component in outermost(tree, row.kind)}
+    if differential is not None and sharing.get(row.component):
+        row.differential_mj = differential["energy_mj"] * sharing[row.component] / sum(sharing.values())
 
 
 def relate(rows: Sequence[EnergyRow]) -> None:

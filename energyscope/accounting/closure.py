@@ -1,4 +1,4 @@
-"""Closing the books: do the parts add up to the whole, and does replay agree with the model? Pure functions."""
+"""Closure: do the parts add up to the whole, and does replay agree with the model? Pure functions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Sources:
         self.header = header
         self.measured = measured
         self.nodes: dict[str, Entry] = {}
-        self.glue: dict[str, Entry] = {}
+        self.overheads: dict[str, Entry] = {}
         for target in header["subjects"]:
-            into = {"node": self.nodes, "group": self.nodes, "glue": self.glue}.get(target["what"])
+            into = {"node": self.nodes, "group": self.nodes, "glue": self.overheads}.get(target["what"])
             if into is not None:
                 into.update(dict.fromkeys(target["members"], target))
 
@@ -36,23 +36,26 @@ class Sources:
         """Return the measurement of a component, None if there is none."""
         return self._measured(self.nodes.get(name))
 
-    def glue_of(self, name: str) -> Measured | None:
-        """Return the measurement of a parent's glue, None if there is none."""
-        return self._measured(self.glue.get(name))
+    def overhead_of(self, name: str) -> Measured | None:
+        """Return the measurement of a parent's own work outside its children, None if there is none."""
+        return self._measured(self.overheads.get(name))
 
     def _measured(self, target: Entry | None) -> Measured | None:
         return self.measured.get(target["key"]) if target else None
 
     def terms(self, components: Sequence[Entry]) -> list[CallTerm]:
         """Return what the components take in one forward pass of the model."""
-        return [CallTerm(self._key(one), one["calls"], self.node(one["name"])) for one in components]
-
-    def glue_terms(self, components: Sequence[Entry]) -> list[CallTerm]:
-        """Return what the parents' glue takes in one forward pass of the model."""
         return [
-            CallTerm(self.glue[one["name"]]["key"], one["calls"], self.glue_of(one["name"]))
-            for one in components
-            if one["name"] in self.glue
+            CallTerm(self._key(component), component["calls"], self.node(component["name"]))
+            for component in components
+        ]
+
+    def overhead_terms(self, components: Sequence[Entry]) -> list[CallTerm]:
+        """Return what the parents' overhead takes in one forward pass of the model."""
+        return [
+            CallTerm(self.overheads[item["name"]]["key"], item["calls"], self.overhead_of(item["name"]))
+            for item in components
+            if item["name"] in self.overheads
         ]
 
     def _key(self, component: Entry) -> str:
@@ -61,53 +64,55 @@ class Sources:
 
 
 def closures(sources: Sources) -> dict[str, Any]:
-    """Return (children + glue) / node for the model, the layers and each kind of block that has parts.
+    """Return (children + overhead) / node for the model, the layers and each kind of block that has parts.
 
     Each level holds ``energy``, ``time``, ``static`` and ``dynamic`` with ``*_low`` and ``*_high`` (95 %), and a
     ``state``. Layers and blocks are taken together (sums over all of a kind), which also averages their noise.
-    Where glue was not measured the ratio is children / node, and ``with_glue`` is False.
+    Where overhead was not measured the ratio is children / node, and ``with_glue`` is False.
     """
     tree: Sequence[Entry] = sources.header["tree"]
     children: dict[str, list[Entry]] = defaultdict(list)
     for component in tree:
         children[component["parent"] or ""].append(component)
-    found = {}
+    by_level = {}
     for name, level in _levels(tree).items():
-        parents = [one for one in level if children[one["name"]]]
-        inside = [child for one in parents for child in children[one["name"]]]
+        parents = [parent for parent in level if children[parent["name"]]]
+        inside = [child for parent in parents for child in children[parent["name"]]]
         if parents and (closure := _closure(sources, parents, inside)):
-            found[name] = closure
-    return found
+            by_level[name] = closure
+    return by_level
 
 
 def _levels(tree: Sequence[Entry]) -> dict[str, list[Entry]]:
-    levels = {"model": [tree[0]], "layers": [one for one in tree if one["level"] == "layer"]}
-    for kind in sorted({one["kind"] for one in tree if one["level"] == "block"}):
-        levels[kind] = [one for one in tree if one["level"] == "block" and one["kind"] == kind]
+    levels = {"model": [tree[0]], "layers": [component for component in tree if component["level"] == "layer"]}
+    for kind in sorted({component["kind"] for component in tree if component["level"] == "block"}):
+        levels[kind] = [
+            component for component in tree if component["level"] == "block" and component["kind"] == kind
+        ]
     return levels
 
 
 def _closure(sources: Sources, parents: Sequence[Entry], inside: Sequence[Entry]) -> dict[str, Any] | None:
-    glue = sources.glue_terms(parents)
-    with_glue = len(glue) == len(parents) and total(glue, "energy") is not None
-    parts = [*sources.terms(inside), *(glue if with_glue else [])]
-    found: dict[str, Any] = {}
+    overhead = sources.overhead_terms(parents)
+    with_overhead = len(overhead) == len(parents) and total(overhead, "energy") is not None
+    parts = [*sources.terms(inside), *(overhead if with_overhead else [])]
+    figures: dict[str, Any] = {}
     for quantity in QUANTITIES:
         ratio = quotient(total(parts, quantity), total(sources.terms(parents), quantity))
-        found[quantity] = ratio.value if ratio else None
-        found[f"{quantity}_low"] = ratio.low if ratio else None
-        found[f"{quantity}_high"] = ratio.high if ratio else None
-    if found["energy"] is None:
+        figures[quantity] = ratio.value if ratio else None
+        figures[f"{quantity}_low"] = ratio.low if ratio else None
+        figures[f"{quantity}_high"] = ratio.high if ratio else None
+    if figures["energy"] is None:
         return None
-    return {**found, "with_glue": with_glue, "state": state(found, sources.header["execution"])}
+    return {**figures, "with_glue": with_overhead, "state": state(figures, sources.header["execution"])}
 
 
 def state(closure: Entry, execution: str) -> str:
     """Say whether a closure is ``closed``, ``under-captured``, ``over-captured`` or ``uncertain``.
 
     Closed is within 3 % of 1 in a CUDA graph, 5 % eager, or an interval that includes 1. Too much is as wrong
-    as too little: joules that were counted twice, or replay that is dearer than the model. What would be closed
-    with an interval of more than `WIDEST` to either side is uncertain: it includes nearly everything.
+    as too little: joules that were counted twice, or replay that takes more energy than the model. A closure with
+    an interval of more than `WIDEST` to either side is uncertain: it includes nearly everything.
     """
     ratio, low, high = closure["energy"], closure["energy_low"], closure["energy_high"]
     within = abs(ratio - 1) <= TOLERANCE[execution]
@@ -118,7 +123,7 @@ def state(closure: Entry, execution: str) -> str:
 
 
 def too_wide(low: float | None, high: float | None) -> bool:
-    """Say whether a closure's 95 % interval is so wide that it cannot be told whether the books close."""
+    """Say whether a closure's 95 % interval is too wide to say whether the parts add up."""
     return low is not None and high is not None and (high - low) / 2 > WIDEST
 
 
@@ -141,7 +146,7 @@ def differentials(sources: Sources) -> dict[str, Any]:
     """
     tree: Sequence[Entry] = sources.header["tree"]
     model = CallTerm("node:model", 1.0, sources.measured.get("node:model"))
-    found = {}
+    by_kind = {}
     for target in sources.header["subjects"]:
         if target["what"] != "without":
             continue
@@ -150,7 +155,7 @@ def differentials(sources: Sources) -> dict[str, Any]:
         replayed = total(sources.terms(outermost(tree, kind)), "energy")
         ratio = quotient(replayed, lost)
         if lost is not None:
-            found[kind] = {
+            by_kind[kind] = {
                 "energy_mj": lost.value,
                 "low": lost.low,
                 "high": lost.high,
@@ -159,15 +164,15 @@ def differentials(sources: Sources) -> dict[str, Any]:
                 "ratio_low": ratio.low if ratio else None,
                 "ratio_high": ratio.high if ratio else None,
             }
-    return found
+    return by_kind
 
 
 def outermost(tree: Sequence[Entry], kind: str) -> list[Entry]:
     """Return a kind's components but those inside of another one of the kind, which holds their joules already."""
-    by_name = {one["name"]: one for one in tree}
+    by_name = {component["name"]: component for component in tree}
 
     def inside(component: Entry) -> bool:
         parent = by_name.get(component["parent"] or "")
         return parent is not None and (parent["kind"] == kind or inside(parent))
 
-    return [one for one in tree if one["kind"] == kind and not inside(one)]
+    return [component for component in tree if component["kind"] == kind and not inside(component)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyscope.accounting import records
-from energyscope.accounting.aggregate import Books, relate
+from energyscope.accounting.aggregate import Attribution, relate
 from energyscope.accounting.measured import UNKNOWN
 from energyscope.metering.interval import Estimate, combine, grade, spread
 from energyscope.metering.ticks import MAXIMUM_W
@@ -50,7 +50,7 @@ def is_triggered(entries: Sequence[Entry]) -> bool:
     return any(entry["header"].get("sampling") == SAMPLING for entry in entries if "header" in entry)
 
 
-def recover(entries: Sequence[Entry]) -> Books:
+def recover(entries: Sequence[Entry]) -> Attribution:
     """Make the table of a journal's entries, of a finished or of an interrupted triggered profile."""
     header = next(entry["header"] for entry in entries if "header" in entry)
     passes = _by_component(entries)
@@ -61,7 +61,7 @@ def recover(entries: Sequence[Entry]) -> Books:
         for one in header["tree"]
     ]
     relate(rows)
-    return Books(rows, {})
+    return Attribution(rows, {})
 
 
 def _by_component(entries: Sequence[Entry]) -> dict[str, list[list[Entry]]]:

@@ -13,11 +13,10 @@ from energyscope.benchmarking.memory import Memory
 from energyscope.benchmarking.model_cache import ModelCache
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress
-from energyscope.replay.calls import Call
+from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.graph_inputs import without_full_mask
 from energyscope.replay.graphs import GraphRound
-from energyscope.replay.quiet import no_garbage_collection
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.workloads import benchmark_inputs
 

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 
 from energyscope.metering.ticks import Array, Calls
-from energyscope.replay.calls import Call
-from energyscope.replay.quiet import no_garbage_collection
+from energyscope.replay.calls import Call, no_garbage_collection
 
 STABLE_WITHIN = 0.02
 CHUNK_S = 0.05  # latencies are compared as medians of chunks, at least about this long

@@ -17,11 +17,10 @@ from energyscope.changes.compiling import Compiled, expected_seconds, forget, no
 from energyscope.changes.inputs import Inputs, StepData
 from energyscope.loading import LoadedModel
 from energyscope.metering.ticks import Calls
-from energyscope.replay.calls import Call
+from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.graph_inputs import without_full_mask
 from energyscope.replay.graphs import GraphRound
-from energyscope.replay.quiet import no_garbage_collection
 from energyscope.replay.replayer import Replayer
 from energyscope.workloads import Workload
 

@@ -108,7 +108,7 @@ class RunFollower:
     def costliest(self, most: int = MOST) -> list[Costly]:
         """Return the components without parts that take most energy in a pass of the model, costliest first.
 
-        Each as the report's books would have it of the windows so far; what stands for several components is
+        Each as the report would have it of the windows so far; what stands for several components is
         one line.
         """
         tree = {one["name"]: one for one in self._header.get("tree", ())}

@@ -39,7 +39,7 @@ def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
         return None
     header, since = ours[begins[-1]]["header"], ours[begins[-1] :]
     marks = [Mark.from_entry(entry["generation"]) for entry in since if "generation" in entry]
-    idle_w = None if header["modelled"] else mean([one["idle_w"] for one in since if "idle_w" in one])
+    idle_w = None if header["modelled"] else mean([entry["idle_w"] for entry in since if "idle_w" in entry])
     setting = GenerationShape(header["prompt_tokens"], header["new_tokens"], header["batch_size"], idle_w)
     traced, why_untraced = _traced(header, since, marks)
     middle = untraced_phases(marks, setting, why_untraced) if traced is None else traced_phases(traced, setting)
@@ -64,8 +64,8 @@ def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
 
 
 def _late_notes(entries: Sequence[Entry]) -> list[str]:
-    found = [note for entry in entries for note in (*entry.get("notes", ()), *entry.get("bystanders", ()))]
-    return list(dict.fromkeys(found))
+    notes = [note for entry in entries for note in (*entry.get("notes", ()), *entry.get("bystanders", ()))]
+    return list(dict.fromkeys(notes))
 
 
 def _traced(header: Entry, entries: Sequence[Entry], marks: Sequence[Mark]) -> tuple[Traced | None, str]:
@@ -90,20 +90,20 @@ def _mark(mark: Mark) -> dict[str, Any]:
 
 def _steps(traced: Traced) -> list[dict[str, Any]]:
     """Return the bins of decode steps, per step of the batch."""
-    found = []
+    rows = []
     for first, last in traced.bins:
         size = last - first + 1
         seconds = mean_of([float(mark.steps_s[first - 1 : last].sum()) for mark in traced.marks])
         energy, length = traced.bin_j((first, last)), value_of(seconds)
         power = figures.figure(energy.value, energy.half)
-        found.append({
+        rows.append({
             "first": first,
             "last": last,
             "seconds": scaled(seconds, 1 / size),
             "energy_mj": scaled(figures.widened(energy.value, energy.half, seconds), 1e3 / size),
             "power_w": scaled(power, 1 / length) if length else None,
         })  # fmt: skip
-    return found
+    return rows
 
 
 def _rates(

@@ -25,26 +25,26 @@ def figure(value: float | None, half: float | None) -> Figure | None:
 
 def mean_of(values: Sequence[float | None], *, floor: float = 0.0) -> Figure | None:
     """Return the mean of independent values with Student's interval (see `combine`)."""
-    found = combine(values, floor=floor)
-    return None if found.mean is None else {"value": found.mean, "low": found.low, "high": found.high}
+    average = combine(values, floor=floor)
+    return None if average.mean is None else {"value": average.mean, "low": average.low, "high": average.high}
 
 
-def value_of(one: Figure | None) -> float | None:
+def value_of(item: Figure | None) -> float | None:
     """Return the value alone."""
-    return None if one is None else one["value"]
+    return None if item is None else item["value"]
 
 
-def scaled(one: Figure | None, factor: float) -> Figure | None:
+def scaled(item: Figure | None, factor: float) -> Figure | None:
     """Return a figure times a positive number that is known."""
-    return None if one is None else {name: times(bound, factor) for name, bound in one.items()}
+    return None if item is None else {name: times(bound, factor) for name, bound in item.items()}
 
 
-def inverse(one: Figure | None, factor: float = 1.0) -> Figure | None:
+def inverse(item: Figure | None, factor: float = 1.0) -> Figure | None:
     """Return a positive number over a figure; the bounds are None where the interval reaches 0."""
-    value = value_of(one)
-    if one is None or value is None or value <= 0:
+    value = value_of(item)
+    if item is None or value is None or value <= 0:
         return None
-    low, high = one["low"], one["high"]
+    low, high = item["low"], item["high"]
     known = low is not None and high is not None and low > 0
     return {
         "value": factor / value,
@@ -53,11 +53,11 @@ def inverse(one: Figure | None, factor: float = 1.0) -> Figure | None:
     }
 
 
-def half_width(one: Figure | None) -> float | None:
+def half_width(item: Figure | None) -> float | None:
     """Return half of the interval's width."""
-    if one is None or one["low"] is None or one["high"] is None:
+    if item is None or item["low"] is None or item["high"] is None:
         return None
-    return (one["high"] - one["low"]) / 2
+    return (item["high"] - item["low"]) / 2
 
 
 def widened(value: float | None, half: float | None, seconds: Figure | None) -> Figure | None:

@@ -36,12 +36,12 @@ def intervals(ticks: Ticks) -> Intervals:
     return Intervals(grid.time_s[at], np.diff(ticks.energy_mj[at]) / 1e3, np.array(good, dtype=bool))
 
 
-def without(found: Intervals, spans: Sequence[tuple[float, float]]) -> Intervals:
+def without(trace: Intervals, spans: Sequence[tuple[float, float]]) -> Intervals:
     """Return the same intervals, of which those that share time with a span (s) are not to be trusted."""
-    good = found.good.copy()
+    good = trace.good.copy()
     for begin_s, end_s in spans:
-        good &= (found.times_s[1:] <= begin_s) | (found.times_s[:-1] >= end_s)
-    return replace(found, good=good)
+        good &= (trace.times_s[1:] <= begin_s) | (trace.times_s[:-1] >= end_s)
+    return replace(trace, good=good)
 
 
 def as_lists(ticks: Ticks) -> list[list[float]]:
@@ -68,14 +68,14 @@ def spent_between(ticks: Ticks, begin_s: float, end_s: float) -> dict[str, Any]:
         ``energy_j``, ``low``, ``high``; all None with a ``reason`` where the ticks do not reach over both times.
 
     """
-    found = intervals(ticks)
-    times = found.times_s
+    known = intervals(ticks)
+    times = known.times_s
     if len(times) < 2 or times[0] > begin_s or times[-1] < end_s:
         return _unknown("phase-beyond-ticks")
     first, after = int(np.searchsorted(times, begin_s, side="right")), int(np.searchsorted(times, end_s))
-    if not found.good[first - 1 : after].all():
+    if not known.good[first - 1 : after].all():
         return _unknown("counter-disturbed")
-    energy = np.concatenate([[0.0], np.cumsum(found.energy_j)])
+    energy = np.concatenate([[0.0], np.cumsum(known.energy_j)])
     begun, ended = np.interp([begin_s, end_s], times, energy)
     last = int(np.searchsorted(times, end_s, side="right")) - 1
     first_inside = int(np.searchsorted(times, begin_s))

@@ -38,7 +38,7 @@ class Mark:
     @classmethod
     def from_entry(cls, entry: Mapping[str, Any]) -> Self:
         """Return the mark of a journal entry."""
-        return cls(float(entry["begin_s"]), tuple(float(one) for one in entry["tokens_s"]), float(entry["end_s"]))
+        return cls(float(entry["begin_s"]), tuple(map(float, entry["tokens_s"])), float(entry["end_s"]))
 
     @property
     def prefill_s(self) -> float:
@@ -80,7 +80,7 @@ def node_weights(steps: int, shares: Sequence[float]) -> Array:
     ``shares`` are the nodes' places along the decode, from 0 (its first step) to 1 (its last).
     """
     at = np.linspace(0.0, 1.0, steps) if steps > 1 else np.zeros(steps)
-    return np.stack([np.interp(at, shares, one) for one in np.eye(len(shares))], axis=1)
+    return np.stack([np.interp(at, shares, unit) for unit in np.eye(len(shares))], axis=1)
 
 
 def overlaps(times_s: Array, marks: Sequence[Mark], nodes: Array) -> Array:
@@ -97,7 +97,7 @@ def overlaps(times_s: Array, marks: Sequence[Mark], nodes: Array) -> Array:
     spent = np.zeros((len(knots), weights.shape[1]))
     spent[1:] = np.cumsum(np.diff(knots)[:, None] * np.tile(weights, (len(marks), 1))[:-1], axis=0)
     columns = range(weights.shape[1])
-    shared = np.stack([np.diff(np.interp(times_s, knots, spent[:, one])) for one in columns], axis=1)
+    shared = np.stack([np.diff(np.interp(times_s, knots, spent[:, column])) for column in columns], axis=1)
     shared[:, REST] = np.diff(times_s) - shared[:, PREFILL:].sum(axis=1)  # before and after them all as well
     result: Array = shared
     return result

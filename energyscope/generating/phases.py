@@ -33,19 +33,22 @@ class GenerationShape:
 
 def load_phase(entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the load, from its journal entry: the counter's rise over it, between bounds."""
-    entry = next((one for one in reversed(entries) if one.get("phase") == "load"), None)
+    entry = next((entry for entry in reversed(entries) if entry.get("phase") == "load"), None)
     if entry is None:
         return phase("load", reason=reason("loading-not-metered"))
     seconds = float(entry["end_s"]) - float(entry["begin_s"])
     devices = entry["devices"]
     known: dict[str, Any] = {"seconds": figures.figure(seconds, None)}
-    energy = total([one["energy_j"] for one in devices])
+    energy = total([device["energy_j"] for device in devices])
     if energy is None:
-        why = next(one["reason"] for one in devices if one["energy_j"] is None)
+        why = next(device["reason"] for device in devices if device["energy_j"] is None)
         return phase("load", **known, reason=why)
-    joules: Figure = {"value": energy, **{end: total([one[end] for one in devices]) for end in ("low", "high")}}
+    joules: Figure = {
+        "value": energy,
+        **{end: total([device[end] for device in devices]) for end in ("low", "high")},
+    }
     known |= {"energy_j": joules, "power_w": scaled(joules, 1 / seconds) if seconds > 0 else None}
-    return phase("load", method="traced", **known, devices_j=[one["energy_j"] for one in devices])
+    return phase("load", method="traced", **known, devices_j=[device["energy_j"] for device in devices])
 
 
 def traced_phases(traced: Traced, setting: GenerationShape) -> list[dict[str, Any]]:
@@ -75,23 +78,23 @@ def phase_seconds(marks: Sequence[Mark]) -> tuple[Figure | None, Figure | None]:
 
 
 def _regressed(
-    name: str, found: Value, seconds: Figure | None, tokens: int, setting: GenerationShape
+    name: str, traced: Value, seconds: Figure | None, tokens: int, setting: GenerationShape
 ) -> dict[str, Any]:
-    if found.value is None:
-        return phase(name, seconds=seconds, tokens=tokens, reason=found.reason)
-    energy = figures.widened(found.value, found.half, seconds)
+    if traced.value is None:
+        return phase(name, seconds=seconds, tokens=tokens, reason=traced.reason)
+    energy = figures.widened(traced.value, traced.half, seconds)
     length = value_of(seconds)
-    power = figures.figure(found.value, found.half)
+    power = figures.figure(traced.value, traced.half)
     return phase(
         name,
         method="regressed",
         seconds=seconds,
         energy_j=energy,
         power_w=scaled(power, 1 / length) if length else None,
-        **_static(found.value, length, setting.idle_w),
+        **_static(traced.value, length, setting.idle_w),
         tokens=tokens,
         joules_per_token=scaled(energy, 1 / tokens),
-        devices_j=list(found.devices or ()),
+        devices_j=list(traced.devices or ()),
     )
 
 
@@ -102,15 +105,15 @@ def _static(energy_j: float | None, seconds: float | None, idle_w: float | None)
 
 def repeated_phase(name: str, entries: Sequence[Entry], setting: GenerationShape, why_not: str) -> dict[str, Any]:
     """Return a phase that was repeated in windows; ``why_not`` is the reason where there is no window."""
-    found = [one for one in entries if one.get("phase") == name]
-    refused = next((one["reason"] for one in found if one.get("reason")), None)
-    taken = [one for one in found if "windows" in one]
+    own = [entry for entry in entries if entry.get("phase") == name]
+    refused = next((entry["reason"] for entry in own if entry.get("reason")), None)
+    taken = [entry for entry in own if "windows" in entry]
     if not taken:
         return phase(name, reason=refused or why_not)
-    windows = [joined(one) for one in taken]
-    floor = mean([one.timing_share for one in windows]) or 0.0
-    energy = scaled(mean_of([one.energy_mj for one in windows], floor=floor), 1e-3)
-    seconds = scaled(mean_of([one.time_us for one in windows]), 1e-6)
+    windows = [joined(entry) for entry in taken]
+    floor = mean([window.timing_share for window in windows]) or 0.0
+    energy = scaled(mean_of([window.energy_mj for window in windows], floor=floor), 1e-3)
+    seconds = scaled(mean_of([window.time_us for window in windows]), 1e-6)
     tokens = int(taken[-1]["tokens"])
     return phase(
         name,
@@ -118,21 +121,21 @@ def repeated_phase(name: str, entries: Sequence[Entry], setting: GenerationShape
         seconds=seconds,
         energy_j=energy,
         **_static(value_of(energy), value_of(seconds), setting.idle_w),
-        power_w=mean_of([one.power_w for one in windows], floor=floor),
+        power_w=mean_of([window.power_w for window in windows], floor=floor),
         tokens=tokens,
         joules_per_token=scaled(energy, 1 / tokens) if tokens else None,
         devices_j=_devices(taken) if energy else None,
-        reason=None if energy else next((one.reason for one in windows if one.reason), NO_ENERGY),
+        reason=None if energy else next((window.reason for window in windows if window.reason), NO_ENERGY),
     )
 
 
 def joined(entry: Entry) -> Window:
     """Return the window of a journal entry, over all devices."""
-    return together([Window(**one) for one in entry["windows"]])
+    return together([Window(**record) for record in entry["windows"]])
 
 
 def _devices(entries: Sequence[Entry]) -> list[float] | None:
-    by_device = zip(*([one["energy_mj"] for one in entry["windows"]] for entry in entries), strict=True)
+    by_device = zip(*([record["energy_mj"] for record in entry["windows"]] for entry in entries), strict=True)
     means = [mean(list(values)) for values in by_device]
     known = [value / 1e3 for value in means if value is not None]
     return known if len(known) == len(means) else None

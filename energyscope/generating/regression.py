@@ -116,7 +116,7 @@ def _along_time(inverse: Array, residual: Array, freedom: int) -> Array:
 def _between_groups(inverse: Array, residual: Array, groups: Groups, inflation: float) -> Array:
     """Return the powers' covariance for noise that is related, in whatever way, within a generation."""
     scores = inverse * residual
-    sums = np.stack([scores[:, groups == one].sum(axis=1) for one in np.unique(groups)], axis=1)
+    sums = np.stack([scores[:, groups == group].sum(axis=1) for group in np.unique(groups)], axis=1)
     count = sums.shape[1]
     result: Array = inflation * count / (count - 1) * (sums @ sums.T)
     return result
@@ -126,7 +126,7 @@ def _faults(seconds: Array, seen: npt.NDArray[np.bool_], names: Sequence[str]) -
     """Return for each column what stands in the way of its power: it was not seen, or another is like it."""
     unseen = [reason("phase-not-in-ticks", phase=name) for name in names]
     columns = range(seconds.shape[1])
-    return tuple(_likeness(seconds, one, seen, names) if seen[one] else unseen[one] for one in columns)
+    return tuple(_likeness(seconds, index, seen, names) if seen[index] else unseen[index] for index in columns)
 
 
 def _likeness(seconds: Array, column: int, seen: npt.NDArray[np.bool_], names: Sequence[str]) -> Reason | None:
@@ -142,13 +142,14 @@ def _likeness(seconds: Array, column: int, seen: npt.NDArray[np.bool_], names: S
     return reason("phases-not-separable", other=names[others[int(np.argmax(parts))]])
 
 
-def rough_delay_s(found: Intervals, marks: Sequence[Mark], nodes: Array) -> float:
+def rough_delay_s(trace: Intervals, marks: Sequence[Mark], nodes: Array) -> float:
     """Return about how late (s) the counter shows energy: 0, unless another delay explains it clearly better."""
-    used = _used(found, marks)
+    used = _used(trace, marks)
     if len(used) <= nodes.shape[1] + 2:
         return 0.0
-    energy = found.energy_j[used]
-    left = [_unexplained(overlaps(found.times_s - one, marks, nodes)[used], energy) for one in (0.0, *TRIED_S)]
+    energy = trace.energy_j[used]
+    times_s, tried_s = trace.times_s, (0.0, *TRIED_S)
+    left = [_unexplained(overlaps(times_s - delay_s, marks, nodes)[used], energy) for delay_s in tried_s]
     best = int(np.argmin(left))
     noise = left[best] / (len(used) - nodes.shape[1] - 2)
     return float(TRIED_S[best - 1]) if best and left[0] - left[best] > CONVINCING * noise else 0.0
@@ -161,26 +162,26 @@ def _unexplained(seconds: Array, energy_j: Array) -> float:
     return float(residual @ residual)
 
 
-def fit_delayed(found: Intervals, marks: Sequence[Mark], nodes: Array, rough_s: float = 0.0) -> PowerFit:
+def fit_delayed(trace: Intervals, marks: Sequence[Mark], nodes: Array, rough_s: float = 0.0) -> PowerFit:
     """Fit the powers of one meter to the intervals from the first generation's second tick to the last one's end.
 
     The first full interval under load is left out: boards show a transient in it. ``nodes`` are the weights of the
     decode steps, ``rough_s`` is about how late the counter is. The last column is the delay's, where it could be
     fitted.
     """
-    used = _used(found, marks)
-    energy = found.energy_j[used]
-    middle = (found.times_s[:-1] + found.times_s[1:])[used] / 2
+    used = _used(trace, marks)
+    energy = trace.energy_j[used]
+    middle = (trace.times_s[:-1] + trace.times_s[1:])[used] / 2
     groups = np.searchsorted([mark.begin_s for mark in marks], middle)
     names = ["pauses", "prefill", *_node_names(nodes)]
-    plain = fit = fit_powers(overlaps(found.times_s - rough_s, marks, nodes)[used], energy, groups, names)
+    undelayed = fit = fit_powers(overlaps(trace.times_s - rough_s, marks, nodes)[used], energy, groups, names)
     delay_s = rough_s
     for _ in range(ROUNDS):
-        seconds, slope = _shifted(found.times_s - delay_s, marks, nodes, fit.power_w[: len(names)])
+        seconds, slope = _shifted(trace.times_s - delay_s, marks, nodes, fit.power_w[: len(names)])
         fit = fit_powers(np.column_stack([seconds, slope])[used], energy, groups, [*names, DELAY])
         delay_s -= float(fit.power_w[-1])
         if any(fit.faults) or abs(delay_s - rough_s) > LONGEST_S:
-            return plain
+            return undelayed
     return fit
 
 
@@ -190,14 +191,14 @@ def _shifted(times_s: Array, marks: Sequence[Mark], nodes: Array, power_w: Array
     return overlaps(times_s, marks, nodes), (around[1] - around[0]) / (2 * STEP_S)
 
 
-def _used(found: Intervals, marks: Sequence[Mark]) -> npt.NDArray[np.intp]:
-    begins, ends = found.times_s[:-1], found.times_s[1:]
+def _used(trace: Intervals, marks: Sequence[Mark]) -> npt.NDArray[np.intp]:
+    begins, ends = trace.times_s[:-1], trace.times_s[1:]
     under_load = np.flatnonzero(begins > marks[0].begin_s)[1:]
-    used: npt.NDArray[np.intp] = under_load[(ends[under_load] <= marks[-1].end_s) & found.good[under_load]]
+    used: npt.NDArray[np.intp] = under_load[(ends[under_load] <= marks[-1].end_s) & trace.good[under_load]]
     return used
 
 
 def _node_names(nodes: Array) -> list[str]:
     if nodes.shape[1] == 1:
         return ["decode"]
-    return [f"decode near step {1 + int(np.argmax(one))}" for one in nodes.T]
+    return [f"decode near step {1 + int(np.argmax(weights))}" for weights in nodes.T]

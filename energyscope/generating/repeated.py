@@ -44,10 +44,13 @@ def step_figures(entries: Sequence[Entry], idle_w: float | None, why_not: str) -
     taken = [entry for entry in entries if "step_context" in entry]
     refused = next((entry["step_reason"] for entry in entries if "step_reason" in entry), None)
     windows = [joined(entry) for entry in taken]
-    energy = mean_of([one.energy_mj for one in windows], floor=mean([one.timing_share for one in windows]) or 0.0)
-    seconds = scaled(mean_of([one.time_us for one in windows]), 1e-6)
-    beyond = [minus(one.energy_mj, times(one.time_us, idle_w * 1e-3)) for one in windows] if idle_w else []
-    lost = next((one.reason for one in windows if one.reason), None)
+    floor = mean([window.timing_share for window in windows]) or 0.0
+    energy = mean_of([window.energy_mj for window in windows], floor=floor)
+    seconds = scaled(mean_of([window.time_us for window in windows]), 1e-6)
+    beyond = (
+        [minus(window.energy_mj, times(window.time_us, idle_w * 1e-3)) for window in windows] if idle_w else []
+    )
+    lost = next((window.reason for window in windows if window.reason), None)
     return {
         "context_length": taken[0]["step_context"] if taken else None,
         "seconds": seconds,
@@ -72,16 +75,16 @@ def loop_figures(entries: Sequence[Entry], why_not: str) -> dict[str, Any]:
     for entry in entries:
         if "loop_tokens" in entry:
             by_pass[entry["pass"]][entry["loop_tokens"]] = joined(entry)
-    pairs = [sorted(one.items()) for one in by_pass.values() if len(one) == 2]
-    found = {
+    pairs = [sorted(by_length.items()) for by_length in by_pass.values() if len(by_length) == 2]
+    costs = {
         "per_token": _both([_step(pair) for pair in pairs]),
         "per_call": _both([_call(pair) for pair in pairs]),
     }
-    known = any(found.values())
+    known = any(costs.values())
     reasons = [window.reason for pair in pairs for _, window in pair if window.reason]
     return {
-        **found,
-        "windows": sum(len(one) for one in by_pass.values()),
+        **costs,
+        "windows": sum(len(by_length) for by_length in by_pass.values()),
         "reason": None if known else refused or next(iter(reasons), why_not),
     }
 
@@ -104,7 +107,7 @@ def _call(pair: Sequence[tuple[int, Window]]) -> Costs:
 
 def _both(costs: Sequence[Costs]) -> dict[str, Figure | None] | None:
     """Return the means; None where nothing is known of either, and an energy of None where it is not positive."""
-    seconds, energy = mean_of([one[0] for one in costs]), mean_of([one[1] for one in costs])
+    seconds, energy = mean_of([cost[0] for cost in costs]), mean_of([cost[1] for cost in costs])
     if energy is not None and not (energy["value"] or 0.0) > 0:
         energy = None
     return None if seconds is None else {"seconds": seconds, "energy_mj": scaled(energy, 1.0)}

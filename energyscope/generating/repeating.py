@@ -117,7 +117,7 @@ def window(replayer: Replayer, call: Call, meter: MeterGroup) -> list[dict[str, 
     calls = replayer.run([call], meter.window_s)
     if calls is None:
         return []  # only of a CUDA graph, and none is used here
-    return [asdict(one) for one in windows_of(meter, calls)]
+    return [asdict(figures) for figures in windows_of(meter, calls)]
 
 
 def _streamed(generator: Generator, new_tokens: int) -> torch.Tensor:

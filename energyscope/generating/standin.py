@@ -36,7 +36,7 @@ class Recording:
 @contextmanager
 def recording(model: nn.Module) -> Iterator[Recording]:
     """Record the forward passes of the first generation within the context."""
-    found, original = Recording(), model.forward
+    recorded, original = Recording(), model.forward
 
     @functools.wraps(original)
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -44,20 +44,20 @@ def recording(model: nn.Module) -> Iterator[Recording]:
         cache: Any = getattr(output, CACHE, None)
         if not getattr(cache, "layers", None):
             raise ModelError(f"{type(model).__name__} keeps no cache in layers, and its loop cannot be run alone")
-        if len(found.outputs) < 2:
-            found.outputs.append(_without_cache(output))
-        found.states.append({number: _state(cache.layers[number]) for number in _kinds(cache)})
+        if len(recorded.outputs) < 2:
+            recorded.outputs.append(_without_cache(output))
+        recorded.states.append({number: _state(cache.layers[number]) for number in _kinds(cache)})
         return output
 
     with exchanged_forward(model, forward):
-        yield found
+        yield recorded
 
 
 def _without_cache(output: Any) -> Any:
-    kept = copy.copy(output)
-    kept[CACHE] = None
-    kept.logits = output.logits.detach().clone()
-    return kept
+    copied = copy.copy(output)
+    copied[CACHE] = None
+    copied.logits = output.logits.detach().clone()
+    return copied
 
 
 def _kinds(cache: Any) -> list[int]:

@@ -21,7 +21,7 @@ from energyscope.reasons import Reason, reason
 MOST_BINS = 16
 NODES = ((0.0, 0.125, 0.25, 0.5, 0.75, 1.0), (0.0, 0.5, 1.0), (0.0, 1.0), (0.5,))  # denser near the prefill
 WIDEST_BIN = 0.2  # relative half-width of a bin's power, with which fewer nodes are tried
-WIDEST = 0.5  # relative half-width of what is told at all
+WIDEST = 0.5  # relative half-width beyond which an energy is not reported
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Traced:
         """Return the energy of a mean generation after its first token (J)."""
         return self._energy(prefill=False, steps=(1, len(self.nodes)))
 
-    def bin_j(self, one: Bin) -> Value:
+    def bin_j(self, steps: Bin) -> Value:
         """Return the energy of a bin of decode steps in a mean generation (J)."""
-        return self._energy(prefill=False, steps=one)
+        return self._energy(prefill=False, steps=steps)
 
     def whole_j(self) -> Value:
         """Return the energy of a mean generation, prefill and decode (J)."""
@@ -73,7 +73,7 @@ class Traced:
 
 
 def summed(fits: Sequence[PowerFit], seconds: Array) -> Value:
-    """Return the energy of some seconds of each column over all devices; None where it cannot be told."""
+    """Return the energy of some seconds of each column over all devices; None where the fit cannot give it."""
     faults = [fit.faults[column] for fit in fits for column in np.flatnonzero(seconds) if fit.faults[column]]
     if faults:
         return Value(None, None, None, faults[0])
@@ -90,22 +90,25 @@ def trace(ticks: Sequence[Ticks], marks: Sequence[Mark], aside: Sequence[tuple[f
     ``marks`` are all generations of the trace, in order, at least one; ``aside`` are spans (s) between them in
     which something else ran, of which nothing is to be read.
     """
-    found = [without(intervals(one), aside) for one in ticks]
+    traces = [without(intervals(ticks_of_meter), aside) for ticks_of_meter in ticks]
     steps = len(marks[0].tokens_s) - 1
     simple = node_weights(steps, NODES[-1])
-    late = [rough_delay_s(one, marks, simple) for one in found]
+    late_s = [rough_delay_s(trace, marks, simple) for trace in traces]
     tried = []
-    for shares in [one for one in NODES if len(one) <= steps] or [NODES[-1]]:
+    for shares in [shares for shares in NODES if len(shares) <= steps] or [NODES[-1]]:
         nodes = node_weights(steps, shares)
-        fits = [fit_delayed(each, marks, nodes, by_s) for each, by_s in zip(found, late, strict=True)]
-        one = Traced(tuple(marks), nodes, tuple(fits))
-        if _clear(one) and one.prefill_j().value is not None:
-            return one
-        tried.append(one)
-    return next((one for one in tried if _clear(one)), tried[-1])  # the prefill alone may be too short
+        fits = [fit_delayed(trace, marks, nodes, by_s) for trace, by_s in zip(traces, late_s, strict=True)]
+        traced = Traced(tuple(marks), nodes, tuple(fits))
+        if _clear(traced) and traced.prefill_j().value is not None:
+            return traced
+        tried.append(traced)
+    return next((traced for traced in tried if _clear(traced)), tried[-1])  # the prefill alone may be too short
 
 
 def _clear(traced: Traced) -> bool:
-    """Whether each bin has a power that is worth telling."""
-    values = [traced.bin_j(one) for one in traced.bins]
-    return all(one.value and one.half is not None and one.half <= WIDEST_BIN * one.value for one in values)
+    """Tell whether the power of each bin is known well enough."""
+    energies = [traced.bin_j(steps) for steps in traced.bins]
+    return all(
+        energy.value and energy.half is not None and energy.half <= WIDEST_BIN * energy.value
+        for energy in energies
+    )

@@ -21,13 +21,13 @@ class Pieces:
 
     def take(self) -> list[list[list[float]]]:
         """Return the new ticks of each meter, as plain data."""
-        now_s, found = time.monotonic(), []
+        now_s, pieces = time.monotonic(), []
         for number, meter in enumerate(self.meter.meters):
             ticks = meter.ticks(self._since_s[number], now_s)
             if len(ticks):  # the sampler prints a tick late: ask from the last one on, and not from now
                 self._since_s[number] = float(ticks.time_s[-1]) + 1e-6
-            found.append(as_lists(ticks))
-        return found
+            pieces.append(as_lists(ticks))
+        return pieces
 
 
 def load_entry(begin_s: float, end_s: float, meter: MeterGroup) -> dict[str, Any]:
@@ -40,11 +40,14 @@ def load_entry(begin_s: float, end_s: float, meter: MeterGroup) -> dict[str, Any
     while not _shown(meter, end_s) and time.monotonic() < deadline_s:
         time.sleep(LOOK_S)
     devices = [
-        {"device": one.device, **spent_between(one.ticks(begin_s - LOOK_BACK_S, end_s + AFTER_S), begin_s, end_s)}
-        for one in meter.meters
+        {
+            "device": board.device,
+            **spent_between(board.ticks(begin_s - LOOK_BACK_S, end_s + AFTER_S), begin_s, end_s),
+        }
+        for board in meter.meters
     ]
     return {"stage": "generate", "phase": "load", "begin_s": begin_s, "end_s": end_s, "devices": devices}
 
 
 def _shown(meter: MeterGroup, time_s: float) -> bool:
-    return all(len(one.ticks(time_s, time_s + AFTER_S)) > 0 for one in meter.meters)
+    return all(len(board.ticks(time_s, time_s + AFTER_S)) > 0 for board in meter.meters)

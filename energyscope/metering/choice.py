@@ -77,11 +77,11 @@ def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, Reason | No
 
 def _open(name: str, uuid: str, note: Reason | None, interval_s: float, whole_gpu: bool) -> WatchedMeter:
     if name == "nvml":
-        from energyscope.metering.nvml.counter import NvmlMeter
+        from energyscope.metering.nvml.meter import NvmlMeter
 
         return NvmlMeter(uuid, note=note)
     if name == "nvml-power":
-        from energyscope.metering.nvml.power import NvmlPowerMeter
+        from energyscope.metering.nvml.meter import NvmlPowerMeter
 
         return NvmlPowerMeter(uuid, note=note)
     from energyscope.metering.smi.meter import NvidiaSmiMeter

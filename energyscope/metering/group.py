@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -139,3 +140,27 @@ def _joint_share(windows: Sequence[Window], energy_mj: float | None) -> float | 
         return None
     parts = [(window.timing_share or 0.0) * (window.energy_mj or 0.0) for window in windows]
     return math.hypot(*parts) / energy_mj
+
+
+class SharedGroup(MeterGroup):
+    """Started meters as one run sees them: entering and leaving starts and stops nothing.
+
+    What the meters saw before the run began is not the run's.
+    """
+
+    def __init__(self, started: MeterGroup) -> None:
+        super().__init__(started.meters)
+        self._since_s = 0.0
+
+    def __enter__(self) -> Self:
+        self._since_s = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the meters running for the next run."""
+
+    def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
+        """Return every device's state at its ticks since the run began."""
+        return super().states(max(begin_s, self._since_s), end_s)

@@ -1,8 +1,10 @@
-"""What is replayed, a call without arguments whose result nobody needs, and what replays it."""
+"""What is replayed: a call without arguments whose result nobody needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from energyscope.metering.ticks import Calls
@@ -16,3 +18,18 @@ class RoundReplay(Protocol):
     def run(self, round_: Sequence[Call], seconds: float) -> Calls | None: ...
 
     def synchronize(self) -> None: ...
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Keep Python's collector out of a window: where launching is the bottleneck, its pauses show as joules.
+
+    In a capture, it could free a tensor on the device, which would spoil the graph.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -28,7 +28,7 @@ import torch
 from energyscope.errors import DeviceError
 from energyscope.failures import out_of_memory
 from energyscope.metering.ticks import Calls
-from energyscope.replay.calls import Call
+from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.coordinator import (
     NO_MEMORY,
     NO_REST,
@@ -39,10 +39,8 @@ from energyscope.replay.coordinator import (
     has_parted,
 )
 from energyscope.replay.marks import IN_FLIGHT
-from energyscope.replay.quiet import no_garbage_collection
 from energyscope.replay.replay_setup import ReplaySetup
-from energyscope.replay.replayer import Replayer, _Turn
-from energyscope.replay.rest import resting
+from energyscope.replay.replayer import Replayer, _Turn, resting
 from energyscope.replay.targets import Target
 
 

@@ -1,4 +1,10 @@
-"""Run calls back to back for some seconds, and know how many had completed by when."""
+"""Run calls back to back for some seconds, and know how many had completed by when.
+
+Components that alone would drive the board into its power cap are replayed with pauses. In the model, such a
+component runs for microseconds between modest ones, at full clocks. Alone, back to back, it reaches the cap and
+the board lowers its clocks: other joules than in the model. With a pause after every call it keeps its clocks;
+what the pauses take is measured separately and subtracted.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -14,11 +21,9 @@ import torch
 
 from energyscope.errors import UsageError
 from energyscope.metering.ticks import Calls
-from energyscope.replay.calls import Call
+from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.graphs import GraphRound
 from energyscope.replay.marks import CudaMarks, HostMarks, Marks
-from energyscope.replay.quiet import no_garbage_collection
-from energyscope.replay.rest import resting
 
 Execution = Literal["eager", "cuda-graph"]
 EXECUTIONS: tuple[Execution, ...] = ("eager", "cuda-graph")
@@ -26,6 +31,7 @@ EXECUTIONS: tuple[Execution, ...] = ("eager", "cuda-graph")
 CHUNK_S = 0.004  # calls are time-stamped in chunks of about this long
 WARM_UP_S = 0.02
 WARM_UP_CALLS = 3
+ABOUT_HZ = 1.7e9  # GPU clocks; the length of a pause need not be exact, since it is measured
 
 
 @dataclass(frozen=True)
@@ -119,3 +125,20 @@ class Replayer:
 
     def _marks(self) -> Marks:
         return CudaMarks(self.device) if self.device.type == "cuda" else HostMarks()
+
+
+def resting(round_: Sequence[Call], seconds: float) -> list[Call]:
+    """Return a round with a pause of about some seconds after each call, or of one pause if it has no calls.
+
+    The pause is a kernel of one thread that counts clock cycles, so that it can stand in a CUDA graph.
+    """
+    rest = partial(torch.cuda._sleep, max(1, round(seconds * ABOUT_HZ)))  # noqa: SLF001 - there is no public one
+    return [_both(call, rest) for call in round_] or [rest]
+
+
+def _both(call: Call, rest: Call) -> Call:
+    def step() -> None:
+        call()
+        rest()
+
+    return step

@@ -1,4 +1,4 @@
-"""What is measured: components, kinds as a mean over their layers, glue, and the model without a kind."""
+"""What is measured: components, kinds as a mean over their layers, overhead, and the model without a kind."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ What = Literal["node", "group", "glue", "without"]
 class Target:
     """One thing that is replayed and measured.
 
-    ``what``: ``node`` (one component), ``group`` (a kind's mean over layers), ``glue`` (a parent with its
-    children bypassed, as a mean over layers) or ``without`` (the model with all components of a kind
-    bypassed). ``members`` are the components whose value it gives; a node is run on the first of them, and
+    ``what``: ``node`` (one component), ``group`` (a kind's mean over layers), ``glue`` (a parent's overhead: it
+    runs with its children bypassed, as a mean over layers) or ``without`` (the model with all components of a
+    kind bypassed). ``members`` are the components whose value it gives; a node is run on the first of them, and
     stands in for the others.
     """
 
@@ -38,18 +38,18 @@ def targets(tree: ComponentTree, granularity: Granularity, layers: Layers = "mea
     themselves, and each stands in for the layers nearest to it. With ``layers="kinds"`` everything in a layer is
     measured as the mean of its kind, and the model without a kind is not measured.
     """
-    found: dict[str, Target] = {}
+    chosen: dict[str, Target] = {}
     for component in tree:
         if _as_mean(component, granularity, layers):
             members = _alike(tree, component)
-            found.setdefault(members[0], Target(_key("group", component, members, tree), "group", members))
+            chosen.setdefault(members[0], Target(_key("group", component, members, tree), "group", members))
         else:
             name = _measured_on(tree, component) if layers == "sample" else component.name
-            before = found.get(name)
+            before = chosen.get(name)
             members = (name, *(before.members[1:] if before else ()))
             stands_in = () if component.name == name else (component.name,)
-            found[name] = Target(f"node:{name}", "node", (*members, *stands_in))
-    return [*found.values(), *_glue(tree), *([] if layers == "kinds" else _without(tree))]
+            chosen[name] = Target(f"node:{name}", "node", (*members, *stands_in))
+    return [*chosen.values(), *_overheads(tree), *([] if layers == "kinds" else _without(tree))]
 
 
 def _as_mean(component: Component, granularity: Granularity, layers: Layers) -> bool:
@@ -69,11 +69,11 @@ def _measured_on(tree: ComponentTree, component: Component) -> str:
         return component.name
     first = alike[0] if alike[0] is tree.group(component.group)[0] else alike[1]  # it fetches from another device
     sampled = (first, alike[len(alike) // 2], alike[-1])
-    nearest = min(sampled, key=lambda one: abs((one.layer or 0) - (component.layer or 0)))
+    nearest = min(sampled, key=lambda candidate: abs((candidate.layer or 0) - (component.layer or 0)))
     return nearest.name
 
 
-def _glue(tree: ComponentTree) -> Iterator[Target]:
+def _overheads(tree: ComponentTree) -> Iterator[Target]:
     seen: set[str] = set()
     for component in tree:
         if component.name in seen or not tree.children(component.name):

@@ -36,7 +36,7 @@ from energyscope.metering.group import MeterGroup
 from energyscope.metering.settled import LAST_TICK_S, SETTLE_S, idle
 from energyscope.progress import Progress, silent
 from energyscope.reasons import reason
-from energyscope.replay.quiet import no_garbage_collection
+from energyscope.replay.calls import no_garbage_collection
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.session import Journal
 from energyscope.workloads.decoding import length_forgotten

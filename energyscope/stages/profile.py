@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from energyscope.accounting import records
-from energyscope.accounting.aggregate import Books, close_books
+from energyscope.accounting.aggregate import Attribution, attribute
 from energyscope.adapters import Granularity
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.loading import LoadedModel, parameter_count, weight_bytes
@@ -59,11 +59,11 @@ def profile(
     journal: Journal,
     progress: Progress = silent,
     scene: str = PREFILL,
-) -> Books:
+) -> Attribution:
     """Measure every component of a loaded model on started meters, in one pass of the model: a workload.
 
     Every finished window goes to ``journal`` before the next one starts, marked with the ``scene``: ``recover``
-    makes the same books of what was journalled.
+    makes the same tables of what was journalled.
 
     Raises:
         UsageError: the model's device cannot do the execution that was asked for.
@@ -164,7 +164,7 @@ def described_tree(
 def _header(
     plan: Sequence[Target], loaded: LoadedModel, workload: Workload, settings: ProfileSettings
 ) -> dict[str, Any]:
-    """Return the settings that the books need, and the plan, as plain data."""
+    """Return the settings that attribution needs, and the plan, as plain data."""
     return {
         "phase": workload.phase,
         "precision": loaded.precision,
@@ -219,11 +219,11 @@ def places_of(component: Component, captured: Capture) -> list[str]:
     return list(dict.fromkeys(str(getattr(one, "home", one.device)) for one in tensors_in(captured.output)))[:1]
 
 
-def recover(entries: Sequence[Mapping[str, Any]]) -> Books:
-    """Make the books of one scene's journalled entries, of a finished or of an interrupted profile."""
+def recover(entries: Sequence[Mapping[str, Any]]) -> Attribution:
+    """Attribute energy from one scene's journalled entries, of a finished or of an interrupted profile."""
     ours = of_profile(entries)
     described = next(entry["header"] for entry in ours if "header" in entry)
-    return close_books(described, ours, records.idle_power(ours))
+    return attribute(described, ours, records.idle_power(ours))
 
 
 def of_profile(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from energyscope.accounting import records
 from energyscope.accounting import triggered as triggered_books
-from energyscope.accounting.aggregate import Books
+from energyscope.accounting.aggregate import Attribution
 from energyscope.errors import DataError
 from energyscope.impact.examples import unpack, write_examples
 from energyscope.reasons import Reason, reason
@@ -39,20 +39,20 @@ def write_profile(store: RunStore, entries: Entries) -> bool:
     finished = {name: ours for name, ours in profile.by_scene(entries).items() if _measured(ours)}
     if not finished:
         return False
-    scenes = {name: _books(ours) for name, ours in finished.items()}
+    scenes = {name: _attribution(ours) for name, ours in finished.items()}
     everything = [entry for ours in finished.values() for entry in ours]
     sensor = store.document.get("sensor", {})
     idle_w = records.idle_power(everything)
     warnings = [*store.document.get("warnings", []), *profile.notes_of(everything)]
     warnings += records.bystanders_of(everything)
-    described = [{"name": name, **_scene(finished[name], books)} for name, books in scenes.items()]
+    described = [{"name": name, **_scene(finished[name], attribution)} for name, attribution in scenes.items()]
     store.update(
         **{key: described[0][key] for key in ("closure", "differential", "passes", "drift")},
         scenes=described,
         sensor={**sensor, "idle_w": sensor.get("idle_w") if idle_w is None else idle_w},
         warnings=list(dict.fromkeys(warnings)),
     )
-    rows = [row for books in scenes.values() for row in books.rows]
+    rows = [row for attribution in scenes.values() for row in attribution.rows]
     store.write_rows(schema.ENERGY_FILE, rows, schema.ENERGY_COLUMNS)
     return True
 
@@ -94,18 +94,18 @@ def _measured(ours: Entries) -> bool:
     return any(kind in entry for entry in ours)
 
 
-def _books(ours: Entries) -> Books:
+def _attribution(ours: Entries) -> Attribution:
     return triggered_books.recover(ours) if triggered_books.is_triggered(ours) else profile.recover(ours)
 
 
-def _scene(ours: Entries, books: Books) -> dict[str, Any]:
+def _scene(ours: Entries, attribution: Attribution) -> dict[str, Any]:
     """Return what run.json says of a scene beside its rows."""
     header = next(entry["header"] for entry in ours if "header" in entry)
     triggered = triggered_books.is_triggered(ours)
     return {
         **{key: header.get(key) for key in ("phase", "context_length", "kv_cache", "layers", "execution")},
-        "closure": books.closure,
-        "differential": books.differential,
+        "closure": attribution.closure,
+        "differential": attribution.differential,
         "passes": [] if triggered else records.passes_of(ours),
         "drift": None if triggered else profile.anchors_drift(ours),
     }

@@ -22,7 +22,7 @@ from energyscope.errors import DeviceError, EnergyscopeError, UsageError
 from energyscope.loading import LoadedModel, check_precision
 from energyscope.loading.options import resolve_precision
 from energyscope.loading.skeleton import load_skeleton
-from energyscope.metering.shared import SharedGroup
+from energyscope.metering.group import SharedGroup
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason, words
 from energyscope.runs.store import RunStore

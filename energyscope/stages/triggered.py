@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from energyscope.accounting.aggregate import Books
+from energyscope.accounting.aggregate import Attribution
 from energyscope.accounting.triggered import SAMPLING, recover
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.functions import routed
@@ -53,10 +53,10 @@ def triggered(
     *,
     journal: Journal,
     progress: Progress = silent,
-) -> Books:
+) -> Attribution:
     """Read started meters around every component of a loaded model, in ``settings.sampling_budget.passes`` passes.
 
-    The reads of each forward pass go to ``journal`` before the next one starts: ``recover`` makes the same books
+    The reads of each forward pass go to ``journal`` before the next one starts: ``recover`` makes the same table
     of what was journalled.
 
     Raises:
@@ -91,7 +91,7 @@ def triggered(
 def _prepared(
     loaded: LoadedModel, workload: Workload, meter: MeterGroup, settings: ProfileSettings
 ) -> tuple[ComponentTree, dict[str, Any]]:
-    """Return the components that the model calls, and the header: what the books need, as plain data."""
+    """Return the components that the model calls, and the header: what attribution needs, as plain data."""
     tree = component_tree(loaded.model, loaded.adapter, settings.granularity)
     captures = capture(tree, workload.inputs, ActivationStore(device_budget(loaded.device)))
     tree, notes = present(tree, captures)

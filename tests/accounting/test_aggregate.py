@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.accounting.aggregate import close_books
+from energyscope.accounting.aggregate import attribute
 from energyscope.reasons import reason, split
 
 COMMON = {
@@ -63,7 +63,7 @@ def books(energies=ENERGY, idle_w=100.0, passes=5, extra=None, tree=TREE):
         for key, value in energies.items()
         for number in range(passes)
     ]
-    found = close_books({**COMMON, "tree": tree, "subjects": SUBJECTS}, entries, idle_w)
+    found = attribute({**COMMON, "tree": tree, "subjects": SUBJECTS}, entries, idle_w)
     return found, {row.component: row for row in found.rows}
 
 
@@ -190,7 +190,7 @@ def test_layers_that_share_a_mean_are_correlated_whatever_their_names():
         for key, value in energies.items()
         for number in range(5)
     ]
-    closure = close_books({**header, "subjects": [*targets, group]}, entries, None).closure["model"]
+    closure = attribute({**header, "subjects": [*targets, group]}, entries, None).closure["model"]
     half = (closure["energy_high"] - closure["energy_low"]) / 2
     relative = 2.776 * 0.001 * (2.5**0.5) / 5**0.5
     assert half == pytest.approx(relative * (86**2 + 5**2 + 6**2 + 0.97**2 * 100**2) ** 0.5 / 100, rel=1e-3)
@@ -202,7 +202,7 @@ def test_a_stalled_window_is_replaced_but_shows_in_the_spread():
     others = [entry("node:wte", number, 5.0) for number in range(1, 5)]
     again = entry("node:wte", 0, 5.0)
     targets = {**COMMON, "tree": TREE, "subjects": SUBJECTS}
-    found = {row.component: row for row in close_books(targets, [slow, *others, again], None).rows}
+    found = {row.component: row for row in attribute(targets, [slow, *others, again], None).rows}
     assert found["wte"].energy_mj == pytest.approx(5.0)
     assert found["wte"].windows == 5
     assert found["wte"].spread_between_passes > 0.2
@@ -224,7 +224,7 @@ def test_unknown_throttling_is_said():
 
 def books_of(targets, entries, *, header=None, tree=TREE, idle_w=100.0):
     """Return the books of other targets, and their rows by name."""
-    found = close_books({**COMMON, "tree": tree, "subjects": targets, **(header or {})}, entries, idle_w)
+    found = attribute({**COMMON, "tree": tree, "subjects": targets, **(header or {})}, entries, idle_w)
     return found, {row.component: row for row in found.rows}
 
 
@@ -263,7 +263,7 @@ def test_headers_of_earlier_versions_are_read():
     """GIVEN a header without passes, notes, FLOPs and bytes THEN the books close all the same, these unknown."""
     header = {key: value for key, value in COMMON.items() if key != "passes"}
     entries = [one for key, energy in ENERGY.items() for one in five(key, energy)]
-    found = close_books({**header, "tree": TREE, "subjects": SUBJECTS}, entries, None)
+    found = attribute({**header, "tree": TREE, "subjects": SUBJECTS}, entries, None)
     assert found.closure["model"]["energy"] == pytest.approx(0.97)
     assert found.differential == {}
     assert {(row.flops, row.bytes, row.differential_mj) for row in found.rows} == {(None, None, None)}

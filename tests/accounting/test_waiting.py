@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_aggregate import COMMON, component, entry
 
-from energyscope.accounting.aggregate import close_books
+from energyscope.accounting.aggregate import attribute
 
 BOTH = ["cuda:0", "cuda:1"]
 TREE = [
@@ -22,7 +22,7 @@ def rows(devices=BOTH, tree=TREE, energy=ENERGY):
     windows = [
         {**entry(key, number, sum(each)), "devices": each} for key, each in energy.items() for number in range(5)
     ]
-    return {row.component: row for row in close_books(header, windows, idle_w=100.0).rows}
+    return {row.component: row for row in attribute(header, windows, idle_w=100.0).rows}
 
 
 def test_a_component_leaves_the_other_device_waiting():

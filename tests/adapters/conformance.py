@@ -12,9 +12,9 @@ from torch import Tensor
 
 from energyscope.adapters import Granularity, load_adapter
 from energyscope.components import Component, ComponentTree, component_tree
-from energyscope.replay.bypass import bypassed
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.flops import count_work
+from energyscope.replay.replay_setup import bypassed
 
 SIZES: dict[str, Any] = {
     "vocab_size": tiny_models.VOCABULARY,

@@ -45,7 +45,7 @@ def test_without_a_readable_counter_auto_integrates_power(fake_nvml, code):
 
 def test_a_frozen_counter_is_passed_over(fake_nvml, monkeypatch):
     """GIVEN a counter that exists but stands still THEN auto goes on to the next."""
-    monkeypatch.setattr("energyscope.metering.nvml.counter.TICKING_TIMEOUT_S", 0.4)
+    monkeypatch.setattr("energyscope.metering.nvml.meter.TICKING_TIMEOUT_S", 0.4)
     fake_nvml(f"{STEADY}\nat 0 frozen 1")
     meter = open_meter("auto", gpu_uuid="GPU-aaaa")
     assert meter.name == "nvml-power"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from energyscope.metering.power import PowerIntegral, integrate_power
+from energyscope.metering.power_meter import PowerIntegral, integrate_power
 
 WATTS = some.floats(0.0, 1000.0)
 

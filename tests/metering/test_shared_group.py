@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from energyscope.metering.group import MeterGroup
+from energyscope.metering.group import MeterGroup, SharedGroup
 from energyscope.metering.modelled import ModelledMeter
-from energyscope.metering.shared import SharedGroup
 
 
 class Counted(ModelledMeter):

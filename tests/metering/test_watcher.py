@@ -8,7 +8,7 @@ import pytest
 from fake_nvml.waiting import wait_until
 
 from energyscope.errors import MeterError
-from energyscope.metering.watcher import Watcher
+from energyscope.metering.watched import Watcher
 
 PATIENT = "import sys; print('{\"n\": 1}', flush=True); sys.stdin.read()"
 
@@ -53,7 +53,7 @@ def test_stopping_leaves_no_process():
 
 def test_a_process_that_will_not_end_is_killed(monkeypatch):
     """A watcher that ignores its closed input is killed after a while."""
-    monkeypatch.setattr("energyscope.metering.watcher.ENDING_S", 0.2)
+    monkeypatch.setattr("energyscope.metering.watched.ENDING_S", 0.2)
     watcher = started("import time; time.sleep(60)")
     process = watcher._process
     watcher.stop()

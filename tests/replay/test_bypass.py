@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from energyscope.adapters import load_adapter
 from energyscope.components import ComponentTree, component_tree
-from energyscope.replay.bypass import bypassed
 from energyscope.replay.capture import Capture, capture
+from energyscope.replay.replay_setup import bypassed
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from energyscope.replay.rest import ABOUT_HZ, resting
+from energyscope.replay.replayer import ABOUT_HZ, resting
 
 
 @pytest.fixture

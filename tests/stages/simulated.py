@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from energyscope.accounting import records
-from energyscope.accounting.aggregate import Books, close_books
+from energyscope.accounting.aggregate import Attribution, attribute
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent
@@ -72,7 +72,7 @@ class Measured:
         self.replay_setup = replay_setup
         self.keys = keys
 
-    def books(self) -> Books:
+    def books(self) -> Attribution:
         tree = [component(key.partition(":")[2]) for key in self.keys]
         targets = [{"key": key, "what": "node", "members": [key.partition(":")[2]]} for key in self.keys]
         header = {
@@ -81,7 +81,7 @@ class Measured:
             "passes": self.session.sampling_budget.passes,
             "tree": tree, "subjects": targets,
         }  # fmt: skip
-        return close_books(header, self.entries, records.idle_power(self.entries))
+        return attribute(header, self.entries, records.idle_power(self.entries))
 
     def row(self, name: str) -> EnergyRow:
         return next(row for row in self.books().rows if row.component == name)

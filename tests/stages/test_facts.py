@@ -9,7 +9,7 @@ import torch
 
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
-from energyscope.metering.nvml.counter import NvmlMeter
+from energyscope.metering.nvml.meter import NvmlMeter
 from energyscope.stages import facts
 
 TWO = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\ngpu GPU-bbbb Fake T4\nat 0 power_w 50"

@@ -124,7 +124,7 @@ def _listed(there: Sequence[Gpu]) -> str:
 def find_gpu(cuda_uuid: str) -> Gpu:
     """Return the device that CUDA knows by a UUID, with or without ``GPU-`` or ``MIG-`` before it.
 
-    CUDA leaves the prefix out, so it cannot be told from there whether a slice is meant.
+    CUDA leaves the prefix out, so its UUID does not say whether it is that of a MIG slice.
 
     Raises:
         MeterError: NVML does not know it, or cannot be used.

@@ -21,7 +21,7 @@ import numpy as np
 from energyscope.errors import MeterError
 from energyscope.metering.nvml.board import POWER_FIELDS, Board, PowerField
 from energyscope.metering.ticks import Array
-from energyscope.metering.watcher import Watcher
+from energyscope.metering.watched import Watcher
 
 What = Literal["power", "counter"]
 Emit = Callable[[Mapping[str, Any]], None]

@@ -13,10 +13,11 @@ from fake_nvml.waiting import wait_for_error, wait_until
 
 from energyscope.errors import MeterError
 from energyscope.metering import watched
-from energyscope.metering.nvml import counter, sampler
+from energyscope.metering.nvml import meter as meters
+from energyscope.metering.nvml import sampler
 from energyscope.metering.nvml.binding import LostGpuError
 from energyscope.metering.nvml.board import Board
-from energyscope.metering.nvml.counter import NvmlMeter, ticking_period_s
+from energyscope.metering.nvml.meter import NvmlMeter, ticking_period_s
 from energyscope.metering.ticks import mean_power
 from energyscope.reasons import reason
 
@@ -140,7 +141,7 @@ def test_a_frozen_counter_is_found_before_the_start(fake_nvml, monkeypatch):
     """A counter is proved by watching it tick; one that stands still is refused."""
     machine = fake_nvml(STEADY)
     assert NvmlMeter("GPU-aaaa").prove().code == "counter-ticks"
-    monkeypatch.setattr(counter, "time", Clock())
+    monkeypatch.setattr(meters, "time", Clock())
     machine.append("at 0 frozen 1")
     with pytest.raises(MeterError, match=r"stands still: 0 ticks in 2\.5 s"):
         ticking_period_s(Board("GPU-aaaa"))
@@ -149,9 +150,9 @@ def test_a_frozen_counter_is_found_before_the_start(fake_nvml, monkeypatch):
 def test_the_rough_period_is_that_of_the_changes(monkeypatch):
     """GIVEN a counter that changes every 50 ms THEN that is its period, but for the pauses between reads."""
     clock = Clock()
-    monkeypatch.setattr(counter, "time", clock)
+    monkeypatch.setattr(meters, "time", clock)
     board = SimpleNamespace(energy_mj=lambda: clock.now_s // 0.05)
-    assert ticking_period_s(board) == pytest.approx(0.05, abs=2 * counter.POLL_S)
+    assert ticking_period_s(board) == pytest.approx(0.05, abs=2 * meters.POLL_S)
 
 
 def test_a_gpu_that_the_process_cannot_open_is_one_clear_line(fake_nvml):

@@ -1,4 +1,7 @@
-"""The meter that reads the GPU's total-energy counter through the sampler process."""
+"""NVML's meters through the sampler process: of the total-energy counter, and of the power field.
+
+The second is for boards without an energy counter and for cross-checks.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from energyscope.errors import MeterError
 from energyscope.metering.meter import Reading, require_ticks
 from energyscope.metering.nvml.binding import LostGpuError
 from energyscope.metering.nvml.board import Board, PowerField
+from energyscope.metering.power_meter import PowerMeter
 from energyscope.metering.ticks import sensor_facts
 from energyscope.metering.watched import (
     FIRST_TICKS_TIMEOUT_S,
@@ -66,6 +70,32 @@ class NvmlMeter(WatchedMeter):
         period = sensor_facts(ticks)["tick_period_s"]
         if period:  # up to one period until the first tick, one dropped, at least two used
             self.window_s = max(0.3, 4.2 * period)
+
+
+class NvmlPowerMeter(PowerMeter):
+    """The best power field of one GPU that answers, sampled by a process of its own and integrated.
+
+    ``note`` is what must be said of the device.
+
+    Raises:
+        MeterError: no power field answers, or there is no such GPU.
+
+    """
+
+    name = "nvml-power"
+
+    def __init__(self, gpu_uuid: str, *, note: Reason | None = None) -> None:
+        self.board = Board(gpu_uuid)
+        field = self.board.power_field()
+        notes = [reason("sampled-power", field=field), *binding_notes()]
+        super().__init__(
+            gpu_uuid,
+            sampler_command(gpu_uuid, field),
+            board_neighbours(self.board),
+            [*notes, *([note] if note else [])],
+            field=f"the {field} power of NVML",
+            averaged=field != "instant",
+        )
 
 
 def answered(question: Callable[[], float]) -> float | None:
