@@ -118,16 +118,16 @@ class Adapter:
 
     def problems(self) -> list[str]:
         """Return what is wrong with this declaration, a sentence each; empty if nothing is."""
-        found = [f"unknown kind {part.kind!r} ({part.path})" for part in self.parts if part.kind not in KINDS]
+        problems = [f"unknown kind {part.kind!r} ({part.path})" for part in self.parts if part.kind not in KINDS]
         names = [part.name for part in self.parts]
-        found += [f"path declared twice: {name}" for name in sorted({n for n in names if names.count(n) > 1})]
+        problems += [f"path declared twice: {name}" for name in sorted({n for n in names if names.count(n) > 1})]
         functions = {part.function for part in self.parts if part.function}
-        found += [f"not a function's dotted path: {path!r}" for path in sorted(functions) if "." not in path]
+        problems += [f"not a function's dotted path: {path!r}" for path in sorted(functions) if "." not in path]
         if not any(part.kind == "layer" for part in self.parts):
-            found.append("no part of kind 'layer'")
+            problems.append("no part of kind 'layer'")
         if not self.model_types:
-            found.append("no model_types")
-        return found
+            problems.append("no model_types")
+        return problems
 
 
 @cache
@@ -138,15 +138,15 @@ def registry() -> Mapping[str, EntryPoint]:
         ModelError: two packages registered the same name.
 
     """
-    found: dict[str, EntryPoint] = {}
+    adapters: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
-        other = found.get(point.name)
+        other = adapters.get(point.name)
         if other is not None and other.value != point.value:
             raise ModelError(
                 f"two packages register the adapter {point.name!r} ({other.value}, {point.value}): uninstall one"
             )
-        found[point.name] = point
-    return found
+        adapters[point.name] = point
+    return adapters
 
 
 @cache

@@ -74,13 +74,13 @@ class ComponentTree:
     def without(self, names: Collection[str]) -> ComponentTree:
         """Return the tree without some components and all that is below them."""
         left_out = set(names)
-        kept: list[Component] = []
+        matching: list[Component] = []
         for component in self.components:  # parents come first
             if component.name in left_out or component.parent in left_out:
                 left_out.add(component.name)
             else:
-                kept.append(component)
-        return ComponentTree(kept)
+                matching.append(component)
+        return ComponentTree(matching)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def component_tree(
     """
     modules = dict(model.named_modules(remove_duplicate=False))
     order = {name: index for index, name in enumerate(modules)}
-    found: dict[str, _Place] = {}
+    places: dict[str, _Place] = {}
     for part in adapter.parts_at(granularity):
         if part.kind == CACHE_KIND and not kv_cache:
             continue
@@ -115,17 +115,17 @@ def component_tree(
                 f"the adapter {adapter.name!r} expects a module {part.path!r}, which this "
                 f"{type(model).__name__} does not have: the adapter serves another version of the family"
             )
-        found.update({_name(place): place for place in matches})
+        places.update({_name(place): place for place in matches})
     components = [Component(ROOT, "model", None, "model", None, model)]
-    seen: set[tuple[int, str | None]] = set()
+    placed: set[tuple[int, str | None]] = set()
     # a function comes after the module that calls it, and before that one's sub-modules
-    for name, place in sorted(found.items(), key=lambda item: (order[item[1].path], item[1].part.function or "")):
+    for name, place in sorted(places.items(), key=lambda item: (order[item[1].path], item[1].part.function or "")):
         part, module = place.part, modules[place.path]
-        if (id(module), part.function) in seen:  # one module under several names is one component, called often
+        if (id(module), part.function) in placed:  # one module under several names is one component, called often
             continue
-        seen.add((id(module), part.function))
-        parent = _nearest(name, found)
-        level = _level(part, parent, found)
+        placed.add((id(module), part.function))
+        parent = _nearest(name, places)
+        level = _level(part, parent, places)
         components.append(Component(name, part.kind, place.layer, level, parent, _module(part, module), part))
     return ComponentTree(components)
 
@@ -149,17 +149,17 @@ def _module(part: Part, module: nn.Module) -> nn.Module:
     return FunctionCall(part.function, module)
 
 
-def _nearest(name: str, found: dict[str, _Place]) -> str:
+def _nearest(name: str, places: dict[str, _Place]) -> str:
     while "." in name:
         name = name.rpartition(".")[0]
-        if name in found:
+        if name in places:
             return name
     return ROOT
 
 
-def _level(part: Part, parent: str, found: dict[str, _Place]) -> str:
+def _level(part: Part, parent: str, places: dict[str, _Place]) -> str:
     if part.kind == "layer":
         return "layer"
-    if parent == ROOT or found[parent].part.kind == "layer":
+    if parent == ROOT or places[parent].part.kind == "layer":
         return "block"
     return "sub-component"

@@ -58,8 +58,8 @@ def scale(value: float, unit: str) -> tuple[float, str]:
     if scales is None:
         return 1.0, unit
     if not value:
-        return next(one for one in scales if one[0] == 1.0)
-    return next((one for one in scales if abs(value) >= one[0] * 0.9995), scales[-1])
+        return next(scale for scale in scales if scale[0] == 1.0)
+    return next((scale for scale in scales if abs(value) >= scale[0] * 0.9995), scales[-1])
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -105,7 +105,7 @@ def apart(item: Interval | None, unit: str = "") -> tuple[str, str]:
         return quantity(item.value, unit), ""
     divisor, name = (1.0, "x") if unit == "ratio" else scale(max(abs(item.value), half), unit)
     if abs(item.value / divisor) < _TINY:
-        value, low, high = (_minus(number(one / divisor, 2)) for one in (item.value, item.low, item.high))
+        value, low, high = (_minus(number(limit / divisor, 2)) for limit in (item.value, item.low, item.high))
         return f"{value} {name}".rstrip(), f"[{low}, {high}]"
     places = _places(half / divisor, item.value / divisor)
     if unit in _PERCENT and half >= _FINEST_PERCENT:
@@ -151,7 +151,7 @@ def listed(words: Sequence[str], most: int = 4) -> str:
 
 def unbroken(sentence: str) -> str:
     """Keep a number, its unit and its interval on one line."""
-    return _BOUND.sub(lambda found: found[0].replace(" ", "\u00a0"), sentence)
+    return _BOUND.sub(lambda match: match[0].replace(" ", "\u00a0"), sentence)
 
 
 def _minus(written: str) -> str:

@@ -75,9 +75,9 @@ def _return_references(layer: Any) -> None:
 def _let_stand(layer: Any) -> None:
     """Let a static layer count its tokens beside its counter: the same kernel, another tensor."""
     length = layer.cumulative_length
-    seen = length if int(length) else 0  # `generate` asks an empty cache before it has any memory: it says 0
+    tokens = length if int(length) else 0  # `generate` asks an empty cache before it has any memory: it says 0
     layer.cumulative_length = _Standing(length)
-    layer.get_seq_length = lambda: seen
+    layer.get_seq_length = lambda: tokens
 
 
 class _Standing:
@@ -106,14 +106,16 @@ def caches_in(value: Any) -> Iterator[Any]:
 def is_cache(value: Any) -> bool:
     """Tell whether a value is a KV cache; by its parts, since the class would have to be imported."""
     layers = getattr(value, "layers", None)
-    return isinstance(layers, list) and all(hasattr(one, "keys") and hasattr(one, "values") for one in layers)
+    return isinstance(layers, list) and all(
+        hasattr(layer, "keys") and hasattr(layer, "values") for layer in layers
+    )
 
 
 def kept_storages(value: Any) -> set[int]:
     """Return the addresses of the memory that the caches in nested values keep their keys and values in."""
     layers = [layer for cache in caches_in(value) for layer in cache.layers]
-    kept = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
-    return {_address(tensor) for tensor in kept if tensor is not None and tensor.numel()}
+    tensors = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
+    return {_address(tensor) for tensor in tensors if tensor is not None and tensor.numel()}
 
 
 def is_kept(tensor: torch.Tensor, storages: set[int]) -> bool:

@@ -72,30 +72,30 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
     if rested:
         entries = [entry for entry in entries if "rest_us" in entry]
     by_pass = {entry["pass"]: entry for entry in entries}
-    kept = [by_pass[number] for number in sorted(by_pass)]
+    final = [by_pass[number] for number in sorted(by_pass)]
     before = list({entry["pass"]: entry for entry in reversed(entries)}.values())
-    energies, times = _column(kept, "energy_mj"), _column(kept, "time_us")
+    energies, times = _column(final, "energy_mj"), _column(final, "time_us")
     static = [None if idle_w is None or time_us is None else idle_w * time_us / 1e3 for time_us in times]
     dynamic = [None if a is None or b is None else a - b for a, b in zip(energies, static, strict=True)]
-    floor = mean([entry["window"].get("timing_share") for entry in kept]) or 0.0
+    floor = mean([entry["window"].get("timing_share") for entry in final]) or 0.0
     return Measured(
         energy=combine(energies, first=first, floor=floor),
         static=combine(static, first=first),
         dynamic=combine(dynamic, first=first, floor=floor * _times_larger(energies, dynamic)),
         time=combine(times, first=first),
-        power_w=mean(_column(kept, "power_w")),
-        naive_mj=mean(_column(kept, "naive_mj")),
-        clock_mhz=mean([entry.get("clock_mhz") for entry in kept]),
-        throttle=any_bits(entry.get("throttle") for entry in kept),
-        ticks=sum(_column(kept, "ticks")),
-        passes=len(kept),
+        power_w=mean(_column(final, "power_w")),
+        naive_mj=mean(_column(final, "naive_mj")),
+        clock_mhz=mean([entry.get("clock_mhz") for entry in final]),
+        throttle=any_bits(entry.get("throttle") for entry in final),
+        ticks=sum(_column(final, "ticks")),
+        passes=len(final),
         spread=spread(_column(before, "energy_mj")),
-        waited_share=mean([entry.get("waited_share") for entry in kept]),
-        devices_mj=_by_device(kept),
-        guard=_sorted_union(entry.get("guard") or () for entry in kept),
+        waited_share=mean([entry.get("waited_share") for entry in final]),
+        devices_mj=_by_device(final),
+        guard=_sorted_union(entry.get("guard") or () for entry in final),
         reasons=[
-            *_sorted_union([entry["window"]["reason"]] for entry in kept),
-            *([reason("retaken-windows", windows=again)] if (again := len(entries) - len(kept)) else []),
+            *_sorted_union([entry["window"]["reason"]] for entry in final),
+            *([reason("retaken-windows", windows=again)] if (again := len(entries) - len(final)) else []),
             *([reason("replayed-with-pauses")] if rested else []),
             *refused,
         ],
@@ -119,7 +119,7 @@ def _by_device(entries: Sequence[Entry]) -> list[float | None]:
 
 
 def _sorted_union(groups: Iterable[Iterable[str | None]]) -> list[str]:
-    return sorted({one for group in groups for one in group if one})
+    return sorted({item for group in groups for item in group if item})
 
 
 def any_bits(values: Iterable[int | None]) -> int | None:

@@ -38,15 +38,15 @@ def _known(states: Sequence[Entry], key: str) -> list[Any]:
 
 def contamination(entry: Entry, before: Sequence[Entry]) -> list[Reason]:
     """Return what spoilt a window: heat, a changed power limit, a counter at fault."""
-    found = []
+    reasons = []
     if (entry.get("throttle") or 0) & THERMAL:
-        found.append(reason("slowed-by-heat"))
+        reasons.append(reason("slowed-by-heat"))
     limits = _known([*before, entry], "power_limit_w")
     if entry.get("power_limit_w") is not None and entry["power_limit_w"] != limits[0]:
-        found.append(reason("power-limit-changed", before_w=limits[0], now_w=entry["power_limit_w"]))
+        reasons.append(reason("power-limit-changed", before_w=limits[0], now_w=entry["power_limit_w"]))
     if entry["window"]["energy_mj"] is None and entry["window"].get("reason"):
-        found.append(read(entry["window"]["reason"]))
-    return found
+        reasons.append(read(entry["window"]["reason"]))
+    return reasons
 
 
 def worth_again(entry: Entry, before: Sequence[Entry]) -> bool:
@@ -54,9 +54,9 @@ def worth_again(entry: Entry, before: Sequence[Entry]) -> bool:
 
     A power limit that was the same in the window before is there to stay.
     """
-    last = next((one for one in reversed(before) if "window" in one), None)
+    last = next((item for item in reversed(before) if "window" in item), None)
     stays = last is not None and last.get("power_limit_w") == entry.get("power_limit_w")
-    guards = [read(one).code for one in entry.get("guard") or ()]
+    guards = [read(item).code for item in entry.get("guard") or ()]
     return any(not (stays and code == "power-limit-changed") for code in guards)
 
 
@@ -67,7 +67,8 @@ def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:
     """
     if entry["subject"] == MODEL:
         return False
-    model = next((one for one in reversed(before) if one.get("subject") == MODEL and one.get("clock_mhz")), None)
+    clocked = (item for item in reversed(before) if item.get("subject") == MODEL and item.get("clock_mhz"))
+    model = next(clocked, None)
     clock = entry.get("clock_mhz")
     capped = (entry.get("throttle") or 0) & POWER_CAP and entry["window"]["time_us"] is not None
     return bool(capped and model and clock and clock < (1 - CLOCKS_APART) * model["clock_mhz"])
@@ -83,18 +84,18 @@ def windows(entries: Sequence[Entry]) -> Iterator[Entry]:
 
 def energies(entries: Sequence[Entry]) -> dict[str, list[float | None]]:
     """Return each target's energies per call (mJ) by pass; a window taken again replaces the one before."""
-    kept: dict[str, dict[int, float | None]] = defaultdict(dict)
+    energies: dict[str, dict[int, float | None]] = defaultdict(dict)
     for entry in windows(entries):
-        kept[entry["subject"]][entry["pass"]] = entry["window"]["energy_mj"]
-    return {key: [by_pass[number] for number in sorted(by_pass)] for key, by_pass in kept.items()}
+        energies[entry["subject"]][entry["pass"]] = entry["window"]["energy_mj"]
+    return {key: [by_pass[number] for number in sorted(by_pass)] for key, by_pass in energies.items()}
 
 
 def seconds(entries: Sequence[Entry]) -> dict[str, float]:
     """Return the seconds that each target's windows took (median), what was subtracted from them included."""
-    found: dict[str, list[float]] = defaultdict(list)
+    seconds: dict[str, list[float]] = defaultdict(list)
     for entry in windows(entries):
-        found[entry["subject"]].append(entry["window"]["seconds"])
-    return {key: statistics.median(group) for key, group in found.items()}
+        seconds[entry["subject"]].append(entry["window"]["seconds"])
+    return {key: statistics.median(group) for key, group in seconds.items()}
 
 
 def slow_windows(entries: Sequence[Entry], *, limit: int) -> list[tuple[str, int]]:
@@ -112,7 +113,7 @@ def slow_windows(entries: Sequence[Entry], *, limit: int) -> list[tuple[str, int
         for key, group in times.items()
         for number, time_us in group.items()
     ]
-    stalled = sorted((one for one in excess if one[0] > SLOW), reverse=True)
+    stalled = sorted((pair for pair in excess if pair[0] > SLOW), reverse=True)
     return [(key, number) for _, key, number in stalled[:limit]]
 
 
@@ -121,23 +122,22 @@ def beside_bystanders(entries: Sequence[Entry]) -> list[tuple[Entry, list[str]]]
 
     Replay itself fills the device, so other users can only be looked for while nothing of ours runs.
     """
-    found: list[tuple[Entry, list[str]]] = []
+    pairs: list[tuple[Entry, list[str]]] = []
     waiting: list[Entry] = []
     before: list[str] = []
     for entry in entries:
         if "window" in entry:
             waiting.append(entry)
         elif "bystanders" in entry:
-            found += [(window, sorted({*before, *entry["bystanders"]})) for window in waiting]
+            pairs += [(window, sorted({*before, *entry["bystanders"]})) for window in waiting]
             waiting, before = [], list(entry["bystanders"])
-    return [*found, *((window, before) for window in waiting)]
+    return [*pairs, *((window, before) for window in waiting)]
 
 
 def contaminated_windows(entries: Sequence[Entry]) -> list[tuple[str, int]]:
     """Return (target, pass) of the windows beside which something else used the device."""
-    return list(
-        dict.fromkeys((one["subject"], one["pass"]) for one, others in beside_bystanders(entries) if others)
-    )
+    disturbed = [window for window, others in beside_bystanders(entries) if others]
+    return list(dict.fromkeys((window["subject"], window["pass"]) for window in disturbed))
 
 
 def idle_power(entries: Sequence[Entry]) -> float | None:
@@ -146,17 +146,18 @@ def idle_power(entries: Sequence[Entry]) -> float | None:
     Where something else used the device, its power is not the board's idle power: those times count only if
     there is no other.
     """
-    known = _known([one for one in entries if not one.get("bystanders")], "idle_w") or _known(entries, "idle_w")
+    alone = [entry for entry in entries if not entry.get("bystanders")]
+    known = _known(alone, "idle_w") or _known(entries, "idle_w")
     return sum(known) / len(known) if known else None
 
 
 def passes_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Return each pass's idle power (W) and anchor (the whole model, mJ per forward pass)."""
-    found: dict[int, dict[str, Any]] = {}
+    rows: dict[int, dict[str, Any]] = {}
     for entry in entries:
         if "pass" not in entry:
             continue
-        row = found.setdefault(entry["pass"], {"index": entry["pass"], "idle_w": None, "anchor_mj": None})
+        row = rows.setdefault(entry["pass"], {"index": entry["pass"], "idle_w": None, "anchor_mj": None})
         if "idle_w" in entry:
             row["idle_w"] = entry["idle_w"]
         elif entry["subject"] == MODEL and "window" in entry:
@@ -164,9 +165,9 @@ def passes_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             row["begin_s"] = entry["begin_s"]
             row["clock_mhz"] = entry["clock_mhz"]
             row["temperature_c"] = entry["temperature_c"]
-    return [found[index] for index in sorted(found)]
+    return [rows[index] for index in sorted(rows)]
 
 
 def bystanders_of(entries: Sequence[Entry]) -> list[str]:
     """Return what else used the device during the profile, each once."""
-    return sorted({found for entry in entries for found in entry.get("bystanders", ())})
+    return sorted({bystander for entry in entries for bystander in entry.get("bystanders", ())})

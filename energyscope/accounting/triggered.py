@@ -56,38 +56,38 @@ def recover(entries: Sequence[Entry]) -> Attribution:
     passes = _by_component(entries)
     idle_w = records.idle_power(entries)
     guard = records.bystanders_of(entries)
-    rows = [
-        _row(one, header, [take(reads, header["ticks_s"]) for reads in passes.get(one["name"], ())], idle_w, guard)
-        for one in header["tree"]
-    ]
+    rows = []
+    for component in header["tree"]:
+        taken = [take(reads, header["ticks_s"]) for reads in passes.get(component["name"], ())]
+        rows.append(_row(component, header, taken, idle_w, guard))
     relate(rows)
     return Attribution(rows, {})
 
 
 def _by_component(entries: Sequence[Entry]) -> dict[str, list[list[Entry]]]:
     """Return each component's reads, pass by pass."""
-    found: dict[str, dict[int, list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    by_component: dict[str, dict[int, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
         for read in entry.get("reads", ()):
-            found[read["component"]][entry["pass"]].append(read)
-    return {name: [by_pass[number] for number in sorted(by_pass)] for name, by_pass in found.items()}
+            by_component[read["component"]][entry["pass"]].append(read)
+    return {name: [by_pass[number] for number in sorted(by_pass)] for name, by_pass in by_component.items()}
 
 
 def take(reads: Sequence[Entry], ticks_s: Sequence[float | None]) -> Taken:
     """Add up the reads around the calls of one component in one pass; ``ticks_s`` are the devices' ticks (s)."""
     judged = [
-        [judge(rise, one["time_us"], tick) for rise, tick in zip(one["rises_mj"], ticks_s, strict=True)]
-        for one in reads
+        [judge(rise, read["time_us"], tick) for rise, tick in zip(read["rises_mj"], ticks_s, strict=True)]
+        for read in reads
     ]
     reasons = sorted({why for call in judged for _, why in call if why})
     devices = [total([energy for energy, _ in calls]) for calls in zip(*judged, strict=True)]
-    rises = [rise for one in reads for rise in one["rises_mj"]]
+    rises = [rise for read in reads for rise in read["rises_mj"]]
     return Taken(
         energy_mj=total(devices),
         devices_mj=devices,
         naive_mj=None if any(rise is not None and rise < 0 for rise in rises) else total(rises),
-        time_us=sum(one["time_us"] for one in reads),
-        power_w=mean([total(one["power_w"]) for one in reads]),
+        time_us=sum(read["time_us"] for read in reads),
+        power_w=mean([total(read["power_w"]) for read in reads]),
         short=any(why.code in TOO_SHORT for why in reasons),
         reason=join(reasons) or None,
     )
@@ -134,17 +134,17 @@ def _row(
 
 def _energy(passes: Sequence[Taken]) -> Estimate:
     """Return the mean over the passes; unknown where one was too short, since the others were so by chance."""
-    if any(one.short for one in passes):
+    if any(taken.short for taken in passes):
         return UNKNOWN
-    return combine([one.energy_mj for one in passes], first=len(passes))
+    return combine([taken.energy_mj for taken in passes], first=len(passes))
 
 
 def _figures(passes: Sequence[Taken], idle_w: float | None) -> dict[str, Any]:
     """Return the measured columns, per forward pass."""
     energy = _energy(passes)
-    time_us = mean([one.time_us for one in passes])
+    time_us = mean([taken.time_us for taken in passes])
     static = None if idle_w is None or time_us is None else idle_w * time_us / 1e3
-    devices = [mean(column) for column in zip(*(one.devices_mj for one in passes), strict=True)]
+    devices = [mean(column) for column in zip(*(taken.devices_mj for taken in passes), strict=True)]
     known = energy.mean is not None and len(devices) > 1
     return {
         "energy_mj": energy.mean,
@@ -153,10 +153,12 @@ def _figures(passes: Sequence[Taken], idle_w: float | None) -> dict[str, Any]:
         "static_mj": static,
         "dynamic_mj": None if energy.mean is None or static is None else energy.mean - static,
         "time_us": time_us,
-        "power_w": mean([one.power_w for one in passes]),
-        "naive_mj": mean([one.naive_mj for one in passes]),
-        "spread_between_passes": None if energy.mean is None else spread([one.energy_mj for one in passes]),
-        "devices_mj": ";".join("" if one is None else f"{one:.6g}" for one in devices) if known else None,
+        "power_w": mean([taken.power_w for taken in passes]),
+        "naive_mj": mean([taken.naive_mj for taken in passes]),
+        "spread_between_passes": None if energy.mean is None else spread([taken.energy_mj for taken in passes]),
+        "devices_mj": ";".join("" if energy_mj is None else f"{energy_mj:.6g}" for energy_mj in devices)
+        if known
+        else None,
     }
 
 
@@ -164,9 +166,9 @@ def _quality(passes: Sequence[Taken], guard: Sequence[str]) -> tuple[str, list[s
     if not passes:
         return "invalid", [reason("ended-before-measured")]
     energy = _energy(passes)
-    why = sorted({one.reason for one in passes if one.reason})
+    why = sorted({taken.reason for taken in passes if taken.reason})
     if energy.mean is None:
-        power = [reason("power-without-energy")] if any(one.power_w is not None for one in passes) else []
+        power = [reason("power-without-energy")] if any(taken.power_w is not None for taken in passes) else []
         return "invalid", [*why, *power, SIMPLE]
     name, reasons = grade(energy.relative_half_width, energy.windows, guard)
     return name, [*reasons, *why, SIMPLE]

@@ -68,38 +68,38 @@ class Judge:
             with torch.no_grad():
                 changed = compared_logits(model, batch, reference.positions[index], self.evaluation.task)
             parts.append(reference.compare(index, reference.logits(index), changed))
-        found = Outcomes.concatenate(parts)
-        if bad := found.non_finite():
-            raise ModelError(f"its outputs are not finite for {bad} of {len(found)} examples")
-        return found
+        outcomes = Outcomes.concatenate(parts)
+        if bad := outcomes.non_finite():
+            raise ModelError(f"its outputs are not finite for {bad} of {len(outcomes)} examples")
+        return outcomes
 
-    def _entry(self, precision: str, found: Outcomes, *, is_baseline: bool = False) -> dict[str, Any]:
+    def _entry(self, precision: str, outcomes: Outcomes, *, is_baseline: bool = False) -> dict[str, Any]:
         compared: dict[str, Any] = {"difference": None, "kl": None, "agreement": None}
         if not is_baseline:
-            compared["difference"] = _limited(estimate(DIFFERENCES[self.metric], found, self.seed))
+            compared["difference"] = _limited(estimate(DIFFERENCES[self.metric], outcomes, self.seed))
         if not is_baseline and self.beside:
-            compared["kl"] = _limited(estimate("kl", found, self.seed))
-            compared["agreement"] = _limited(estimate("top1_agreement", found, self.seed))
-        counted = self.metric == "accuracy" and found.labelled()
+            compared["kl"] = _limited(estimate("kl", outcomes, self.seed))
+            compared["agreement"] = _limited(estimate("top1_agreement", outcomes, self.seed))
+        counted = self.metric == "accuracy" and outcomes.labelled()
         return {
             "precision": precision,
             "metric": self.metric,
-            "value": _limited(self._value(found)),
-            "examples": len(found),
-            "correct": int(found.correct.sum()) if counted else None,
+            "value": _limited(self._value(outcomes)),
+            "examples": len(outcomes),
+            "correct": int(outcomes.correct.sum()) if counted else None,
             "against": None if is_baseline else self._against,
             **compared,
         }
 
-    def _value(self, found: Outcomes) -> MetricEstimate:
-        if not found.labelled():
+    def _value(self, outcomes: Outcomes) -> MetricEstimate:
+        if not outcomes.labelled():
             return MetricEstimate(None)
         if self.metric == "perplexity":
-            return perplexity_estimate(found.nll, found.predictions, self.seed)
-        return proportion(float(found.correct.sum()), len(found))
+            return perplexity_estimate(outcomes.nll, outcomes.predictions, self.seed)
+        return proportion(float(outcomes.correct.sum()), len(outcomes))
 
 
-def _limited(found: MetricEstimate) -> dict[str, float | None] | None:
-    if found.value is None:
+def _limited(metric: MetricEstimate) -> dict[str, float | None] | None:
+    if metric.value is None:
         return None
-    return {"value": found.value, "low": found.ci_low, "high": found.ci_high}
+    return {"value": metric.value, "low": metric.ci_low, "high": metric.ci_high}

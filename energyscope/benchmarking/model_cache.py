@@ -37,9 +37,9 @@ class ModelCache:
 
     def take(self, precision: str) -> Variant:
         """Return a precision's model; what errors loading raises, this raises."""
-        found = self._given.get(precision) or self._held.get(precision)
-        if found is not None:
-            return found
+        variant = self._given.get(precision) or self._held.get(precision)
+        if variant is not None:
+            return variant
         self.make_room(precision)
         self._held[precision] = self._load(precision)
         return self._held[precision]

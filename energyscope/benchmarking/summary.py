@@ -60,7 +60,7 @@ def _cell(group: Sequence[Row], base: Sequence[Row], guard: Sequence[str]) -> di
     energies = [row["energy_per_inference_mj"] for row in group]
     floor = _timing_floor(group)
     energy = limited(energies, floor)
-    found = {
+    averages = {
         name: limited([row[column] for row in group], floor if name in MADE_OF_ENERGY else 0.0)
         for name, column in AVERAGED.items()
     }
@@ -75,7 +75,7 @@ def _cell(group: Sequence[Row], base: Sequence[Row], guard: Sequence[str]) -> di
         "batch_size": first["batch_size"],
         "sequence_length": first["sequence_length"],
         "trials": len(group),
-        **found,
+        **averages,
         "dynamic_energy_mj": _dynamic(group, floor),
         "peak_allocated_gb": first["peak_allocated_gb"],
         "energy_spread": spread(energies),
@@ -113,11 +113,11 @@ def limited(values: Sequence[float | None], floor: float = 0.0) -> Limited | Non
     if len(known) == 1:
         return {"value": known[0], "low": None, "high": None}
     if min(known) <= 0:
-        plain = combine(known, first=len(known))
-        return {"value": plain.mean, "low": plain.low, "high": plain.high}
-    found = combine([math.log(value) for value in known], first=len(known))
-    centre = found.mean or 0.0
-    half = max((found.high or centre) - centre, FLOOR_QUANTILE * floor / math.sqrt(len(known)))
+        arithmetic = combine(known, first=len(known))
+        return {"value": arithmetic.mean, "low": arithmetic.low, "high": arithmetic.high}
+    of_logs = combine([math.log(value) for value in known], first=len(known))
+    centre = of_logs.mean or 0.0
+    half = max((of_logs.high or centre) - centre, FLOOR_QUANTILE * floor / math.sqrt(len(known)))
     return {"value": math.exp(centre), "low": math.exp(centre - half), "high": math.exp(centre + half)}
 
 

@@ -35,42 +35,42 @@ def power_samples(ticks: Sequence[Ticks], begin_s: float, end_s: float, interval
     the next that is at least ``interval_s`` (s) later; where the board's ticks are further apart than that, from
     one tick to the next. There are none where a counter was reset.
     """
-    grids = [(fit_grid(unwrap(one)).time_s, unwrap(one)) for one in ticks]
-    if not grids or any(len(one) < 2 or bool(one.reset.any()) for _, one in grids):
+    grids = [(fit_grid(unwrap(meter_ticks)).time_s, unwrap(meter_ticks)) for meter_ticks in ticks]
+    if not grids or any(len(meter_ticks) < 2 or bool(meter_ticks.reset.any()) for _, meter_ticks in grids):
         return np.zeros(0)
     first = grids[0][0]
     moments = _thinned(first[(first >= begin_s) & (first <= end_s)], interval_s * JITTER)
     if len(moments) < 2:
         return np.zeros(0)
-    energy = sum(np.interp(moments, time_s, one.energy_mj) for time_s, one in grids)
+    energy = sum(np.interp(moments, time_s, meter_ticks.energy_mj) for time_s, meter_ticks in grids)
     result: Array = np.diff(energy) / 1e3 / np.diff(moments)
     return result
 
 
 def _thinned(moments: Array, apart_s: float) -> Array:
-    kept: list[float] = []
-    for moment in moments:
-        if not kept or moment - kept[-1] >= apart_s:
-            kept.append(float(moment))
-    return np.array(kept)
+    samples: list[float] = []
+    for time_s in moments:
+        if not samples or time_s - samples[-1] >= apart_s:
+            samples.append(float(time_s))
+    return np.array(samples)
 
 
 def latency_figures(timing: Timing, tokens: int) -> dict[str, Any]:
     """Return the columns on latency (s) and throughput; ``tokens`` are those of one pass."""
-    found = timing.latencies_s
-    p50, p95, p99 = (float(value) for value in np.percentile(found, [50, 95, 99]))
+    latencies_s = timing.latencies_s
+    p50, p95, p99 = (float(value) for value in np.percentile(latencies_s, [50, 95, 99]))
     return {
-        "mean_latency": float(found.mean()),
-        "std_latency": float(found.std(ddof=1)) if len(found) > 1 else None,
-        "min_latency": float(found.min()),
-        "max_latency": float(found.max()),
-        "median_latency": float(np.median(found)),
+        "mean_latency": float(latencies_s.mean()),
+        "std_latency": float(latencies_s.std(ddof=1)) if len(latencies_s) > 1 else None,
+        "min_latency": float(latencies_s.min()),
+        "max_latency": float(latencies_s.max()),
+        "median_latency": float(np.median(latencies_s)),
         "p50_latency": p50,
-        "p95_latency": p95 if len(found) >= FEWEST_FOR_P95 else None,
-        "p99_latency": p99 if len(found) >= FEWEST_FOR_P99 else None,
+        "p95_latency": p95 if len(latencies_s) >= FEWEST_FOR_P95 else None,
+        "p99_latency": p99 if len(latencies_s) >= FEWEST_FOR_P99 else None,
         "throughput": timing.throughput,
-        "tokens_per_s": tokens * len(found) / timing.calls.seconds,
-        "iterations": len(found),
+        "tokens_per_s": tokens * len(latencies_s) / timing.calls.seconds,
+        "iterations": len(latencies_s),
     }
 
 
@@ -80,14 +80,14 @@ def power_figures(metered: Metered) -> dict[str, Any]:
         names = ("std_power_w", "min_power_w", "max_power_w", "median_power_w")
         mean_w = metered.window.power_w
         return {"mean_power_w": mean_w, **dict.fromkeys(names), "num_power_samples": 0}
-    found = metered.powers_w
+    powers_w = metered.powers_w
     return {
-        "mean_power_w": float(found.mean()),
-        "std_power_w": float(found.std(ddof=1)) if len(found) > 1 else None,
-        "min_power_w": float(found.min()),
-        "max_power_w": float(found.max()),
-        "median_power_w": float(np.median(found)),
-        "num_power_samples": len(found),
+        "mean_power_w": float(powers_w.mean()),
+        "std_power_w": float(powers_w.std(ddof=1)) if len(powers_w) > 1 else None,
+        "min_power_w": float(powers_w.min()),
+        "max_power_w": float(powers_w.max()),
+        "median_power_w": float(np.median(powers_w)),
+        "num_power_samples": len(powers_w),
     }
 
 

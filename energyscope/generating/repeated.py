@@ -47,9 +47,8 @@ def step_figures(entries: Sequence[Entry], idle_w: float | None, why_not: str) -
     floor = mean([window.timing_share for window in windows]) or 0.0
     energy = mean_of([window.energy_mj for window in windows], floor=floor)
     seconds = scaled(mean_of([window.time_us for window in windows]), 1e-6)
-    beyond = (
-        [minus(window.energy_mj, times(window.time_us, idle_w * 1e-3)) for window in windows] if idle_w else []
-    )
+    mj_per_us = idle_w * 1e-3 if idle_w else None
+    beyond = [minus(window.energy_mj, times(window.time_us, mj_per_us)) for window in windows if mj_per_us]
     lost = next((window.reason for window in windows if window.reason), None)
     return {
         "context_length": taken[0]["step_context"] if taken else None,

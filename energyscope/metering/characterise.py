@@ -173,10 +173,10 @@ def paired_change(with_: Sequence[float], without: Sequence[float]) -> PowerStep
         The relative change, None where no pair is positive.
 
     """
-    pairs = [(one, other) for one, other in zip(with_, without, strict=True) if one > 0 and other > 0]
+    pairs = [(changed, base) for changed, base in zip(with_, without, strict=True) if changed > 0 and base > 0]
     if not pairs:
         return None
-    logs = np.log([one / other for one, other in pairs])
+    logs = np.log([changed / base for changed, base in pairs])
     mean = float(logs.mean())
     if len(logs) == 1:
         return PowerStep(float(np.expm1(mean)), None, None, 1)

@@ -91,8 +91,8 @@ def _usable(grid: Grid, calls: Calls, settle_s: float) -> Positions:
     begin, end = calls.time_s[0], calls.time_s[-1]
     under_load = np.flatnonzero((grid.time_s > begin) & (grid.time_s <= end))
     settled = under_load[1:]  # the first full tick under load ends at the second
-    usable: Positions = settled[(grid.time_s[settled] >= begin + settle_s) & grid.sure[settled]]
-    return usable
+    settled_ticks: Positions = settled[(grid.time_s[settled] >= begin + settle_s) & grid.sure[settled]]
+    return settled_ticks
 
 
 def _between_ticks(ticks: Ticks, grid: Grid, used: Positions, calls: Calls, naive: float | None) -> Window | None:
@@ -139,7 +139,7 @@ def _power_spread(ticks: Ticks, grid: Grid, used: Positions) -> float | None:
 
 def _naive(ticks: Ticks, calls: Calls, maximum_w: float = MAXIMUM_W) -> float | None:
     """Return the counter's plain difference at the window's ends, per call: what simpler tools report."""
-    seen = np.searchsorted(ticks.after_s, [calls.time_s[0], calls.time_s[-1]], side="right") - 1
-    if seen[0] < 0 or calls.count[-1] <= 0 or fault(ticks, seen[0], seen[1], maximum_w):
+    shown = np.searchsorted(ticks.after_s, [calls.time_s[0], calls.time_s[-1]], side="right") - 1
+    if shown[0] < 0 or calls.count[-1] <= 0 or fault(ticks, shown[0], shown[1], maximum_w):
         return None
-    return float((ticks.energy_mj[seen[1]] - ticks.energy_mj[seen[0]]) / calls.count[-1])
+    return float((ticks.energy_mj[shown[1]] - ticks.energy_mj[shown[0]]) / calls.count[-1])

@@ -72,13 +72,13 @@ class MeterGroup:
         ``own_bytes`` is what this process holds on the first of them; on the others it holds nothing.
         """
         held = [*own_bytes, *[0] * (len(self.meters) - len(own_bytes))]
-        found = [meter.bystanders(own) for meter, own in zip(self.meters, held, strict=False)]
+        by_meter = [meter.bystanders(own) for meter, own in zip(self.meters, held, strict=False)]
         if len(self.meters) == 1:
-            return found[0]
+            return by_meter[0]
         return [
-            reason("on-device", device=meter.device, what=one)
-            for meter, others in zip(self.meters, found, strict=True)
-            for one in others
+            reason("on-device", device=meter.device, what=bystander)
+            for meter, others in zip(self.meters, by_meter, strict=True)
+            for bystander in others
         ]
 
     def describe(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def less(both: Window, rest: Window) -> Window:
 def _difference_share(both: Window, rest: Window, energy_mj: float | None) -> float | None:
     if not energy_mj:
         return None
-    parts = [(one.timing_share or 0.0) * (one.energy_mj or 0.0) for one in (both, rest)]
+    parts = [(window.timing_share or 0.0) * (window.energy_mj or 0.0) for window in (both, rest)]
     return math.hypot(*parts) / abs(energy_mj)
 
 

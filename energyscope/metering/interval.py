@@ -118,7 +118,7 @@ def drift(times_s: Sequence[float], values: Sequence[float | None]) -> Drift | N
         The trend, None for fewer than three values or without a span of time.
 
     """
-    pairs = [(moment, value) for moment, value in zip(times_s, values, strict=True) if value is not None]
+    pairs = [(time_s, value) for time_s, value in zip(times_s, values, strict=True) if value is not None]
     if len(pairs) < 3:
         return None
     times, known = np.array(pairs, dtype=float).T

@@ -228,13 +228,13 @@ def fault(ticks: Ticks, first: int, last: int, maximum_w: float = MAXIMUM_W) -> 
     bad = np.flatnonzero((jumps | resets)[first:last])
     if len(bad) == 0:
         return None
-    one = first + bad[0]
-    if resets[one] and one > 0 and jumps[one - 1]:
-        one -= 1  # it fell back from a jump
-    if resets[one]:
+    index = first + bad[0]
+    if resets[index] and index > 0 and jumps[index - 1]:
+        index -= 1  # it fell back from a jump
+    if resets[index]:
         return reason("counter-reset")
-    seconds = ticks.time_s[one + 1] - ticks.time_s[one]
-    return reason("counter-jumped", kj=rises[one] / 1e6, seconds=seconds)
+    seconds = ticks.time_s[index + 1] - ticks.time_s[index]
+    return reason("counter-jumped", kj=rises[index] / 1e6, seconds=seconds)
 
 
 def quantum_mj(ticks: Ticks, *, proven: bool = False) -> float | None:

@@ -67,7 +67,7 @@ def capture(
     store.standing |= kept_storages(arguments)
     with _recording(tree, captures, store):
         captures[tree.root.name].output = tree.root.module(**arguments)
-    missing = [one.name for one in not_called(tree, captures) if not _may_be_missing(one)]
+    missing = [component.name for component in not_called(tree, captures) if not _may_be_missing(component)]
     if missing:
         raise ModelError(
             f"{missing[0]} was not called in a forward pass ({len(missing)} such components): "

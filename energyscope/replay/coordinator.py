@@ -122,8 +122,8 @@ def _connected(rank: int, size: int) -> dict[int, Connection]:
             key = secrets.token_bytes(32)
             with Listener(authkey=key) as listener:
                 dist.broadcast_object_list([listener.address, key], LEADER, group=host)
-                found = [listener.accept() for _ in range(1, size)]
-            return {int.from_bytes(one.recv_bytes()): one for one in found}
+                connections = [listener.accept() for _ in range(1, size)]
+            return {int.from_bytes(link.recv_bytes()): link for link in connections}
         words: list[Any] = [None, None]
         dist.broadcast_object_list(words, LEADER, group=host)
         connection = Client(words[0], authkey=words[1])

@@ -131,34 +131,34 @@ class _Counter:
         elif isinstance(module, nn.Embedding) or hasattr(module, "num_experts"):
             self._watch(stack, module, lambda _mark, given, _output: self._note_rows(module, given))
 
-    def _correct(self, layer: nn.Linear, mark: _Mark, given: Any) -> None:
+    def _correct(self, layer: nn.Linear, mark: _Mark, inputs: Any) -> None:
         """Count a quantized layer by its shape: its own kernels are unknown to the counter, in part or all."""
-        elements = next(tensors_in(given)).numel()  # rows times inner dimension
+        elements = next(tensors_in(inputs)).numel()  # rows times inner dimension
         self._extra += 2.0 * elements * layer.out_features - (self._total() - mark.flops)
         del self._seen.strange[mark.strange :]
 
-    def _note_rows(self, layer: nn.Module, given: Any) -> None:
-        ids = next((one for one in tensors_in(given) if one.dtype in (torch.int64, torch.int32)), None)
+    def _note_rows(self, layer: nn.Module, inputs: Any) -> None:
+        ids = next((tensor for tensor in tensors_in(inputs) if tensor.dtype in (torch.int64, torch.int32)), None)
         if ids is None:  # a router, which reads all of its weight
             return
         for weight in layer.parameters(recurse=False):
             self._shares[weight.data_ptr()] = min(1.0, len(set(ids.flatten().tolist())) / weight.shape[0])
 
-    def _add(self, component: Component, mark: _Mark, given: Any, output: Any) -> None:
+    def _add(self, component: Component, mark: _Mark, inputs: Any, output: Any) -> None:
         name = component.name
         self.flops[name] = self.flops.get(name, 0.0) + self._total() - mark.flops
-        self.bytes[name] = self.bytes.get(name, 0.0) + self._moved(component.module, given, output)
+        self.bytes[name] = self.bytes.get(name, 0.0) + self._moved(component.module, inputs, output)
         if strange := self._seen.strange[mark.strange :]:
             self.unknown[name] = reason("operation-unknown", operation=strange[0])
 
     def _total(self) -> float:
         return self._counted.get_total_flops() + self._extra
 
-    def _moved(self, module: nn.Module, given: Any, output: Any) -> float:
+    def _moved(self, module: nn.Module, inputs: Any, output: Any) -> float:
         returned = list(_passed(output, module))
-        passed = [*_passed(given, module), *returned]
-        if isinstance(module, FunctionCall) and _writes_a_slot(given, returned):
-            passed = [tensor for tensor in tensors_in(given) for _ in range(2)]  # read, and written elsewhere
+        passed = [*_passed(inputs, module), *returned]
+        if isinstance(module, FunctionCall) and _writes_a_slot(inputs, returned):
+            passed = [tensor for tensor in tensors_in(inputs) for _ in range(2)]  # read, and written elsewhere
             return float(sum(tensor.nbytes for tensor in passed))
         return sum(distinct_bytes(passed).values()) + self._weights(module)
 
@@ -203,14 +203,14 @@ class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def formulas() -> dict[Any, Callable[..., int]]:
     """Return the FLOPs of operations that PyTorch's counter lacks, in some version or in all."""
     aten = torch.ops.aten
-    found: dict[Any, Callable[..., int]] = {
+    counts: dict[Any, Callable[..., int]] = {
         getattr(aten, name): _attention_flops for name in _ATTENTION if hasattr(aten, name)
     }
     grouped = [(aten, "_grouped_mm"), (torch.ops.transformers, "grouped_mm_fallback")]
-    found |= {getattr(space, name): _grouped_flops for space, name in grouped if hasattr(space, name)}
+    counts |= {getattr(space, name): _grouped_flops for space, name in grouped if hasattr(space, name)}
     if hasattr(aten, "_int_mm"):
-        found[aten._int_mm] = _product_flops  # noqa: SLF001  the operation's name
-    return found
+        counts[aten._int_mm] = _product_flops  # noqa: SLF001  the operation's name
+    return counts
 
 
 def _attention_flops(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
@@ -230,12 +230,12 @@ def _product_flops(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
 
 def distinct_bytes(tensors: list[Tensor]) -> dict[Any, int]:
     """Return the bytes of distinct tensors, by where they lie; what is only repeated (stride 0) counts once."""
-    found: dict[Any, int] = {}
+    distinct: dict[Any, int] = {}
     for tensor in tensors:
         sizes = zip(tensor.shape, tensor.stride(), strict=True)
         elements = prod(size for size, stride in sizes if stride or not size)
-        found[tensor.data_ptr(), elements, tensor.dtype] = elements * tensor.element_size()
-    return found
+        distinct[tensor.data_ptr(), elements, tensor.dtype] = elements * tensor.element_size()
+    return distinct
 
 
 def _passed(value: Any, module: nn.Module) -> Iterator[Tensor]:
@@ -250,9 +250,9 @@ def _passed(value: Any, module: nn.Module) -> Iterator[Tensor]:
                 yield from (one for one in (layer.keys, layer.values) if one is not None)
 
 
-def _writes_a_slot(given: Any, returned: Sequence[Tensor]) -> bool:
+def _writes_a_slot(inputs: Any, returned: Sequence[Tensor]) -> bool:
     """Tell whether an update of a KV cache returned the cache's own memory: it wrote the new tokens there only."""
-    storages = kept_storages(given)
+    storages = kept_storages(inputs)
     return bool(returned) and all(is_kept(tensor, storages) for tensor in returned)
 
 

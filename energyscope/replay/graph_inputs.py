@@ -26,20 +26,21 @@ def capture_in_graph(
         NotCapturableError: the model as a whole cannot be held in a graph.
 
     """
-    found: dict[str, Capture] = {}
+    captures: dict[str, Capture] = {}
     store.standing |= kept_storages(inputs)
 
     def whole_model() -> None:
-        found.clear()
-        found.update(capture(tree, inputs))
+        captures.clear()
+        captures.update(capture(tree, inputs))
 
     with torch.no_grad():
         graph = GraphRound([whole_model], device, unrolled=False)
         graph.launch()
         torch.cuda.synchronize(device)
-        for one in found.values():  # out of the graph's own memory
-            one.args, one.kwargs, one.output = store.keep(one.args), store.keep(one.kwargs), store.keep(one.output)
-    return found
+        for item in captures.values():  # out of the graph's own memory
+            item.args, item.kwargs = store.keep(item.args), store.keep(item.kwargs)
+            item.output = store.keep(item.output)
+    return captures
 
 
 def without_full_mask(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class GraphRound:
         with (
             self._masks.repeated(),
             torch.cuda.stream(self._stream),
-            warnings.catch_warnings(record=True) as said,
+            warnings.catch_warnings(record=True) as warned,
         ):
             warnings.simplefilter("always")
             graph.capture_begin(capture_error_mode="thread_local")
@@ -102,7 +102,7 @@ class GraphRound:
             _end(graph)
         torch.cuda.current_stream(self.device).wait_stream(self._stream)
         # Only the text of PyTorch's warning tells an empty graph.
-        return graph, any("graph is empty" in str(one.message).lower() for one in said)
+        return graph, any("graph is empty" in str(warning.message).lower() for warning in warned)
 
 
 @functools.cache

@@ -37,10 +37,11 @@ class ReplaySetup:
         self.tree = tree
         self.captures = captures
         self.cache_bytes = cache_bytes
-        given = captures[tree.root.name].kwargs
-        self.kept = kept_storages(given)
-        self.layer_bytes = kept_bytes(given) // max(1, sum(len(cache.layers) for cache in caches_in(given)))
-        self.model_bytes = footprint_bytes(tree.root.module) + kept_bytes(given)
+        root_inputs = captures[tree.root.name].kwargs
+        self.kept = kept_storages(root_inputs)
+        layers = sum(len(cache.layers) for cache in caches_in(root_inputs))
+        self.layer_bytes = kept_bytes(root_inputs) // max(1, layers)
+        self.model_bytes = footprint_bytes(tree.root.module) + kept_bytes(root_inputs)
 
     @contextmanager
     def round(self, target: Target) -> Iterator[list[Call]]:
@@ -76,8 +77,8 @@ class ReplaySetup:
 
     def _staged(self, component: Component) -> Capture:
         """Return what a component was given, on its device: it may wait on the host."""
-        one = self.captures[component.name]
-        return replace(one, args=staged(one.args), kwargs=staged(one.kwargs))
+        capture = self.captures[component.name]
+        return replace(capture, args=staged(capture.args), kwargs=staged(capture.kwargs))
 
     def _output(self, component: Component) -> Any:
         return staged(self.captures[component.name].output)
@@ -86,12 +87,12 @@ class ReplaySetup:
         capture = self._staged(component)
         if component.kind == "model":
             return calls_of([component.module], capture)
-        kept = self.layer_bytes if self._reads_kept(component) else 0
-        own_bytes = footprint_bytes(component.module) + kept
+        cache_share = self.layer_bytes if self._reads_kept(component) else 0
+        own_bytes = footprint_bytes(component.module) + cache_share
         instances = copies_needed(own_bytes, self.model_bytes, self.cache_bytes)
         if waits_on_host(component.module):  # its weights are new to the device at every call
             instances = 1
-        if kept and isinstance(component.module, FunctionCall):
+        if cache_share and isinstance(component.module, FunctionCall):
             return self._in_turn(_beginning_with(component, self.tree.group(component.group))[:instances])
         return own_round(component.module, capture, instances=instances, kind=component.kind)
 
@@ -110,13 +111,13 @@ class ReplaySetup:
 
         A module finds its own layer of a KV cache by itself; a function is handed it.
         """
-        return [call for one in members for call in calls_of([one.module], self._staged(one))]
+        return [call for member in members for call in calls_of([member.module], self._staged(member))]
 
     def _reads_kept(self, component: Component) -> bool:
         """Tell whether a component reads keys and values of a KV cache that no kernel just wrote."""
-        one = self.captures[component.name]
-        given = (one.args, one.kwargs)
-        return any(caches_in(given)) or any(is_kept(tensor, self.kept) for tensor in tensors_in(given))
+        capture = self.captures[component.name]
+        inputs = (capture.args, capture.kwargs)
+        return any(caches_in(inputs)) or any(is_kept(tensor, self.kept) for tensor in tensors_in(inputs))
 
     def _inside(self, members: Sequence[Component], on: Component) -> list[tuple[nn.Module, Any]]:
         """Return all members' children with the outputs that one member's children gave.
@@ -142,7 +143,7 @@ def _middle(members: Sequence[Component]) -> Component:
 
 
 def _beginning_with(component: Component, group: Sequence[Component]) -> list[Component]:
-    place = [one.name for one in group].index(component.name)
+    place = [member.name for member in group].index(component.name)
     return [*group[place:], *group[:place]]
 
 

@@ -62,8 +62,8 @@ def own_round(module: nn.Module, capture: Capture, *, instances: int, kind: str)
     if kind == "embedding":
         return [partial(module, *args, **kwargs) for args, kwargs in _rotating_ids(module, capture)]
     copies = [module, *(copy.deepcopy(module) for _ in range(instances - 1))]
-    for number, one in enumerate(copies):
-        _turn_cache(one, capture, number)
+    for number, module_copy in enumerate(copies):
+        _turn_cache(module_copy, capture, number)
     return calls_of(copies, capture)
 
 
@@ -74,7 +74,7 @@ def _turn_cache(module: nn.Module, capture: Capture, number: int) -> None:
     for part in parts:
         own = getattr(part, "layer_idx", None)
         if number and layers and isinstance(own, int):
-            alike = [place for place, one in enumerate(layers) if _shape(one) == _shape(layers[own])]
+            alike = [place for place, layer in enumerate(layers) if _shape(layer) == _shape(layers[own])]
             part.layer_idx = alike[(alike.index(own) + number) % len(alike)]
 
 

@@ -74,12 +74,12 @@ def _measured_on(tree: ComponentTree, component: Component) -> str:
 
 
 def _overheads(tree: ComponentTree) -> Iterator[Target]:
-    seen: set[str] = set()
+    done: set[str] = set()
     for component in tree:
-        if component.name in seen or not tree.children(component.name):
+        if component.name in done or not tree.children(component.name):
             continue
         members = _alike(tree, component)
-        seen.update(members)
+        done.update(members)
         yield Target(_key("glue", component, members, tree), "glue", members)
 
 
@@ -94,7 +94,7 @@ def _without(tree: ComponentTree) -> Iterator[Target]:
 def _alike(tree: ComponentTree, component: Component) -> tuple[str, ...]:
     """Return the group's components that are built alike, on one device: these can run on each other's inputs."""
     signature = _signature(tree, component)
-    return tuple(one.name for one in tree.group(component.group) if _signature(tree, one) == signature)
+    return tuple(member.name for member in tree.group(component.group) if _signature(tree, member) == signature)
 
 
 def _signature(tree: ComponentTree, component: Component) -> tuple[Any, ...]:

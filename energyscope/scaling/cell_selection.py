@@ -120,12 +120,12 @@ def one_granularity(
         return list(observations), []
     chosen = max(by_granularity, key=lambda name: _rank(name, by_granularity[name]))
     others = [name for name in by_granularity if name != chosen]
-    kept = [
+    alike = [
         observation if observation.granularity in (chosen, None) else _whole_only(observation)
         for observation in observations
     ]
     if not others:
-        return kept, []
+        return alike, []
     note = reason(
         "one-granularity",
         cells=len(by_granularity[chosen]),
@@ -133,7 +133,7 @@ def one_granularity(
         others=sum(len(by_granularity[name]) for name in others),
         unused=others,
     )
-    return kept, [note]
+    return alike, [note]
 
 
 def granularity_of(observations: Sequence[Observation]) -> str | None:
@@ -164,22 +164,22 @@ def _of_phase(observations: Sequence[Observation], phase: str | None) -> list[Ob
     phase = phase or (
         "prefill" if any(observation.phase == "prefill" for observation in observations) else "decode"
     )
-    kept = [observation for observation in observations if observation.phase == phase]
-    if not kept:
+    chosen = [observation for observation in observations if observation.phase == phase]
+    if not chosen:
         other = "decode steps" if phase == "decode" else "prefills"
         there = _listed({observation.phase for observation in observations})
         raise UsageError(
             f"no run measured {other}, only {there}: measure some (energyscope sweep --phase {phase})"
         )
-    return kept
+    return chosen
 
 
 def _of(observations: Sequence[Observation], field: str, value: str) -> list[Observation]:
-    kept = [observation for observation in observations if observation.text(field) == value]
-    if not kept:
+    chosen = [observation for observation in observations if observation.text(field) == value]
+    if not chosen:
         there = _listed({str(observation.value(field)) for observation in observations})
         raise UsageError(f"no run measured --{field} {value}: they have {there}, and no law carries over")
-    return kept
+    return chosen
 
 
 def _check_mixed(wanted: Wanted) -> None:

@@ -173,8 +173,8 @@ class SimulatedGpu:
         if np.ptp(watts) < EVEN * watts[0]:
             self._draw(float(ends[-1]), float(watts[0]))
         else:
-            for length, one in zip(np.diff(ends), watts, strict=True):
-                self._draw(float(length), float(one))
+            for seconds, power_w in zip(np.diff(ends), watts, strict=True):
+                self._draw(float(seconds), float(power_w))
         return Calls(begin + ends, count)
 
     def _draw(self, seconds: float, watts: float) -> None:
@@ -195,10 +195,10 @@ class SimulatedGpu:
         return self._watch.until(self.now(), self._energy_j).between(begin_s, end_s)
 
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
-        seen = self.ticks(begin_s, end_s)
+        ticks = self.ticks(begin_s, end_s)
         return [
             {"after_s": float(after), "energy_mj": float(energy), **self._state(float(after))}
-            for after, energy in zip(seen.after_s, seen.energy_mj, strict=True)
+            for after, energy in zip(ticks.after_s, ticks.energy_mj, strict=True)
         ]
 
     def _state(self, time_s: float) -> dict[str, Any]:

@@ -77,19 +77,19 @@ class Watch:
         """Return all ticks that were seen by a time (s) of a board that drew ``energy_j`` until then."""
         times = self._renewals(end_s)
         shown_j = energy_j(np.array(times) - self.sensor.lag_s).tolist()
-        for moment, joules in zip(times, shown_j, strict=True):
-            self._see_again(moment)
-            self._renew(moment, joules)
-            self._look(moment)
+        for time_s, joules in zip(times, shown_j, strict=True):
+            self._see_again(time_s)
+            self._renew(time_s, joules)
+            self._look(time_s)
         self._see_again(end_s)
         self._seen = np.concatenate([self._seen, np.array(self._records, dtype=float).reshape(-1, 4)])
         self._records.clear()
         before, after, energy, reset = self._seen[self._seen[:, 1] <= end_s].T
         return Ticks(before_s=before, after_s=after, energy_mj=energy, reset=reset.astype(bool))
 
-    def shown_mj(self, moment: float, energy_j: Energy) -> float:
+    def shown_mj(self, time_s: float, energy_j: Energy) -> float:
         """Return what the counter shows at a time (s), that of the last call of ``until`` or a later one."""
-        self.until(moment, energy_j)
+        self.until(time_s, energy_j)
         return self._value_mj
 
     def _renewals(self, end_s: float) -> list[float]:
@@ -107,33 +107,33 @@ class Watch:
     def _scatter(self, deviation: float) -> float:
         return self._random.gauss(0.0, deviation) if deviation else 0.0
 
-    def _renew(self, moment: float, joules: float) -> None:
+    def _renew(self, time_s: float, joules: float) -> None:
         """Let the counter show the board's joules; what it shows besides is the sensor's fault."""
         sensor = self.sensor
         rise = (joules - self._last_j) * 1e3 * (1 + self._scatter(sensor.noise))
         self._last_j = joules
         self._total_mj += rise
-        if sensor.reset_at_s is not None and not self._restarted and moment >= sensor.reset_at_s:
+        if sensor.reset_at_s is not None and not self._restarted and time_s >= sensor.reset_at_s:
             self._restarted, self._total_mj = True, rise
         self._value_mj = round(self._total_mj / sensor.quantum_mj) * sensor.quantum_mj
         if sensor.wrap_mj is not None:
             self._value_mj %= sensor.wrap_mj
-        if sensor.glitch_at_s is not None and not self._glitched and moment >= sensor.glitch_at_s:
+        if sensor.glitch_at_s is not None and not self._glitched and time_s >= sensor.glitch_at_s:
             self._glitched = True
             self._value_mj += sensor.glitch_mj
 
-    def _look(self, moment: float) -> None:
+    def _look(self, time_s: float) -> None:
         """See the tick, or begin to fail reading just before it."""
         late = self._random.uniform(0, self.sensor.read_s)
         if self._blind is None and self._random.random() < self.sensor.failed_reads:
             seconds = late + self._random.uniform(0, LONGEST_FAILURE) * self.sensor.period_s
-            self._blind = (moment + late - self.sensor.read_s, moment + seconds)
+            self._blind = (time_s + late - self.sensor.read_s, time_s + seconds)
         elif self._blind is None:
-            self._record(moment + late - self.sensor.read_s, moment + late)
+            self._record(time_s + late - self.sensor.read_s, time_s + late)
 
-    def _see_again(self, moment: float) -> None:
+    def _see_again(self, time_s: float) -> None:
         """If reads answer again by now, the counter's present value is the next that is seen."""
-        if self._blind is not None and self._blind[1] <= moment:
+        if self._blind is not None and self._blind[1] <= time_s:
             self._record(*self._blind)
             self._blind = None
 

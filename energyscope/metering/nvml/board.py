@@ -117,8 +117,8 @@ class Board:
 
     def processes(self) -> list[int] | None:
         """Return the ids of the processes that compute on this GPU; None if the board does not say."""
-        found = self._ask(self.nvml.nvmlDeviceGetComputeRunningProcesses)
-        return None if found is None else [process.pid for process in found]
+        processes = self._ask(self.nvml.nvmlDeviceGetComputeRunningProcesses)
+        return None if processes is None else [process.pid for process in processes]
 
     def facts(self) -> dict[str, Any]:
         """Return the board's name, driver, limits (W), MIG mode, processes and use."""

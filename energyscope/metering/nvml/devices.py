@@ -67,8 +67,8 @@ def _slices(nvml: Any, handle: Any) -> Iterator[tuple[str, str]]:
         return
     for number in range(limit):
         try:
-            found = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
-            named = nvml.nvmlDeviceGetUUID(found), nvml.nvmlDeviceGetName(found)
+            slice_handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+            named = nvml.nvmlDeviceGetUUID(slice_handle), nvml.nvmlDeviceGetName(slice_handle)
         except nvml.NVMLError:
             continue  # a place without a slice
         yield named

@@ -121,13 +121,13 @@ def ticking_period_s(board: Board) -> float:
 
     """
     begin = time.monotonic()
-    last, seen = board.energy_mj(), list[float]()
-    while len(seen) < SEEN_TICKS:
+    last, tick_times_s = board.energy_mj(), list[float]()
+    while len(tick_times_s) < SEEN_TICKS:
         time.sleep(POLL_S)
         now, energy = time.monotonic(), board.energy_mj()
         if energy != last:
-            seen.append(now)
+            tick_times_s.append(now)
             last = energy
         if now - begin > TICKING_TIMEOUT_S:
-            raise MeterError(f"the energy counter stands still: {len(seen)} ticks in {now - begin:.1f} s")
-    return (seen[-1] - seen[0]) / (len(seen) - 1)
+            raise MeterError(f"the energy counter stands still: {len(tick_times_s)} ticks in {now - begin:.1f} s")
+    return (tick_times_s[-1] - tick_times_s[0]) / (len(tick_times_s) - 1)

@@ -85,9 +85,9 @@ def own_processes() -> set[int]:
             continue  # it ended while we looked
         children.setdefault(parent, []).append(int(entry.parent.name))
     launcher = [os.getppid()] if "TORCHELASTIC_RUN_ID" in os.environ else []
-    found, waiting = set(), [os.getpid(), *launcher]
+    related, waiting = set(), [os.getpid(), *launcher]
     while waiting:
         pid = waiting.pop()
-        found.add(pid)
+        related.add(pid)
         waiting += children.get(pid, [])
-    return found
+    return related

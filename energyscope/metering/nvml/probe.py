@@ -71,13 +71,13 @@ class Probe:
 
     def trace(self, field: PowerField) -> tuple[Array, Array]:
         """Return the times (s) and powers (W) of a field, shape (samples,) each; empty if it does not answer."""
-        seen = [(one["time_s"], one[field]) for one in self.records if one.get(field) is not None]
-        times, power = np.array(seen, dtype=float).reshape(-1, 2).T
+        readings = [(record["time_s"], record[field]) for record in self.records if record.get(field) is not None]
+        times, power = np.array(readings, dtype=float).reshape(-1, 2).T
         return times, power
 
     def reads_per_s(self) -> float | None:
         """Return how often the counter was read, None if it is not known yet."""
-        rates = [one["reads"] / one["seconds"] for one in self.records if "reads" in one]
+        rates = [record["reads"] / record["seconds"] for record in self.records if "reads" in record]
         return float(np.median(rates)) if rates else None
 
 

@@ -112,18 +112,19 @@ def watch_power(
     surely held: one refresh ago.
     """
     last_power: float | None = None
-    last_mid = told = 0.0
+    last_mid = emitted_s = 0.0
     for mid, cost, power in _readings(read_power_w, emit, keep_going):
-        seen = None
+        bracket = None
         if last_power is None:
-            seen = mid, mid
+            bracket = mid, mid
         elif power != last_power:
-            seen = last_mid, mid
-        elif mid - told >= HEARTBEAT_S:
-            seen = mid - REFRESH_S, mid - REFRESH_S
-        if seen is not None:
-            emit({"before_s": seen[0], "after_s": seen[1], "reading_w": power, "read_s": cost, **read_state()})
-            told = mid
+            bracket = last_mid, mid
+        elif mid - emitted_s >= HEARTBEAT_S:
+            bracket = mid - REFRESH_S, mid - REFRESH_S
+        if bracket is not None:
+            before_s, after_s = bracket
+            emit({"before_s": before_s, "after_s": after_s, "reading_w": power, "read_s": cost, **read_state()})
+            emitted_s = mid
         last_power, last_mid = power, mid
         time.sleep(POWER_PAUSE_S)
 

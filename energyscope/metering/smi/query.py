@@ -35,8 +35,8 @@ def ask(uuid: str, fields: Sequence[str], of: str = "gpu") -> list[list[str]]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MeterError(f"nvidia-smi does not answer: {error}") from error
     if done.returncode != 0:
-        said = (done.stdout + done.stderr).strip().splitlines() or ["no message"]
-        raise MeterError(f"nvidia-smi failed ({done.returncode}): {said[0]}")
+        lines = (done.stdout + done.stderr).strip().splitlines() or ["no message"]
+        raise MeterError(f"nvidia-smi failed ({done.returncode}): {lines[0]}")
     return [values(line) for line in done.stdout.splitlines() if line.strip()]
 
 
@@ -61,10 +61,10 @@ def known_fields(uuid: str) -> dict[str, str]:
 
     """
     ask(uuid, ["name"])  # a missing command or an unknown GPU says so here, once
-    found = {key: _first_that_answers(uuid, names) for key, names in CANDIDATES.items()}
-    if found["reading_w"] is None:
+    fields = {key: _first_that_answers(uuid, names) for key, names in CANDIDATES.items()}
+    if fields["reading_w"] is None:
         raise MeterError("nvidia-smi reports no power of this GPU ([N/A]): use another --meter")
-    return {key: field for key, field in found.items() if field is not None}
+    return {key: field for key, field in fields.items() if field is not None}
 
 
 def _first_that_answers(uuid: str, names: Iterable[str]) -> str | None:

@@ -38,11 +38,11 @@ def lines(source: int, silence_s: float) -> Iterator[tuple[float, str]]:
         TimeoutError: nothing came for too long.
 
     """
-    rest, heard = b"", time.monotonic()
+    rest, last_s = b"", time.monotonic()
     while wanted():
         readable, _, _ = select.select([source, sys.stdin], [], [], LOOK_S)
         now = time.monotonic()
-        if now - heard > silence_s:
+        if now - last_s > silence_s:
             raise TimeoutError
         if source not in readable:
             continue
@@ -50,9 +50,9 @@ def lines(source: int, silence_s: float) -> Iterator[tuple[float, str]]:
             chunk = os.read(source, 65536)
         except OSError:  # how a terminal says that its other end is closed
             return
-        heard = now
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
+        last_s = now
+        *complete, rest = (rest + chunk).split(b"\n")
+        for line in complete:
             yield now, line.decode(errors="replace").strip()
         if not chunk:
             return
@@ -60,19 +60,19 @@ def lines(source: int, silence_s: float) -> Iterator[tuple[float, str]]:
 
 def reading(at_s: float, line: str, keys: Sequence[str]) -> dict[str, Any] | None:
     """Return the record of one line, None where it holds no power."""
-    found = dict(zip(keys, map(number, values(line)), strict=False))
-    power = found.get("reading_w")
-    if len(found) != len(keys) or power is None or power <= 0:
+    fields = dict(zip(keys, map(number, values(line)), strict=False))
+    power = fields.get("reading_w")
+    if len(fields) != len(keys) or power is None or power <= 0:
         return None
-    throttle = found.get("throttle")
-    state = {key: found.get(key) for key in ("sm_clock_mhz", "temperature_c", "power_limit_w")}
+    throttle = fields.get("throttle")
+    state = {key: fields.get(key) for key in ("sm_clock_mhz", "temperature_c", "power_limit_w")}
     bits = None if throttle is None else int(throttle)
     return {"before_s": at_s, "after_s": at_s, "reading_w": power, "power_w": power, "throttle": bits, **state}
 
 
 def relay(source: int, keys: Sequence[str], silence_s: float, emit: Emit) -> None:
     """Emit a record for each line with a power; where that ends by itself, the last record says why."""
-    failures, said = 0, "no message"
+    failures, last_line = 0, "no message"
     try:
         for at_s, line in lines(source, silence_s):
             record = reading(at_s, line, keys)
@@ -80,15 +80,15 @@ def relay(source: int, keys: Sequence[str], silence_s: float, emit: Emit) -> Non
                 failures = 0
                 emit(record)
                 continue
-            failures, said = failures + 1, line or said
+            failures, last_line = failures + 1, line or last_line
             if failures >= MAXIMUM_FAILURES:
-                emit({"lost": f"nvidia-smi reports no power any more: {said}"})
+                emit({"lost": f"nvidia-smi reports no power any more: {last_line}"})
                 return
     except TimeoutError:
         emit({"lost": f"nvidia-smi has said nothing for {silence_s:g} s"})
         return
     if wanted():
-        emit({"lost": f"nvidia-smi ended by itself: {said}"})
+        emit({"lost": f"nvidia-smi ended by itself: {last_line}"})
 
 
 def main() -> None:
