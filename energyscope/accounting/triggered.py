@@ -156,9 +156,7 @@ def _figures(passes: Sequence[Taken], idle_w: float | None) -> dict[str, Any]:
         "power_w": mean([taken.power_w for taken in passes]),
         "naive_mj": mean([taken.naive_mj for taken in passes]),
         "spread_between_passes": None if energy.mean is None else spread([taken.energy_mj for taken in passes]),
-        "devices_mj": ";".join("" if energy_mj is None else f"{energy_mj:.6g}" for energy_mj in devices)
-        if known
-        else None,
+        "devices_mj": ";".join("" if value is None else f"{value:.6g}" for value in devices) if known else None,
     }
 
 
