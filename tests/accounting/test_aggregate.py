@@ -1,4 +1,4 @@
-"""The books: rows, glue, unexplained energy and closure follow from the windows by arithmetic."""
+"""Attribution: rows, overhead, unexplained energy and closure follow from the windows by arithmetic."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def books(energies=ENERGY, idle_w=100.0, passes=5, extra=None, tree=TREE):
 
 
 def test_unexplained_is_what_children_and_glue_leave():
-    """node = children + glue + unexplained, for the model and for a layer, and it may be negative."""
+    """node = children + overhead + unexplained, for the model and for a layer, and it may be negative."""
     _, rows = books()
     assert rows["model"].glue_mj == pytest.approx(6.0)
     assert rows["model"].self_mj == pytest.approx(100 - 5 - 42 - 44)
@@ -223,7 +223,7 @@ def test_unknown_throttling_is_said():
 
 
 def books_of(targets, entries, *, header=None, tree=TREE, idle_w=100.0):
-    """Return the books of other targets, and their rows by name."""
+    """Return the attribution of other targets, and their rows by name."""
     found = attribute({**COMMON, "tree": tree, "subjects": targets, **(header or {})}, entries, idle_w)
     return found, {row.component: row for row in found.rows}
 
@@ -260,7 +260,7 @@ def test_rows_that_share_a_measurement_do_not_share_their_reasons():
 
 
 def test_headers_of_earlier_versions_are_read():
-    """GIVEN a header without passes, notes, FLOPs and bytes THEN the books close all the same, these unknown."""
+    """GIVEN a header without passes, notes, FLOPs and bytes THEN the parts add up all the same, these unknown."""
     header = {key: value for key, value in COMMON.items() if key != "passes"}
     entries = [one for key, energy in ENERGY.items() for one in five(key, energy)]
     found = attribute({**header, "tree": TREE, "subjects": SUBJECTS}, entries, None)
@@ -311,7 +311,7 @@ def test_a_differential_is_shared_among_its_kind_by_calls():
 
 
 def test_glue_has_its_interval_time_and_static_energy():
-    """A parent's glue is given with its interval, its time and its static share, per forward pass."""
+    """A parent's overhead is given with its interval, its time and its static share, per forward pass."""
     _, rows = books()
     model = rows["model"]
     assert model.glue_ci_low_mj < model.glue_mj < model.glue_ci_high_mj

@@ -87,7 +87,7 @@ def test_layers_are_taken_together_and_share_their_glue():
 
 
 def test_blocks_close_over_their_sub_components():
-    """Each kind of block that has parts has a closure: 2 x 29 / (30 + 32), here without glue."""
+    """Each kind of block that has parts has a closure: 2 x 29 / (30 + 32), here without overhead."""
     found = closures(sources())
     assert set(found) == {"model", "layers", "mlp"}
     assert found["mlp"]["energy"] == pytest.approx(58 / 62)
@@ -124,7 +124,7 @@ def test_calls_count():
 
 
 def test_a_glue_that_is_unknown_is_left_out_and_said():
-    """GIVEN a model whose glue could not be captured THEN closure is children / node, labelled so."""
+    """GIVEN a model whose overhead could not be captured THEN closure is children / node, labelled so."""
     for glue in (None, Measured(reasons=["it waits"])):
         found = closures(sources({"glue:model": glue}))["model"]
         assert found["energy"] == pytest.approx(0.88)
@@ -132,7 +132,7 @@ def test_a_glue_that_is_unknown_is_left_out_and_said():
 
 
 def test_a_glue_of_no_work_counts_as_nothing():
-    """GIVEN glue that launches no work THEN closure is with glue, of 0 mJ."""
+    """GIVEN overhead that launches no work THEN closure is with it, of 0 mJ."""
     nothing = Estimate(0.0, 0.0, 0.0, 0)
     found = closures(sources({"glue:model": Measured(nothing, nothing, nothing, nothing, empty=True)}))["model"]
     assert found["energy"] == pytest.approx(0.88)

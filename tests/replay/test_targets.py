@@ -1,4 +1,4 @@
-"""What each granularity measures: components, kinds' means, stand-ins, glue, and the model without a kind."""
+"""What each granularity measures: components, kinds' means, stand-ins, overhead, and the model without a kind."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_layers_that_are_built_differently_are_sampled_apart():
 
 
 def test_glue_is_measured_of_every_parent():
-    """Each component with children has glue, taken as a mean over the layers that are built alike."""
+    """Each component with children has overhead, taken as a mean over the layers that are built alike."""
     tree = tree_of("llama")
     glued = {name for members in members_of(targets(tree, "fine"), "glue").values() for name in members}
     assert glued == {component.name for component in tree if tree.children(component.name)}
