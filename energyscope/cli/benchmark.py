@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from energyscope.cli.guard import guarded
 from energyscope.cli.options import OUTPUT, Option, Quiet, with_settings
+from energyscope.cli.words import draw
 from energyscope.errors import UsageError
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.fields import chosen, settings_of
 from energyscope.settings.run import HOW, ONE_EXECUTION, RunSettings
-
-if TYPE_CHECKING:
-    from energyscope.runs.store import Run
-
 
 OF_RUN = (
     "weights", "execution", "device", "gpu_id", "whole_gpu", "trust_remote_code", "meter", "watts", "data",
@@ -112,37 +107,23 @@ def check_output(output: Path) -> None:
 def _benchmark(settings: RunSettings, output: Path | None, *, verbose: bool, quiet: bool, as_json: bool) -> None:
     from rich.console import Console
 
-    from energyscope.cli.progress import progress
+    from energyscope.cli.progress import measured_in_view
     from energyscope.reporting.run import terminal
-    from energyscope.reporting.terminal_text import Harmless
-    from energyscope.stages.run import carry_out
 
     console = Console(stderr=as_json)
-    command = shlex.join(["energyscope", *sys.argv[1:]])
     made: list[Path] = []
-    stages = ("load", *settings.stages)
     try:
-        with progress(
-            console, quiet=quiet, title=f"energyscope benchmark {settings.model}", stages=stages
-        ) as report:
-
-            def follow(path: Path) -> None:
-                made.append(path)
-                report.follow(path)
-
-            done: Run = carry_out(
-                settings, progress=report, command=command, follow=follow, on_estimates=report.expect
-            )
+        run = measured_in_view(settings, console, made, command="benchmark", quiet=quiet)
     finally:  # what was finished before an interruption, too
         if output is not None and made:
             _copy(made[0], output)
     if as_json:
-        typer.echo(json.dumps(done.benchmark, indent=1))
+        typer.echo(json.dumps(run.benchmark, indent=1))
     elif not quiet:
         if verbose:
-            console.print(Harmless(terminal.trials(done).rich(console.width)))
-        console.print(Harmless(terminal.table_of(done, "benchmark").rich(console.width)))
-        console.print(Harmless(terminal.answer_of(done, console.width)))
+            draw(lambda width: terminal.trials(run).rich(width), console)
+        draw(lambda width: terminal.table_of(run, "benchmark").rich(width), console)
+        draw(lambda width: terminal.answer_of(run, width), console)
 
 
 def _copy(path: Path, output: Path) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from energyscope.cli.guard import guarded
-from energyscope.cli.words import path_said
+from energyscope.cli.options import DEFAULT_ROOT, Root
+from energyscope.cli.words import draw, path_said
 
 if TYPE_CHECKING:
     from energyscope.comparison.gate import Excess
@@ -38,17 +39,15 @@ def command(
         Path | None, typer.Option(help="Where to write the page [default: ROOT/comparisons/A-vs-B.html].")
     ] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
-    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
+    root: Root = DEFAULT_ROOT,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; a page only with --report.")] = False,
 ) -> None:
     """Print how runs differ from a baseline, and draw a page of that."""
-    from rich.console import Console
-
     from energyscope.comparison.gate import allowed, exceeding
     from energyscope.errors import UsageError
     from energyscope.reporting.comparison.source import ComparedRuns
     from energyscope.reporting.comparison.terminal import answer_of, record
-    from energyscope.reporting.terminal_text import Harmless, printable
+    from energyscope.reporting.terminal_text import printable
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other: give one of them")
@@ -65,8 +64,7 @@ def command(
         if page:
             typer.echo(f"report: {page}", err=True)
     else:
-        console = Console()
-        console.print(Harmless(answer_of(source, console.width, page)))
+        draw(lambda width: answer_of(source, width, page))
     if limit is not None and (found := exceeding(source.comparison, limit)):
         for one in found:
             typer.echo(printable(_said(one, source.comparison.baseline)), err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.cli.options import AsJson
 from energyscope.reasons import words
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def command(
     quick: Annotated[
         bool, typer.Option("--quick", help="No load: watch the idle sensor for two seconds.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check what can be measured here, and what to change."""
     from rich.console import Console

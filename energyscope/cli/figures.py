@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
 from energyscope.cli.words import path_said, words
 from energyscope.reasons import words as reason_words
 
@@ -32,8 +33,8 @@ def command(
         Path | None, typer.Option(help="Directory to write to; figures/ in the first run by default.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace figures that are in --output already.")] = False,
-    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
 ) -> None:
     """Write a run's figures for a paper; with RUN2, a comparison too."""
     from energyscope.errors import RunError, UsageError

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
+from energyscope.cli.words import command_line, draw
 
 
 @guarded
@@ -19,8 +18,8 @@ def command(
         list[str], typer.Argument(metavar="RUN|SWEEP", help="Runs and sweeps: paths or names of them.")
     ],
     name: Annotated[str | None, typer.Option(help="Name of the laws [default: model and time].")] = None,
-    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
 ) -> None:
     """Fit how energy grows with length, batch and model size.
 
@@ -28,16 +27,12 @@ def command(
 
     For example: energyscope laws SWEEP SWEEP2
     """
-    from rich.console import Console
-
     from energyscope.reporting.scaling.laws import Laws
     from energyscope.reporting.scaling.terminal import laws_text
-    from energyscope.reporting.terminal_text import Harmless
     from energyscope.stages.laws import laws
 
-    path, document = laws(measured, name=name, root=root, command=shlex.join(["energyscope", *sys.argv[1:]]))
+    path, document = laws(measured, name=name, root=root, command=command_line())
     if as_json:
         typer.echo(json.dumps(document, indent=1))
     else:
-        console = Console()
-        console.print(Harmless(laws_text(Laws.load(path), console.width)))
+        draw(lambda width: laws_text(Laws.load(path), width))

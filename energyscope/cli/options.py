@@ -21,6 +21,9 @@ MOST_USED, *_, OUTPUT = PANELS
 QuietPath = Annotated[
     bool, Option("--quiet", "-q", help="Print only errors and the path of the result.", rich_help_panel=OUTPUT)
 ]
+Root = Annotated[Path, Option(help="Where run directories are.")]
+DEFAULT_ROOT = Path("runs")
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only errors.", rich_help_panel=OUTPUT)]
 
 Build = Callable[[str, Mapping[str, Any], Collection[str]], Any]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
+from energyscope.cli.words import draw, words
 
 
 @guarded
@@ -34,18 +35,15 @@ def command(  # noqa: PLR0917 - Typer passes options by name
     mixed: Annotated[
         str, typer.Option(help="What the runs may differ in: board, execution, precision (with commas).")
     ] = "",
-    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
 ) -> None:
     """Predict energy and time of a shape or model not measured.
 
     For example: energyscope predict gpt2 --from SWEEP --sequence-length 96 --batch-size 2
     """
-    from rich.console import Console
-
     from energyscope.errors import UsageError
     from energyscope.reporting.scaling.prediction import prediction_text
-    from energyscope.reporting.terminal_text import Harmless
     from energyscope.runs.sweeps import runs_of
     from energyscope.stages.predict import PredictSettings, predict
 
@@ -60,11 +58,10 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         precision=precision,
         execution=execution,
         weights=weights,
-        mixed=tuple(word.strip() for word in mixed.split(",") if word.strip()),
+        mixed=words(mixed),
     )
-    found = predict([run for one in from_runs for run in runs_of(one, root)], settings)
+    prediction = predict([run for reference in from_runs for run in runs_of(reference, root)], settings)
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        typer.echo(json.dumps(prediction, indent=1))
     else:
-        console = Console()
-        console.print(Harmless(prediction_text(found, console.width)))
+        draw(lambda width: prediction_text(prediction, width))

@@ -1,4 +1,4 @@
-"""What `energyscope run --dry-run` says of a run: what would be measured, and about how long it would take."""
+"""What `--dry-run` says of a run or a sweep: what would be measured, and about how long it would take."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from energyscope.errors import UsageError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from energyscope.settings.run import RunSettings
+    from energyscope.settings.sweep import SweepSettings
     from energyscope.stages.preview import Preview
+    from energyscope.stages.sweep_preview import CellPlan, SweepPlan
+
+HELD_UNKNOWN = (
+    "unclear whether another process is measuring this sweep: its lock cannot be read, or the file system has no "
+    "shared locks; resume it only if none is"
+)
 
 
 def show_plan(settings: RunSettings, *, as_json: bool) -> None:
@@ -30,18 +42,14 @@ def _described(plan: Preview) -> str:
         *([f"REFUSED HERE: {plan.refused}"] if plan.refused else []),
         *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),
         f"{plan.components} components ({kinds})",
-        *([] if "benchmark" in plan.skipped else [_benchmark_line(plan)]),
-        *([_generate_line(plan)] if plan.generate_seconds else []),
-        *([] if "profile" in plan.skipped else _profile_lines(plan)),
-        *([_alternatives_line(plan)] if plan.alternatives_seconds_most else []),
-        *([] if "ablate" in plan.skipped else [_ablate_line(plan)]),
+        *_stage_lines(plan),
         *(f"{stage}: skipped ({why.words})" for stage, why in plan.skipped.items()),
         "nothing was loaded or measured (--dry-run)",
     ]
     return "\n".join(lines)
 
 
-WHAT = {
+TARGETS = {
     "node": "{} single components",
     "group": "{} kinds as means over layers",
     "glue": "overhead between the parts of {} components",
@@ -49,38 +57,104 @@ WHAT = {
 }
 
 
+def _stage_lines(plan: Preview) -> Iterator[str]:
+    if "benchmark" not in plan.skipped:
+        most = "" if plan.trial_seconds is None else f" of {plan.trial_seconds:g} s at most, and their warm-ups"
+        yield f"benchmark: {', '.join(plan.precisions)}; {plan.trials} trials{most}"
+    if plan.generate_seconds:
+        yield f"generate: about {_duration(plan.generate_seconds)}, or 6 generations where those take longer"
+    if "profile" not in plan.skipped:
+        yield from _profile_lines(plan)
+    if plan.alternatives_seconds_most:
+        most = _duration(plan.alternatives_seconds_most)
+        yield f"alternatives: one setting changed at a time, at most {most}"
+    if "ablate" not in plan.skipped:
+        yield f"ablate: {plan.ablations} changes of the model, each compared on the evaluation data"
+
+
 def _profile_lines(plan: Preview) -> list[str]:
     if plan.sampling == "triggered":
         seconds = _duration(plan.profile_seconds)
         return [f"profile: reads around {plan.windows} calls of components, about {seconds} besides the passes"]
-    counted = [text.format(plan.targets[what]) for what, text in WHAT.items() if what in plan.targets]
+    counts = [text.format(plan.targets[what]) for what, text in TARGETS.items() if what in plan.targets]
     more = plan.profile_seconds_most > plan.profile_seconds
     most = f"up to {_duration(plan.profile_seconds_most)} if all need more windows; " if more else ""
     longest = f"{most}long calls, pauses and repeated windows not included"
     return [
         *([f"profile: {', '.join(plan.scenes)}"] if len(plan.scenes) > 1 else []),
-        f"profile: {', '.join(counted)}",
+        f"profile: {', '.join(counts)}",
         f"profile: {plan.windows} replay windows, about {_duration(plan.profile_seconds)} ({longest})",
     ]
 
 
-def _benchmark_line(plan: Preview) -> str:
-    each = "" if plan.trial_seconds is None else f" of {plan.trial_seconds:g} s at most, and their warm-ups"
-    return f"benchmark: {', '.join(plan.precisions)}; {plan.trials} trials{each}"
-
-
-def _generate_line(plan: Preview) -> str:
-    return f"generate: about {_duration(plan.generate_seconds)}, or 6 generations where those take longer"
-
-
-def _alternatives_line(plan: Preview) -> str:
-    most = _duration(plan.alternatives_seconds_most)
-    return f"alternatives: one setting changed at a time, at most {most}"
-
-
-def _ablate_line(plan: Preview) -> str:
-    return f"ablate: {plan.ablations} changes of the model, each compared on the evaluation data"
-
-
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def show_sweep_plan(settings: SweepSettings, *, as_json: bool) -> None:
+    """Print the plan of a new sweep."""
+    from energyscope.stages.sweep_preview import preview_sweep
+
+    _show_sweep(preview_sweep(settings), as_json=as_json)
+
+
+def show_resume_plan(path: Path, *, retry: bool, as_json: bool) -> None:
+    """Print what a sweep lacks and `--resume` would measure."""
+    from energyscope.stages.resume_sweep import preview_resume
+
+    _show_sweep(preview_resume(path, retry=retry), as_json=as_json)
+
+
+def _show_sweep(plan: SweepPlan, *, as_json: bool) -> None:
+    typer.echo(json.dumps(asdict(plan), indent=1) if as_json else sweep_described(plan))
+    if plan.stopped:
+        raise typer.Exit(UsageError.exit_code)  # as the sweep itself would end
+
+
+def sweep_described(plan: SweepPlan) -> str:
+    """Return a plan in lines, without what names and reasons hold that would steer a terminal."""
+    from energyscope.reporting.terminal_text import printable
+    from energyscope.stages.sweep_preview import in_bytes
+
+    width = max((len(cell.name) for cell in plan.cells), default=0)
+    stay = "stays as it is" if plan.done == 1 else "stay as they are"
+    facts = [
+        *([f"{plan.parameters:,} parameters"] if plan.parameters else []),
+        *([f"{in_bytes(plan.free_bytes)} of memory are free"] if plan.free_bytes else []),
+    ]
+    lines = [
+        f"{printable(plan.model)} on {plan.device}, {plan.phase}, {plan.execution}: {'; '.join(facts)}",
+        *([f"measured: {', '.join(plan.gpus)}"] if plan.gpus else []),
+        *([f"{_cells(len(plan.cells))}, each a run at {plan.granularity} granularity:"] if plan.cells else []),
+        *(f"  {cell.name:<{width}}  {_cell_line(cell, plan.phase)}" for cell in plan.cells),
+        *([f"{_cells(plan.done)} of the sweep {stay}"] if plan.done else []),
+        *_time(plan),
+        *([HELD_UNKNOWN] if plan.held is None else []),
+        *([f"REFUSED: the sweep would not begin: {printable(plan.stopped)}"] if plan.stopped else []),
+        "nothing was loaded or measured (--dry-run)",
+    ]
+    return "\n".join(lines)
+
+
+def _cell_line(cell: CellPlan, phase: str) -> str:
+    from energyscope.reporting.terminal_text import printable
+    from energyscope.stages.sweep_preview import in_bytes
+
+    shape = f"{cell.batch_size:,} x {cell.tokens:,} tokens{' of context' if phase == 'decode' else ''}"
+    if cell.refused:
+        return f"{shape}: NOT POSSIBLE HERE: {printable(cell.refused)}"
+    return shape if cell.least_bytes is None else f"{shape}: holds {in_bytes(cell.least_bytes)} at least"
+
+
+def _time(plan: SweepPlan) -> list[str]:
+    """Say how long the cells take, as far as that is known: how long a call takes is not."""
+    if not plan.measured or plan.stopped:
+        return []
+    least, most = (_duration(plan.measured * seconds) for seconds in (plan.seconds, plan.seconds_most))
+    time = least if least == most else f"{least} to {most}"
+    windows = f"time: {plan.windows} replay windows a cell, {time} for {_cells(plan.measured)}"
+    return [f"{windows} if no call is longer than a window; loading, pauses and long calls not included"]
+
+
+def _cells(amount: int) -> str:
+    return "1 cell" if amount == 1 else f"{amount} cells"

@@ -8,13 +8,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 
 from energyscope.cli.live_left import Estimates, StageProgress, left_of_run, moment_of
+from energyscope.cli.words import command_line
 from energyscope.reporting.terminal_live import left_said
 from energyscope.reporting.terminal_text import printable
+from energyscope.settings.run import RUN_STAGES, RunSettings
+
+if TYPE_CHECKING:
+    from energyscope.runs.store import Run
 
 PLAIN_EVERY_S = 15.0
 
@@ -43,6 +48,23 @@ def progress(
             yield live
     else:
         yield _Plain(console, stages)
+
+
+def measured_in_view(
+    settings: RunSettings, console: Console, made: list[Path], *, command: str, quiet: bool
+) -> Run:
+    """Do a run while its progress is shown; its directory is added to ``made`` as soon as there is one."""
+    stages = ("load", *(stage for stage in RUN_STAGES if stage in settings.stages))
+    with progress(console, quiet=quiet, title=f"energyscope {command} {settings.model}", stages=stages) as report:
+        from energyscope.stages.run import carry_out  # seconds, in which the terminal shows something
+
+        def follow(path: Path) -> None:
+            made.append(path)
+            report.follow(path)
+
+        return carry_out(
+            settings, progress=report, command=command_line(), follow=follow, on_estimates=report.expect
+        )
 
 
 def _can_be_painted(console: Console) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from energyscope.cli.guard import guarded
-from energyscope.cli.options import QuietPath
+from energyscope.cli.options import DEFAULT_ROOT, QuietPath, Root
 from energyscope.cli.words import path_said
 from energyscope.errors import RunError
 from energyscope.reasons import Reason, reason
@@ -52,7 +52,7 @@ def command(
     run: Annotated[
         str, typer.Argument(help="A run (its path, its name, or the beginning of it), a sweep, or laws.")
     ],
-    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
+    root: Root = DEFAULT_ROOT,
     quiet: QuietPath = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the path, and what was drawn.")] = False,
 ) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
 
 
 @guarded
 def command(
-    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
 ) -> None:
     """List runs, then sweeps and laws, oldest first."""
     from rich.console import Console

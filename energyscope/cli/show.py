@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from energyscope.cli.guard import guarded
+from energyscope.cli.options import DEFAULT_ROOT, Root
+from energyscope.cli.words import draw
 
 
 @guarded
@@ -22,7 +24,7 @@ def command(
             "lists all) [default: the answer and the main tables].",
         ),
     ] = None,
-    root: Annotated[Path, typer.Option(help="Where run directories are.")] = Path("runs"),
+    root: Root = DEFAULT_ROOT,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with raw numbers.")] = False,
 ) -> None:
     """Print a run's answer and main tables, or one table in full (in a pipe: tab-separated)."""
@@ -45,11 +47,8 @@ def command(
 
 def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:
     """Print a sweep's cells and the gist of its laws."""
-    from rich.console import Console
-
     from energyscope.errors import UsageError
     from energyscope.reporting.scaling.sweep import sweep_text
-    from energyscope.reporting.terminal_text import Harmless
     from energyscope.runs.sweeps import load_sweep, sweep_rows
 
     if table is not None:
@@ -57,6 +56,5 @@ def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:
     sweep = load_sweep(path)
     if as_json:
         typer.echo(json.dumps(sweep_rows(sweep), indent=1))
-        return
-    console = Console()
-    console.print(Harmless(sweep_text(sweep, console.width)))
+    else:
+        draw(lambda width: sweep_text(sweep, width))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +10,10 @@ import typer
 
 from energyscope.cli.guard import guarded
 from energyscope.cli.options import MOST_USED, OUTPUT, Option, Quiet, is_given, with_settings
-from energyscope.cli.sweep_preview import HELD_UNKNOWN, show_resume_plan, show_sweep_plan
+from energyscope.cli.preview import HELD_UNKNOWN, show_resume_plan, show_sweep_plan
+from energyscope.cli.words import command_line, draw
 from energyscope.errors import UsageError
 from energyscope.settings.sweep import SWEEP, SweepSettings
-
-MODEL = "the model"
 
 
 @guarded
@@ -79,7 +76,7 @@ def _plan(settings: SweepSettings | None, resumed: str | None, root: Path, *, re
 
 def _refuse_beside_resume(context: typer.Context) -> None:
     """Refuse to change what the cells of a sweep have in common."""
-    named = {"model": MODEL, **{one.key: one.option for one in SWEEP if one.name != "root"}}
+    named = {"model": "the model", **{option.key: option.option for option in SWEEP if option.name != "root"}}
     for name, option in named.items():
         if is_given(context, name):
             raise UsageError(f"--resume uses the settings of the sweep: leave {option} out")
@@ -93,22 +90,20 @@ def _sweep(
 
     from energyscope.cli.progress import progress
     from energyscope.reporting.scaling.sweep import sweep_text
-    from energyscope.reporting.terminal_text import Harmless
     from energyscope.runs.sweeps import find_sweep, is_held, sweep_rows
     from energyscope.stages.resume_sweep import resume
     from energyscope.stages.sweep import sweep
 
     console = Console(stderr=as_json)
-    command = shlex.join(["energyscope", *sys.argv[1:]])
     with progress(console, quiet=quiet) as report:
         if settings is None:
             path = find_sweep(str(resumed), root)
             if is_held(path) is None and not quiet:
                 typer.echo(HELD_UNKNOWN, err=True)
-            done = resume(path, retry=retry, progress=report, command=command)
+            done = resume(path, retry=retry, progress=report, command=command_line())
         else:
-            done = sweep(settings, progress=report, command=command)
+            done = sweep(settings, progress=report, command=command_line())
     if as_json:
         typer.echo(json.dumps(sweep_rows(done), indent=1))
     elif not quiet:
-        console.print(Harmless(sweep_text(done, console.width)))
+        draw(lambda width: sweep_text(done, width), console)

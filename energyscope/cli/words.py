@@ -1,11 +1,19 @@
-"""Lists on the command line, words or numbers with commas between them; and paths as it prints them."""
+"""What commands share: the command line in words, lists in it, and what they print."""
 
 from __future__ import annotations
 
+import shlex
 import sys
-from typing import TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
 
-from energyscope.errors import UsageError
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+
+def command_line() -> str:
+    """Return how energyscope was called, for the record."""
+    return shlex.join(["energyscope", *sys.argv[1:]])
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -13,17 +21,14 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def numbers(option: str, text: str) -> tuple[int, ...]:
-    """Return the whole numbers of ``"1,8,32"``, each once.
+def draw(text: Callable[[int], RenderableType], console: Console | None = None) -> None:
+    """Print what is made for a width in columns, without what its names hold that would steer a terminal."""
+    from rich.console import Console
 
-    Raises:
-        UsageError: one is no whole number.
+    from energyscope.reporting.terminal_text import Harmless
 
-    """
-    try:
-        return tuple(dict.fromkeys(int(word) for word in words(text)))
-    except ValueError as error:
-        raise UsageError(f"{option} {text!r} is no list of whole numbers, such as 1,8,32") from error
+    console = console or Console()
+    console.print(Harmless(text(console.width)))
 
 
 def path_said(path: object, stream: TextIO | None = None) -> str:

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,13 @@ class RunStore:
         if "layer" in frame:
             frame["layer"] = frame["layer"].astype("Int64")
         write_text(self.path / name, csv_text(frame))
+
+
+def free_name(stem: str, root: Path) -> str:
+    """Return a name in ``root`` that nothing has, made of a stem and the time (UTC)."""
+    stem = f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    names = (stem, *(f"{stem}-{number}" for number in range(2, 100)))
+    return next(name for name in names if not (root / name).exists())
 
 
 def plain_name(model: str) -> str:

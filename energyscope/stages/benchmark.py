@@ -69,25 +69,25 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
         journal({"stage": STAGE, **entry})
 
     keep({"header": {"settings": {**asdict(settings), "seed": loading.seed}}})
-    for one in skipped:
-        keep({"skipped": one})
-    given = _given(loaded, names)
-    sizes = [_bytes_of(reference, loading, name, loaded.device) for name in names if name not in given]
+    for entry in skipped:
+        keep({"skipped": entry})
+    loaded_already = _own_variant(loaded, names)
+    sizes = [_bytes_of(reference, loading, name, loaded.device) for name in names if name not in loaded_already]
     model_cache = ModelCache(
         partial(_load, reference=reference, loading=loading, device=loaded.device, evaluation=evaluation),
         loaded.device,
         together=fit_together(sizes, free_bytes(loaded.device)),
-        given=given,
+        given=loaded_already,
     )
     context = BenchmarkContext(settings, loaded, evaluation, meter, model_cache, keep, progress, loading.seed)
     if not model_cache.together:
         keep({"note": reason("models-loaded-in-turn")})
     candidates = Candidates(context)
-    found = candidates.cells(by_preference(names))
-    if not found:
+    measurable = candidates.cells(by_preference(names))
+    if not measurable:
         failures = "; ".join(f"{name}: {why.words}" for name, why in candidates.failures.items())
         raise ModelError(f"no precision could be benchmarked ({failures})")
-    Trials(context, sorted(found, key=lambda cell: names.index(cell.precision))).run()
+    Trials(context, sorted(measurable, key=lambda cell: names.index(cell.precision))).run()
     model_cache.clear()
 
 
@@ -124,7 +124,7 @@ def with_shapes(
     )
 
 
-def _given(loaded: LoadedModel, names: Sequence[str]) -> dict[str, Variant]:
+def _own_variant(loaded: LoadedModel, names: Sequence[str]) -> dict[str, Variant]:
     """Return the run's own model as the variant of its precision, where it is that."""
     own = variants.as_variant(loaded)
     return {loaded.precision: own} if own is not None and loaded.precision in names else {}
@@ -155,24 +155,24 @@ def recover(entries: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]],
     """Make the rows of benchmark_results.csv and benchmark.json of journalled entries, however many there are."""
     ours = [entry for entry in entries if entry.get("stage") == STAGE]
 
-    def told(key: str) -> list[Any]:
+    def values(key: str) -> list[Any]:
         return [entry[key] for entry in ours if key in entry]
 
-    header: Mapping[str, Any] = next(iter(told("header")), {})
-    baseline = next(iter(told("baseline")), None)
-    predictions = {one["precision"]: _against(one, baseline) for one in told("prediction")}
-    rows = [_with_predictions(row, predictions.get(row["precision"])) for row in told("row")]
-    others = sorted({one for found in told("bystanders") for one in found})
-    idle_w = [value for value in told("idle_w") if value is not None]
+    header: Mapping[str, Any] = next(iter(values("header")), {})
+    baseline = next(iter(values("baseline")), None)
+    predictions = {entry["precision"]: _against(entry, baseline) for entry in values("prediction")}
+    rows = [_with_predictions(row, predictions.get(row["precision"])) for row in values("row")]
+    others = sorted({bystander for names in values("bystanders") for bystander in names})
+    idle_w = [value for value in values("idle_w") if value is not None]
     document = {
         "settings": header.get("settings", {}),
         "baseline": baseline,
-        "models": told("model"),
-        "skipped": told("skipped"),
+        "models": values("model"),
+        "skipped": values("skipped"),
         "cells": cells(_in_order(rows), baseline, others),
         "predictions": list(predictions.values()),
         "idle_w": sum(idle_w) / len(idle_w) if idle_w else None,
-        "notes": [*told("note"), *others],
+        "notes": [*values("note"), *others],
         "trials": rows,
     }
     return rows, document

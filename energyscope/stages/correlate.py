@@ -82,15 +82,11 @@ def correlate(
 ) -> dict[str, Any]:
     """Correlate the components' energy with their impact; return the document that is kept as correlation.json.
 
-    ``compared`` holds the setting of the rows compared, whether their energy is modelled, the model's energy, how
-    many components there are beside the model, how many of them are left out and why, and how many rows of other
-    settings there are. ``unrelated`` says why there are no coefficients at all, or is None.
-
-    ``energy`` and ``impact`` are the tables of `schema.EnergyRow` and `schema.ImpactRow`. Where the energy
-    table holds several settings, that of the prefill phase counts (the impact is that of a pass over whole
-    texts), of several such the first. ``modelled`` says that the joules are time x stated watts; it is also
-    seen from the meter's name. ``closure`` is the share of the model's energy that its components account for
-    (``closure["model"]["energy"]`` of run.json); without it, advice is withheld.
+    ``energy`` and ``impact`` are the tables of `schema.EnergyRow` and `schema.ImpactRow`. Of several settings the
+    first one of the prefill phase counts: impact is that of a pass over whole texts. ``modelled`` says that the
+    joules are time x stated watts; it is also seen from the meter's name. ``closure`` is the share of the model's
+    energy that its components account for (``closure["model"]["energy"]`` of run.json); without it, advice is
+    withheld. In the document, ``unrelated`` says why there are no coefficients (None: there are).
 
     Raises:
         DataError: the impact table does not hold ``impact_column``.
@@ -108,10 +104,7 @@ def correlate(
     return {
         "impact": impact_column,
         "compared": {
-            **next(iter(setting[list(leaves.SETTING)].head(1).to_dict("records")), {}),
-            "modelled": modelled,
-            "model_energy_mj": _model_energy(setting),
-            "components": int((setting["kind"] != "model").sum()),
+            **_compared(setting, modelled=modelled),
             "left_out": leaves.left_out(impact_column, setting, impact),
             "other_rows": len(energy) - len(setting),
         },
@@ -128,12 +121,23 @@ def correlate(
             for method in METHODS
         ],
         "within_kinds": {"rule": RULE, "kinds": within_kinds(kinds, heat, effect, seed)},
-        "nulls": [asdict(one) for one in null_models(_null_values(setting, points), heat, effect, seed, kinds)],
+        "nulls": [asdict(null) for null in null_models(_null_values(setting, points), heat, effect, seed, kinds)],
         "matrix": _matrix(setting, impact, columns),
         "predictors": predictor_agreement(impact, setting, seed),
-        "joint": [asdict(one) for one in joint_effects(impact)],
-        "advice": [asdict(one) for one in advice],
+        "joint": [asdict(change) for change in joint_effects(impact)],
+        "advice": [asdict(entry) for entry in advice],
         "advice_column": advised_by,
+    }
+
+
+def _compared(setting: pd.DataFrame, *, modelled: bool) -> dict[str, Any]:
+    model = setting[(setting["kind"] == "model") & (setting["quality"] != "invalid")]
+    first: list[dict[str, Any]] = setting[list(leaves.SETTING)].head(1).to_dict("records")  # type: ignore[assignment]
+    return {
+        **(first[0] if first else {}),
+        "modelled": modelled,
+        "model_energy_mj": None if model.empty else leaves.number(model["energy_mj"].iloc[0]),
+        "components": int((setting["kind"] != "model").sum()),
     }
 
 
@@ -196,7 +200,7 @@ def _matrix(setting: pd.DataFrame, impact: pd.DataFrame, columns: Sequence[str])
 
     def table(rows: pd.DataFrame) -> dict[str, Floats]:
         numbers = {name: _floats(rows, name) for name in NUMERIC_ENERGY}
-        mapped = {name: rows["component"].map(found).to_numpy("float64") for name, found in values.items()}
+        mapped = {name: rows["component"].map(column).to_numpy("float64") for name, column in values.items()}
         return numbers | mapped
 
     layers, leaf = leaves.measured_for("skip:kl", setting), leaves.deepest_measured(setting)
@@ -232,8 +236,3 @@ def _floats(rows: pd.DataFrame, name: str) -> Floats:
     if name not in rows:
         return np.full(len(rows), np.nan)
     return np.asarray(rows[name].astype("float64").to_numpy(na_value=np.nan), np.float64)
-
-
-def _model_energy(energy: pd.DataFrame) -> float | None:
-    model = energy[(energy["kind"] == "model") & (energy["quality"] != "invalid")]
-    return None if model.empty else leaves.number(model["energy_mj"].iloc[0])

@@ -88,8 +88,8 @@ def device_facts(device: torch.device) -> dict[str, Any]:
 
 def spread_facts(devices: Sequence[torch.device]) -> list[dict[str, Any]] | None:
     """Return what is known of each GPU that a model is spread over; None where it is on one device."""
-    alike = [one for one in devices if one.type == devices[0].type]
-    return [{"place": str(one), **device_facts(one)} for one in alike] if len(alike) > 1 else None
+    alike = [device for device in devices if device.type == devices[0].type]
+    return [{"place": str(device), **device_facts(device)} for device in alike] if len(alike) > 1 else None
 
 
 def measured_gpus(meters: MeterGroup) -> list[str]:
@@ -99,10 +99,10 @@ def measured_gpus(meters: MeterGroup) -> list[str]:
 
 def idle_sensor(meters: MeterGroup) -> dict[str, Any]:
     """Watch every started meter while nothing runs, some 2 s each: `MeterGroup.describe` with ``idle_w`` (W)."""
-    found = [{"device": meter.device, **idle_facts(meter)} for meter in meters.meters]
-    powers = [one["idle_w"] for one in found]
+    sensors = [{"device": meter.device, **idle_facts(meter)} for meter in meters.meters]
+    powers = [sensor["idle_w"] for sensor in sensors]
     together = None if None in powers else sum(powers)
-    return {**found[0], "idle_w": together, **({"devices": found} if len(found) > 1 else {})}
+    return {**sensors[0], "idle_w": together, **({"devices": sensors} if len(sensors) > 1 else {})}
 
 
 def known_of_sensor(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def quantization_facts(loaded: LoadedModel) -> dict[str, Any] | None:
     """
     if loaded.precision not in QUANTIZED:
         return None
-    four_bit = [one for one in loaded.model.modules() if _holds(one, "Params4bit")]
+    four_bit = [module for module in loaded.model.modules() if _holds(module, "Params4bit")]
     states = [getattr(layer.weight, "quant_state", None) for layer in four_bit]
     dtypes = {getattr(layer, "compute_dtype", None) for layer in four_bit} - {None}
     return {

@@ -80,18 +80,12 @@ def generate(
 
     """
     check_generation(loaded, workload, settings)
+
+    def keep(entry: Mapping[str, Any]) -> None:
+        journal({"stage": STAGE, **entry})
+
     with length_forgotten(loaded.model):
-        _Stage(loaded, workload, middle_step, meter, settings, _NamedStageJournal(journal), progress).run()
-
-
-@dataclass(frozen=True)
-class _NamedStageJournal:
-    """Writes the stage's name to each entry."""
-
-    journal: Journal
-
-    def __call__(self, entry: Mapping[str, Any]) -> None:
-        self.journal({"stage": STAGE, **entry})
+        _Stage(loaded, workload, middle_step, meter, settings, keep, progress).run()
 
 
 @dataclass
@@ -103,7 +97,7 @@ class _Stage:
     middle_step: Callable[[], Workload | str]
     meter: MeterGroup
     settings: GenerateSettings
-    keep: _NamedStageJournal
+    keep: Journal
     progress: Progress
     replayer: Replayer = field(init=False)
     generator: Generator = field(init=False)

@@ -14,7 +14,7 @@ from typing import Any
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import Reason, join, reason, words
 from energyscope.runs.laws import LAWS_VERSION, write_laws
-from energyscope.runs.store import DEFAULT_ROOT, Run, RunStore, load_run, plain_name
+from energyscope.runs.store import DEFAULT_ROOT, Run, RunStore, free_name, load_run, plain_name
 from energyscope.runs.sweeps import Sweep, find_sweep, load_sweep
 from energyscope.scaling.cells import Observation
 from energyscope.scaling.from_runs import cells_of
@@ -53,7 +53,7 @@ def laws(
         RunStore.check_free(name, root)
     measured = gather(references, root)
     models = list(dict.fromkeys(str((run.document.get("model") or {}).get("name")) for run in measured.runs))
-    chosen = name or _free_name(f"{plain_name(models[0]) if len(models) == 1 else 'models'}-laws", root)
+    chosen = name or free_name(f"{plain_name(models[0]) if len(models) == 1 else 'models'}-laws", root)
     document = document_of(measured, chosen, root / chosen, command)  # before a directory is made
     store = RunStore.create(chosen, root)
     _write(store.path, document)
@@ -165,12 +165,6 @@ def _software(run: Run) -> dict[str, str]:
     found = {name: environment.get(name) for name in SOFTWARE}
     found["driver"] = (run.document.get("device") or {}).get("driver")
     return {name: str(value) for name, value in found.items() if value is not None}
-
-
-def _free_name(stem: str, root: Path) -> str:
-    stem = f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    names = (stem, *(f"{stem}-{number}" for number in range(2, 100)))
-    return next(name for name in names if not (root / name).exists())
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

@@ -146,11 +146,11 @@ def _alternatives(context: Context) -> Reason | None:
 def _profile_scene(context: Context, scene: Scene, chosen: ProfileSettings, meter: MeterGroup) -> None:
     settings, loaded = context.settings, context.loaded
     workload = workload_of(scene, loaded, context.workload, settings, context.evaluation)
-    keep, told = context.store.journal, context.progress
+    keep, progress = context.store.journal, context.progress
     if settings.sampling == "triggered":
-        triggered(loaded, workload, meter, chosen, journal=keep, progress=told)
+        triggered(loaded, workload, meter, chosen, journal=keep, progress=progress)
     else:
-        profile(loaded, workload, meter, chosen, journal=keep, progress=told, scene=scene.name)
+        profile(loaded, workload, meter, chosen, journal=keep, progress=progress, scene=scene.name)
 
 
 def _ablate(context: Context) -> Reason | None:
@@ -234,5 +234,5 @@ def recover(store: RunStore) -> list[str]:
     """Write the results of stages that did not finish from the journal; return the names of the files."""
     entries = read_journal(store.path)
     states = {name: (entry or {}).get("state") for name, entry in (store.document.get("stages") or {}).items()}
-    unfinished = [one for one in STAGES if one.write and states.get(one.name) not in {"done", "skipped"}]
-    return [one.file for one in unfinished if one.file and one.write and one.write(store, entries)]
+    unfinished = [stage for stage in STAGES if states.get(stage.name) not in {"done", "skipped"}]
+    return [stage.file for stage in unfinished if stage.file and stage.write and stage.write(store, entries)]

@@ -24,7 +24,7 @@ from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.runs import method
-from energyscope.runs.store import Run, RunStore, load_run, plain_name
+from energyscope.runs.store import Run, RunStore, free_name, load_run, plain_name
 from energyscope.runs.writing import writing
 from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
@@ -90,6 +90,18 @@ def run(
     )
 
 
+@contextmanager
+def _noting_interrupts() -> Iterator[None]:
+    """Say of an interrupt before there was a run that nothing was kept."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if not getattr(error, "__notes__", ()):
+            error.add_note("nothing was finished yet, and nothing was kept")
+        raise
+
+
+@_noting_interrupts()
 def carry_out(
     settings: RunSettings,
     *,
@@ -99,30 +111,15 @@ def carry_out(
     on_estimates: Callable[[Mapping[str, Sequence[TimeEstimate]]], None] | None = None,
 ) -> Run:
     """Do what settings ask for, as `run` does."""
-    try:
-        return _run(settings, progress, command, follow, on_estimates)
-    except KeyboardInterrupt as error:
-        if not getattr(error, "__notes__", ()):  # it came before there was a run
-            error.add_note("nothing was finished yet, and nothing was kept")
-        raise
-
-
-def _run(
-    settings: RunSettings,
-    progress: Progress,
-    command: str | None,
-    follow: Callable[[Path], None] | None,
-    on_estimates: Callable[[Mapping[str, Sequence[TimeEstimate]]], None] | None,
-) -> Run:
-    found = ranks()
-    with speaking_for_all(found):
+    this = ranks()
+    with speaking_for_all(this):
         settings.check()
         require_torchrun(settings.tensor_parallel)
         settings.check_places()
     asked, settings = settings.stages, split_settings(settings)
-    if not found.leads:
-        _follow(settings, found)
-    where = split_devices(settings, found) if settings.tensor_parallel else find_devices(settings)
+    if not this.leads:
+        _follow(settings, this)
+    where = split_devices(settings, this) if settings.tensor_parallel else find_devices(settings)
     settings = replace(settings, device=str(where.device))
     names: list[str] = []
     if "benchmark" in settings.stages:
@@ -228,9 +225,7 @@ def _follow(settings: RunSettings, found: Ranks) -> NoReturn:
 
 def default_name(model: str, root: Path) -> str:
     """Return a free run name made of the model's name and the time (UTC)."""
-    stem = f"{plain_name(model)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    taken = [name for number in range(2, 100) if not (root / (name := f"{stem}-{number}")).exists()]
-    return stem if not (root / stem).exists() else taken[0]
+    return free_name(plain_name(model), root)
 
 
 def _open_document(context: Context, command: str | None) -> None:

@@ -86,9 +86,9 @@ def measured(settings: SweepSettings, made: Sweep, progress: Progress, command: 
         raise
     finally:
         RunStore(made.path).write_rows(TABLE_FILE, sweep_rows(made), TABLE_COLUMNS)
-    found = load_sweep(made.path)
-    laws_of_sweep(found)
-    return found
+    finished = load_sweep(made.path)
+    laws_of_sweep(finished)
+    return finished
 
 
 def settled(settings: SweepSettings) -> SweepSettings:
@@ -99,10 +99,10 @@ def settled(settings: SweepSettings) -> SweepSettings:
 
     """
     device = str(find_devices(settings.run).device)
-    known = [resolve_precision(settings.run.model, one, device) for one in settings.precisions]
-    for one in known:
-        check_precision(one)
-    return replace(settings, precisions=tuple(dict.fromkeys(known)))
+    resolved = [resolve_precision(settings.run.model, name, device) for name in settings.precisions]
+    for precision in resolved:
+        check_precision(precision)
+    return replace(settings, precisions=tuple(dict.fromkeys(resolved)))
 
 
 def _plain(settings: SweepSettings) -> dict[str, Any]:
@@ -166,10 +166,10 @@ class _Sweeping:
         """Measure one cell, and return what it knows of the sensor; None where it was not measured."""
         self.steps.begin(cell.name)
         chosen = replace(self.settings.settings_of(cell, self.made.path), device=str(loaded.device))
-        began, found = time.monotonic(), None
+        began, sensor_now = time.monotonic(), None
         try:
             context = opened(chosen, loaded, {METERED: meter}, self.steps.step, sensor)
-            found = carried_out(context, self.command).document["sensor"]
+            sensor_now = carried_out(context, self.command).document["sensor"]
         except KeyboardInterrupt:
             self._record(cell, "interrupted", reason("stopped-by-user"), time.monotonic() - began)
             raise
@@ -182,11 +182,11 @@ class _Sweeping:
         self.steps.end()
         with suppress(RuntimeError):  # a device that is lost fails the next cell, with its own message
             release(loaded.device)
-        return None if found is None else dict(found)
+        return None if sensor_now is None else dict(sensor_now)
 
     def _record(self, cell: SweepCell, state: str, why: Reason | None, seconds: float | None = None) -> None:
-        known = replace(cell, state=state, reason=why, seconds=seconds)
-        self.made.cells[[one.name for one in self.made.cells].index(cell.name)] = known
+        recorded = replace(cell, state=state, reason=why, seconds=seconds)
+        self.made.cells[[other.name for other in self.made.cells].index(cell.name)] = recorded
         write_sweep(self.made)
 
 
@@ -271,10 +271,10 @@ def lengths_refused(settings: SweepSettings) -> dict[int, str]:
     if run.phase == "decode" and not can_generate(model):
         raise UsageError(f"{model.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     checked = checked_context if run.phase == "decode" else checked_length
-    found = {}
+    refused = {}
     for length in dict.fromkeys(settings.lengths):
         try:
             checked(model, length)
         except UsageError as error:
-            found[length] = str(error)
-    return found
+            refused[length] = str(error)
+    return refused

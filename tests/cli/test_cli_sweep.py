@@ -14,7 +14,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from energyscope.cli.app import app
-from energyscope.cli.sweep_preview import HELD_UNKNOWN, described
+from energyscope.cli.preview import HELD_UNKNOWN, sweep_described
 from energyscope.errors import UsageError
 from energyscope.runs.sweeps import LOCK_FILE, Sweep, held, write_sweep
 from energyscope.settings.run import RunSettings
@@ -244,7 +244,7 @@ def test_a_plan_shows_no_control_characters(tmp_path: Path) -> None:
         execution="eager", cells=(cell,), done=0, windows=0, seconds=0.0, seconds_most=0.0, free_bytes=None,
         stopped=hostile,
     )  # fmt: skip
-    lines = described(plan).split("\n")
+    lines = sweep_described(plan).split("\n")
     assert len(lines) == 5
     assert all(line.isprintable() for line in lines)
     assert sum("a [2Jb c" in line for line in lines) == 3
