@@ -195,4 +195,5 @@ def _stages(run: Run) -> list[str]:
 
 
 def _both(item: Difference, unit: str) -> str:
-    return " \u2192 ".join(fmt.quantity(one.value if one else None, unit) for one in (item.baseline, item.other))
+    values = [side.value if side else None for side in (item.baseline, item.other)]
+    return " \u2192 ".join(fmt.quantity(value, unit) for value in values)

@@ -147,21 +147,21 @@ def _shares(shapes: Sequence[Entry]) -> Table:
 
 def _held_out(laws: Laws) -> list[tuple[Entry, dict[str, Any]]]:
     """Return what became of each model that was left out, with the cells that name it; by size."""
-    sizes = {row["model"]: row.get("parameters") or 0 for one in laws.document["sizes"] for row in one["rows"]}
-    entries = sorted(laws.document["sizes_held_out"], key=lambda one: sizes.get(one.get("left_out"), 0))
+    sizes = {row["model"]: row.get("parameters") or 0 for shape in laws.document["sizes"] for row in shape["rows"]}
+    entries = sorted(laws.document["sizes_held_out"], key=lambda entry: sizes.get(entry.get("left_out"), 0))
     return [
         (
-            one,
+            entry,
             {
-                "left_out": one.get("left_out"),
+                "left_out": entry.get("left_out"),
                 "setting": label,
-                **named(one),
-                "law": law_name(one.get("law")),
-                "at": next((at for at, shapes in enumerate(laws.settings) if alike(one, shapes[0])), None),
-                "way": "as the sum of parts" if one.get("law") == SUM else "by a law of the whole",
+                **named(entry),
+                "law": law_name(entry.get("law")),
+                "at": next((at for at, shapes in enumerate(laws.settings) if alike(entry, shapes[0])), None),
+                "way": "as the sum of parts" if entry.get("law") == SUM else "by a law of the whole",
             },
         )
-        for one, label in zip(entries, laws.told_apart(entries), strict=True)
+        for entry, label in zip(entries, laws.told_apart(entries), strict=True)
     ]
 
 
@@ -177,7 +177,7 @@ def _left_out(laws: Laws) -> Table:
         Column("cells", "Cells", "count", rank=4),
         Column("extrapolated", "Beyond the others", hint="larger or smaller than every model used", rank=3),
     ]
-    rows = [cells_of(one, **row, label=error_label(one)) for one, row in _held_out(laws)]
+    rows = [cells_of(errors, **row, label=error_label(errors)) for errors, row in _held_out(laws)]
     return Table(columns, rows, "Sizes left out and predicted from the others")
 
 
@@ -191,8 +191,8 @@ def _cells(laws: Laws) -> Table:
         Column("relative", "Predicted - measured", "change", "as a share of the measured energy"),
     ]
     rows = [
-        cells_of(cell, **row, shape=shape_name(cell, one.get("phase")))
-        for one, row in _held_out(laws)
-        for cell in one.get("errors") or []
+        cells_of(cell, **row, shape=shape_name(cell, entry.get("phase")))
+        for entry, row in _held_out(laws)
+        for cell in entry.get("errors") or []
     ]
     return Table(columns, rows, "Every cell of the sizes left out")
