@@ -96,9 +96,9 @@ def compare(runs: Sequence[Run]) -> Comparison:
         baseline=baseline.name,
         unfinished=tuple(unfinished(runs)),
         warnings=tuple(warnings(runs)),
-        generations=tuple(one for one in generations if one is not None),
+        generations=tuple(generation for generation in generations if generation is not None),
         pairs=tuple(pair for other in others for pair in _pairs(baseline, other)),
-        benchmarks=tuple(one for one in benchmarks if one is not None),
+        benchmarks=tuple(benchmark for benchmark in benchmarks if benchmark is not None),
     )
 
 

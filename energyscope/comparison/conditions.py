@@ -81,13 +81,13 @@ class Standing:
 
     def names(self, without: Iterable[str] = ()) -> tuple[str, ...]:
         """Return the names of the obstacles, without those of some fields."""
-        return tuple(one.name for one in self.obstacles if one.field not in without)
+        return tuple(condition.name for condition in self.obstacles if condition.field not in without)
 
 
 def clock_of(document: Document) -> float | None:
     """Return the median clock (MHz) of the passes over the components; None where none was read."""
-    read = [finite(one.get("clock_mhz")) for one in document.get("passes") or () if isinstance(one, Mapping)]
-    known = [one for one in read if one is not None]
+    read = [finite(item.get("clock_mhz")) for item in document.get("passes") or () if isinstance(item, Mapping)]
+    known = [clock for clock in read if clock is not None]
     return median(known) if known else None
 
 
@@ -103,7 +103,7 @@ def launching_of(document: Document) -> str:
 def boards_of(document: Document) -> str | None:
     """Return the boards that a model lay on, by their ids; the place of one among them says nothing."""
     spread = _at(document, "device.spread") or ()
-    return ", ".join(sorted(str(one.get("uuid")) for one in spread)) or _at(document, BOARD)
+    return ", ".join(sorted(str(board.get("uuid")) for board in spread)) or _at(document, BOARD)
 
 
 def gpus_of(document: Document) -> int | None:
@@ -143,7 +143,7 @@ def conditions(baseline: Run, other: Run, subject: Subject) -> Standing:
     documents = baseline.document, other.document
     obstacles = list(_unlike(documents, _OBSTACLES, subject))
     varied = list(_unlike(documents, _VARIED, subject))
-    notes = [one for one in varied if one.baseline is not None and one.other is not None]
+    notes = [condition for condition in varied if condition.baseline is not None and condition.other is not None]
     clocks = [clock_of(document) or 0.0 for document in documents] if subject in _PASSES else [0.0]
     if all(clocks) and abs(clocks[1] / clocks[0] - 1) > CLOCKS_APART:
         # Another precision or execution changes the clock by itself, under a power cap.

@@ -65,7 +65,7 @@ def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
 def _energies(comparison: Comparison) -> Iterator[tuple[str, str, Difference]]:
     """Yield the energies of whole models: whose, at which moment or shape, and the difference."""
     tables = [(pair.other, pair.scene or pair.other_scene or "", pair.whole) for pair in comparison.pairs]
-    tables += [(one.other, "", one.rows) for one in comparison.generations]
+    tables += [(generation.other, "", generation.rows) for generation in comparison.generations]
     for benchmark in comparison.benchmarks:
         for cell in benchmark.cells:
             at = f"{cell.precision}, batch {cell.batch_size} x {cell.sequence_length} tokens"

@@ -220,12 +220,15 @@ def cells_of(benchmark: Entry) -> dict[Shape, Entry]:
 
 def predictions_of(benchmark: Entry) -> dict[tuple[str, str], Entry]:
     """Return what was predicted how well, by precision and metric."""
-    return {(str(one.get("precision")), str(one.get("metric"))): one for one in benchmark.get("predictions") or ()}
+    return {
+        (str(prediction.get("precision")), str(prediction.get("metric"))): prediction
+        for prediction in benchmark.get("predictions") or ()
+    }
 
 
 def _cell(shape: Shape, cells: tuple[Entry, Entry], runs: tuple[Run, Run], standing: Standing) -> CellComparison:
     modelled = any(run.modelled for run in runs)
-    table = [one for one in _CELL if not (modelled and one[0] == POWER)]  # which is as stated
+    table = [quantity for quantity in _CELL if not (modelled and quantity[0] == POWER)]  # which is as stated
     invalid = cells[0].get("quality") == "invalid", cells[1].get("quality") == "invalid"
     rows = [row for row in quantities(table, cells, standing.names(), invalid) if not row.missing]
     ours, theirs = (predictions_of(run.benchmark or {}) for run in runs)
@@ -236,10 +239,10 @@ def _cell(shape: Shape, cells: tuple[Entry, Entry], runs: tuple[Run, Run], stand
                 names = list(dict.fromkeys([*names, "examples"]))
             rows.append(compared(key[1], "", (given(first.get("value")), given(second.get("value"))), names))
     used = [
-        [one.get("implementation") for one in (run.benchmark or {}).get("models") or ()
-         if one.get("precision") == shape[0]]
+        [model.get("implementation") for model in (run.benchmark or {}).get("models") or ()
+         if model.get("precision") == shape[0]]
         for run in runs
     ]  # fmt: skip
-    kernels = [str(next(iter(one), None)) for one in used]
+    kernels = [str(next(iter(names), None)) for names in used]
     other = Condition("benchmark.models.implementation", "kernels", *kernels) if kernels[0] != kernels[1] else None
     return CellComparison(*shape, tuple(rows), other)

@@ -146,12 +146,12 @@ def _next_tick(counter: Board) -> tuple[float, float]:
 
 
 def _against(polled: Sequence[Loaded], alone: Sequence[Loaded]) -> dict[str, Any]:
-    time_change = paired_change([one.time_us for one in polled], [one.time_us for one in alone])
+    time_change = paired_change([run.time_us for run in polled], [run.time_us for run in alone])
     found: dict[str, Any] = {"time": time_change and asdict(time_change), "energy": None}
     pairs = [
-        (one.energy_mj, other.energy_mj)
-        for one, other in zip(polled, alone, strict=True)
-        if one.energy_mj is not None and other.energy_mj is not None
+        (run.energy_mj, other.energy_mj)
+        for run, other in zip(polled, alone, strict=True)
+        if run.energy_mj is not None and other.energy_mj is not None
     ]
     if not pairs:
         return {**found, "reason": reason("no-energy-counter")}

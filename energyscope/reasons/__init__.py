@@ -97,7 +97,7 @@ def join(reasons: Iterable[str]) -> str:
 
 def words(cell: object) -> str:
     """Put the reasons of a cell into words, with ``"; "`` between."""
-    return "; ".join(one.words for one in split(cell))
+    return "; ".join(item.words for item in split(cell))
 
 
 def _values(written: str) -> dict[str, Any] | None:

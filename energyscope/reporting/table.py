@@ -108,12 +108,12 @@ class Table:
 
     def filled(self) -> Table:
         """Return the table without columns that no row has a value in."""
-        kept = [
-            one
-            for one in self.columns
-            if any(one.text(row.get(one.key)) not in {fmt.UNKNOWN, ""} for row in self.rows)
+        columns = [
+            column
+            for column in self.columns
+            if any(column.text(row.get(column.key)) not in {fmt.UNKNOWN, ""} for row in self.rows)
         ]
-        return replace(self, columns=kept)
+        return replace(self, columns=columns)
 
     def head(self, most: int) -> Table:
         """Return the first rows alone."""
@@ -125,7 +125,7 @@ class Table:
 
     def records(self) -> list[dict[str, Any]]:
         """Return the raw values by column name, as JSON holds them: an interval as ``{value, low, high}``."""
-        return [{one.name: _plain(row.get(one.key)) for one in self.columns} for row in self.rows]
+        return [{column.name: _plain(row.get(column.key)) for column in self.columns} for row in self.rows]
 
     def delimited(self, delimiter: str = "\t", clean: Callable[[str], str] = str) -> str:
         """Return the raw values as lines of cells; an interval takes ``key``, ``_low`` and ``_high``.
@@ -144,19 +144,22 @@ class Table:
         writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
         writer.writerow(names)
         for row in self.rows:
-            cells = [cell for one in self.columns for cell in _cells(row.get(one.key), wide=one.key in wide)]
+            cells = [
+                cell for column in self.columns for cell in _cells(row.get(column.key), wide=column.key in wide)
+            ]
             writer.writerow([clean(cell) if isinstance(cell, str) else cell for cell in cells])
         return out.getvalue()
 
     def fitted(self, width: int) -> Table:
         """Return the table without the columns for which a terminal of this width has no room."""
         columns = list(self.columns)
-        texts = {one.key: [one.text(row.get(one.key)) for row in self.rows] for one in columns}
-        widths = {one.key: max(map(len, [one.title, *texts[one.key]])) for one in columns}
-        while sum(widths[one.key] + _BETWEEN for one in columns) - _BETWEEN > width and any(
-            one.rank for one in columns
-        ):
-            columns.remove(max(reversed(columns), key=lambda one: one.rank))
+        texts = {column.key: [column.text(row.get(column.key)) for row in self.rows] for column in columns}
+        widths = {column.key: max(map(len, [column.title, *texts[column.key]])) + _BETWEEN for column in columns}
+        while sum(widths[column.key] for column in columns) - _BETWEEN > width:
+            last = max(reversed(columns), key=lambda column: column.rank, default=None)
+            if last is None or not last.rank:
+                break
+            columns.remove(last)
         return replace(self, columns=columns)
 
     def rich(self, width: int) -> RichTable:

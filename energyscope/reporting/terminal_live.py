@@ -225,23 +225,23 @@ def _costliest(picture: Picture, width: int, most: int) -> list[Text]:
     word = "MODELLED energy" if picture.modelled else "energy"
     at = f", {printable(picture.moment)}" if picture.moment else ""
     heading = Text(f" Most {word} so far{at}", style="italic")
-    rows = [_numbers(one) for one in picture.costliest[:most]]
+    rows = [_numbers(component) for component in picture.costliest[:most]]
     value, share = (max((cell_len(row[column]) for row in rows), default=0) for column in range(2))
     found = [Text(""), _cut(heading, width)]
-    for one, row in zip(picture.costliest, rows, strict=False):
+    for component, row in zip(picture.costliest, rows, strict=False):
         numbers = f"{row[0].rjust(value)}  {row[1].rjust(share)}"
-        found.append(_ends(Text(_name(one, width - cell_len(numbers) - 4)), numbers, width))
+        found.append(_ends(Text(_name(component, width - cell_len(numbers) - 4)), numbers, width))
     return found
 
 
-def _numbers(one: Costly) -> tuple[str, str]:
+def _numbers(component: Costly) -> tuple[str, str]:
     """Return energy and share; two windows have limits in name only, and get none."""
-    energy = one.energy if one.windows >= FEWEST else Interval(one.energy.value)
-    return fmt.measured(energy, "mJ"), "" if one.share is None else fmt.quantity(one.share, "share")
+    energy = component.energy if component.windows >= FEWEST else Interval(component.energy.value)
+    return fmt.measured(energy, "mJ"), "" if component.share is None else fmt.quantity(component.share, "share")
 
 
-def _name(one: Costly, room: int) -> str:
-    return " " + _fitted(one.name, f" (each of {one.alike})" if one.alike > 1 else "", room)
+def _name(component: Costly, room: int) -> str:
+    return " " + _fitted(component.name, f" (each of {component.alike})" if component.alike > 1 else "", room)
 
 
 def _fitted(name: str, said: str, room: int) -> str:

@@ -6,6 +6,7 @@ turn the direction of writing. None of it reaches a terminal from here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -23,6 +24,17 @@ def _visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def shortened(drawings: Iterable[RenderableType], width: int, most: int) -> RenderableType:
+    """Return the first drawing, from long to short, that has at most so many lines; else the last."""
+    from rich.console import Console
+
+    measure = Console(width=width, height=100)
+    for drawing in drawings:
+        if len(measure.render_lines(drawing, measure.options.update(width=width))) <= most:
+            break
+    return drawing
 
 
 class Harmless:

@@ -186,7 +186,7 @@ def _end(row: Row, lines: _DotRows) -> dict[str, Any]:
 
 
 def _whiskers(records: Sequence[Mapping[str, Any]], across: Mapping[str, Any], **options: Any) -> list[Any]:
-    known = [dict(one) for one in records if one["low"] is not None and one["high"] is not None]
+    known = [dict(record) for record in records if record["low"] is not None and record["high"] is not None]
     if not known:
         return []
     ends = {"x": altair().X("low:Q", **options), "x2": altair().X2("high:Q")}
@@ -216,9 +216,9 @@ def _written(
 def _with_room(records: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]], reference: float) -> Any:
     """Leave room at the bars' ends for the longest label, whatever the width."""
     alt = altair()
-    least = min([0.0, *(one["low"] or 0.0 for one in ends), *(record["start"] for record in records)])
+    least = min([0.0, *(end["low"] or 0.0 for end in ends), *(record["start"] for record in records)])
     most = max([*(one["end"] for one in ends), reference])
-    room = max((len(str(one["label"])) for one in ends), default=0) * _LETTER_PX + 12
+    room = max((len(str(end["label"])) for end in ends), default=0) * _LETTER_PX + 12
     span = f"({most:.6g} - ({least:.6g}))"
     right = alt.ExprRef(f"{least:.6g} + {span} * width / max(width - {room:.0f}, 40)")
     return alt.Scale(domainMin=least, domainMax=right, nice=False, zero=False)

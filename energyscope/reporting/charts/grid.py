@@ -32,8 +32,8 @@ def grid(
     """
     alt = altair()
     held = table.column(value)
-    rows = [one for one in table.rows if data.value_of(one.get(value)) is not None]
-    values = [data.value_of(one[value]) or 0.0 for one in rows]
+    rows = [item for item in table.rows if data.value_of(item.get(value)) is not None]
+    values = [data.value_of(item[value]) or 0.0 for item in rows]
     divisor, unit = fmt.scale(max(map(abs, values), default=0.0), held.unit)
     columns = data.shown_columns(table)
     records = [
@@ -49,13 +49,13 @@ def grid(
         }
         for one, at, ink in zip(rows, values, _inks(values, diverging=diverging), strict=True)
     ]
-    order, over = (list(dict.fromkeys(one[key] for one in records)) for key in ("row", "column"))
+    order, over = (list(dict.fromkeys(record[key] for record in records)) for key in ("row", "column"))
     base = data.chart_of(records).encode(**_axes(order, over, across), tooltip=data.tooltip(columns))
     title = f"{held.title} ({unit})" if unit else held.title
     fill = _fill([at / divisor for at in values], title, diverging=diverging)
     cells = base.mark_rect(cornerRadius=2 if len(over) <= 40 else 0)
     layers = [cells.encode(fill=fill, opacity=data.faded())]
-    if any(one["noisy"] for one in records):
+    if any(record["noisy"] for record in records):
         crosses = base.transform_filter("datum.noisy").mark_point(
             shape="M-1,-1L1,1M-1,1L1,-1", size=60, strokeWidth=1.4, filled=False
         )

@@ -246,7 +246,7 @@ def _flow_labels(
                 **data.named(part.row),
             }
         )
-    needed = max(len(one["long"]) * _LETTER_PX * across / (across - one["x"]) + 12 for one in written)
+    needed = max(len(label["long"]) * _LETTER_PX * across / (across - label["x"]) + 12 for label in written)
     wide = max(needed, _NARROW_PX)
     labels = data.chart_of(written).transform_calculate(label=f"width < {wide:.0f} ? datum.short : datum.long")
     encoded = {"x": x, "y": y, "text": altair().Text("label:N"), "opacity": data.faded(left=0.5)}

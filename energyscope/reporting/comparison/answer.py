@@ -39,7 +39,7 @@ class ComparisonAnswer:
     def facts(self) -> dict[str, Any]:
         """The numbers of the sentences, and what they hang on."""
         against, lead, standing = self.against, self.against.lead, self.against.standing
-        obstacles = {one.field: one.name for one in standing.obstacles}
+        obstacles = {condition.field: condition.name for condition in standing.obstacles}
         sizes = [finite(report.part("model").get("parameters")) for report in against.reports]
         items = against.workloads[0].pair.normalised if against.workloads else ()
         work = {item.name: item.relative for item in items}
@@ -49,18 +49,20 @@ class ComparisonAnswer:
             "baseline": against.names[0],
             "other": against.names[1],
             "unit": f"{precision} {_PER[lead.name]}".strip() if lead else None,
-            "modelled": [name for name, one in zip(against.names, against.reports, strict=True) if one.modelled],
+            "modelled": [
+                name for name, report in zip(against.names, against.reports, strict=True) if report.modelled
+            ],
             "stages": [_stages(report.run) for report in against.reports],
             "obstacles": sorted(
                 standing.names(_IMPLIED if DEVICE in obstacles else ()),
                 key=lambda name: name == obstacles.get(BOARD),
             ),
             "board": list(obstacles) == [BOARD],
-            "differ": {held.field: held for one in against.every() for held in one.notes},
+            "differ": {note.field: note for comparison in against.every() for note in comparison.notes},
             "same": against.reports[0].run.path.resolve() == against.reports[1].run.path.resolve(),
             "sizes": sizes[1] / sizes[0] if sizes[0] and sizes[1] else None,
             "per_parameter": work.get("energy per parameter"),
-            "halves": [fmt.relative(one) for one in (lead.baseline, lead.other)] if lead else [],
+            "halves": [fmt.relative(energy) for energy in (lead.baseline, lead.other)] if lead else [],
         }
 
     @cached_property
@@ -85,15 +87,15 @@ class ComparisonAnswer:
         if lead is None:
             return []
         label = f"{'Modelled energy' if self.against.modelled else 'Energy'} per {self.facts['unit']}"
-        errors = " and ".join(fmt.measured(one, "mJ") for one in (lead.baseline, lead.other))
-        found = [Stat(label, _both(lead, "mJ"), hint=errors), Stat.of("Energy ratio", lead.relative, "ratio")]
+        errors = " and ".join(fmt.measured(energy, "mJ") for energy in (lead.baseline, lead.other))
+        stats = [Stat(label, _both(lead, "mJ"), hint=errors), Stat.of("Energy ratio", lead.relative, "ratio")]
         ratios = ((LATENCY, "Time ratio"), (POWER, "Power ratio"))
-        found += [Stat.of(title, rows[name].relative, "ratio") for name, title in ratios if name in rows]
-        scores = (rows[name] for name in SCORES if name in rows)
-        found += [
-            Stat(one.name.capitalize(), _both(one, "share" if one.name == "accuracy" else "")) for one in scores
+        stats += [Stat.of(title, rows[name].relative, "ratio") for name, title in ratios if name in rows]
+        scores = [name for name in SCORES if name in rows]
+        stats += [
+            Stat(name.capitalize(), _both(rows[name], "share" if name == "accuracy" else "")) for name in scores
         ]
-        return found[:5]
+        return stats[:5]
 
     def record(self) -> dict[str, str]:
         """Return the answer for a machine."""
@@ -147,36 +149,35 @@ def figures(source: ComparedRuns) -> list[Figure]:
             parts += differences.ratios(answer.parts(place).head(_MOST_BARS), when, kinds=True)
             wholes += differences.ratios(answer.whole(place), when)
     by = "block" if source.others[0].workloads else "precision"
-    found = [
+    drawn = [
         Figure("compare-parts", f"Energy ratio by {by}", parts,
                "Largest change first; whiskers: 95 % intervals. Hollow: not shown."),
         Figure("compare-whole", "Ratios of the whole model", wholes,
                "Ratio to the baseline. Green: better; red: worse. Hollow: not shown."),
     ]  # fmt: skip
-    return [one for one in found if one.views]
+    return [figure for figure in drawn if figure.views]
 
 
 def chips(source: ComparedRuns) -> list[Chip]:
     """Return what was measured, how and where; what differs between the runs is marked."""
-    reports, found = source.reports, []
+    reports, every = source.reports, []
     for values in (
-        [_device(one) for one in reports],
-        [str(one.part("model").get("name") or "") for one in reports],
-        [one.precision for one in reports],
-        [execution_name(one.part("settings").get("execution") or "eager") for one in reports],
+        [_device(report) for report in reports],
+        [str(report.part("model").get("name") or "") for report in reports],
+        [report.precision for report in reports],
+        [execution_name(report.part("settings").get("execution") or "eager") for report in reports],
     ):
         if not any(values):
             continue
         names = list(dict.fromkeys(value or fmt.UNKNOWN for value in values))
         text = " \u2192 ".join(names[:3]) + " \u2026" * (len(names) > 3)
-        found.append(Chip(text, "differs" if len(names) > 1 else ""))
-    for word, flags in zip(
-        _WARNED, ([one.random for one in reports], [one.modelled for one in reports]), strict=True
-    ):
+        every.append(Chip(text, "differs" if len(names) > 1 else ""))
+    warned = ([report.random for report in reports], [report.modelled for report in reports])
+    for (word, hint), flags in zip(_WARNED.items(), warned, strict=True):
         names = [name for name, flag in zip(source.names, flags, strict=True) if flag]
         if names:
-            found.append(Chip(word if all(flags) else f"{word}: {fmt.listed(names, 2)}", "warn", _WARNED[word]))
-    return found
+            every.append(Chip(word if all(flags) else f"{word}: {fmt.listed(names, 2)}", "warn", hint))
+    return every
 
 
 def _device(report: Report) -> str:
@@ -194,4 +195,5 @@ def _stages(run: Run) -> list[str]:
 
 
 def _both(item: Difference, unit: str) -> str:
-    return " \u2192 ".join(fmt.quantity(one.value if one else None, unit) for one in (item.baseline, item.other))
+    values = [side.value if side else None for side in (item.baseline, item.other)]
+    return " \u2192 ".join(fmt.quantity(value, unit) for value in values)

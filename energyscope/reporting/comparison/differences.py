@@ -71,8 +71,10 @@ def table(against: Against, rows: Iterable[Row], heading: str, first: str = "Wha
 
 def ratios(held: Table, when: Mapping[str, str], *, kinds: bool = False) -> list[View]:
     """Draw the ratios of a table, coloured by kind or by verdict; nothing where there are none."""
-    rows = [one if kinds else {**one, "colour": one["judged"]} for one in held.rows if one["ratio"] is not None]
-    values = [1.0, *(one["ratio"].value for one in rows)]
+    rows = [
+        item if kinds else {**item, "colour": item["judged"]} for item in held.rows if item["ratio"] is not None
+    ]
+    values = [1.0, *(item["ratio"].value for item in rows)]
     drawn = Table(held.columns, rows, held.title)
     if not rows:
         return []

@@ -31,7 +31,11 @@ _WORK = (("token", "Per token", "mJ"), ("parameter", "Per parameter", "nJ"), ("F
 @COMPARE.section(1, "runs", "All runs")
 def all_runs(source: ComparedRuns) -> Content | None:
     """Return the energy of every run for a unit of work, where there are more than two."""
-    known = [(one.names[1], one.workloads[0], one.standing.names()) for one in source.others if one.workloads]
+    known = [
+        (against.names[1], against.workloads[0], against.standing.names())
+        for against in source.others
+        if against.workloads
+    ]
     if not source.switch or not known:
         return None
     workloads = [(source.names[0], known[0][1].sides[0], ())] + [
@@ -54,9 +58,8 @@ def all_runs(source: ComparedRuns) -> Content | None:
     keys = [key for key, _, _ in _WORK if any(row[key] for row in rows)]
     views = [View(bars(table, "run", key, colour="run"), table, {"per": key}) for key in keys]
     caption = "As measured; whiskers: 95 % intervals. Hollow: not comparable with the baseline."
-    return Content(
-        {"units": [(key, f"per {key}") for key in keys]}, [Figure("runs-work", table.title, views, caption)]
-    )
+    units = [(key, f"per {key}") for key in keys]
+    return Content({"units": units}, [Figure("runs-work", table.title, views, caption)])
 
 
 @COMPARE.section(2, "energy", "Energy")
@@ -74,7 +77,7 @@ def energy(source: ComparedRuns) -> Content | None:
                 table, when = _shares(against, place), {"other": against.key, against.dimension: str(place)}
                 shares.append(View(bars(table, "part", "share", series="run"), table, when))
     caption = "Of each run's own measured energy; nothing is scaled. Hollow: too noisy."
-    figures = [Figure("energy-shares", "Shares of the model", shares, caption)] if shares else []
+    figures = [Figure("energy-shares", "Shares of the model", shares, caption)]
     return Content({}, figures, tables) if tables else None
 
 
@@ -111,14 +114,17 @@ def generation(source: ComparedRuns) -> Content | None:
 @COMPARE.section(4, "precisions", "Precisions")
 def precisions(source: ComparedRuns) -> Content | None:
     """Return benchmarks of the same shape, and energy against quality over all runs."""
-    tables = {f"precisions-{one.key}": _cells(one) for one in source.others if one.cells}
-    views = [view for one in source.others if one.workloads and one.cells
-             for view in differences.ratios(_cells(one), {"other": one.key}, kinds=True)]  # fmt: skip
-    figures = (
-        [Figure("precisions-ratio", "Energy ratio by precision", views, "Hollow: not shown.")] if views else []
-    )
-    figures += [figure for metric in SCORES for figure in _plane(source, metric)]
-    return Content({}, figures, tables) if tables or figures else None
+    measured = [against for against in source.others if against.cells]
+    tables = {f"precisions-{against.key}": _cells(against) for against in measured}
+    views = [
+        view
+        for against in measured
+        if against.workloads
+        for view in differences.ratios(_cells(against), {"other": against.key}, kinds=True)
+    ]
+    planes = [figure for metric in SCORES for figure in _plane(source, metric)]
+    ratios = Figure("precisions-ratio", "Energy ratio by precision", views, "Hollow: not shown.")
+    return Content({}, [ratios, *planes], tables) if tables or planes else None
 
 
 def _cells(against: Against) -> Table:
@@ -136,9 +142,9 @@ def _cells(against: Against) -> Table:
     ]
     alone = against.benchmark.alone if against.benchmark else ()
     shape = "In {run} alone: {precision}, {batch_size} x {sequence_length} tokens."
-    notes = [shape.format(**{**one, "precision": precision_name(one["precision"])}) for one in alone]
-    held = differences.table(against, rows, "Energy of one inference", "Precision")
-    return Table([*held.columns, *more], rows, held.title, notes)
+    notes = [shape.format(**{**cell, "precision": precision_name(cell["precision"])}) for cell in alone]
+    table = differences.table(against, rows, "Energy of one inference", "Precision")
+    return Table([*table.columns, *more], rows, table.title, notes)
 
 
 def _plane(source: ComparedRuns, metric: str) -> Iterator[Figure]:
@@ -156,9 +162,7 @@ def _plane(source: ComparedRuns, metric: str) -> Iterator[Figure]:
     ]
     table = Table(columns, rows, f"Energy against {metric}")
     best = sorted((row for row in rows if row["best"]), key=lambda row: row["energy"].value)
-    front = Table(
-        columns, [{**row, "run": "not beaten", "dashed": True} for row in best[: len(best) * (len(best) > 1)]]
-    )
+    front = Table(columns, [{**row, "run": "not beaten", "dashed": True} for row in best if len(best) > 1])
     chart = plane(table, Axis("energy"), Axis("score"), series="run", name="at", lines=front)
     caption = "Dashed: no other one beats these in both, by their values. Hollow: not comparable."
     yield Figure.of(f"precisions-{metric}", table.title, chart, table, caption)
@@ -166,7 +170,7 @@ def _plane(source: ComparedRuns, metric: str) -> Iterator[Figure]:
 
 def candidates(source: ComparedRuns, metric: str) -> list[dict[str, Any]]:
     """Return all that has energy and a score on the baseline's evaluation data, and whether another beats it."""
-    obstacles = [(), *(one.standing.names() for one in source.others)]
+    obstacles = [(), *(against.standing.names() for against in source.others)]
     asked = [[evaluation_of(run.document).get(key) for key in ("source", "examples")] for run in source.runs]
     rows = [
         {**row, "run": name, "noisy": row["noisy"] or bool(why)}
@@ -176,31 +180,27 @@ def candidates(source: ComparedRuns, metric: str) -> list[dict[str, Any]]:
     ]
     sign = -1.0 if metric == "accuracy" else 1.0
     places = [(row["energy"].value, sign * row["score"].value) for row in rows]
-    held = [place for place, row in zip(places, rows, strict=True) if not row["noisy"]]
+    reliable = [place for place, row in zip(places, rows, strict=True) if not row["noisy"]]
     for place, row in zip(places, rows, strict=True):
-        beaten = any(one[0] <= place[0] and one[1] <= place[1] and one != place for one in held)
+        beaten = any(other[0] <= place[0] and other[1] <= place[1] and other != place for other in reliable)
         row["best"] = not beaten and not row["noisy"]
     return rows
 
 
 def _of_benchmark(report: Report, metric: str) -> Iterator[dict[str, Any]]:
-    scores = predictions_of(report.run.benchmark or {})
-    for shape, cell in cells_of(report.run.benchmark or {}).items():
-        score = given((scores.get((shape[0], metric)) or {}).get("value"))
-        item, tokens = not_negative(given(cell.get("energy_mj"))), shape[1] * shape[2]
-        if score and item and tokens:
-            noisy = cell.get("quality") == "invalid"
-            yield {
-                "at": precision_name(shape[0]),
-                "energy": item.scaled(1 / tokens),
-                "score": score,
-                "noisy": noisy,
-            }
+    scores = predictions_of(report.benchmark)
+    for (precision, batch, length), cell in cells_of(report.benchmark).items():
+        score = given((scores.get((precision, metric)) or {}).get("value"))
+        energy, tokens = not_negative(given(cell.get("energy_mj"))), batch * length
+        if score and energy and tokens:
+            per_token, noisy = energy.scaled(1 / tokens), cell.get("quality") == "invalid"
+            yield {"at": precision_name(precision), "energy": per_token, "score": score, "noisy": noisy}
 
 
 def _of_profile(report: Report, metric: str) -> Iterator[dict[str, Any]]:
     score = interval((evaluation_of(report.document).get("baseline") or {}).get(metric))
-    workload = next((one for one in report.every_workload if one.phase == PREFILL and one.per_token), None)
+    passes = (workload for workload in report.every_workload if workload.phase == PREFILL)
+    workload = next((workload for workload in passes if workload.per_token), None)
     if score and workload:
         name = precision_name(report.part("settings").get("precision"))
         yield {"at": name, "energy": workload.per_token, "score": score, "noisy": workload.quality == "invalid"}
@@ -219,11 +219,11 @@ def layers(source: ComparedRuns) -> Content | None:
         for place, workload in enumerate(against.workloads):
             if workload.pair.depth and any(layer_range(side)["differ"] for side in workload.sides):
                 rows = [
-                    {"run": name, "depth": (at + 0.5) / len(held), "energy": sum_energy(nodes),
+                    {"run": name, "depth": (at + 0.5) / len(every), "energy": sum_energy(nodes),
                      "noisy": mostly_invalid(nodes)}
                     for name, side in zip(against.names, workload.sides, strict=True)
-                    for held in [layers_of(side.tree, "layer")]
-                    for at, nodes in enumerate(held)
+                    for every in [layers_of(side.tree, "layer")]
+                    for at, nodes in enumerate(every)
                 ]  # fmt: skip
                 table = Table(columns, rows, "Energy of a layer by relative depth")
                 chart = curves(table, Axis("depth"), Axis("energy"), series="run")
@@ -243,12 +243,12 @@ def every_difference(source: ComparedRuns) -> Content | None:
             for workload in against.workloads
             for item in workload.pair.largest
         ]  # fmt: skip
-        held = differences.table(against, rows, "Every component", "Component")
-        name, *values = held.columns
+        table = differences.table(against, rows, "Every component", "Component")
+        name, *values = table.columns
         values.insert(3, Column("change", "Difference", "", "other - baseline, with 95 % interval"))
         columns = [name, Column("of", "Kind"), Column("workload", "Workload"), *values,
                    Column("count", "Stands for", "count"), Column("origin", "Measured")]  # fmt: skip
-        tables |= {f"all-{against.key}": Table(columns, rows, held.title)} if rows else {}
+        tables |= {f"all-{against.key}": Table(columns, rows, table.title)} if rows else {}
     return Content({}, [], tables) if tables else None
 
 
@@ -260,18 +260,17 @@ def conditions(source: ComparedRuns) -> Content:
     for field, name in NAMES.items():
         values = [value_of(run.document, field) for run in source.runs]
         if any(value not in (None, False) for value in values):
-            row = {
-                "name": capital(name),
-                **{str(at): _written(field, value) for at, value in enumerate(values)},
-            }
-            rows[len(set(map(str, values))) > 1].append(row)
+            cells = {str(at): _written(field, value) for at, value in enumerate(values)}
+            rows[len(set(map(str, values))) > 1].append({"name": capital(name), **cells})
     tables = {
         "differ": Table(columns, rows[True], "What differs"),
         "same": Table(columns, rows[False], "What is the same"),
     }
-    remarks = [(one.names[1], list(dict.fromkeys(said for held in one.every() for said in held.remarks)))
-               for one in source.others]  # fmt: skip
-    data = {"remarks": [one for one in remarks if one[1]], "warnings": source.comparison.warnings}
+    remarks = {
+        against.names[1]: list(dict.fromkeys(remark for pair in against.every() for remark in pair.remarks))
+        for against in source.others
+    }
+    data = {"remarks": [item for item in remarks.items() if item[1]], "warnings": source.comparison.warnings}
     return Content(data, [], tables)
 
 

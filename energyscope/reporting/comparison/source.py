@@ -38,16 +38,14 @@ class SameWorkload:
     @cached_property
     def blocks(self) -> list[Difference]:
         """The differences of blocks, overhead and what is unexplained; the largest change first."""
-        rows = [{row["kind"]: row for row in blocks(one.tree, modelled=False).rows} for one in self.sides]
-        found = []
+        rows = [{row["kind"]: row for row in blocks(side.tree, modelled=False).rows} for side in self.sides]
+        items = []
         for kind in dict.fromkeys([*rows[0], *rows[1]]):
-            one, two = (side.get(kind, {}) for side in rows)
-            values, noisy = (
-                (one.get("energy"), two.get("energy")),
-                (bool(one.get("noisy")), bool(two.get("noisy"))),
-            )
-            found.append(compared(kind, "mJ", values, self.pair.names(), noisy, kind))
-        return sorted(found, key=lambda item: -abs(item.change.value) if item.change else 1.0)
+            ours, theirs = (side.get(kind, {}) for side in rows)
+            values = ours.get("energy"), theirs.get("energy")
+            noisy = bool(ours.get("noisy")), bool(theirs.get("noisy"))
+            items.append(compared(kind, "mJ", values, self.pair.names(), noisy, kind))
+        return sorted(items, key=lambda item: -abs(item.change.value) if item.change else 1.0)
 
 
 @dataclass(frozen=True)
@@ -84,18 +82,18 @@ class Against:
     @cached_property
     def shared_workloads(self) -> list[SameWorkload]:
         """The workloads at which whole models can be compared, the costliest of the baseline first."""
-        found = []
+        shared = []
         for pair in self.pairs:
-            one, two = _workload(self.reports[0], pair.scene), _workload(self.reports[1], pair.other_scene)
-            if one and two and any(item.change for item in pair.whole):
-                found.append(SameWorkload(pair, (one, two)))
-        return sorted(found, key=lambda workload: -workload.sides[0].cost)
+            ours, theirs = _workload(self.reports[0], pair.scene), _workload(self.reports[1], pair.other_scene)
+            if ours and theirs and any(item.change for item in pair.whole):
+                shared.append(SameWorkload(pair, (ours, theirs)))
+        return sorted(shared, key=lambda workload: -workload.sides[0].cost)
 
     @cached_property
     def workloads(self) -> list[SameWorkload]:
         """The workloads of which both runs have components; else all."""
-        detailed = [one for one in self.shared_workloads if all(workload.detailed for workload in one.sides)]
-        return detailed or self.shared_workloads
+        shared = self.shared_workloads
+        return [workload for workload in shared if all(side.detailed for side in workload.sides)] or shared
 
     @property
     def cells(self) -> Sequence[CellComparison]:
@@ -127,7 +125,7 @@ class Against:
     def every(self) -> Iterator[Standing]:
         """Yield all its comparisons."""
         yield from self.pairs
-        yield from (one for one in (self.generation, self.benchmark) if one is not None)
+        yield from (comparison for comparison in (self.generation, self.benchmark) if comparison is not None)
 
 
 @dataclass(frozen=True)
@@ -152,33 +150,32 @@ class ComparedRuns:
     def names(self) -> list[str]:
         """What tells the runs apart: their models, executions or precisions alone, else their names."""
         fields = ((MODEL, str), (EXECUTION, execution_name), (PRECISION, precision_name))
-        told = [[title(value_of(run.document, field)) for run in self.runs] for field, title in fields]
-        varied = [names for names in told if len(set(names)) > 1]
+        named = ([title(value_of(run.document, field)) for run in self.runs] for field, title in fields)
+        varied = [names for names in named if len(set(names)) > 1]
         alone = len(varied) == 1 and len(set(varied[0])) == len(self.runs)
         return varied[0] if alone else [run.name for run in self.runs]
 
     @cached_property
     def others(self) -> list[Against]:
         """Every other run against the baseline."""
-        held, found = self.comparison, []
-        for place, report in enumerate(self.reports[1:], 1):
-            name = report.run.name
-            found.append(
-                Against(
-                    key=str(place),
-                    names=(self.names[0], self.names[place]),
-                    reports=(self.reports[0], report),
-                    pairs=[pair for pair in held.pairs if pair.other == name],
-                    generation=next((one for one in held.generations if one.other == name), None),
-                    benchmark=next((one for one in held.benchmarks if one.other == name), None),
-                )
+        generations = {generation.other: generation for generation in self.comparison.generations}
+        benchmarks = {benchmark.other: benchmark for benchmark in self.comparison.benchmarks}
+        return [
+            Against(
+                key=str(place),
+                names=(self.names[0], self.names[place]),
+                reports=(self.reports[0], report),
+                pairs=[pair for pair in self.comparison.pairs if pair.other == report.run.name],
+                generation=generations.get(report.run.name),
+                benchmark=benchmarks.get(report.run.name),
             )
-        return found
+            for place, report in enumerate(self.reports[1:], 1)
+        ]
 
     @property
     def switch(self) -> list[tuple[str, str]]:
         """The switch between other runs: values and labels; empty where there is one."""
-        return [(one.key, one.names[1]) for one in self.others] if len(self.others) > 1 else []
+        return [(against.key, against.names[1]) for against in self.others] if len(self.others) > 1 else []
 
 
 COMPARE: Page[ComparedRuns] = Page("compare")

@@ -10,7 +10,7 @@ from energyscope.reporting.comparison import differences
 from energyscope.reporting.comparison.answer import ComparisonAnswer, chips
 from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.table import Table
-from energyscope.reporting.terminal_text import printable
+from energyscope.reporting.terminal_text import printable, shortened
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,14 +20,10 @@ MOST_LINES = 25
 
 def answer_of(source: ComparedRuns, width: int, page: str | None = None) -> RenderableType:
     """Return the answer: sentence, whole model, largest changes, trust, and where the page is, if there is one."""
-    from rich.console import Console, Group
+    from rich.console import Group
 
-    measure = Console(width=width, height=100)
-    for most in range(9, 0, -1):
-        drawn = Group(*_answer(source, most, width, page))
-        if len(measure.render_lines(drawn, measure.options.update(width=width))) <= MOST_LINES:
-            break
-    return drawn
+    drawings = (Group(*_answer(source, most, width, page)) for most in range(9, 0, -1))
+    return shortened(drawings, width, MOST_LINES)
 
 
 def record(source: ComparedRuns) -> dict[str, Any]:
@@ -47,15 +43,21 @@ def _answer(source: ComparedRuns, most: int, width: int, page: str | None) -> It
         style = {"warn": "bold yellow", "differs": "bold"}.get(chip.tone, "dim")
         line.append(" \u00b7 " if line else "", "dim").append(printable(chip.text), style)
     yield line
-    for one in source.comparison.unfinished:
-        yield Text(printable(f"{one['run']} is not complete: {one['stage']} {one['state']}"), style="bold yellow")
+    for stage in source.comparison.unfinished:
+        sentence = f"{stage['run']} is not complete: {stage['stage']} {stage['state']}"
+        yield Text(printable(sentence), style="bold yellow")
     first = ComparisonAnswer(source.others[0])
     yield Text(printable(first.sentence), style="bold")
     yield Text(printable(first.cause))
     whole = first.whole()
     if source.switch:
-        rows = [differences.row(one.lead, name=f"{one.names[1]}, per {ComparisonAnswer(one).facts['unit']}")
-                for one in source.others if one.lead]  # fmt: skip
+        rows = [
+            differences.row(
+                against.lead, name=f"{against.names[1]}, per {ComparisonAnswer(against).facts['unit']}"
+            )
+            for against in source.others
+            if against.lead
+        ]
         whole = differences.table(source.others[0], rows, f"Energy against {source.names[0]}", "Run")
     parts = first.parts()
     title = f"{parts.title}, {first.against.names[1]}" if source.switch else parts.title

@@ -91,8 +91,8 @@ def _known(table: Table, value: str) -> Table:
 def _names(both: Both) -> list[str]:
     """Return what tells the runs apart: their models, or their names where the model is the same."""
     models, runs = (
-        [str(one.part("model").get("name") or one.run.name) for one in both],
-        [one.run.name for one in both],
+        [str(report.part("model").get("name") or report.run.name) for report in both],
+        [report.run.name for report in both],
     )
     names = models if models[0] != models[1] else runs
     return names if names[0] != names[1] else [f"{name} ({at})" for at, name in enumerate(names, 1)]

@@ -136,7 +136,8 @@ def _svg(chart: Any, sheet: Sheet, name: theme.Theme) -> str:
     spec = _for_print(chart.to_dict(validate=False), width, bare=sheet.shared)
     version = theme.altair().SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
     spec["config"] = theme.printed(name)
-    spec["params"] = list({one["name"]: one for one in spec.get("params", [])}.values())  # each chart has its own
+    params = {param["name"]: param for param in spec.get("params", [])}  # each chart has its own
+    spec["params"] = list(params.values())
     try:
         return str(vl_convert.vegalite_to_svg(spec, vl_version=version, allowed_base_urls=[]))
     except ValueError as error:

@@ -125,7 +125,8 @@ PLANS = (
 def sheets(report: Report) -> list[Sheet]:
     """Return every figure of a run, drawn or with the reason why it is not."""
     beside = [block_figure(report), type_figure(report), change_figure(report), *kind_figures(report)]
-    drawn = {one.name: one for one in [*(one for one in beside if one), *figures(RUN.shown(report))]}
+    every = [*filter(None, beside), *figures(RUN.shown(report))]
+    drawn = {figure.name: figure for figure in every}
     return [_sheet(plan, drawn, report) for plan in PLANS]
 
 
@@ -134,7 +135,7 @@ def _sheet(plan: SheetPlan, drawn: Mapping[str, Figure], report: Report) -> Shee
     if not rows:
         return Sheet(plan.stem, reason=_missing(plan, report))
     used = [drawn[name] for name in plan.names if name in drawn]
-    captions = dict.fromkeys(one.caption for one in used if one.caption)
+    captions = dict.fromkeys(figure.caption for figure in used if figure.caption)
     left_out = [
         reason(
             "without-panels", panels=[name.partition("-")[2].replace("-", " ")], why=why(report) or "not-measured"
@@ -151,14 +152,18 @@ def _sheet(plan: SheetPlan, drawn: Mapping[str, Figure], report: Report) -> Shee
 
 def _rows(plan: SheetPlan, drawn: Mapping[str, Figure], report: Report) -> Iterator[Sequence[Panel | None]]:
     for across, names in plan.groups:
-        held = [drawn[name] for name in names if name in drawn]
-        views = [(one, view) for one in held for view in (_different(one.views) if plan.every else one.views[:1])]
-        yield from in_rows([_panel(plan, one, view, report) for one, view in views], across)
+        present = [drawn[name] for name in names if name in drawn]
+        views = [
+            (figure, view)
+            for figure in present
+            for view in (_different(figure.views) if plan.every else figure.views[:1])
+        ]
+        yield from in_rows([_panel(plan, figure, view, report) for figure, view in views], across)
 
 
 def _different(views: Sequence[View]) -> Iterator[View]:
     """Yield views, each table once: what holds for a phase is that of all its contexts."""
-    yield from (view for at, view in enumerate(views) if view.table not in [one.table for one in views[:at]])
+    yield from (view for at, view in enumerate(views) if view.table not in [other.table for other in views[:at]])
 
 
 def in_rows(panels: Sequence[Panel], most: int) -> Iterator[Sequence[Panel | None]]:
@@ -180,13 +185,13 @@ def _panel(plan: SheetPlan, figure: Figure, view: View, report: Report) -> Panel
 
 def _coefficients(report: Report) -> list[str]:
     """Return the coefficients of energy with impact, or why there is none."""
-    found = [one for one in chosen(report.run.correlation or {}) if one["method"] in {"spearman", "pearson"}]
+    found = [entry for entry in chosen(report.run.correlation or {}) if entry["method"] in {"spearman", "pearson"}]
     known = [
-        f"{str(one['method']).capitalize()} {fmt.measured(one['value'])}, n = {one['n']}"
-        for one in found
-        if one["value"] is not None
+        f"{str(entry['method']).capitalize()} {fmt.measured(entry['value'])}, n = {entry['n']}"
+        for entry in found
+        if entry["value"] is not None
     ]
-    return known or list(dict.fromkeys(f"No coefficient: {words(one['reason'])}" for one in found))
+    return known or list(dict.fromkeys(f"No coefficient: {words(entry['reason'])}" for entry in found))
 
 
 def notes(report: Report, *, joules: bool = True) -> list[str]:
@@ -244,4 +249,4 @@ def _ended(entry: Mapping[str, Any] | None, stage: str) -> Reason:
 
 def _shapes(report: Report) -> list[str]:
     cells = (report.run.benchmark or {}).get("cells") or []
-    return list(dict.fromkeys(f"{one.get('batch_size')} x {one.get('sequence_length')}" for one in cells))
+    return list(dict.fromkeys(f"{cell.get('batch_size')} x {cell.get('sequence_length')}" for cell in cells))

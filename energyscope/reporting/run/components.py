@@ -141,6 +141,6 @@ def payload(report: Report, files: list[Download]) -> dict[str, Any]:
     rows = (schema.EnergyRow, schema.ImpactRow, schema.BenchmarkRow)
     return {
         "run": report.run.name,
-        "files": {one.name: one.packed for one in files if one.packed is not None},
+        "files": {file.name: file.packed for file in files if file.packed is not None},
         "texts": sorted({field.name for row in rows for field in fields(row) if "str" in str(field.type)}),
     }

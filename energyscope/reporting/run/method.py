@@ -111,5 +111,5 @@ def _older(report: Report) -> Iterator[str | None]:
     """Yield what was mended in the method since the run's passes were measured."""
     passes = [passes_of(report.document, "prefill")] if report.run.benchmark else []
     passes += [(workload.phase, workload.execution) for workload in report.workloads]
-    for one in passes:
-        yield lacking(method_of(report.document, *one), *one)
+    for item in passes:
+        yield lacking(method_of(report.document, *item), *item)

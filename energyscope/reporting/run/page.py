@@ -37,7 +37,7 @@ def run_page(run: Run) -> str:
     report = Report(run)
     answer, shown = Answer(report), RUN.shown(report)
     files: list[components.Download] = next(
-        (one.content.data["downloads"] for one in shown if one.section.name == "table"), []
+        (item.content.data["downloads"] for item in shown if item.section.name == "table"), []
     )
     return render(
         RUN,
@@ -46,7 +46,7 @@ def run_page(run: Run) -> str:
         report=report,
         missing=RUN.missing(report, shown),
         answer=answer,
-        anchors={one.section.name for one in shown},
+        anchors={item.section.name for item in shown},
         model=report.part("model").get("name") or run.name,
         created=str(report.document.get("created") or "").replace("T", " ").removesuffix("Z"),
         version=report.document.get("energyscope") or "",

@@ -10,7 +10,7 @@ from typing import Any
 from energyscope.intervals import finite, given
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.run.report import DECODE, RUN, Report, execution_name, precision_name
-from energyscope.reporting.section import Content, Figure, View
+from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Table
 from energyscope.runs.laws import NamingLaws, flaw, is_of_run, laws_naming
 from energyscope.runs.schema import REPORT_FILE
@@ -24,17 +24,13 @@ def section(report: Report) -> Content | None:
     """Return the laws of the nearest set that joins the run; None where none does."""
     sets = laws_naming(report.run.path) if report.workloads else []
     for named in sets:
-        groups = (
-            []
-            if flaw(named.document)
-            else [one for group in named.document["groups"] if (one := _group(group, named, report))]
-        )
+        documents = [] if flaw(named.document) else named.document["groups"]
+        groups = [group for document in documents if (group := _group(document, named, report))]
         if groups:
-            views = [View(one["chart"], one["table"]) for one in groups[:1]]
-            caption = "Points: measured; line: E0 + k x FLOPs; ringed: this run."
-            figures = [Figure("scaling-law", "Energy against work", views, caption)] if views else []
-            tables = {"scaling": groups[0]["table"], "scaling-kinds": groups[0]["kinds"]}
-            return Content({"set": _link(named, report), "groups": groups, "stale": False}, figures, tables)
+            first, caption = groups[0], "Points: measured; line: E0 + k x FLOPs; ringed: this run."
+            figure = Figure.of("scaling-law", "Energy against work", first["chart"], first["table"], caption)
+            tables = {"scaling": first["table"], "scaling-kinds": first["kinds"]}
+            return Content({"set": _link(named, report), "groups": groups, "stale": False}, [figure], tables)
     if sets:
         return Content({"set": _link(sets[0], report), "groups": [], "stale": True})
     return None
@@ -49,10 +45,9 @@ def _link(named: NamingLaws, report: Report) -> dict[str, Any]:
 def _group(group: Mapping[str, Any], named: NamingLaws, report: Report) -> dict[str, Any] | None:
     """Return a group of cells that holds this run with the energies that it has now."""
     place = report.run.path.resolve()
-    mine = {
-        (cell["batch_size"], cell["tokens"]) for cell in group["cells"] if is_of_run(cell, named.folder, place)
-    }
-    whole = next((one for one in group["subjects"] if one.get("role") == "whole"), None)
+    cells = [cell for cell in group["cells"] if is_of_run(cell, named.folder, place)]
+    mine = {(cell["batch_size"], cell["tokens"]) for cell in cells}
+    whole = next((subject for subject in group["subjects"] if subject.get("role") == "whole"), None)
     if not mine or whole is None:
         return None
     table, law = _cells(whole, str(group.get("phase")), mine, report), whole.get("two_term") or {}
@@ -60,9 +55,8 @@ def _group(group: Mapping[str, Any], named: NamingLaws, report: Report) -> dict[
         return None
     fixed, slope = given(law.get("fixed_mj")), given(law.get("marginal_pj_per_flop"))
     lines = _line(table, fixed.value, slope.value) if fixed and slope else None
-    held_out: Mapping[str, Any] = next(
-        (one for one in whole.get("held_out") or [] if one.get("law") == "two-term"), {}
-    )
+    errors = (error for error in whole.get("held_out") or [] if error.get("law") == "two-term")
+    held_out: Mapping[str, Any] = next(errors, {})
     return {
         "label": _label(group),
         "fixed": fixed,
@@ -87,7 +81,7 @@ def _cells(whole: Mapping[str, Any], phase: str, mine: Container[tuple[int, int]
         energy, flops = given(point.get("energy_mj")), finite(point.get("flops"))
         if energy is None or not flops:
             continue
-        same = any(math.isclose(energy.value, one, rel_tol=_SAME) for one in energies)
+        same = any(math.isclose(energy.value, other, rel_tol=_SAME) for other in energies)
         own = (point["batch_size"], point["tokens"]) in mine and same
         rows.append(
             {

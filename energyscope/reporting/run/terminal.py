@@ -15,7 +15,7 @@ from energyscope.reporting.run.changes import change_table
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import tables
 from energyscope.reporting.table import Column, Table
-from energyscope.reporting.terminal_text import Harmless, printable
+from energyscope.reporting.terminal_text import Harmless, printable, shortened
 from energyscope.runs import schema
 from energyscope.runs.summary import state, summary
 from energyscope.runs.writing import is_written
@@ -29,27 +29,17 @@ MOST_LINES = 25
 SUMMARY = "summary"
 _BLOCKS = ("part", "energy", "share", "work", "idle")
 _CHANGES = ("change", "phase", "saved", "time", "quality", "confidence")
-_SHOWN = {
-    "changes": 14,
-    "benchmark": 14,
-    "phases": 10,
-    "impact-by-kind": 14,
-    "trust": 10,
-    "energy": 10,
-}  # rows of each
+_SHOWN = {"changes": 14, "benchmark": 14, "phases": 10, "impact-by-kind": 14, "trust": 10, "energy": 10}  # rows
 
 
 def answer_of(run: Run, width: int) -> RenderableType:
     """Return the answer in at most 25 lines: sentence, breakdown, changes, trust, and where the page is."""
-    from rich.console import Console, Group
+    from rich.console import Group
 
     answer = Answer(Report(run))
-    measure = Console(width=width, height=100)
-    for blocks, changes in ((8, 6), (7, 5), (6, 4), (5, 4), (4, 3), (3, 2), (2, 1)):
-        drawn = Group(*_answer(answer, blocks, changes, width))
-        if len(measure.render_lines(drawn, measure.options.update(width=width))) <= MOST_LINES:
-            break
-    return drawn
+    counts = ((8, 6), (7, 5), (6, 4), (5, 4), (4, 3), (3, 2), (2, 1))
+    drawings = (Group(*_answer(answer, blocks, changes, width)) for blocks, changes in counts)
+    return shortened(drawings, width, MOST_LINES)
 
 
 def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[RenderableType]:
@@ -63,9 +53,9 @@ def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[R
             printable(chip.text), "bold yellow" if chip.tone == "warn" else "dim"
         )
     yield chips
-    for one in answer.alerts:
-        why = f": {reasons.words(one['reason'])}" if one["reason"] else ""
-        yield Text(printable(f"{one['stage']} {one['how']}{why}"), style="bold yellow")
+    for stage in answer.alerts:
+        why = f": {reasons.words(stage['reason'])}" if stage["reason"] else ""
+        yield Text(printable(f"{stage['stage']} {stage['how']}{why}"), style="bold yellow")
     yield Text(printable(answer.sentence), style="bold")
     if answer.cause:
         yield Text(printable(answer.cause))
@@ -77,9 +67,9 @@ def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[R
         left = max(len(named) - most, 0)
         yield Table(breakdown.columns, [*named[:most], *rest], more=left).rich(width)
     phase = answer.subject.phase if answer.subject else None
-    found = [one for one in answer.changes if one.phase == phase] or answer.changes
-    if found:
-        yield _columns(change_table(found, report), _CHANGES).head(changes).rich(width)
+    measured = [change for change in answer.changes if change.phase == phase] or answer.changes
+    if measured:
+        yield _columns(change_table(measured, report), _CHANGES).head(changes).rich(width)
     if answer.ranking:
         yield Text(printable(answer.ranking))
     yield Text.assemble(("Can I trust this? ", "bold"), printable(answer.trust))
@@ -93,11 +83,8 @@ def _columns(table: Table, keys: tuple[str, ...]) -> Table:
 def _where(run: Run) -> str:
     """Say where the page is, else how it is made."""
     file = run.path / schema.REPORT_FILE
-    return (
-        f"Report: {file}"
-        if file.is_file()
-        else f"No page yet: energyscope report {shlex.quote(printable(run.path))}"
-    )
+    missing = f"No page yet: energyscope report {shlex.quote(printable(run.path))}"
+    return f"Report: {file}" if file.is_file() else missing
 
 
 def run_tables(run: Run) -> dict[str, Table]:
@@ -186,14 +173,8 @@ def runs_table(runs: Sequence[Run]) -> Table:
 def _listed(run: Run) -> dict[str, Any]:
     report = Report(run)
     settings, device = report.part("settings"), report.part("device")
-    base: dict[str, Any] = next(
-        (
-            cell
-            for cell in (run.benchmark or {}).get("cells") or []
-            if cell.get("precision") == (run.benchmark or {}).get("baseline")
-        ),
-        {},
-    )
+    baseline = report.benchmark.get("baseline")
+    base = next((cell for cell in report.cells if cell.get("precision") == baseline), {})
     energy = report.main.energy if report.main else given(base.get("energy_mj"))
     sampling = settings.get("sampling")
     how = [
@@ -215,9 +196,9 @@ def _listed(run: Run) -> dict[str, Any]:
 
 
 def _state(run: Run) -> str:
-    found = state(run.document)
-    if found != "running":
-        return found
+    written = state(run.document)
+    if written != "running":
+        return written
     return {True: "running", False: "broken off", None: "running or broken off"}[is_written(run.path)]
 
 

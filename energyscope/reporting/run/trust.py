@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -91,7 +91,7 @@ def section(report: Report) -> Content | None:
             "adds_up": _adds_up(workload),
             "blocks": blocks_add_up_to(workload),
             "replay": _replay(workload),
-            "drift": _drift_said(workload.document),
+            "drift": _drift_cell(workload.document),
             "noise": _noise(workload),
         }
         for workload in report.workloads
@@ -112,20 +112,11 @@ def section(report: Report) -> Content | None:
     ]
     tables = {"trust": Table(columns, matrix, "Checks")}
     for workload in report.workloads:
-        for name, table in (
-            ("adds-up", _levels(workload)),
-            ("replay", _kinds(workload)),
-            ("passes", _passes(workload)),
-            ("methods", _methods(workload, report)),
-        ):
-            if table:
-                tables[f"{name}-{workload.name}"] = table
-    beside = agreements(report)
-    if beside:
-        tables["agreement"] = beside
-    devices = _devices(report)
-    if devices:
-        tables["devices"] = devices
+        tables[f"adds-up-{workload.name}"] = _levels(workload)
+        tables[f"replay-{workload.name}"] = _kinds(workload)
+        tables[f"passes-{workload.name}"] = _passes(workload)
+        tables[f"methods-{workload.name}"] = _methods(workload, report)
+    tables |= {"agreement": agreements(report), "devices": _devices(report)}
     warnings = report.document.get("warnings") or []
     return Content({"trust": trust(report), "workloads": report.workloads, "warnings": warnings}, tables=tables)
 
@@ -138,14 +129,15 @@ def adds_up_of(workload: MeasuredWorkload, level: str = "model") -> tuple[Interv
     energy = interval(entry.get("energy"), entry.get("energy_low"), entry.get("energy_high"))
     if energy is None:
         return None
-    noted = entry.get("state")
-    judged = str(noted) if noted else state(entry, workload.execution)
-    return energy, UNCERTAIN if judged == CLOSED and too_wide(energy.low, energy.high) else judged
+    verdict = str(entry.get("state") or state(entry, workload.execution))
+    return energy, UNCERTAIN if verdict == CLOSED and too_wide(energy.low, energy.high) else verdict
 
 
 def _adds_up(workload: MeasuredWorkload) -> str:
-    found = adds_up_of(workload)
-    return fmt.UNKNOWN if found is None else f"{_ADDS_UP.get(found[1], UNKNOWN)} {fmt.measured(found[0], 'share')}"
+    if (adds_up := adds_up_of(workload)) is None:
+        return fmt.UNKNOWN
+    share, verdict = adds_up
+    return f"{_ADDS_UP.get(verdict, UNKNOWN)} {fmt.measured(share, 'share')}"
 
 
 def _levels(workload: MeasuredWorkload) -> Table:
@@ -161,25 +153,25 @@ def _levels(workload: MeasuredWorkload) -> Table:
     words = {CLOSED: "adds up", UNDER: "too little", OVER: "too much", UNCERTAIN: "unclear"}
     rows = []
     for level, entry in (workload.document.get("closure") or {}).items():
-        found = adds_up_of(workload, level)
-        if found is not None:
-            held = {
+        adds_up = adds_up_of(workload, level)
+        if adds_up is not None:
+            shares = {
                 name: interval(entry.get(name), entry.get(f"{name}_low"), entry.get(f"{name}_high"))
                 for name in ("energy", "time", "dynamic", "static")
             }
-            rows.append({"level": title_of(level), **held, "state": words.get(found[1], found[1])})
+            rows.append({"level": title_of(level), **shares, "state": words.get(adds_up[1], adds_up[1])})
     return Table(columns, rows, "What the parts of each level add up to")
 
 
-def _replayed(workload: MeasuredWorkload) -> Iterator[dict[str, Any]]:
-    """Yield each kind's replayed energy beside what the model saves without it, the largest first."""
-    found = []
+def _replayed(workload: MeasuredWorkload) -> list[dict[str, Any]]:
+    """Return each kind's replayed energy beside what the model saves without it, the largest first."""
+    rows: list[dict[str, Any]] = []
     for kind, entry in (workload.document.get("differential") or {}).items():
         saved = interval(entry.get("energy_mj"), entry.get("low"), entry.get("high"))
         if saved is None:
             continue
         ratio = interval(entry.get("ratio"), entry.get("ratio_low"), entry.get("ratio_high"))
-        found.append(
+        rows.append(
             {
                 "kind": kind,
                 "part": title_of(kind),
@@ -189,7 +181,7 @@ def _replayed(workload: MeasuredWorkload) -> Iterator[dict[str, Any]]:
                 "verdict": _agreement(saved, ratio),
             }
         )
-    yield from sorted(found, key=lambda row: -row["saved"].value)
+    return sorted(rows, key=lambda row: -row["saved"].value)
 
 
 def _agreement(saved: Interval, ratio: Interval | None) -> str:
@@ -227,7 +219,7 @@ def _kinds(workload: MeasuredWorkload) -> Table:
         Column("ratio", "Replay / model", "ratio"),
         Column("verdict", "Verdict"),
     ]
-    return Table(columns, list(_replayed(workload)), "Replay against the model, by kind")
+    return Table(columns, _replayed(workload), "Replay against the model, by kind")
 
 
 def _drift(document: Mapping[str, Any]) -> float | None:
@@ -236,7 +228,7 @@ def _drift(document: Mapping[str, Any]) -> float | None:
     return finite(entry.get("change")) if entry.get("significant") else None
 
 
-def _drift_said(document: Mapping[str, Any]) -> str:
+def _drift_cell(document: Mapping[str, Any]) -> str:
     entry = document.get("drift") or {}
     change = interval(entry.get("change"), entry.get("low"), entry.get("high"))
     if change is None:
@@ -254,7 +246,7 @@ def _passes(workload: MeasuredWorkload) -> Table:
         Column("clock_mhz", "Clock", "MHz"),
         Column("temperature_c", "Temperature", "\u00b0C"),
     ]
-    rows = [one for one in workload.document.get("passes") or [] if isinstance(one, Mapping)]
+    rows = [item for item in workload.document.get("passes") or [] if isinstance(item, Mapping)]
     return Table(columns, rows, "Passes over the components, the whole model before each")
 
 
@@ -279,20 +271,20 @@ def _methods(workload: MeasuredWorkload, report: Report) -> Table:
     rows: list[dict[str, Any]] = []
     for kind in dict.fromkeys(node.kind for node in workload.tree.leaves):
         nodes = [node for node in workload.tree.leaves if node.kind == kind and node.energy is not None]
-        found = {name: sum_column(nodes, name) for name in ("proportional_mj", "naive_mj")}
-        if nodes and any(value is not None for value in found.values()):
-            rows.append({"part": title_of(kind), "kind": kind, "energy": sum_energy(nodes), **found})
+        sums = {name: sum_column(nodes, name) for name in ("proportional_mj", "naive_mj")}
+        if nodes and any(value is not None for value in sums.values()):
+            rows.append({"part": title_of(kind), "kind": kind, "energy": sum_energy(nodes), **sums})
     rows.sort(key=lambda row: -row["energy"].value if row["energy"] else 0.0)
     return Table(columns, rows, "What simpler methods would have said")
 
 
 def _devices(report: Report) -> Table:
     """Return the energy on each of several devices, of the costliest workload."""
-    names = [str(one.get("device")) for one in report.part("sensor").get("devices") or []]
+    names = [str(device.get("device")) for device in report.part("sensor").get("devices") or []]
     workload = report.main
     if len(names) < 2 or workload is None or workload.tree.root is None:
         return Table([], [])
-    places = [str(one.get("place")) for one in report.part("device").get("spread") or []]
+    places = [str(device.get("place")) for device in report.part("device").get("spread") or []]
     leaves = [node for node in workload.tree.leaves if node.energy is not None]
     rows = []
     for at, name in enumerate(names):

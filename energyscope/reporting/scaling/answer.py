@@ -42,7 +42,7 @@ class LawsAnswer:
         """What was measured, how and where, with what must not be overlooked."""
         document, sources = self.laws.document, self.laws.document["sources"]
         names = {
-            field: list(dict.fromkeys(str(one[field]) for one in sources if one.get(field) is not None))
+            field: list(dict.fromkeys(str(source[field]) for source in sources if source.get(field) is not None))
             for field in ("device", "precision", "execution", "phase")
         }
         missing = len(document["not_measured"])
@@ -115,7 +115,7 @@ class LawsAnswer:
                 Stat.of("Attention over MLP, per further FLOP", attention_over_mlp(self.laws.groups[0]), "ratio"),
                 _error("Held-out error, whole model", facts["error"], facts["worst"]),
             ]
-        return [one for one in found if one.value != fmt.UNKNOWN]
+        return [stat for stat in found if stat.value != fmt.UNKNOWN]
 
 
 def _size_facts(one: Entry) -> dict[str, Any]:

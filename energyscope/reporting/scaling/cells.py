@@ -17,18 +17,17 @@ from energyscope.runs.schema import REPORT_FILE
 @LAWS.section(6, "cells", "Cells")
 def section(laws: Laws) -> Content:
     """Return every cell, and those that sweeps could not measure."""
-    tables = {"cells": _cells(laws), "not-measured": _not_measured(laws)}
-    return Content(tables={name: table for name, table in tables.items() if table})
+    return Content(tables={"cells": _cells(laws), "not-measured": _not_measured(laws)})
 
 
 @LAWS.section(7, "method", "Method")
 def method(laws: Laws) -> Content:
     """Return how the laws came about."""
-    subjects = [one for group in laws.groups for one in group["subjects"]]
+    subjects = [subject for group in laws.groups for subject in group["subjects"]]
     data = {
         "command": laws.document.get("command"),
         "modelled": laws.modelled,
-        "roofline": any(fitted(one.get("roofline")) for one in subjects),
+        "roofline": any(fitted(subject.get("roofline")) for subject in subjects),
         "sizes": bool(laws.settings),
     }
     return Content(data)
@@ -53,19 +52,19 @@ def _cells(laws: Laws) -> Table:
         Column("board", "Board", "code"),
     ]
     rows: list[dict[str, Any]] = [
-        {**one, "name": execution_name(one.get("execution")), "href": _link(one, laws.folder)}
-        for one in laws.document["sources"]
+        {**source, "name": execution_name(source.get("execution")), "href": _link(source, laws.folder)}
+        for source in laws.document["sources"]
     ]
     return Table(columns, rows, "Cells")
 
 
-def _link(one: Entry, folder: Path) -> str | None:
+def _link(source: Entry, folder: Path) -> str | None:
     """Return a relative link to a run's page, or to its directory; None where neither is there any more.
 
     A directory that was moved with its cells is found by the cells' names.
     """
-    for given in filter(None, (one.get("path"), one.get("run"))):
-        place = folder / str(given)
+    for path in filter(None, (source.get("path"), source.get("run"))):
+        place = folder / str(path)
         try:
             if not place.is_dir() or place.resolve() == folder.resolve():
                 continue
@@ -81,7 +80,7 @@ def _not_measured(laws: Laws) -> Table:
     """Return the cells of sweeps that were not measured, and why."""
     columns = [Column("cell", "Not measured"), Column("state", "State"), Column("reason", "Why", "reasons")]
     rows = [
-        {**one, "cell": "/".join(str(one[name]) for name in ("sweep", "cell") if one.get(name))}
-        for one in laws.document["not_measured"]
+        {**cell, "cell": "/".join(str(cell[name]) for name in ("sweep", "cell") if cell.get(name))}
+        for cell in laws.document["not_measured"]
     ]
     return Table(columns, rows, "Cells that were not measured")

@@ -41,11 +41,15 @@ def section(laws: Laws) -> Content | None:
 def pairs_of(laws: Laws) -> list[list[Entry]]:
     """Return the contrasts of each pair of settings by work; first the pair whose whole models differ most."""
     found: dict[tuple[str, ...], list[Entry]] = {}
-    for one in sorted(laws.document["contrasts"], key=lambda one: (_work(one), shape_of(one))):
-        found.setdefault(tuple(str(one.get(field)) for field in _KEY), []).append(one)
+    for contrast in sorted(laws.document["contrasts"], key=lambda contrast: (_work(contrast), shape_of(contrast))):
+        found.setdefault(tuple(str(contrast.get(field)) for field in _KEY), []).append(contrast)
 
     def gap(pair: Sequence[Entry]) -> float:
-        ratios = [item.value for one in pair if one["subject"] == WHOLE and (item := given(one.get("ratio")))]
+        ratios = [
+            item.value
+            for contrast in pair
+            if contrast["subject"] == WHOLE and (item := given(contrast.get("ratio")))
+        ]
         return max((abs(math.log(value)) for value in ratios if value > 0), default=-1.0)
 
     return sorted(found.values(), key=gap, reverse=True)
@@ -54,23 +58,27 @@ def pairs_of(laws: Laws) -> list[list[Entry]]:
 def pair_labels(laws: Laws) -> list[str]:
     """Return what each pair of settings is called, with what else tells it from others of its kind."""
     firsts = [pair[0] for pair in pairs_of(laws)]
-    names = [_pair_name(one) for one in firsts]
-    rest = laws.told_apart([{key: value for key, value in one.items() if key != one["field"]} for one in firsts])
+    names = [_pair_name(contrast) for contrast in firsts]
+    rest = laws.told_apart(
+        [{key: value for key, value in contrast.items() if key != contrast["field"]} for contrast in firsts]
+    )
     several = len(set(names)) < len(names)
     return [f"{name}, {more}" if several else name for name, more in zip(names, rest, strict=True)]
 
 
 def contrast_facts(laws: Laws) -> dict[str, Any]:
     """Return the numbers of a sentence about the whole model: what the first setting saves where."""
-    wholes = [one for one in pairs_of(laws)[0] if one["subject"] == WHOLE]
-    verdicts = [_verdict(one) for one in wholes]
+    wholes = [contrast for contrast in pairs_of(laws)[0] if contrast["subject"] == WHOLE]
+    verdicts = [_verdict(contrast) for contrast in wholes]
     return {
         "first": _in_sentence(wholes[0], "first"),
         "second": _in_sentence(wholes[0], "second"),
-        "cells": [(shape_name(one, one.get("phase")), given(one.get("ratio"))) for one in wholes],
+        "cells": [
+            (shape_name(contrast, contrast.get("phase")), given(contrast.get("ratio"))) for contrast in wholes
+        ],
         "less": verdicts.count("less"),
         "more": verdicts.count("more"),
-        "older": any(any((one.get("lacking") or {}).values()) for one in wholes),
+        "older": any(any((contrast.get("lacking") or {}).values()) for contrast in wholes),
     }
 
 
@@ -86,28 +94,29 @@ def _ratios(laws: Laws, pair: Sequence[Entry]) -> Table:
     ]
     rows = [
         cells_of(
-            one,
-            **named(one),
-            shape=shape_name(one, one.get("phase")),
-            work=_work(one),
-            verdict=_verdict(one),
-            older=next((why for why in (one.get("lacking") or {}).values() if why), None),
+            contrast,
+            **named(contrast),
+            shape=shape_name(contrast, contrast.get("phase")),
+            work=_work(contrast),
+            verdict=_verdict(contrast),
+            older=next((why for why in (contrast.get("lacking") or {}).values() if why), None),
         )
-        for one in pair
+        for contrast in pair
     ]
     return Table(columns, rows, "One setting against another")
 
 
 def _by_shape(laws: Laws, pair: Sequence[Entry], label: str) -> Table:
     """Return the ratios of a pair, a row for each part and a column for each shape."""
-    shapes = {str(shape_of(one)): shape_name(one, one.get("phase")) for one in pair}
+    shapes = {str(shape_of(contrast)): shape_name(contrast, contrast.get("phase")) for contrast in pair}
     last = len(shapes) - 1  # in a narrow terminal, the first and the last shape stay
     columns = [
         Column(key, name, "ratio", rank=at % last if last else 0) for at, (key, name) in enumerate(shapes.items())
     ]
     rows: dict[str, dict[str, Any]] = {}
-    for one in pair:
-        rows.setdefault(one["subject"], named(one))[str(shape_of(one))] = given(one.get("ratio"))
+    for contrast in pair:
+        row = rows.setdefault(contrast["subject"], named(contrast))
+        row[str(shape_of(contrast))] = given(contrast.get("ratio"))
     title = f"Energy of {label}{' (MODELLED)' if laws.modelled else ''}"
     return Table([Column("part", _pair_name(pair[0])), *columns], list(rows.values()), title)
 
@@ -122,24 +131,24 @@ def _view(table: Table, at: str) -> View:
     return View(chart, table, {"contrast": at})
 
 
-def _name(one: Entry, side: str) -> str:
-    return (precision_name if one["field"] == "precision" else execution_name)(one[side])
+def _name(contrast: Entry, side: str) -> str:
+    return (precision_name if contrast["field"] == "precision" else execution_name)(contrast[side])
 
 
-def _pair_name(one: Entry) -> str:
-    return f"{_name(one, 'first')} / {_name(one, 'second')}"
+def _pair_name(contrast: Entry) -> str:
+    return f"{_name(contrast, 'first')} / {_name(contrast, 'second')}"
 
 
-def _in_sentence(one: Entry, side: str) -> str:
-    return _IN_SENTENCE.get(str(one[side])) or _name(one, side)
+def _in_sentence(contrast: Entry, side: str) -> str:
+    return _IN_SENTENCE.get(str(contrast[side])) or _name(contrast, side)
 
 
-def _verdict(one: Entry) -> str:
-    item = given(one.get("ratio"))
+def _verdict(contrast: Entry) -> str:
+    item = given(contrast.get("ratio"))
     if item is None:
         return fmt.UNKNOWN
     return "unclear, includes 1" if not item.excludes(1.0) else "less" if item.value < 1 else "more"
 
 
-def _work(one: Entry) -> int:
-    return math.prod(shape_of(one))
+def _work(contrast: Entry) -> int:
+    return math.prod(shape_of(contrast))

@@ -9,16 +9,7 @@ from typing import Any
 from energyscope.intervals import Interval, given
 from energyscope.reporting.charts.plane import Axis, curves
 from energyscope.reporting.run.report import DECODE
-from energyscope.reporting.scaling.laws import (
-    BATCH,
-    LAWS,
-    TOKENS,
-    Entry,
-    Laws,
-    cells_of,
-    gain_between,
-    gain_of,
-)
+from energyscope.reporting.scaling.laws import BATCH, LAWS, TOKENS, Entry, Laws, cells_of, gain_between, gain_of
 from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
 
@@ -40,36 +31,36 @@ def section(laws: Laws) -> Content | None:
     figures = []
     for name, along, key, over in _FIGURES:
         views, knees = [], False
-        for at, mine in enumerate(lines):
-            held = [one for one in mine if one["along"] == along]
-            guides = [float(one["knee"][along]) for one in held if one.get("knee")]
-            table, knees = _shapes(laws, held), knees or bool(guides)
+        for at, of_group in enumerate(lines):
+            chosen = [line for line in of_group if line["along"] == along]
+            guides = [float(line["knee"][along]) for line in chosen if line.get("knee")]
+            table, knees = _shapes(laws, chosen), knees or bool(guides)
             if table:
                 chart = curves(table, Axis(along, log=True, guides=guides), Axis(key), series="line")
                 views.append(View(chart, table, {"group": str(at)}))
         caption = "More is better. Band: 95 % interval." if key == "tokens_per_j" else "Of a pass or step."
         caption += " Dashed: the knee." if knees else ""
         title = f"{_shapes(laws, []).column(key).title} by {over}"
-        figures += [Figure(name, title, views, caption)] if views else []
-    tables = {f"gains-{at}": _gains(mine) for at, mine in enumerate(lines) if mine}
+        figures.append(Figure(name, title, views, caption))
+    tables = {f"gains-{at}": _gains(of_group) for at, of_group in enumerate(lines)}
     return Content({"labels": laws.labels}, figures, tables)
 
 
 def efficiency_facts(laws: Laws) -> dict[str, Any]:
     """Return the numbers of a sentence: the line along batch sizes over which tokens per joule rise most."""
-    one = max((one for one in laws.efficiency(laws.groups[0]) if one["along"] == BATCH), key=gain_of)
-    rows = one["rows"]
+    line = max((line for line in laws.efficiency(laws.groups[0]) if line["along"] == BATCH), key=gain_of)
+    rows = line["rows"]
     ends, last = (rows[0], rows[-1]), gain_between(rows[-2], rows[-1])
     doublings = math.log2(rows[-1][BATCH] / rows[-2][BATCH])
     return {
-        "phase": one.get("phase"),
-        "at": _held(one),
+        "phase": line.get("phase"),
+        "at": _at(line),
         "batches": [row[BATCH] for row in ends],
         "tokens": [given(row.get("tokens_per_j")) for row in ends],
         "gain": gain_between(*ends),
         "latency": [row.get("latency_us") for row in ends],
-        "knee": (one.get("knee") or {}).get(BATCH),
-        "least": one.get("least_edp"),
+        "knee": (line.get("knee") or {}).get(BATCH),
+        "least": line.get("least_edp"),
         "last": None if last is None else _per_doubling(last, doublings),
     }
 
@@ -89,18 +80,18 @@ def _shapes(laws: Laws, lines: Sequence[Entry]) -> Table:
         Column("power", "Power", "W"),
     ]
     rows = [
-        cells_of(row, line=_held(one), power=None if laws.modelled else row.get("power_w"))
-        for one in lines
-        for row in one["rows"]
+        cells_of(row, line=_at(line), power=None if laws.modelled else row.get("power_w"))
+        for line in lines
+        for row in line["rows"]
     ]
     return Table(columns, rows, "Tokens per joule at every shape")
 
 
-def _held(one: Entry) -> str:
-    """Return what is held along a line: a length, or a batch size."""
-    if one["along"] == TOKENS:
-        return f"batch {one['fixed']:,}"
-    return f"{one['fixed']:,} tokens" + (" in the cache" if one.get("phase") == DECODE else "")
+def _at(line: Entry) -> str:
+    """Return the length, or the batch size, that a line is at."""
+    if line["along"] == TOKENS:
+        return f"batch {line['fixed']:,}"
+    return f"{line['fixed']:,} tokens" + (" in the cache" if line.get("phase") == DECODE else "")
 
 
 def _gains(lines: Sequence[Entry]) -> Table:
@@ -116,18 +107,18 @@ def _gains(lines: Sequence[Entry]) -> Table:
         Column("why", "Why no knee", "reasons", rank=5),
     ]
     rows = []
-    for one in lines:
-        along, knee, first, last = one["along"], one.get("knee") or {}, one["rows"][0], one["rows"][-1]
-        told = {
-            "line": _held(one),
+    for line in lines:
+        along, knee, first, last = line["along"], line.get("knee") or {}, line["rows"][0], line["rows"][-1]
+        gains = {
+            "line": _at(line),
             "over": f"{'batch' if along == BATCH else 'tokens'} {first[along]:,} to {last[along]:,}",
             "gain": gain_between(first, last),
             "slower": last["latency_us"] / first["latency_us"] if first.get("latency_us") else None,
             "at": knee.get(along),
             "half": knee.get("half_at"),
-            "why": knee.get("words") or one.get("reason"),
+            "why": knee.get("words") or line.get("reason"),
         }
-        rows.append(cells_of(one, **told))
+        rows.append(cells_of(line, **gains))
     return Table(columns, rows, "Gains along batch sizes and lengths")
 
 

@@ -46,14 +46,14 @@ def section(laws: Laws) -> Content | None:
     points = [_points(laws, group) for group in laws.groups]
     figures = [_by_group(laws, points), _by_kind(laws, points)]
     tables: dict[str, Table] = {}
-    for at, (group, held) in enumerate(zip(laws.groups, points, strict=True)):
+    for at, (group, cells) in enumerate(zip(laws.groups, points, strict=True)):
         made = {"laws": _law_table(laws, group), "remarks": _remarks(group), "ratios": _ratios(group)}
-        made |= {name: _listed(group, name) for name in _LISTED} | {"points": held}
-        tables |= {f"{name}-{at}": table for name, table in made.items() if table}
+        made |= {name: _listed(group, name) for name in _LISTED} | {"points": cells}
+        tables |= {f"{name}-{at}": table for name, table in made.items()}
     facts = [law_facts(laws, group) for group in laws.groups]
     folded = ("remarks", "ratios", *_LISTED, "points")
     data = {"groups": list(zip(laws.labels, facts, strict=True)), "folded": folded}
-    return Content(data, [one for one in figures if one.views], tables)
+    return Content(data, figures, tables)
 
 
 def law_facts(laws: Laws, group: Entry) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def _law_table(laws: Laws, group: Entry) -> Table:
         Column("worst", "Worst", "share", rank=5),
     ]
     by = next((by for _, by, _ in medians(group)), None)
-    return Table(columns, [_law_row(one, by) for one in group["subjects"]], "Energy = E0 + k x FLOPs")
+    return Table(columns, [_law_row(subject, by) for subject in group["subjects"]], "Energy = E0 + k x FLOPs")
 
 
 def _law_row(subject: Entry, by: str | None) -> dict[str, Any]:
     law, line, reach = law_of(subject), line_of(subject), subject["reach"]
-    chosen = (one for one in subject.get("held_out") or [] if (one["law"], one["by"]) == (subject.get("best"), by))
-    errors: Entry = next(chosen, {})
+    best = subject.get("best"), by
+    errors: Entry = next((law for law in subject.get("held_out") or [] if (law["law"], law["by"]) == best), {})
     return cells_of(
         law,
         **named(subject),
@@ -133,17 +133,19 @@ def _holds(reach: Entry) -> str:
 
 def _remarks(group: Entry) -> Table:
     """Return what must be known of laws, each remark once with its parts: negative terms, no growth, no law."""
-    found: dict[str, list[str]] = {}
+    parts_by_remark: dict[str, list[str]] = {}
     flat = []
     for subject in group["subjects"]:
         law, name = law_of(subject), subject_name(subject["subject"])
         slope = given(law.get("marginal_pj_per_flop") or law.get("pj_per_byte"))
         if slope is not None and slope.value >= 0 and includes_zero(slope):  # a flag says so of a negative one
             flat.append(name)
-        for one in law["flags"] if law else [(subject.get("two_term") or {}).get("reason")]:
-            found.setdefault(str(one or ""), []).append(name)
+        for remark in law["flags"] if law else [(subject.get("two_term") or {}).get("reason")]:
+            parts_by_remark.setdefault(str(remark or ""), []).append(name)
     columns = [Column("parts", "Parts"), Column("remark", "To know", "reasons")]
-    rows = [{"parts": fmt.listed(parts, 12), "remark": remark} for remark, parts in found.items() if remark]
+    rows = [
+        {"parts": fmt.listed(parts, 12), "remark": remark} for remark, parts in parts_by_remark.items() if remark
+    ]
     rows += [{"parts": "", "remark": reason("k-holds-zero", subjects=flat)}] if flat else []
     return Table(columns, rows, "What must be known of these laws")
 
@@ -169,11 +171,11 @@ def _points(laws: Laws, group: Entry) -> Table:
         roofline = fitted(subject.get("roofline")) or {}
         beside = (law_of(subject).get("residuals"), roofline.get("residuals"), roofline.get("regimes"))
         for at, point in enumerate(subject["points"]):
-            residual, off, limit = (held[at] if held and at < len(held) else None for held in beside)
+            residual, off, limit = (values[at] if values and at < len(values) else None for values in beside)
             noisy = subject.get("role") == "whole" and shape_of(point) in weak
-            where = shape_name(point, group.get("phase"))
-            told = {"shape": where, "residual": residual, "roofline": off, "limit": limit, "noisy": noisy}
-            rows.append(cells_of(point, **named(subject), **told))
+            shape = shape_name(point, group.get("phase"))
+            fit = {"shape": shape, "residual": residual, "roofline": off, "limit": limit, "noisy": noisy}
+            rows.append(cells_of(point, **named(subject), **fit))
     return Table(columns, rows, "Every part in every cell")
 
 
@@ -182,9 +184,9 @@ def _by_group(laws: Laws, points: Sequence[Table]) -> Figure:
     rows: list[Any] = []
     lines: list[Any] = []
     for group, label, table in zip(laws.groups, laws.labels, points, strict=True):
-        mine = [{**row, "group": label} for row in _drawn(table, [WHOLE])]
-        rows += mine
-        lines += _line(line_of(whole_of(group)), mine, {"group": label})
+        cells = [{**row, "group": label} for row in _drawn(table, [WHOLE])]
+        rows += cells
+        lines += _line(line_of(whole_of(group)), cells, {"group": label})
     title = f"{laws.energy} of the whole model against work"
     views = [_plane(rows, lines, points[0], "group", {})] if rows and len(points) > 1 else []
     return Figure(BY_GROUP, title, views, _CAPTION)
@@ -194,9 +196,8 @@ def _by_kind(laws: Laws, points: Sequence[Table]) -> Figure:
     """Return the whole model and its costliest parts, one view for each group."""
     views = []
     for at, (group, table) in enumerate(zip(laws.groups, points, strict=True)):
-        laws_by_kind = {
-            named(one)["kind"]: line_of(one) for one in group["subjects"] if one.get("role") in {"whole", "part"}
-        }
+        subjects = [subject for subject in group["subjects"] if subject.get("role") in {"whole", "part"}]
+        laws_by_kind = {named(subject)["kind"]: line_of(subject) for subject in subjects}
         sums: Counter[str] = Counter()
         for row in _drawn(table, list(laws_by_kind)):
             sums[row["kind"]] += row["energy_mj"].value
@@ -220,11 +221,9 @@ def _plane(
     rows: Sequence[Mapping[str, Any]], lines: Sequence[Any], table: Table, series: str, when: dict[str, str]
 ) -> View:
     columns = table.columns[:6] if series == "kind" else [Column("group", "Group"), *table.columns[:6]]
-    held, axes = (
-        Table(columns, rows),
-        (Axis("flops", "FLOPs of a pass or step", log=True), Axis("energy_mj", log=True)),
-    )
-    return View(plane(held, *axes, series=series, lines=Table(columns, lines), height=250), held, when)
+    cells = Table(columns, rows)
+    axes = Axis("flops", "FLOPs of a pass or step", log=True), Axis("energy_mj", log=True)
+    return View(plane(cells, *axes, series=series, lines=Table(columns, lines), height=250), cells, when)
 
 
 def _line(
@@ -244,8 +243,8 @@ def _line(
 
 def attention_over_mlp(group: Entry) -> Interval | None:
     """Return how much costlier a further FLOP of attention is than one of the MLP."""
-    found = (one for one in group["ratios"] if (one["first"], one["second"]) == ("attention", "mlp"))
-    return next((given(one.get("marginal")) for one in found), None)
+    ratios = (entry for entry in group["ratios"] if (entry["first"], entry["second"]) == ("attention", "mlp"))
+    return next((given(entry.get("marginal")) for entry in ratios), None)
 
 
 def _ratios(group: Entry) -> Table:
@@ -256,10 +255,12 @@ def _ratios(group: Entry) -> Table:
         Column("reason", "Why not", "reasons"),
     ]
     rows: list[dict[str, Any]] = []
-    for one in group["ratios"]:
-        pair = f"{subject_name(one['first'])} / {subject_name(one['second'])}"
-        rows.append(cells_of(one, pair=pair, shape="further FLOPs", ratio=given(one.get("marginal"))))
-        rows += [cells_of(at, pair=pair, shape=shape_name(at, group.get("phase"))) for at in one.get("at") or []]
+    for entry in group["ratios"]:
+        pair = f"{subject_name(entry['first'])} / {subject_name(entry['second'])}"
+        rows.append(cells_of(entry, pair=pair, shape="further FLOPs", ratio=given(entry.get("marginal"))))
+        rows += [
+            cells_of(cell, pair=pair, shape=shape_name(cell, group.get("phase"))) for cell in entry.get("at") or []
+        ]
     return Table(columns, rows, "Parts against each other, per FLOP")
 
 
@@ -268,10 +269,10 @@ def _listed(group: Entry, name: str) -> Table:
     title, columns = _LISTED[name]
     rows = []
     for subject in group["subjects"]:
-        found = subject.get(name) or []
-        for one in found if isinstance(found, list) else [found]:
-            notes = join(map(str, one.get("flags") or filter(None, [one.get("reason")])))
-            rows.append(cells_of(one, **named(subject), law=law_name(one.get("law")), notes=notes))
+        entries = subject.get(name) or []
+        for entry in entries if isinstance(entries, list) else [entries]:
+            notes = join(map(str, entry.get("flags") or filter(None, [entry.get("reason")])))
+            rows.append(cells_of(entry, **named(subject), law=law_name(entry.get("law")), notes=notes))
     return Table([Column("part", "Part"), *columns], rows, title)
 
 

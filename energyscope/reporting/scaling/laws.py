@@ -83,19 +83,19 @@ class Laws:
     @property
     def models(self) -> list[str]:
         """The models that were measured."""
-        return list(dict.fromkeys(str(one.get("model")) for one in self.document["sources"]))
+        return list(dict.fromkeys(str(source.get("model")) for source in self.document["sources"]))
 
     @cached_property
     def case(self) -> str:
         """What the first sentence is of: ``sizes``, ``contrast``, ``efficiency`` or ``law``."""
         lines = self.document["efficiency"]
         batches, lengths = (
-            max((len(one["rows"]) for one in lines if one["along"] == along), default=0)
+            max((len(line["rows"]) for line in lines if line["along"] == along), default=0)
             for along in (BATCH, TOKENS)
         )
-        if any(len(one["rows"]) > 1 for one in self.document["sizes"]):
+        if any(len(comparison["rows"]) > 1 for comparison in self.document["sizes"]):
             return "sizes"
-        if any(one["subject"] == WHOLE for one in self.document["contrasts"]):
+        if any(contrast["subject"] == WHOLE for contrast in self.document["contrasts"]):
             return "contrast"
         return "efficiency" if batches >= max(_FEWEST, lengths) else "law"
 
@@ -105,7 +105,7 @@ class Laws:
 
         def rank(group: Entry) -> tuple[Any, ...]:
             law = line_of(whole_of(group))
-            gain = max((gain_of(one) for one in self.efficiency(group) if one["along"] == BATCH), default=0.0)
+            gain = max((gain_of(line) for line in self.efficiency(group) if line["along"] == BATCH), default=0.0)
             checked = law is not None and law.get("r2") is not None
             return gain * (self.case == "efficiency"), checked and grows(law), law is not None, len(group["cells"])
 
@@ -127,26 +127,27 @@ class Laws:
             return [tuple(words[field][at] for field in chosen) for at in range(len(entries))]
 
         for field in reversed(shown):
-            rest = [one for one in shown if one != field]
+            rest = [other for other in shown if other != field]
             if field not in _SETTING[:2] and len(set(named(rest))) == len(set(named(shown))):
                 shown = rest
         return [", ".join(filter(None, name)) for name in named(shown or _SETTING)]
 
     def weak(self, entry: Entry) -> set[Shape]:
         """Return the shapes of which all cells of an entry's setting are graded invalid."""
-        mine = [one for one in self.document["sources"] if alike(one, entry)]
-        return {shape_of(one) for one in mine} - {shape_of(one) for one in mine if one.get("quality") != "invalid"}
+        mine = [source for source in self.document["sources"] if alike(source, entry)]
+        reliable = {shape_of(source) for source in mine if source.get("quality") != "invalid"}
+        return {shape_of(source) for source in mine} - reliable
 
     def efficiency(self, group: Entry) -> list[Entry]:
         """Return the lines of a group along batch sizes and lengths, of two shapes at least."""
-        return [one for one in self.document["efficiency"] if len(one["rows"]) > 1 and alike(one, group)]
+        return [line for line in self.document["efficiency"] if len(line["rows"]) > 1 and alike(line, group)]
 
     @cached_property
     def settings(self) -> list[list[Entry]]:
         """The comparisons of sizes by setting, each with its shapes by work; the best-known exponent's first."""
         found: dict[tuple[str, ...], list[Entry]] = {}
-        for one in sorted(self.document["sizes"], key=lambda one: math.prod(shape_of(one))):
-            found.setdefault(tuple(str(one.get(field)) for field in (*_SETTING, *_BEYOND)), []).append(one)
+        for shape in sorted(self.document["sizes"], key=lambda shape: math.prod(shape_of(shape))):
+            found.setdefault(tuple(str(shape.get(field)) for field in (*_SETTING, *_BEYOND)), []).append(shape)
         return sorted(found.values(), key=lambda shapes: _sureness(best_known(shapes)))
 
     @cached_property
@@ -160,7 +161,7 @@ class Laws:
             return form.format(_span({cell[key] for cell in cells})) if isinstance(cells, list) and cells else ""
         value = entry.get(field)
         if field == "board" and value is not None:
-            boards = list(dict.fromkeys(str(one.get("board")) for one in self.document["sources"]))
+            boards = list(dict.fromkeys(str(source.get("board")) for source in self.document["sources"]))
             return f"board {boards.index(str(value)) + 1}" if str(value) in boards else str(value)
         return "" if value is None else _FORMS.get(field, str)(value)
 
@@ -193,14 +194,14 @@ def law_name(law: object) -> str | None:
     return None if law is None else LAW_NAMES.get(str(law), (str(law), ""))[0]
 
 
-def shape_of(one: Entry) -> Shape:
+def shape_of(cell: Entry) -> Shape:
     """Return a batch size and a length."""
-    return int(one["batch_size"]), int(one["tokens"])
+    return int(cell["batch_size"]), int(cell["tokens"])
 
 
-def shape_name(one: Entry, phase: object) -> str:
+def shape_name(cell: Entry, phase: object) -> str:
     """Return a batch size and a length in words."""
-    batch, tokens = shape_of(one)
+    batch, tokens = shape_of(cell)
     if phase == DECODE:
         return f"batch {batch:,}, {tokens:,} in the cache"
     return f"{tokens:,} tokens" if batch == 1 else f"{batch:,} x {tokens:,} tokens"
@@ -218,7 +219,7 @@ def law_of(subject: Entry) -> Entry:
 
 def whole_of(group: Entry) -> Entry | None:
     """Return what is said of a group's whole model; None where it was not measured."""
-    return next((one for one in group["subjects"] if one.get("role") == "whole"), None)
+    return next((subject for subject in group["subjects"] if subject.get("role") == "whole"), None)
 
 
 def line_of(subject: Entry | None) -> Entry | None:
@@ -269,8 +270,8 @@ def best_known(shapes: Sequence[Entry]) -> Entry:
     return min(shapes, key=_sureness)
 
 
-def _sureness(one: Entry) -> float:
-    item = given(one.get("exponent"))
+def _sureness(shape: Entry) -> float:
+    item = given(shape.get("exponent"))
     return item.above + item.below if item is not None and item.known else math.inf
 
 

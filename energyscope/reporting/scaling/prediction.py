@@ -65,7 +65,7 @@ def prediction_table(found: Prediction) -> Table:
 
 
 def _rows(found: Prediction) -> list[Prediction]:
-    first = [one for one in (found["whole"], found["sum"]) if one]
+    first = [row for row in (found["whole"], found["sum"]) if row]
     return [*first, *found["parts"], *found["groups"]]
 
 
@@ -86,7 +86,7 @@ def _row(row: Prediction) -> dict[str, Any]:
 
 
 def _sources(cells: Sequence[Prediction]) -> str:
-    names = [f"{one['run']} ({one['batch_size']:,} x {one['tokens']:,})" for one in cells]
+    names = [f"{cell['run']} ({cell['batch_size']:,} x {cell['tokens']:,})" for cell in cells]
     return f"{fmt.count(len(names), 'cell')}: {fmt.listed(names, _MOST)}"
 
 
@@ -127,6 +127,8 @@ def _once(what: str, said: Sequence[tuple[str, Any]]) -> Iterator[str]:
 def _beyond(rows: Sequence[Prediction]) -> dict[str, str]:
     """Return why rows lie outside: what most of them have in common (the shape), or else a row's first reason."""
     why = {_name(row): reasons.split(row["why"]) for row in rows if row["extrapolated"] and row["why"]}
-    count = Counter(one for every in why.values() for one in every)
-    shared = {name: [one for one in every if count[one] > max(1, len(why) / 2)] for name, every in why.items()}
+    count = Counter(reason for every in why.values() for reason in every)
+    shared = {
+        name: [reason for reason in every if count[reason] > max(1, len(why) / 2)] for name, every in why.items()
+    }
     return {name: reasons.join(shared[name] or every[:1]) for name, every in why.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from energyscope.intervals import given
@@ -28,21 +28,13 @@ from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
 
 PER_TOKEN, LEFT_OUT = "sizes-per-token", "sizes-left-out"
-_FIGURES = (
-    (
-        PER_TOKEN,
-        "energy_per_token_mj",
-        "per token",
-        "Lines join one shape. Whiskers: 95 % intervals; hollow: too noisy.",
-    ),
-    (
-        "sizes-per-parameter",
-        "pj_per_parameter_token",
-        "per parameter and token",
-        "Level where energy grows in proportion to parameters.",
-    ),
+_FIGURES = (  # name, column, unit of work and caption
+    (PER_TOKEN, "energy_per_token_mj", "per token",
+     "Lines join one shape. Whiskers: 95 % intervals; hollow: too noisy."),
+    ("sizes-per-parameter", "pj_per_parameter_token", "per parameter and token",
+     "Level where energy grows in proportion to parameters."),
     ("sizes-per-flop", "pj_per_flop", "per FLOP", "All energy of a pass over its FLOPs."),
-)
+)  # fmt: skip
 
 
 @LAWS.section(1, "sizes", "Sizes")
@@ -50,49 +42,42 @@ def section(laws: Laws) -> Content | None:
     """Return energy against parameters, one view for each setting that was measured at several sizes."""
     if not laws.settings:
         return None
-    every = [_sizes(laws, shapes) for shapes in laws.settings]
-    figures = []
-    for name, key, title, caption in _FIGURES:
-        held = [Table(one.columns, [row for row in one.rows if row["parameters"] and row[key]]) for one in every]
-        axes = Axis("parameters", log=True), Axis(key, log=True)
-        drawn = [
-            plane(one, *axes, series="shape", name="name", lines=one, height=250) if one else None for one in held
+    by_setting = [_sizes(laws, shapes) for shapes in laws.settings]
+    parameters, figures = Axis("parameters", log=True), []
+    for name, key, work, caption in _FIGURES:
+        tables = [
+            Table(table.columns, [row for row in table.rows if row["parameters"] and row[key]])
+            for table in by_setting
         ]
-        figures.append(_figure(name, f"{laws.energy} {title}", drawn, held, caption))
+
+        def points(table: Table, key: str = key) -> Any:
+            axes = parameters, Axis(key, log=True)
+            return plane(table, *axes, series="shape", name="name", lines=table, height=250)
+
+        figures.append(Figure(name, f"{laws.energy} {work}", _views(points, tables), caption))
     shares = [_shares(shapes) for shapes in laws.settings]
-    axes = Axis("parameters", log=True), Axis("share", log=False)
-    drawn = [curves(one, *axes, series="kind") if one else None for one in shares]
-    figures.append(
-        _figure("sizes-shares", "Where it goes, by model size", drawn, shares, "Shares of the measured whole.")
-    )
+    lines = _views(lambda table: curves(table, parameters, Axis("share", log=False), series="kind"), shares)
+    figures.append(Figure("sizes-shares", shares[0].title, lines, "Shares of the measured whole."))
     left_out = _left_out(laws)
     wholes = [
         Table(left_out.columns, [row for row in left_out.rows if row["kind"] == WHOLE and row["at"] == at])
-        for at in range(len(every))
+        for at in range(len(by_setting))
     ]
-    drawn = [bars(one, "left_out", "median", series="way") if one else None for one in wholes]
+    errors = _views(lambda table: bars(table, "left_out", "median", series="way"), wholes)
     title = "Held-out error: each model predicted from the others"
-    figures.append(_figure(LEFT_OUT, title, drawn, wholes, "Median over shapes. Less is better."))
-    tables = {
+    figures.append(Figure(LEFT_OUT, title, errors, "Median over shapes. Less is better."))
+    tables_by_name = {
         "exponents": _exponents(laws),
-        "sizes": every[0],
+        "sizes": by_setting[0],
         "left-out": left_out,
         "left-out-cells": _cells(laws),
     }
-    return Content(
-        figures=[one for one in figures if one.views],
-        tables={name: table for name, table in tables.items() if table},
-    )
+    return Content(figures=figures, tables=tables_by_name)
 
 
-def _figure(name: str, title: str, drawn: Sequence[Any], held: Sequence[Table], caption: str) -> Figure:
-    """Return a figure with a view for each setting that has a chart."""
-    views = [
-        View(chart, table, {"setting": str(at)})
-        for at, (chart, table) in enumerate(zip(drawn, held, strict=True))
-        if chart is not None
-    ]
-    return Figure(name, title, views, caption)
+def _views(draw: Callable[[Table], Any], tables: Sequence[Table]) -> list[View]:
+    """Return a view for each setting whose table has rows."""
+    return [View(draw(table), table, {"setting": str(at)}) for at, table in enumerate(tables) if table]
 
 
 def _sizes(laws: Laws, shapes: Sequence[Entry]) -> Table:
@@ -113,13 +98,13 @@ def _sizes(laws: Laws, shapes: Sequence[Entry]) -> Table:
     rows = [
         cells_of(
             row,
-            shape=shape_name(one, one.get("phase")),
+            shape=shape_name(shape, shape.get("phase")),
             power=None if laws.modelled else row.get("power_w"),
-            name=row["model"] if one is best_known(shapes) else None,  # each model is named once
-            noisy=shape_of(one) in laws.weak({**one, "model": row["model"]}),
+            name=row["model"] if shape is best_known(shapes) else None,  # each model is named once
+            noisy=shape_of(shape) in laws.weak({**shape, "model": row["model"]}),
         )
-        for one in shapes
-        for row in one["rows"]
+        for shape in shapes
+        for row in shape["rows"]
     ]
     return Table(columns, rows, "Models compared")
 
@@ -134,9 +119,9 @@ def _exponents(laws: Laws) -> Table:
         Column("reason", "Why not", "reasons", rank=2),
     ]
     rows = [
-        cells_of(one, setting=label, shape=shape_name(one, one.get("phase")), models=len(one["rows"]))
+        cells_of(shape, setting=label, shape=shape_name(shape, shape.get("phase")), models=len(shape["rows"]))
         for shapes, label in zip(laws.settings, laws.setting_labels, strict=True)
-        for one in shapes
+        for shape in shapes
     ]
     return Table(columns, rows, "Energy per token as a power of parameters")
 
@@ -150,10 +135,10 @@ def _shares(shapes: Sequence[Entry]) -> Table:
         Column("parameters", "Parameters", "amount"),
         Column("shape", "Shape"),
     ]
-    one = best_known(shapes)
+    best = best_known(shapes)
     rows = [
-        cells_of(row, kind=kind_of(kind), share=given(share), shape=shape_name(one, one.get("phase")))
-        for row in one["rows"]
+        cells_of(row, kind=kind_of(kind), share=given(share), shape=shape_name(best, best.get("phase")))
+        for row in best["rows"]
         for kind, share in (row.get("shares") or {}).items()
         if row.get("parameters")
     ]
@@ -162,21 +147,21 @@ def _shares(shapes: Sequence[Entry]) -> Table:
 
 def _held_out(laws: Laws) -> list[tuple[Entry, dict[str, Any]]]:
     """Return what became of each model that was left out, with the cells that name it; by size."""
-    sizes = {row["model"]: row.get("parameters") or 0 for one in laws.document["sizes"] for row in one["rows"]}
-    entries = sorted(laws.document["sizes_held_out"], key=lambda one: sizes.get(one.get("left_out"), 0))
+    sizes = {row["model"]: row.get("parameters") or 0 for shape in laws.document["sizes"] for row in shape["rows"]}
+    entries = sorted(laws.document["sizes_held_out"], key=lambda entry: sizes.get(entry.get("left_out"), 0))
     return [
         (
-            one,
+            entry,
             {
-                "left_out": one.get("left_out"),
+                "left_out": entry.get("left_out"),
                 "setting": label,
-                **named(one),
-                "law": law_name(one.get("law")),
-                "at": next((at for at, shapes in enumerate(laws.settings) if alike(one, shapes[0])), None),
-                "way": "as the sum of parts" if one.get("law") == SUM else "by a law of the whole",
+                **named(entry),
+                "law": law_name(entry.get("law")),
+                "at": next((at for at, shapes in enumerate(laws.settings) if alike(entry, shapes[0])), None),
+                "way": "as the sum of parts" if entry.get("law") == SUM else "by a law of the whole",
             },
         )
-        for one, label in zip(entries, laws.told_apart(entries), strict=True)
+        for entry, label in zip(entries, laws.told_apart(entries), strict=True)
     ]
 
 
@@ -192,7 +177,7 @@ def _left_out(laws: Laws) -> Table:
         Column("cells", "Cells", "count", rank=4),
         Column("extrapolated", "Beyond the others", hint="larger or smaller than every model used", rank=3),
     ]
-    rows = [cells_of(one, **row, label=error_label(one)) for one, row in _held_out(laws)]
+    rows = [cells_of(errors, **row, label=error_label(errors)) for errors, row in _held_out(laws)]
     return Table(columns, rows, "Sizes left out and predicted from the others")
 
 
@@ -206,8 +191,8 @@ def _cells(laws: Laws) -> Table:
         Column("relative", "Predicted - measured", "change", "as a share of the measured energy"),
     ]
     rows = [
-        cells_of(cell, **row, shape=shape_name(cell, one.get("phase")))
-        for one, row in _held_out(laws)
-        for cell in one.get("errors") or []
+        cells_of(cell, **row, shape=shape_name(cell, entry.get("phase")))
+        for entry, row in _held_out(laws)
+        for cell in entry.get("errors") or []
     ]
     return Table(columns, rows, "Every cell of the sizes left out")

@@ -132,5 +132,5 @@ def _laws(path: Path) -> dict[str, Any]:
         document = load_laws(path)
     except RunError as error:
         return {"name": path.name, "what": "laws", "others": str(error)}
-    models = list(dict.fromkeys(str(one.get("model")) for one in document["sources"]))
+    models = list(dict.fromkeys(str(source.get("model")) for source in document["sources"]))
     return {"name": path.name, "what": "laws", "models": fmt.listed(models, 2), "cells": len(document["sources"])}

@@ -8,17 +8,8 @@ from typing import Any
 from energyscope import format as fmt
 from energyscope.intervals import finite
 from energyscope.reporting.charts.bars import bars
-from energyscope.reporting.scaling.laws import (
-    LAWS,
-    SUM,
-    WAYS,
-    WHOLE,
-    Entry,
-    Laws,
-    cells_of,
-    medians,
-)
-from energyscope.reporting.section import Content, Figure
+from energyscope.reporting.scaling.laws import LAWS, SUM, WAYS, WHOLE, Entry, Laws, cells_of, medians
+from energyscope.reporting.section import Content, Figure, View
 from energyscope.reporting.table import Column, Table
 
 HELD_OUT = "held-out-cells"
@@ -30,13 +21,11 @@ _WHAT = {"whole": "whole model", "components": "components"}
 @LAWS.section(5, "trust", "Trust")
 def section(laws: Laws) -> Content:
     """Return the errors of cells left out by group, and what must be known of the cells."""
-    held = _held_out(laws)
+    errors = _held_out(laws)
     title = "Held-out error: cells that the laws have not seen"
-    figures = []
-    if held:
-        chart = bars(held, "group", "median", series="what")
-        figures.append(Figure.of(HELD_OUT, title, chart, held, "Median over cells and parts. Less is better."))
-    return Content({"notes": laws.document["notes"]}, figures, {"held-out": held} if held else {})
+    views = [View(bars(errors, "group", "median", series="what"), errors)] if errors else []
+    figure = Figure(HELD_OUT, title, views, "Median over cells and parts. Less is better.")
+    return Content({"notes": laws.document["notes"]}, [figure], {"held-out": errors})
 
 
 def trust_facts(laws: Laws) -> dict[str, Any]:
@@ -46,9 +35,9 @@ def trust_facts(laws: Laws) -> dict[str, Any]:
     """
     cells = _range([errors for group in laws.groups for what, _, errors in medians(group) if what == "whole"])
     left_out = laws.document["sizes_held_out"]
-    sizes = _range([one for one in left_out if one.get("subject") == WHOLE and one.get("law") != SUM])
+    sizes = _range([model for model in left_out if model.get("subject") == WHOLE and model.get("law") != SUM])
     sources = laws.document["sources"]
-    weak = sum(one.get("quality") == "invalid" for one in sources)
+    weak = sum(source.get("quality") == "invalid" for source in sources)
     noise, main = weak / max(len(sources), 1), sizes if laws.case == "sizes" else cells
     if laws.case in {"contrast", "efficiency"}:  # what is said there was measured, and no law is needed for it
         level = "yes" if noise <= _FEW else "mostly" if noise < _MANY else "partly"
@@ -56,8 +45,8 @@ def trust_facts(laws: Laws) -> dict[str, Any]:
         level = "partly"
     else:
         level = "yes" if main["high"] <= _GOOD and main["worst"] <= _WORST and noise <= _FEW else "mostly"
-    told = {"level": level, "modelled": laws.modelled, "weak": weak, "sources": len(sources)}
-    return {**told, "cells": cells, "sizes": sizes}
+    facts = {"level": level, "modelled": laws.modelled, "weak": weak, "sources": len(sources)}
+    return {**facts, "cells": cells, "sizes": sizes}
 
 
 def error_label(errors: Entry) -> str:
@@ -67,9 +56,9 @@ def error_label(errors: Entry) -> str:
 
 
 def _range(errors: Sequence[Entry]) -> dict[str, float] | None:
-    known = [value for one in errors if (value := finite(one.get("median"))) is not None]
-    worst = [value for one in errors if (value := finite(one.get("worst"))) is not None]
-    return {"low": min(known), "high": max(known), "worst": max(worst, default=max(known))} if known else None
+    median = [value for error in errors if (value := finite(error.get("median"))) is not None]
+    worst = [value for error in errors if (value := finite(error.get("worst"))) is not None]
+    return {"low": min(median), "high": max(median), "worst": max(worst, default=max(median))} if median else None
 
 
 def _held_out(laws: Laws) -> Table:
