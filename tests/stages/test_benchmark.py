@@ -266,8 +266,8 @@ def test_a_benchmark_without_a_single_trial_is_a_failure(tmp_path, monkeypatch):
 
 
 def test_a_batch_beyond_the_hosts_memory_is_never_tried(tmp_path, monkeypatch):
-    """GIVEN 5 MB that are free and a batch with larger outputs THEN a smaller one is measured, and said."""
-    monkeypatch.setattr("energyscope.benchmarking.memory.free_bytes", lambda device: 5_000_000)
+    """GIVEN 50 MB that are free and a batch with larger outputs THEN a smaller one is measured, and said."""
+    monkeypatch.setattr("energyscope.benchmarking.memory.free_bytes", lambda device: 50_000_000)
     run = quick("tiny-gpt2", "fp32", root=tmp_path, trials=1, batch_sizes=(4096,), num_iters=1)
     assert run.trials["batch_size"].max() < 4096
     assert read(run.benchmark["notes"][0]).code == "smaller-batch-measured"
