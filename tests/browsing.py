@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
 PATIENCE_MS = 300_000  # a busy machine is slow; what never comes fails all the same
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# How many words of a page are seen: not those of tables, charts and what is folded.
+WORDS = """() => {
+  const silent = new Set(["SCRIPT", "STYLE", "TABLE", "svg", "NOSCRIPT"]);
+  const count = (node) => {
+    if (node.nodeType === 3) return (node.textContent.match(/\\S+/g) || []).length;
+    if (node.nodeType !== 1 || silent.has(node.tagName) || node.matches(".hidden, .skip, [data-chart]")) return 0;
+    if (!node.checkVisibility()) return 0;
+    const parts = node.tagName === "DETAILS" && !node.open ? [node.querySelector("summary")] : node.childNodes;
+    return Array.from(parts).reduce((sum, part) => sum + count(part), 0);
+  };
+  return count(document.body);
+}"""
 
 
 @pytest.fixture(scope="module")

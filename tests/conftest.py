@@ -17,13 +17,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The longest files, longest first: one that began last would keep one process busy while the other is done.
 LONGEST = (
-    "browser/test_accessibility.py",
+    "browser/test_hostile_pages.py",
     "integration/test_run.py",
+    "browser/test_accessibility.py",
+    "browser/test_narrow.py",
     "docs/test_tutorials.py",
     "metering/test_coverage.py",
     "stages/test_session_coverage.py",
     "integration/test_runs_of_others.py",
     "stages/test_benchmark.py",
+    "browser/test_laws_page.py",
+    "bundled/test_bundled.py",
     "integration/test_interrupted_runs.py",
     "integration/test_third_party_adapter.py",
     "cli/test_cli.py",

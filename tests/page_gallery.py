@@ -65,22 +65,31 @@ def write_laws_page(path: Path) -> Path:
 
 
 class Gallery:
-    """Pages by name: reports, comparisons, laws, and ``hostile-report-NAME`` and so on for the names above."""
+    """Pages by name: reports, comparisons, laws, and ``hostile-report-NAME`` and so on for the names above.
 
-    def __init__(self, folder: Path) -> None:
-        """Make pages below this folder."""
+    Processes that run tests at the same time share the pages: each notes in ``shared`` which ones it has made.
+    """
+
+    def __init__(self, folder: Path, shared: Path) -> None:
+        """Make pages below a folder of this process."""
         self.folder = folder
-        self.made: dict[str, Path] = {}
+        self.shared = shared
+        self.shared.mkdir(exist_ok=True)
 
     def __getitem__(self, name: str) -> Path:
         """Return the page's file."""
-        if name not in self.made:
-            if name.startswith("hostile-"):
-                _, what, which = name.split("-", 2)
-                self.made[name] = _HOSTILE[what](self.folder / name, HOSTILE[which])
-            else:
-                self.made[name] = _PAGES[name](self.folder / name)
-        return self.made[name]
+        note = self.shared / name
+        if not note.exists():
+            draft = self.folder / f"{name}.note"
+            draft.write_text(str(self._made(name)), encoding="utf-8")
+            draft.replace(note)
+        return Path(note.read_text(encoding="utf-8"))
+
+    def _made(self, name: str) -> Path:
+        if name.startswith("hostile-"):
+            _, what, which = name.split("-", 2)
+            return _HOSTILE[what](self.folder / name, HOSTILE[which])
+        return _PAGES[name](self.folder / name)
 
 
 def _report(run: Run) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import opened, settled, unfold, until
+from browsing import WORDS, opened, settled, unfold, until
 from page_gallery import Gallery
 
 if TYPE_CHECKING:
@@ -19,18 +19,6 @@ pytestmark = pytest.mark.browser
 
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 EXAMPLES = sorted(Path(__file__).parents[2].glob("reports/*/report.html"))
-# Words that are seen: not those of tables, charts and what is folded.
-WORDS = """() => {
-  const silent = new Set(["SCRIPT", "STYLE", "TABLE", "svg", "NOSCRIPT"]);
-  const count = (node) => {
-    if (node.nodeType === 3) return (node.textContent.match(/\\S+/g) || []).length;
-    if (node.nodeType !== 1 || silent.has(node.tagName) || node.matches(".hidden, .skip, [data-chart]")) return 0;
-    if (!node.checkVisibility()) return 0;
-    const parts = node.tagName === "DETAILS" && !node.open ? [node.querySelector("summary")] : node.childNodes;
-    return Array.from(parts).reduce((sum, part) => sum + count(part), 0);
-  };
-  return count(document.body);
-}"""
 
 
 def drawn(browser: Browser, file: Path, **context: Any) -> tuple[Page, list[str]]:

@@ -54,6 +54,22 @@ def bigram(name: str) -> Any:
     return evaluation.ngram_models(loaded(name)[1], orders=(2,))[2]
 
 
+@cache
+def baselines_of_sentiment() -> dict[str, float]:
+    """Return the accuracies of baselines that are fitted to freshly drawn training texts."""
+    return evaluation.classification_baselines(loaded("tiny-distilbert")[1], lines("tiny-distilbert"))
+
+
+@cache
+def results(name: str) -> tuple[float, float]:
+    """Return a model's accuracy, or its perplexity, on the shipped data: with attention, and without."""
+    model, tokenizer = loaded(name)
+    measure = evaluation.accuracy if name == "tiny-distilbert" else evaluation.perplexity
+    attending = measure(model, tokenizer, lines(name))
+    with evaluation.without_attention(model):
+        return attending, measure(model, tokenizer, lines(name))
+
+
 class TestFiles:
     @pytest.mark.parametrize("name", bundled.MODELS)
     def test_every_weight_is_loaded_and_nothing_is_left_over(self, name: str) -> None:
@@ -149,36 +165,27 @@ class TestSentiment:
         """WHEN accuracy is computed again on the shipped data THEN it is what the card says, with and without
         attention.
         """
-        model, tokenizer = loaded(self.name)
         stated = bundled.describe(self.name)["results"]
+        accuracy, silenced = results(self.name)
 
-        assert evaluation.accuracy(model, tokenizer, lines(self.name)) == pytest.approx(
-            stated["accuracy"], abs=TOLERANCE
-        )
-        with evaluation.without_attention(model):
-            silenced = evaluation.accuracy(model, tokenizer, lines(self.name))
+        assert accuracy == pytest.approx(stated["accuracy"], abs=TOLERANCE)
         assert silenced == pytest.approx(stated["accuracy_without_attention"], abs=TOLERANCE)
 
     def test_structure_is_needed_and_learned(self) -> None:
         """GIVEN baselines fitted to freshly drawn training texts THEN the model beats each by the stated margin
         with attention, and by none of it without.
         """
-        model, tokenizer = loaded(self.name)
-        items = lines(self.name)
         margin = bundled.describe(self.name)["margins"]["accuracy_above_baselines"]
-        baselines = evaluation.classification_baselines(tokenizer, items)
-        with evaluation.without_attention(model):
-            silenced = evaluation.accuracy(model, tokenizer, items)
+        best = max(baselines_of_sentiment().values())
+        accuracy, silenced = results(self.name)
 
         assert margin >= 0.2
-        assert evaluation.accuracy(model, tokenizer, items) >= max(baselines.values()) + margin
-        assert silenced <= max(baselines.values())
+        assert accuracy >= best + margin
+        assert silenced <= best
 
     def test_baselines_are_those_of_the_card(self) -> None:
         """The card does not understate what the baselines reach."""
-        baselines = evaluation.classification_baselines(loaded(self.name)[1], lines(self.name))
-
-        assert baselines == pytest.approx(bundled.describe(self.name)["baselines"], abs=0.02)
+        assert baselines_of_sentiment() == pytest.approx(bundled.describe(self.name)["baselines"], abs=0.02)
 
     def test_one_negation_turns_the_verdict_round(self) -> None:
         """A negation far from the verdict word flips the label, and the clause after "although" does not count."""
@@ -201,32 +208,23 @@ class TestNextToken:
         """WHEN perplexity is computed again on the shipped data THEN it is what the card says, with and without
         attention.
         """
-        model, tokenizer = loaded(name)
         stated = bundled.describe(name)["results"]
+        perplexity, silenced = results(name)
 
-        assert evaluation.perplexity(model, tokenizer, lines(name)) == pytest.approx(
-            stated["perplexity"], rel=TOLERANCE
-        )
-        with evaluation.without_attention(model):
-            silenced = evaluation.perplexity(model, tokenizer, lines(name))
+        assert perplexity == pytest.approx(stated["perplexity"], rel=TOLERANCE)
         assert silenced == pytest.approx(stated["perplexity_without_attention"], rel=TOLERANCE)
 
     def test_perplexity_beats_the_bigram_model_by_the_margin(self, name: str) -> None:
         """GIVEN a bigram model fitted to freshly drawn training texts THEN perplexity is at most the stated part
         of the bigram's with attention, and no better than it without.
         """
-        model, tokenizer = loaded(name)
         card = bundled.describe(name)
-        baseline = evaluation.ngram_perplexity(bigram(name), tokenizer, lines(name))
-        with evaluation.without_attention(model):
-            silenced = evaluation.perplexity(model, tokenizer, lines(name))
+        baseline = evaluation.ngram_perplexity(bigram(name), loaded(name)[1], lines(name))
+        perplexity, silenced = results(name)
 
         assert baseline == pytest.approx(card["baselines"]["bigram"], rel=0.01)
         assert card["margins"]["perplexity_of_bigram"] <= 0.6
-        assert (
-            evaluation.perplexity(model, tokenizer, lines(name))
-            <= baseline * card["margins"]["perplexity_of_bigram"]
-        )
+        assert perplexity <= baseline * card["margins"]["perplexity_of_bigram"]
         assert silenced >= baseline
 
     def test_determined_words_are_known(self, name: str) -> None:

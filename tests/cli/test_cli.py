@@ -104,9 +104,9 @@ def test_help_is_fast(tmp_path):
     assert min(ours for ours, _ in turns) <= 3 * min(bare for _, bare in turns)
 
 
-def test_an_unknown_model_gets_a_suggestion(tmp_path):
+def test_an_unknown_model_gets_a_suggestion(tmp_path, command):
     """A misspelt model name is refused with what was probably meant."""
-    refused(started("run", "tiny-gtp2", cwd=tmp_path), 2, "tiny-gpt2")
+    refused(command("run", "tiny-gtp2", cwd=tmp_path), 2, "tiny-gpt2")
     assert not (tmp_path / "runs").exists()
 
 
@@ -118,11 +118,11 @@ def test_a_folder_without_weights(tmp_path, command):
     assert not (tmp_path / "runs").exists()
 
 
-def test_broken_weights(tmp_path):
+def test_broken_weights(tmp_path, command):
     """Weights that cannot be read are refused, and nothing is written."""
     folder = tiny_models.save_model(tmp_path / "model", "gpt2")
     (folder / "model.safetensors").write_bytes(b"not a safetensors file")
-    refused(started("run", str(folder), cwd=tmp_path), 1)
+    refused(command("run", str(folder), cwd=tmp_path), 1)
     assert not (tmp_path / "runs").exists()
 
 

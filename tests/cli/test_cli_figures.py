@@ -22,6 +22,13 @@ def run(tmp_path) -> Path:
     return build_run(tmp_path / "runs" / "first", Shape(layers=2, impact=False, benchmark=True)).path
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Empty figures, where what is on them does not matter: to draw them takes seconds."""
+    nothing = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
+    monkeypatch.setattr(files, "draw", lambda *_: nothing)
+
+
 def call(*arguments):
     app = typer.Typer()
     app.command()(figures.command)
@@ -56,7 +63,7 @@ def test_every_figure_is_drawn_or_named_once(tmp_path):
     assert not {"energy_per_token", "choices"} & set(reasons)
 
 
-def test_json_says_the_same(run, tmp_path):
+def test_json_says_the_same(run, tmp_path, undrawn):
     """With --json, a list of figures with their paths and reasons, of two runs with their comparison."""
     other = build_run(tmp_path / "runs" / "second", Shape(layers=3, impact=False))
     done = call(
@@ -107,10 +114,8 @@ def test_a_place_that_cannot_be_written(run, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_another_runs_figures_are_replaced_with_force_only(tmp_path, monkeypatch):
+def test_another_runs_figures_are_replaced_with_force_only(tmp_path, undrawn):
     """GIVEN a directory with a figure, THEN one line names it and --force; RUN/figures is the run's own."""
-    nothing = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
-    monkeypatch.setattr(files, "draw", lambda *_: nothing)  # what is on them takes seconds, and does not matter
     run = build_run(tmp_path / "run", Shape(profile=False, impact=False, benchmark=True)).path
     again = [run, "--dpi", "72", "--output", tmp_path / "o"]
     assert call(*again).exit_code == 0

@@ -14,7 +14,10 @@ import termios
 from functools import partial
 
 import pytest
-from run_builder import build_run
+from run_builder import Shape, build_run
+
+COLOUR = re.compile(r"\x1b\[[\d;]*3\d")
+STYLE = re.compile(r"\x1b\[[\d;]*m")
 
 
 @pytest.fixture
@@ -71,27 +74,35 @@ def test_by_path_name_and_prefix(runs, show):
     assert show("gpt2-one", "--table", "joules", cwd=runs).returncode == 2
 
 
-@pytest.mark.parametrize("columns", [80, 140])
-def test_a_terminal_gets_tables_of_its_width(runs, columns):
-    """On a terminal tables are drawn, no wider than it; NO_COLOR takes the colours and nothing else."""
-    coloured = on_a_terminal("gpt2-one", cwd=runs, columns=columns)
-    plain = on_a_terminal("gpt2-one", cwd=runs, columns=columns, NO_COLOR="1")
-    colour = re.compile(r"\x1b\[[\d;]*3\d")
-    style = re.compile(r"\x1b\[[\d;]*m")
-    lines = style.sub("", coloured).splitlines()
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory):
+    """A modelled run's folder, and what `show` writes of it to a terminal of 80 columns."""
+    folder = tmp_path_factory.mktemp("modelled")
+    build_run(folder / "modelled", Shape(modelled=True))
+    return folder, on_a_terminal("modelled", cwd=folder, columns=80)
+
+
+def fits(written, columns):
+    """Check that tables are drawn and take the width, but no more."""
+    lines = STYLE.sub("", written).splitlines()
     assert any("\u2500" in line for line in lines)
     assert columns - 40 < max(map(len, lines)) <= columns
-    assert not colour.search(plain)
-    assert style.sub("", plain) == style.sub("", coloured)
 
 
-def test_colour_is_there_to_be_switched_off(tmp_path):
-    """A modelled run's warning is coloured on a terminal, and not with NO_COLOR."""
-    from run_builder import Shape
+def test_a_terminal_gets_tables_of_its_width(narrow):
+    """On a terminal tables are drawn, no wider than it."""
+    folder, written = narrow
+    fits(written, 80)
+    fits(on_a_terminal("modelled", cwd=folder, columns=140), 140)
 
-    build_run(tmp_path / "modelled", Shape(modelled=True))
-    assert "\x1b[1;33m" in on_a_terminal("modelled", cwd=tmp_path, columns=80)
-    assert "[1;33m" not in on_a_terminal("modelled", cwd=tmp_path, columns=80, NO_COLOR="1")
+
+def test_no_color_takes_the_colours_and_nothing_else(narrow):
+    """A modelled run's warning is coloured; with NO_COLOR there is no colour, and the text is the same."""
+    folder, coloured = narrow
+    plain = on_a_terminal("modelled", cwd=folder, columns=80, NO_COLOR="1")
+    assert "\x1b[1;33m" in coloured
+    assert not COLOUR.search(plain)
+    assert STYLE.sub("", plain) == STYLE.sub("", coloured)
 
 
 def test_a_pipe_gets_plain_lines(runs, show):
@@ -106,7 +117,9 @@ def test_a_pipe_gets_plain_lines(runs, show):
 
 def test_json_for_machines(runs, show):
     """`--json` prints the summary with the answer and names of tables, or one table's rows, with raw numbers."""
-    everything = json.loads(show("gpt2-one", "--json", cwd=runs).stdout)
+    done = show("gpt2-one", "--json", cwd=runs)
+    assert done.returncode == 0, done.stderr
+    everything = json.loads(done.stdout)
     assert everything["name"] == "gpt2-one"
     rows = json.loads(show("gpt2-one", "--table", "energy", "--json", cwd=runs).stdout)
     assert "energy" in everything["tables"]

@@ -16,7 +16,6 @@ def finished(
 ) -> tuple[Run, subprocess.CompletedProcess[str]]:
     """Return a finished run of the class's model, made by the command line, and what the command said."""
     folder = tmp_path_factory.mktemp("work")
-    chosen = ("--granularity", request.cls.granularity, "--name", "one", *QUICK)
-    done = started("run", request.cls.model, *chosen, cwd=folder)
+    done = started("run", request.cls.model, "--name", "one", *QUICK, *request.cls.options, cwd=folder)
     assert done.returncode == 0, done.stderr
     return load_run("one", folder / "runs"), done

@@ -12,4 +12,4 @@ class TestChatModel(WholeRun):
     """Of the three that are bundled, the one that also generates and weighs changes."""
 
     model = "tiny-llama"
-    granularity = "fine"
+    options = ("--granularity", "fine", "--new-tokens", "16", "--methods", "zero,mean,int8")

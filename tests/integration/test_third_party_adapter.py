@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import Command
 
 README = Path(__file__).parents[2] / "adapters" / "README.md"
 NAMED_BLOCK = re.compile(r"^`([\w.]+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -92,7 +93,8 @@ def test_run_measures_the_family(installed: Path, model: Path, tmp_path: Path) -
     """WHEN a model of the package's family is run THEN its components are measured and reported."""
     done = python(
         MAIN, "run", str(model), "--granularity", "fine", "--device", "cpu", "--name", "qwen",
-        "--trials", "1", "--benchmark-precision", "fp32,int8", "--methods", "zero",
+        "--trials", "1", "--benchmark-precision", "fp32,int8",
+        "--methods", "zero", "--no-predict", "--joint", "off",
         "--passes", "2", "--window", "0.03", "--component-budget", "0.1", "--max-examples", "8",
         path=installed, folder=tmp_path,
     )  # fmt: skip
@@ -104,10 +106,9 @@ def test_run_measures_the_family(installed: Path, model: Path, tmp_path: Path) -
     assert (tmp_path / "runs" / "qwen" / "report.html").stat().st_size > 10_000
 
 
-@pytest.mark.slow
-def test_without_the_package_the_family_is_unknown(model: Path, tmp_path: Path) -> None:
+def test_without_the_package_the_family_is_unknown(model: Path, tmp_path: Path, command: Command) -> None:
     """GIVEN no such package THEN the same command is refused in one line that says what to do."""
-    done = python(MAIN, "run", str(model), "--device", "cpu", path=tmp_path, folder=tmp_path)
+    done = command("run", str(model), "--device", "cpu", cwd=tmp_path)
     assert done.returncode == 1
     assert "no adapter serves model type 'qwen3'" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr

@@ -28,7 +28,7 @@ class WholeRun:
     """Claims on a run of all stages; a class with a model's name makes the run once and holds it against them."""
 
     model: str
-    granularity = "medium"
+    options: tuple[str, ...] = ()
 
     def test_every_file_of_the_design_is_there(self, finished):
         """All stages ran: tables, correlation, journal and report exist, and no trace of a modelled meter."""

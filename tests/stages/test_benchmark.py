@@ -296,7 +296,7 @@ def test_nothing_at_all_is_an_error_with_its_reasons(monkeypatch):
 def test_models_that_do_not_fit_together_are_loaded_one_at_a_time(tmp_path, monkeypatch):
     """GIVEN little memory THEN a block keeps a precision's cells together, and predictions lack the KL."""
     monkeypatch.setattr("energyscope.stages.benchmark.fit_together", lambda sizes, free: False)
-    run = quick("tiny-gpt2", "fp32", "bf16", "fp16", root=tmp_path, batch_sizes=(1, 2))
+    run = quick("tiny-gpt2", "fp32", "bf16", root=tmp_path, batch_sizes=(1, 2))
     for _, block in run.trials.groupby("trial"):
         order = block["precision"].tolist()
         assert order == sorted(order, key=order.index)
