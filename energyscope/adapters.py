@@ -24,14 +24,13 @@ the module paths: a component's parent is the nearest declared module above it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-from energyscope.errors import ModelError, UsageError
+from energyscope.errors import ModelError, UsageError, did_you_mean
 
 Granularity = Literal["coarse", "medium", "fine"]
 Task = Literal["classification", "next-token"]
@@ -195,11 +194,3 @@ def adapter_for(model_type: str) -> Adapter:
             "install a package that has one, or write it in about 30 lines (adapters/README.md)"
         )
     return serving[0]
-
-
-def did_you_mean(word: str, known: Mapping[str, Any] | list[str]) -> str:
-    """Return ``": did you mean 'x'?"`` for the nearest known words, else the list of what is known."""
-    near = difflib.get_close_matches(word, list(known), n=2, cutoff=0.5)
-    if near:
-        return ": did you mean " + " or ".join(repr(name) for name in near) + "?"
-    return f" (known: {', '.join(sorted(known))})"

@@ -6,6 +6,8 @@ Exit codes: 0 done, 1 the run failed, 2 bad usage, 3 `compare` found more than a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class EnergyscopeError(Exception):
     """Base of all errors that are shown as one line instead of a traceback."""
@@ -37,3 +39,14 @@ class DataError(EnergyscopeError):
 
 class RunError(EnergyscopeError):
     """A run directory is unreadable, incomplete, or from a newer version."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``": did you mean 'x'?"`` for the nearest known words, else the list of what is known."""
+    import difflib  # only where a word is wrong
+
+    words = list(known)
+    near = difflib.get_close_matches(word, words, n=2, cutoff=0.5)
+    if near:
+        return ": did you mean " + " or ".join(repr(name) for name in near) + "?"
+    return f" (known: {', '.join(sorted(words))})"

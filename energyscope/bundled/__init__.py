@@ -13,8 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from energyscope.adapters import did_you_mean
-from energyscope.errors import ModelError, UsageError
+from energyscope.errors import ModelError, UsageError, did_you_mean
 
 MODELS: tuple[str, ...] = ("tiny-distilbert", "tiny-gpt2", "tiny-llama")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from energyscope.adapters import did_you_mean
-from energyscope.errors import UsageError
+from energyscope.errors import UsageError, did_you_mean
 from energyscope.loading.options import NATIVE
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from energyscope import bundled
-from energyscope.adapters import Adapter, Checkpoint, all_adapters, did_you_mean
-from energyscope.errors import ModelError, UsageError
+from energyscope.adapters import Adapter, Checkpoint, all_adapters
+from energyscope.errors import ModelError, UsageError, did_you_mean
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from energyscope.adapters import did_you_mean
-from energyscope.errors import UsageError
+from energyscope.errors import UsageError, did_you_mean
 from energyscope.failures import first_line
 from energyscope.loading.quiet import quieten
 from energyscope.reasons import Reason, join, reason

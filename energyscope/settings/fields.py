@@ -14,8 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from energyscope.adapters import did_you_mean
-from energyscope.errors import UsageError
+from energyscope.errors import UsageError, did_you_mean
 
 PANELS = ("Most used", "What to measure", "How to measure", "Quality", "Data", "Output")
 _KEY = "setting"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from energyscope.adapters import did_you_mean
-from energyscope.errors import UsageError
+from energyscope.errors import UsageError, did_you_mean
 from energyscope.settings.fields import Setting
 
 SUFFIX = ".toml"
@@ -27,6 +25,8 @@ def read_settings(path: Path, declared: Iterable[Setting]) -> dict[str, Any]:
         UsageError: the file cannot be read, a key is no option, or a value is not of its option's type.
 
     """
+    import tomllib  # only here: `--help` need not read TOML
+
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from energyscope.adapters import Granularity, did_you_mean
-from energyscope.errors import UsageError
+from energyscope.adapters import Granularity
+from energyscope.errors import UsageError, did_you_mean
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS
 from energyscope.loading.options import QUANTIZED, LoadSettings, check_quantization
 from energyscope.loading.sharding.device_maps import check_device_map

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from energyscope.adapters import did_you_mean
-from energyscope.errors import UsageError
+from energyscope.errors import UsageError, did_you_mean
 from energyscope.loading.skeleton import load_skeleton
 from energyscope.reasons import Reason, reason
 from energyscope.workloads.inputs import load_evaluation

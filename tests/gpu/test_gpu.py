@@ -148,7 +148,10 @@ def test_a_model_that_does_not_fit_is_refused_in_one_line(tmp_path):
 
 
 def test_the_whole_job_on_the_gpu(tmp_path):
-    """A bundled model's coarse run measures joules, splits them, and closes its books roughly."""
+    """A bundled model's coarse run measures joules and splits them, and its parts add up to it within 20 %.
+
+    Eager passes of so small a model scatter by as much: the interval must meet that band.
+    """
     run = energyscope.run(
         "tiny-gpt2",
         granularity="coarse",
@@ -160,7 +163,9 @@ def test_the_whole_job_on_the_gpu(tmp_path):
     energy = run.energy
     assert np.allclose(energy["static_mj"] + energy["dynamic_mj"], energy["energy_mj"])
     assert (energy["power_w"] > 0).all()
-    assert 0.8 < run.document["closure"]["model"]["energy"] < 1.2
+    closure = run.document["closure"]["model"]
+    assert closure["energy_low"] < 1.2, closure
+    assert closure["energy_high"] > 0.8, closure
     assert run.trace is not None
     assert run.document["device"]["uuid"] == gpu_uuid(DEVICE)
     assert run.document["sensor"]["idle_w"] > 5
@@ -184,4 +189,4 @@ def test_doctor_finds_the_sensor():
     )
     found = json.loads(done.stdout)
     assert found["sensor"]["idle_w"] > 5
-    assert "can be measured" in found["verdict"]
+    assert found["verdict"].startswith("energy-measurable")

@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from energyscope.adapters import did_you_mean
-from energyscope.errors import DeviceError, UsageError
+from energyscope.errors import DeviceError, UsageError, did_you_mean
 from energyscope.failures import first_line
 from energyscope.loading.devices import pick_device, why_no_gpu
 from energyscope.loading.sharding.placement import Placement
