@@ -12,7 +12,7 @@ from energyscope.runs.method import REVISION
 from energyscope.runs.schema import EnergyRow
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.scaling.cells import Shape
-from energyscope.stages.shape_work import Asked, Skeleton
+from energyscope.scaling.shape_work import Asked, Skeleton
 
 CALL_MJ, PJ_PER_FLOP, NJ_PER_BYTE, STATIC_W = 0.5, 40.0, 0.8, 100.0
 GLUE_MJ, UNEXPLAINED_MJ = 3.0, 1.0

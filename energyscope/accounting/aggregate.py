@@ -14,7 +14,7 @@ from typing import Any
 from energyscope.accounting.closure import Sources, closures, differentials, outermost
 from energyscope.accounting.measured import Measured, measure
 from energyscope.accounting.records import CLOCKS_APART, MODEL, POWER_CAP, beside_bystanders, windows
-from energyscope.metering.interval import grade
+from energyscope.metering.grades import grade
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import EnergyRow
 from energyscope.unknown import minus, quotient, times, total

@@ -14,7 +14,8 @@ from typing import Any
 from energyscope.accounting import records
 from energyscope.accounting.aggregate import Attribution, relate
 from energyscope.accounting.measured import UNKNOWN
-from energyscope.metering.interval import Estimate, combine, grade, spread
+from energyscope.metering.grades import grade
+from energyscope.metering.interval import Estimate, combine, spread
 from energyscope.metering.ticks import MAXIMUM_W
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import EnergyRow

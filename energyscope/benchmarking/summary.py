@@ -12,7 +12,8 @@ from operator import itemgetter
 from typing import Any
 
 from energyscope.grouping import group_by
-from energyscope.metering.interval import FLOOR_QUANTILE, NORMAL_QUANTILE, combine, grade, spread
+from energyscope.metering.grades import grade
+from energyscope.metering.interval import FLOOR_QUANTILE, NORMAL_QUANTILE, combine, spread
 from energyscope.reasons import join, reason, split
 
 Row = Mapping[str, Any]

@@ -14,7 +14,8 @@ from typing import Any
 from energyscope.accounting import records
 from energyscope.benchmarking.summary import ratio_by_trial
 from energyscope.changes.choice import BASE, Alternative
-from energyscope.metering.interval import Estimate, combine, grade
+from energyscope.metering.grades import grade
+from energyscope.metering.interval import Estimate, combine
 from energyscope.reasons import join
 from energyscope.unknown import mean, times
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from energyscope.metering.interval import QUALITIES
+from energyscope.metering.grades import QUALITIES
 from energyscope.reasons import reason
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""From the windows of one component to its mean, its 95 % interval and its grade. Pure functions.
+"""From the windows of one component to its mean and its 95 % interval. Pure functions.
 
 How many windows a component needs is decided after the first few of them, by Stein's two-stage rule
 (C. Stein, Annals of Mathematical Statistics 16, 1945): their deviation alone chooses the number, so that it
@@ -15,12 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from energyscope.metering.ticks import Array
-from energyscope.reasons import reason
 
 FIRST = 5  # windows from which the number of all is decided
-GRADES = {"A": 0.01, "B": 0.03, "C": 0.10}  # the widest relative half-width of each
-INVALID = "invalid"  # of what is wider, or was disturbed
-QUALITIES = (*GRADES, INVALID)  # the best first
 NORMAL_QUANTILE = 1.959964  # 97.5 % of the normal distribution
 FLOOR_QUANTILE = 1.645  # with 1.96, intervals would cover 98 % and more where timing is the whole noise
 DRIFT_CHANGE = 0.01  # a drift below this is not worth a word
@@ -157,27 +153,3 @@ def spread(values: Sequence[float | None]) -> float | None:
     if len(known) < 2 or known.mean() == 0:
         return None
     return float(known.std(ddof=1) / abs(known.mean()))
-
-
-def grade(relative_half_width: float | None, windows: int, guard: Sequence[str] = ()) -> tuple[str, list[str]]:
-    """Grade a number: A (half-width <= 1 %, five windows), B (<= 3 %), C (<= 10 %), else invalid.
-
-    A raised guard, or several, lowers A and B to C: it names a disturbance and not how much it did, which the
-    half-width shows.
-
-    Returns:
-        The grade and the reasons that kept it from being better.
-
-    """
-    reasons = list(guard)
-    if relative_half_width is None:
-        return "invalid", [*reasons, reason("no-interval", windows=windows)]
-    if windows < 5:
-        reasons.append(reason("few-windows", windows=windows))
-    if relative_half_width > GRADES["A"]:
-        reasons.append(reason("wide-interval", half_width=relative_half_width))
-    for name, limit in GRADES.items():
-        clean = not guard or name == "C"
-        if relative_half_width <= limit and clean and (name != "A" or windows >= 5) and windows >= 3:
-            return name, reasons
-    return "invalid", reasons

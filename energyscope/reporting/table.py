@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.intervals import Interval, finite
-from energyscope.metering.interval import QUALITIES
+from energyscope.metering.grades import QUALITIES
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -24,9 +24,9 @@ from energyscope.scaling.cells import RESIDUAL, UNEXPLAINED, WHOLE, Cell, Observ
 from energyscope.scaling.from_runs import cells_of
 from energyscope.scaling.law import NoLaw
 from energyscope.scaling.law_choice import Chosen, choose
-from energyscope.scaling.prediction import not_predicted, prediction_row, sum_row
+from energyscope.scaling.predict import not_predicted, prediction_row, sum_row
+from energyscope.scaling.shape_work import Asked, Skeleton
 from energyscope.scaling.time_law import rates_by_pass
-from energyscope.stages.shape_work import Asked, Skeleton
 from energyscope.workloads.decoding import CONTEXT_LENGTH, default_context
 from energyscope.workloads.timed import default_length
 

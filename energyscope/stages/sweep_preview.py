@@ -10,10 +10,10 @@ import torch
 from energyscope.errors import EnergyscopeError
 from energyscope.loading.devices import usable_bytes
 from energyscope.runs.sweeps import SweepCell
+from energyscope.scaling.shape_work import Asked, Skeleton
 from energyscope.settings.sweep import SweepSettings
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.preview import Preview, preview
-from energyscope.stages.shape_work import Asked, Skeleton
 from energyscope.stages.sweep import lengths_refused, settled
 
 

@@ -1,12 +1,11 @@
-"""Means, intervals, drifts and grades of a component's windows."""
+"""Means, intervals and drifts of a component's windows."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from energyscope.metering.interval import Drift, combine, drift, grade, spread, student_t, windows_wanted
-from energyscope.reasons import reason
+from energyscope.metering.interval import Drift, combine, drift, spread, student_t, windows_wanted
 
 STEADY = [10.0, 10.02, 9.98, 10.01, 9.99]
 RESTLESS = [10.0, 10.3, 9.7, 10.2, 9.8]  # s = 0.2550
@@ -157,22 +156,3 @@ def test_a_drift_needs_three_values_and_time():
     """Two anchors have a difference and no interval; anchors at one time have no trend."""
     assert drift([0.0, 1.0, 2.0], [5.0, None, 6.0]) is None
     assert drift([1.0, 1.0, 1.0], [5.0, 6.0, 7.0]) is None
-
-
-@pytest.mark.parametrize(
-    ("half", "windows", "guard", "expected", "why"),
-    [
-        (0.004, 5, (), "A", []),
-        (0.004, 4, (), "B", [reason("few-windows", windows=4)]),
-        (0.02, 5, (), "B", [reason("wide-interval", half_width=0.02)]),
-        (0.004, 5, ("heat",), "C", ["heat"]),
-        (0.004, 5, ("heat", "clocks"), "C", ["heat", "clocks"]),
-        (0.08, 5, (), "C", [reason("wide-interval", half_width=0.08)]),
-        (0.2, 9, (), "invalid", [reason("wide-interval", half_width=0.2)]),
-        (0.2, 9, ("heat",), "invalid", ["heat", reason("wide-interval", half_width=0.2)]),
-        (None, 1, (), "invalid", [reason("no-interval", windows=1)]),
-    ],
-)
-def test_grades(half, windows, guard, expected, why):
-    """A, B, C and invalid follow the stated limits, and every grade below A says why."""
-    assert grade(half, windows, guard) == (expected, why)

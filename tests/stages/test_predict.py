@@ -14,8 +14,8 @@ from energyscope.errors import RunError, UsageError
 from energyscope.reasons import reason, split
 from energyscope.scaling.cells import RESIDUAL
 from energyscope.scaling.from_runs import cells_of
+from energyscope.scaling.shape_work import Asked, Skeleton
 from energyscope.stages.predict import PredictSettings, _granularity, predict
-from energyscope.stages.shape_work import Asked, Skeleton
 
 LENGTHS = (16, 32, 64, 128)
 

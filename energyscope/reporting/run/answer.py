@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.changes.ranking import WORKLOAD, Change, best, changes, winner
+from energyscope.changes.savings import WORKLOAD, Change, best, changes, winner
 from energyscope.intervals import Interval, finite, given
-from energyscope.metering.interval import INVALID
+from energyscope.metering.grades import INVALID
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
 from energyscope.reporting.run import parts

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.changes.ranking import Change, changes
+from energyscope.changes.savings import Change, changes
 from energyscope.intervals import Interval, finite, given, not_negative
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane

@@ -13,7 +13,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.intervals import Interval, finite, ratio
-from energyscope.metering.interval import GRADES
+from energyscope.metering.grades import GRADES
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.table import Column, Table
 from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals

@@ -8,7 +8,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.intervals import Interval, finite, given, interval
-from energyscope.metering.interval import INVALID, grade
+from energyscope.metering.grades import INVALID, grade
 from energyscope.reporting.run.generation import phase_table, rates
 from energyscope.reporting.run.report import DECODE, PREFILL, MeasuredWorkload, Report
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from energyscope import format as fmt
 from energyscope.accounting.closure import CLOSED, OVER, UNCERTAIN, UNDER, state, too_wide
 from energyscope.intervals import Interval, difference, finite, interval
-from energyscope.metering.interval import GRADES
+from energyscope.metering.grades import GRADES
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.generation import agreements
 from energyscope.reporting.run.parts import NOISY, UNEXPLAINED, blocks

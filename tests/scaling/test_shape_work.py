@@ -15,8 +15,8 @@ from energyscope.errors import UsageError
 from energyscope.loading import load_model
 from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import capture
+from energyscope.scaling.shape_work import Asked, Pretended, Skeleton
 from energyscope.stages.profile import described_tree, present
-from energyscope.stages.shape_work import Asked, Pretended, Skeleton
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import decode_step, prompt_pass
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_builder import Shape, build_run
 
-from energyscope.changes.ranking import Change, best, changes, winner
+from energyscope.changes.savings import Change, best, changes, winner
 from energyscope.intervals import Interval
 from energyscope.runs.store import RunStore, load_run
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from energyscope.intervals import Interval, finite, given, interval, ratio
-from energyscope.metering.interval import INVALID, QUALITIES
+from energyscope.metering.grades import INVALID, QUALITIES
 from energyscope.reasons import read, split
 from energyscope.runs.method import execution_of
 from energyscope.runs.moments import Moment
