@@ -15,7 +15,7 @@ from energyscope.impact.means import Mean
 from energyscope.impact.methods import QUANTIZATIONS
 from energyscope.impact.metrics import MetricEstimate, Outcomes, estimate
 from energyscope.impact.outputs import Effect
-from energyscope.impact.plan import Intervention, Target
+from energyscope.impact.plan import ChangedPart, Intervention
 from energyscope.impact.predictions import Reference, attention_mask
 from energyscope.impact.proof import Witness
 from energyscope.impact.quantizing import Quantization, quantization
@@ -143,7 +143,7 @@ class Changer:
             changed = self.reference.run(index)
         measurement.by_batch[index] = self.reference.compare(index, original, changed)
 
-    def _alteration(self, target: Target, method: str) -> Alteration | Reason:
+    def _alteration(self, target: ChangedPart, method: str) -> Alteration | Reason:
         if method in QUANTIZATIONS:
             return quantization(target.part.module, method, shared=self._shared)
         if method == "resample" and any(

@@ -23,7 +23,7 @@ CORE = "attention.core"
 
 
 @dataclass(frozen=True)
-class Target:
+class ChangedPart:
     """What is changed of one component: all of its output, or the features from one number up to another."""
 
     part: Component
@@ -41,7 +41,7 @@ class Intervention:
     kind: str
     layer: int | None
     method: str
-    targets: tuple[Target, ...]
+    targets: tuple[ChangedPart, ...]
 
     @property
     def key(self) -> tuple[str, str]:
@@ -51,7 +51,7 @@ class Intervention:
 def singles(tree: ComponentTree, methods: Sequence[str]) -> list[Intervention]:
     """Return a change of every component but the root by every method; only layers are skipped."""
     return [
-        Intervention(part.name, part.kind, part.layer, method, (Target(part),))
+        Intervention(part.name, part.kind, part.layer, method, (ChangedPart(part),))
         for part in tree
         if part is not tree.root
         for method in dict.fromkeys(methods)
@@ -78,7 +78,7 @@ def joint_kinds(tree: ComponentTree, methods: Sequence[str]) -> list[Interventio
     """Return the removal of each kind's components in all layers together; named with ``{layer}`` open."""
     groups = {part.group: tree.group(part.group) for part in tree if part.layer is not None}
     return [
-        Intervention(group, parts[0].kind, None, method, tuple(map(Target, parts)))
+        Intervention(group, parts[0].kind, None, method, tuple(map(ChangedPart, parts)))
         for group, parts in groups.items()
         if len(parts) > 1 and parts[0].kind != "layer"
         for method in dict.fromkeys(methods)
@@ -90,7 +90,10 @@ def layer_pairs(tree: ComponentTree) -> list[Intervention]:
     """Return the skipping of two layers at once: of all pairs, in deep models of neighbours."""
     layers = [part for part in tree if part.kind == "layer"]
     pairs = combinations(layers, 2) if len(layers) <= ALL_PAIRS else pairwise(layers)
-    return [Intervention(f"{a.name}+{b.name}", "layer", None, "skip", (Target(a), Target(b))) for a, b in pairs]
+    return [
+        Intervention(f"{a.name}+{b.name}", "layer", None, "skip", (ChangedPart(a), ChangedPart(b)))
+        for a, b in pairs
+    ]
 
 
 def heads(model: nn.Module, adapter: Adapter, methods: Sequence[str], *, per: str) -> list[Intervention]:
@@ -110,11 +113,11 @@ def heads(model: nn.Module, adapter: Adapter, methods: Sequence[str], *, per: st
     ]
 
 
-def _ranges(model: nn.Module, core: Component, per: str) -> Iterator[Target]:
+def _ranges(model: nn.Module, core: Component, per: str) -> Iterator[ChangedPart]:
     config = model.config.get_text_config()  # type: ignore[operator, union-attr]
     number = int(config.num_attention_heads)
     width = int(getattr(config, "head_dim", None) or config.hidden_size // number)
     groups = int(getattr(config, "num_key_value_heads", None) or number) if per == "kv" else number
     step = width * number // groups
     for group in range(groups):
-        yield Target(core, (group * step, (group + 1) * step))
+        yield ChangedPart(core, (group * step, (group + 1) * step))
