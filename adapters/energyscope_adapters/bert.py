@@ -22,14 +22,18 @@ from energyscope.adapters import SDPA, Adapter, Checkpoint, Part
 LAYER = "bert.encoder.layer.{layer}"
 
 
-def _bert(size: str, **shape: int) -> Checkpoint:
-    """Return an uncased BERT, fine-tuned on SST-2.
+def _bert(size: str, hidden: int, layers: int) -> Checkpoint:
+    """Return an uncased BERT, fine-tuned on SST-2; heads have a width of 64, and the MLP is four times as wide.
 
-    Google's own checkpoints have no classification head: their predictions could not be judged. These are
-    theirs with one, both sizes trained by one recipe (Matsubara, torchdistill).
+    Google's own checkpoints have no classification head: their predictions could not be judged. These have one,
+    and both sizes were fine-tuned by one recipe (Matsubara, torchdistill).
     """
     configuration = {
         "vocab_size": 30522,
+        "hidden_size": hidden,
+        "intermediate_size": 4 * hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": hidden // 64,
         "max_position_embeddings": 512,
         "type_vocab_size": 2,
         "hidden_act": "gelu",
@@ -37,7 +41,6 @@ def _bert(size: str, **shape: int) -> Checkpoint:
         "pad_token_id": 0,
         "id2label": {0: "NEGATIVE", 1: "POSITIVE"},
         "label2id": {"NEGATIVE": 0, "POSITIVE": 1},
-        **shape,
     }
     return Checkpoint(f"yoshitomo-matsubara/bert-{size}-uncased-sst2", configuration)
 
@@ -71,12 +74,5 @@ adapter = Adapter(
         Part("pooler", "bert.pooler", "coarse"),
         Part("classifier", "classifier", "coarse"),
     ),
-    checkpoints={
-        "bert-base": _bert(
-            "base", hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12
-        ),
-        "bert-large": _bert(
-            "large", hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16
-        ),
-    },
+    checkpoints={"bert-base": _bert("base", 768, 12), "bert-large": _bert("large", 1024, 24)},
 )

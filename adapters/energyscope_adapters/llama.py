@@ -7,8 +7,12 @@ from energyscope.adapters import CACHE_UPDATE, SDPA, Adapter, Checkpoint, Part
 LAYER = "model.layers.{layer}"
 
 
-def _llama3(name: str, *, rope_factor: float, tied: bool, **shape: int) -> Checkpoint:
-    """Return a Llama 3 checkpoint; ``rope_factor`` is how far its rotary positions were stretched."""
+def _llama3(name: str, shape: tuple[int, int, int, int], *, rope_factor: float, tied: bool) -> Checkpoint:
+    """Return a Llama 3 checkpoint; ``rope_factor`` is how far its rotary positions were stretched.
+
+    ``shape`` is the hidden size, the intermediate size of the MLP, the number of layers and of query heads.
+    """
+    hidden, intermediate, layers, heads = shape
     rope = {
         "rope_type": "llama3",
         "rope_theta": 500000.0,
@@ -19,8 +23,12 @@ def _llama3(name: str, *, rope_factor: float, tied: bool, **shape: int) -> Check
     }
     configuration = {
         "vocab_size": 128256,
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
         "num_key_value_heads": 8,
-        "head_dim": shape["hidden_size"] // shape["num_attention_heads"],
+        "head_dim": hidden // heads,
         "max_position_embeddings": 131072,
         "rms_norm_eps": 1e-5,
         "rope_parameters": rope,
@@ -28,7 +36,6 @@ def _llama3(name: str, *, rope_factor: float, tied: bool, **shape: int) -> Check
         "tie_word_embeddings": tied,
         "bos_token_id": 128000,
         "eos_token_id": 128001,
-        **shape,
     }
     return Checkpoint(f"meta-llama/{name}", configuration, gated=True)
 
@@ -62,41 +69,9 @@ adapter = Adapter(
         Part("lm_head", "lm_head", "coarse"),
     ),
     checkpoints={
-        "llama-3.2-1b": _llama3(
-            "Llama-3.2-1B",
-            hidden_size=2048,
-            intermediate_size=8192,
-            num_hidden_layers=16,
-            num_attention_heads=32,
-            rope_factor=32.0,
-            tied=True,
-        ),
-        "llama-3.2-3b": _llama3(
-            "Llama-3.2-3B",
-            hidden_size=3072,
-            intermediate_size=8192,
-            num_hidden_layers=28,
-            num_attention_heads=24,
-            rope_factor=32.0,
-            tied=True,
-        ),
-        "llama-3.1-8b": _llama3(
-            "Llama-3.1-8B",
-            hidden_size=4096,
-            intermediate_size=14336,
-            num_hidden_layers=32,
-            num_attention_heads=32,
-            rope_factor=8.0,
-            tied=False,
-        ),
-        "llama-3.3-70b": _llama3(
-            "Llama-3.3-70B-Instruct",
-            hidden_size=8192,
-            intermediate_size=28672,
-            num_hidden_layers=80,
-            num_attention_heads=64,
-            rope_factor=8.0,
-            tied=False,
-        ),
+        "llama-3.2-1b": _llama3("Llama-3.2-1B", (2048, 8192, 16, 32), rope_factor=32.0, tied=True),
+        "llama-3.2-3b": _llama3("Llama-3.2-3B", (3072, 8192, 28, 24), rope_factor=32.0, tied=True),
+        "llama-3.1-8b": _llama3("Llama-3.1-8B", (4096, 14336, 32, 32), rope_factor=8.0, tied=False),
+        "llama-3.3-70b": _llama3("Llama-3.3-70B-Instruct", (8192, 28672, 80, 64), rope_factor=8.0, tied=False),
     },
 )

@@ -6,16 +6,29 @@ from energyscope.adapters import Adapter, Checkpoint
 from energyscope_adapters.llama import adapter as llama
 
 
-def _qwen25(size: str, *, tied: bool, **shape: int) -> Checkpoint:
-    """Return a Qwen2.5 base checkpoint."""
+def _qwen25(
+    size: str, shape: tuple[int, int, int, int, int], *, vocabulary: int, positions: int, tied: bool
+) -> Checkpoint:
+    """Return a Qwen2.5 base checkpoint.
+
+    ``shape`` is the hidden size, the intermediate size of the MLP, the number of layers, and of heads of queries
+    and of keys and values.
+    """
+    hidden, intermediate, layers, heads, key_heads = shape
     configuration = {
+        "vocab_size": vocabulary,
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": key_heads,
+        "max_position_embeddings": positions,
         "rms_norm_eps": 1e-6,
         "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0},
         "dtype": "bfloat16",
         "tie_word_embeddings": tied,
         "bos_token_id": 151643,
         "eos_token_id": 151643,
-        **shape,
     }
     return Checkpoint(f"Qwen/Qwen2.5-{size}", configuration)
 
@@ -29,49 +42,9 @@ adapter = Adapter(
     phase="both",
     parts=llama.parts,
     checkpoints={
-        "qwen2.5-0.5b": _qwen25(
-            "0.5B",
-            vocab_size=151936,
-            hidden_size=896,
-            intermediate_size=4864,
-            num_hidden_layers=24,
-            num_attention_heads=14,
-            num_key_value_heads=2,
-            max_position_embeddings=32768,
-            tied=True,
-        ),
-        "qwen2.5-1.5b": _qwen25(
-            "1.5B",
-            vocab_size=151936,
-            hidden_size=1536,
-            intermediate_size=8960,
-            num_hidden_layers=28,
-            num_attention_heads=12,
-            num_key_value_heads=2,
-            max_position_embeddings=131072,
-            tied=True,
-        ),
-        "qwen2.5-3b": _qwen25(
-            "3B",
-            vocab_size=151936,
-            hidden_size=2048,
-            intermediate_size=11008,
-            num_hidden_layers=36,
-            num_attention_heads=16,
-            num_key_value_heads=2,
-            max_position_embeddings=32768,
-            tied=True,
-        ),
-        "qwen2.5-7b": _qwen25(
-            "7B",
-            vocab_size=152064,
-            hidden_size=3584,
-            intermediate_size=18944,
-            num_hidden_layers=28,
-            num_attention_heads=28,
-            num_key_value_heads=4,
-            max_position_embeddings=131072,
-            tied=False,
-        ),
+        "qwen2.5-0.5b": _qwen25("0.5B", (896, 4864, 24, 14, 2), vocabulary=151936, positions=32768, tied=True),
+        "qwen2.5-1.5b": _qwen25("1.5B", (1536, 8960, 28, 12, 2), vocabulary=151936, positions=131072, tied=True),
+        "qwen2.5-3b": _qwen25("3B", (2048, 11008, 36, 16, 2), vocabulary=151936, positions=32768, tied=True),
+        "qwen2.5-7b": _qwen25("7B", (3584, 18944, 28, 28, 4), vocabulary=152064, positions=131072, tied=False),
     },
 )

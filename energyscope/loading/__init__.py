@@ -9,45 +9,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from energyscope.loading.model import (
-        PRECISIONS,
-        LoadedModel,
-        check_precision,
-        load_model,
-        parameter_count,
-        weight_bytes,
-    )
+    from energyscope.loading.model import LoadedModel, load_model
+    from energyscope.loading.options import PRECISIONS, check_precision
+    from energyscope.loading.sizes import parameter_count, weight_bytes
     from energyscope.loading.sources import ModelSource, find_model, model_names
-    from energyscope.loading.variants import VARIANTS, Variant, estimated_bytes, load_variant, unsupported
-
-_HOMES = {
-    "energyscope.loading.model": (
-        "PRECISIONS", "LoadedModel", "check_precision", "load_model", "parameter_count", "weight_bytes",
-    ),
-    "energyscope.loading.sources": ("ModelSource", "find_model", "model_names"),
-    "energyscope.loading.variants": ("VARIANTS", "Variant", "estimated_bytes", "load_variant", "unsupported"),
-}  # fmt: skip
+    from energyscope.loading.support import VARIANTS, unsupported
+    from energyscope.loading.variants import Variant, estimated_bytes, load_variant
 
 __all__ = [
-    "PRECISIONS",
-    "VARIANTS",
-    "LoadedModel",
-    "ModelSource",
-    "Variant",
-    "check_precision",
-    "estimated_bytes",
-    "find_model",
-    "load_model",
-    "load_variant",
-    "model_names",
-    "parameter_count",
-    "unsupported",
-    "weight_bytes",
-]
+    "PRECISIONS", "VARIANTS", "LoadedModel", "ModelSource", "Variant", "check_precision", "estimated_bytes",
+    "find_model", "load_model", "load_variant", "model_names", "parameter_count", "unsupported", "weight_bytes",
+]  # fmt: skip
+
+_MODULES = {
+    "model": {"LoadedModel", "load_model"},
+    "options": {"PRECISIONS", "check_precision"},
+    "sizes": {"parameter_count", "weight_bytes"},
+    "sources": {"ModelSource", "find_model", "model_names"},
+    "support": {"VARIANTS", "unsupported"},
+    "variants": {"Variant", "estimated_bytes", "load_variant"},
+}
 
 
 def __getattr__(name: str) -> Any:  # so that an option's choices cost no import of what loads models
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
+    module = next((module for module, names in _MODULES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

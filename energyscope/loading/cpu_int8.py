@@ -4,9 +4,9 @@ Weights are INT8. Activations are rounded by the range of each call (PyTorch), o
 by scales that are calibrated beforehand (torchao static). `torch.ao.quantization` is deprecated: torchao's dynamic
 INT8 takes the place of PyTorch's where that is gone.
 
-Importing this imports no torchao. On a GPU its products are for torch.compile: in eager mode torchao 0.18
-formats the input of every product as text (``safe_int_mm`` looks whether it is a fake tensor), which copies it to
-the host, so what would be measured is that.
+Importing this imports no torchao. On a GPU its products are for torch.compile: in eager mode torchao 0.18 formats
+the input of every product as text (``safe_int_mm`` looks whether it is a fake tensor), and the copy to the host
+would be most of what is measured.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,9 +22,9 @@ from torch import Tensor, nn
 
 from energyscope.errors import DataError, ModelError, UsageError
 from energyscope.failures import first_line, no_memory_left
-from energyscope.loading.kernel_trials import TOLERANCE, products_error, random_inputs
-from energyscope.loading.linears import is_kept, is_linear
-from energyscope.loading.quiet import quieten
+from energyscope.loading.kernel_trials import TOLERANCE, random_inputs, relative_error, wrong_kernel
+from energyscope.loading.libraries import missing, quieten
+from energyscope.loading.linears import quantized_linears
 from energyscope.reasons import Reason, reason
 
 TORCH_DYNAMIC = "PyTorch dynamic INT8"
@@ -49,19 +50,14 @@ def reason_against_torchao(device: torch.device) -> Reason | None:
     """Return why torchao's INT8 cannot be had on a device; None if it can."""
     if device.type != "cpu":
         return reason("torchao-for-compile", device=device.type)
-    try:
-        library = _torchao()
-    except ModuleNotFoundError:
-        return reason("package-missing", package="torchao", install="'energyscope-llm[torchao]'")
-    except Exception as error:  # noqa: BLE001  its libraries may fail to load in many ways
-        return reason("package-broken", package="torchao", error=first_line(error))
-    if not hasattr(library, "Int8StaticActivationInt8WeightConfig"):
-        return reason("torchao-too-old")
-    return None
+    if problem := missing("torchao.quantization", "'energyscope-llm[torchao]'"):
+        return problem
+    is_new = hasattr(_torchao(), "Int8StaticActivationInt8WeightConfig")
+    return None if is_new else reason("torchao-too-old")
 
 
 def quantize_dynamic(model: nn.Module, keep: Sequence[str]) -> tuple[str, Notes]:
-    """Exchange the linears of a float32 model on a CPU, in place; return whose they are, and notes for readers.
+    """Exchange the linears of a float32 model on a CPU, in place; return whose layers it has now, and notes.
 
     ``keep`` names the modules that stay unquantized.
 
@@ -75,7 +71,7 @@ def quantize_dynamic(model: nn.Module, keep: Sequence[str]) -> tuple[str, Notes]
 
 
 def quantize_by_torch(model: nn.Module, keep: Sequence[str]) -> Notes:
-    """Do so by PyTorch: a scale for each row of a weight, a range for all activations of a call."""
+    """Exchange linears for PyTorch's: a scale for each row of a weight, a range for all activations of a call."""
     count = _exchange(model, quantizable(model, keep), _torch_layer)
     engine = torch.backends.quantized.engine
     bits = 8 if engine == "qnnpack" else 7  # elsewhere PyTorch spares a bit, against overflow of 16-bit sums
@@ -83,16 +79,14 @@ def quantize_by_torch(model: nn.Module, keep: Sequence[str]) -> Notes:
 
 
 def quantize_by_torchao(model: nn.Module, keep: Sequence[str]) -> Notes:
-    """Do so by torchao: a scale for each row of a weight, and one for each token in every call."""
+    """Exchange linears for torchao's: a scale for each row of a weight, and one for each token in every call."""
     library, spares_a_bit = _torchao(), _spares_a_bit()
 
     def quantized(path: str, linear: nn.Linear) -> nn.Module:
         config = library.Int8DynamicActivationInt8WeightConfig(
             set_inductor_config=False, reduce_range=spares_a_bit
         )
-        layer = _torchao_layer(linear, config)
-        require_right(path, layer, linear, _weight(layer), maker=TORCHAO_DYNAMIC)
-        return layer
+        return _torchao_layer(path, linear, config, TORCHAO_DYNAMIC)
 
     count = _exchange(model, quantizable(model, keep), quantized)
     return (reason("int8-dynamic", layers=count, engine="torchao", bits=7 if spares_a_bit else 8, per="token"),)
@@ -125,9 +119,7 @@ def quantize_static(model: nn.Module, keep: Sequence[str], batches: Sequence[Map
             set_inductor_config=False,  # it is the whole process's
             reduce_range=spares_a_bit,
         )
-        layer = _torchao_layer(linear, config)
-        require_right(path, layer, linear, _weight(layer), maker=TORCHAO_STATIC, size=largest[path] / 3)
-        return layer
+        return _torchao_layer(path, linear, config, TORCHAO_STATIC, size=largest[path] / 3)
 
     count = _exchange(model, linears, quantized)
     return (reason("int8-static", layers=count, bits=7 if spares_a_bit else 8, batches=len(batches)),)
@@ -140,9 +132,7 @@ def quantizable(model: nn.Module, keep: Sequence[str]) -> Linears:
         ModelError: there are none, so that a quantized model would be the same model.
 
     """
-    linears = [
-        (path, module) for path, module in model.named_modules() if is_linear(module) and not is_kept(path, keep)
-    ]
+    linears = list(quantized_linears(model, "int8", keep).items())
     if not linears:
         raise ModelError("the model has no linear layers to quantize: use a --precision that is not quantized")
     return linears
@@ -161,7 +151,7 @@ def as_linear(module: Any) -> nn.Linear:
 
 
 def _exchange(model: nn.Module, linears: Linears, quantized: Callable[[str, nn.Linear], nn.Module]) -> int:
-    """Exchange linears one by one, in place, letting go of each original; return how many they were."""
+    """Exchange linears one by one, in place, so that each original can go; return their number."""
     count = len(linears)
     while linears:
         path, module = linears.pop(0)
@@ -181,33 +171,21 @@ def require_right(
         ModelError: its products lie further off than the rounding of inputs to 7 bits explains.
 
     """
-    inputs = random_inputs(linear.in_features, linear.weight.device, linear.weight.dtype) * size
-    error = products_error(_WithoutBias(layer, linear.bias), inputs, weight)
+    device = linear.weight.device
+    inputs = random_inputs(linear.in_features, device, linear.weight.dtype) * size
+    with torch.no_grad():
+        outputs: Tensor = layer(inputs)
+        products = outputs if linear.bias is None else outputs - linear.bias  # packed with the weights in some
+    error = relative_error(products, inputs, weight)
     if error > TOLERANCE:
-        raise ModelError(
-            f"{maker} computes {path} of {linear.out_features} x {linear.in_features} wrongly on "
-            f"{linear.weight.device.type} (relative error {error:.2g} on random inputs): use another --precision"
-        )
-
-
-class _WithoutBias:
-    """A layer's outputs less its bias, which some layers have packed with their weights."""
-
-    def __init__(self, layer: nn.Module, bias: Tensor | None) -> None:
-        self.layer = layer
-        self.packed = bias
-        self.bias = None
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        outputs: Tensor = self.layer(inputs)
-        return outputs if self.packed is None else outputs - self.packed
+        raise wrong_kernel(maker, path, f"{linear.out_features} x {linear.in_features}", device, error)
 
 
 def _torch_layer(path: str, linear: nn.Linear) -> nn.Module:
     from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that it is deprecated, which the module's docstring says too
+        warnings.simplefilter("ignore")  # that it is deprecated, which the module's docstring says too
         holder: Any = quantize_dynamic(  # type: ignore[no-untyped-call]
             nn.Sequential(linear), {nn.Linear: per_channel_dynamic_qconfig}, dtype=torch.qint8
         )
@@ -226,18 +204,14 @@ class _FlatLinear(nn.Linear):
         return outputs.reshape(*input.shape[:-1], self.out_features)
 
 
-def _torchao_layer(linear: nn.Linear, config: Any) -> nn.Module:
+def _torchao_layer(path: str, linear: nn.Linear, config: Any, maker: str, *, size: float = 1.0) -> nn.Module:
     with torch.device("meta"):
-        layer = _FlatLinear(linear.in_features, linear.out_features, bias=linear.bias is not None)
+        layer: Any = _FlatLinear(linear.in_features, linear.out_features, bias=linear.bias is not None)
     layer.weight, layer.bias = linear.weight, linear.bias
     _torchao().quantize_(layer.eval(), config)
-    return layer
-
-
-def _weight(layer: Any) -> Tensor:
-    """Return the weight (out, in) of a layer of torchao in float32."""
-    weight: Tensor = layer.weight.dequantize()
-    return weight
+    require_right(path, layer, linear, layer.weight.dequantize(), maker=maker, size=size)
+    quantized: nn.Module = layer
+    return quantized
 
 
 def _largest_inputs(
@@ -252,17 +226,22 @@ def _largest_inputs(
     """
     largest = dict.fromkeys((path for path, _ in linears), 0.0)
 
-    def watch(path: str) -> Any:
-        def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            largest[path] = max(largest[path], float(inputs[0].abs().max()))
-
-        return note
+    def watch(path: str, _: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        largest[path] = max(largest[path], float(inputs[0].abs().max()))
 
     with ExitStack() as stack, torch.no_grad():
         for path, module in linears:
-            stack.callback(module.register_forward_pre_hook(watch(path)).remove)
+            stack.callback(module.register_forward_pre_hook(partial(watch, path)).remove)
         for batch in batches:
-            _run(model, batch)
+            try:
+                model(**batch)
+            except Exception as error:
+                if no_memory_left(error):
+                    raise
+                raise DataError(
+                    f"the model cannot compute a batch to calibrate on ({first_line(error)}): give batches made "
+                    "for it"
+                ) from error
     for path, magnitude in largest.items():
         if not 0 < magnitude < float("inf"):
             raise ModelError(
@@ -270,17 +249,6 @@ def _largest_inputs(
                 "batches, or use another --precision"
             )
     return largest
-
-
-def _run(model: nn.Module, batch: Mapping[str, Tensor]) -> None:
-    try:
-        model(**batch)
-    except Exception as error:
-        if no_memory_left(error):
-            raise
-        raise DataError(
-            f"the model cannot compute a batch to calibrate on ({first_line(error)}): give batches made for it"
-        ) from error
 
 
 def _spares_a_bit() -> bool:

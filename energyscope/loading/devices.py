@@ -31,15 +31,21 @@ def pick_device(name: str) -> torch.device:
         raise UsageError(f"{name!r} is not a device: use auto, cpu, cuda or cuda:N")
     if not torch.cuda.is_available():
         raise DeviceError(f"--device {name} needs an NVIDIA GPU, and {why_no_gpu()}: use --device cpu")
-    wanted = int(index) if index else torch.cuda.current_device()
-    if wanted >= torch.cuda.device_count():
-        there = ", ".join(f"cuda:{number}" for number in range(torch.cuda.device_count()))
-        raise DeviceError(f"there is no {name}: this machine has {there}")
-    return torch.device("cuda", wanted)
+    number = int(index) if index else torch.cuda.current_device()
+    if number >= torch.cuda.device_count():
+        raise DeviceError(f"there is no {name}: this machine has {gpu_names()}")
+    return torch.device("cuda", number)
+
+
+def gpu_names() -> str:
+    """Return the names of the GPUs that this process sees, for a message."""
+    import torch
+
+    return ", ".join(f"cuda:{number}" for number in range(torch.cuda.device_count()))
 
 
 def why_no_gpu() -> str:
-    """Say which of the three usual causes it is."""
+    """Return which of the three usual causes it is, for a message."""
     import torch
 
     if torch.version.cuda is None:
@@ -71,9 +77,7 @@ def free_bytes(device: torch.device) -> int | None:
     """Return the memory that is free on the device, in bytes; None if the machine does not say."""
     import torch
 
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return _free_host_bytes()
+    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else _free_host_bytes()
 
 
 def usable_bytes(device: torch.device) -> int | None:
@@ -87,11 +91,10 @@ def usable_bytes(device: torch.device) -> int | None:
 
 
 def _free_host_bytes() -> int | None:
-    """Return what the machine, or the container that we are in, still has: whichever is less."""
-    limits = []
+    """Return the free memory of the machine or of the container around this process: whichever has less."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        limits.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         return None
     try:
@@ -100,16 +103,16 @@ def _free_host_bytes() -> int | None:
         if limit != "max":
             used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
             cached = int(statistics[statistics.index("inactive_file") + 1])  # given back under pressure
-            limits.append(int(limit) - used + cached)
+            return min(free, int(limit) - used + cached)
     except (OSError, ValueError):
         pass  # no container limit to respect
-    return min(limits)
+    return free
 
 
-def require_room(needed: int, device: torch.device, what: str) -> None:
-    """Refuse weights that cannot fit, before the machine starts to swap or the kernel kills us.
+def require_room(needed: int, device: torch.device, name: str) -> None:
+    """Refuse weights that cannot fit, before the machine starts to swap or the kernel kills the process.
 
-    ``needed`` is in bytes; ``what`` names the weights in the message.
+    ``needed`` is in bytes; ``name`` is that of the weights in the message.
 
     Raises:
         DeviceError: less than ``needed`` is free.
@@ -118,11 +121,11 @@ def require_room(needed: int, device: torch.device, what: str) -> None:
     free = free_bytes(device)
     if free is not None and needed > free:
         raise DeviceError(
-            f"{what} needs about {gigabytes(needed)} of memory and {device} has {gigabytes(free)} free: "
+            f"{name} needs about {gigabytes(needed)} of memory and {device} has {gigabytes(free)} free: "
             "use a smaller --precision or model, or another --device"
         )
 
 
 def gigabytes(amount: int) -> str:
-    """Return a number of bytes in words."""
+    """Return a number of bytes as text, in GB."""
     return f"{amount / 1e9:.1f} GB"

@@ -1,11 +1,12 @@
 """The files of a model on the Hugging Face hub, as a local folder: from the cache, else downloaded.
 
-Everything is asked for once. huggingface_hub repeats a file request for 23 s where there is no network,
-so one small request with a short limit goes first and says at once what is wrong.
+huggingface_hub repeats a file request for 23 s where there is no network, so one small request with a short limit
+goes first and says at once what is wrong.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from energyscope.errors import ModelError
@@ -27,13 +28,12 @@ def model_folder(hub_id: str, *, weights: bool, code: bool = False, pickle: bool
         ModelError: not cached and not reachable, unknown, or gated without a token that opens it.
 
     """
-    patterns = [*_CONFIGURATION, *(["*.safetensors"] if weights else []), *(["*.py"] if code else [])]
-    if weights and pickle:
-        patterns.append("pytorch_model*.bin")
+    optional = {"*.safetensors": weights, "*.py": code, "pytorch_model*.bin": weights and pickle}
+    patterns = [*_CONFIGURATION, *(pattern for pattern, is_needed in optional.items() if is_needed)]
     cached = _cached(hub_id, patterns)
-    if cached is not None and _complete(cached, weights=weights):
-        return cached
-    return _download(hub_id, patterns)
+    if cached is None or not (cached / "config.json").is_file() or (weights and missing_shards(cached)):
+        return _download(hub_id, patterns)  # an interrupted download leaves a part of it in the cache
+    return cached
 
 
 def _cached(hub_id: str, patterns: list[str]) -> Path | None:
@@ -48,17 +48,8 @@ def _cached(hub_id: str, patterns: list[str]) -> Path | None:
         raise ModelError(f"{hub_id!r} is not a Hugging Face id (owner/name): {first_line(error)}") from error
 
 
-def _complete(folder: Path, *, weights: bool) -> bool:
-    """Tell whether a cached snapshot holds what we need: an interrupted download leaves a part of it."""
-    if not (folder / "config.json").is_file():
-        return False
-    return not weights or not missing_shards(folder)
-
-
 def missing_shards(folder: Path) -> list[str]:
-    """Return the weight files that a folder should have and has not."""
-    import json
-
+    """Return the weight files that a folder should hold and does not."""
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
         has_weights = any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
@@ -85,21 +76,21 @@ def _download(hub_id: str, patterns: list[str]) -> Path:
     except hub.RepositoryNotFoundError as error:
         raise ModelError(f"the hub has no model {hub_id!r}, or it is private (then: `hf auth login`)") from error
     except hub.OfflineModeIsEnabled as error:
-        raise ModelError(_not_here(hub_id, "HF_HUB_OFFLINE is set")) from error
+        raise _not_here(hub_id, "HF_HUB_OFFLINE is set") from error
     except (hub.HfHubHTTPError, OSError, RuntimeError) as error:
-        raise ModelError(_not_here(hub_id, f"the hub answered: {first_line(error)}")) from error
+        raise _not_here(hub_id, f"the hub answered: {first_line(error)}") from error
     except Exception as error:  # the HTTP library's own classes differ between hub versions
-        raise ModelError(_not_here(hub_id, f"the hub cannot be reached: {first_line(error)}")) from error
+        raise _not_here(hub_id, f"the hub cannot be reached: {first_line(error)}") from error
 
 
 def _ungated(hub_id: str) -> str:
-    """Return the short name of a hub model, whose shape we ship: of another, the configuration is gated too."""
-    names = [name for name, source in model_names().items() if source.source == hub_id]
-    return names[0] if names else "a short name (`energyscope models`)"
+    """Return the short name of a hub model whose shape ships with an adapter: it needs no gated configuration."""
+    names = (name for name, source in model_names().items() if source.source == hub_id)
+    return next(names, "a short name (`energyscope models`)")
 
 
-def _not_here(hub_id: str, why: str) -> str:
-    return (
+def _not_here(hub_id: str, why: str) -> ModelError:
+    return ModelError(
         f"{hub_id} is not in the local cache and {why}. Give a local folder, a bundled model "
         "(`energyscope models`), or --weights random with a short name"
     )

@@ -1,9 +1,9 @@
-"""Whether a layer of bitsandbytes computes what its own weights say: kernels can be wrong without a word.
+"""Trials of bitsandbytes' layers against their own weights: some of its kernels are wrong and do not say so.
 
 bitsandbytes 0.50 on a CPU gives a weight's rows blocks of their own when it restores 4-bit weights, though its
 quantizer cuts the weight into blocks of 64 through all rows. Where the number of inputs is no multiple of 64
-the scales are mixed up, by the layer and by its ``dequantize_4bit`` alike. So the weights that a layer is held
-against are restored here, by plain arithmetic.
+the scales are mixed up, by the layer and by its ``dequantize_4bit`` alike. So the weights that a layer is compared
+with are restored here, by plain arithmetic.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from energyscope.errors import ModelError
+from energyscope.grouping import group_by
 from energyscope.loading.options import LoadOptions
 from energyscope.reasons import Reason, reason
 
@@ -38,25 +38,57 @@ def mend_layers(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
         ModelError: a layer computes wrongly and cannot be mended.
 
     """
-    layers = [(name, module) for name, module in model.named_modules() if _is_quantized(module)]
+    layers: list[tuple[str, Any]] = [
+        (name, module) for name, module in model.named_modules() if _kind(module) in {"Int8Params", "Params4bit"}
+    ]
+    on_cpu = options.device.type == "cpu"
+    groups = group_by(layers, lambda item: item[0] if on_cpu else (item[1].out_features, item[1].in_features))
     mended: list[Any] = []
-    worst = 0.0
-    for alike in _alike(layers, each=options.device.type == "cpu"):
-        name, first = alike[0]
-        unpacked = _stored(first)
-        error = layer_error(first, options.dtype)
-        if error is None or error <= TOLERANCE:
-            continue
-        if options.precision == "int8":
-            raise _refusal(name, first, options, error)
-        _store(first, *unpacked)
-        for _, layer in alike:
-            _restore_in_forward(layer)
-        if (layer_error(first, options.dtype) or 0.0) > TOLERANCE:  # something else decides how it runs
-            raise _refusal(name, first, options, error)
-        mended += [layer for _, layer in alike]
-        worst = max(worst, error)
-    return (_note(mended, len(layers), worst, options),) if mended else ()
+    errors: list[float] = []
+    for (name, first), *others in groups.values():
+        group = [first, *(layer for _, layer in others)]
+        if error := _mend(name, first, group, options):
+            mended += group
+            errors.append(error)
+    if not mended:
+        return ()
+    note = reason(
+        "not-its-kernels",
+        precision=options.precision,
+        inputs=sorted({layer.in_features for layer in mended}),
+        device="CPU" if on_cpu else "GPU",
+        error=max(errors),
+        layers=len(mended),
+        total=len(layers),
+    )
+    return (note,)
+
+
+def _mend(name: str, first: Any, group: list[Any], options: LoadOptions) -> float | None:
+    """Try the first layer of a group of one shape; mend all and return its error if it is wrong, else None."""
+    weight = first.weight  # a layer that packs its weight when it runs changes this state in place
+    values, state = weight.data, copy.copy(getattr(weight, "quant_state", None))
+    error = layer_error(first, options.dtype)
+    if error is None or error <= TOLERANCE:
+        return None
+    if options.precision != "int8":
+        first.weight.data = values
+        first.weight.quant_state = first.quant_state = state
+        for layer in group:
+            layer.__class__ = restoring_layer()  # its forward alone would not follow copies of the layer
+            layer.support_avx512bf16_for_cpu = False
+        if (layer_error(first, options.dtype) or 0.0) <= TOLERANCE:
+            return error  # otherwise something else decides how it runs
+    shape = f"{first.out_features} x {first.in_features} in {options.precision}"
+    raise wrong_kernel("bitsandbytes", name, shape, options.device, error)
+
+
+def wrong_kernel(maker: str, name: str, shape: str, device: torch.device, error: float) -> ModelError:
+    """Return the refusal of a layer that computes wrongly; ``maker`` names whose kernel it is."""
+    return ModelError(
+        f"{maker} computes {name} of {shape} wrongly on {device.type} "
+        f"(relative error {error:.2g} on random inputs): use another --precision"
+    )
 
 
 def layer_error(layer: Any, dtype: torch.dtype) -> float | None:
@@ -65,7 +97,7 @@ def layer_error(layer: Any, dtype: torch.dtype) -> float | None:
     ``dtype`` is that of its inputs. Not for a layer that has run with packed weights.
     """
     first = first_checked_row(layer.out_features)
-    rows = restored_rows(layer.weight, first) if _is_four_bit(layer) else _int8_rows(layer, first)
+    rows = restored_rows(layer.weight, first) if _kind(layer) == "Params4bit" else _int8_rows(layer, first)
     if not rows.isfinite().all():
         return None
     return products_error(layer, random_inputs(layer.in_features, layer.weight.device, dtype), rows)
@@ -91,9 +123,15 @@ def products_error(layer: Any, inputs: Tensor, rows: Tensor, *, rounded: Tensor 
     bias, layer.bias = layer.bias, None  # a large one would hide the products in its rounding
     try:
         with torch.no_grad():
-            products = layer(inputs)[:, -len(rows) :].float()
+            products = layer(inputs)
     finally:
         layer.bias = bias
+    return relative_error(products, inputs, rows, rounded=rounded)
+
+
+def relative_error(products: Tensor, inputs: Tensor, rows: Tensor, *, rounded: Tensor | None = None) -> float:
+    """Return `products_error` of products (n, out) that a layer has computed already."""
+    products = products[:, -len(rows) :].float()
     expected = functional.linear((inputs if rounded is None else rounded).float(), rows.float())
     difference = float((products - expected).norm())
     size = float(functional.linear(inputs.float().square(), rows.float().square()).sum().sqrt())
@@ -125,14 +163,13 @@ def _scales(state: Any) -> Tensor:
     Those are bytes that stand for levels of one table, times the scale of their own block, above a common offset
     (Dettmers et al. 2023, double quantization).
     """
-    if not state.nested:
-        scales: Tensor = state.absmax.float()
-        return scales
-    outer = state.state2
-    levels = outer.code.float()[state.absmax.int()]
-    own = outer.absmax.float().repeat_interleave(outer.blocksize)[: len(levels)]
-    nested: Tensor = levels * own + state.offset.float()
-    return nested
+    scales: Tensor = state.absmax.float()
+    if state.nested:
+        outer = state.state2
+        levels = outer.code.float()[state.absmax.int()]
+        scales = levels * outer.absmax.float().repeat_interleave(outer.blocksize)[: len(levels)]
+        scales += state.offset.float()
+    return scales
 
 
 def _int8_rows(layer: Any, first: int) -> Tensor:
@@ -142,41 +179,14 @@ def _int8_rows(layer: Any, first: int) -> Tensor:
     return rows
 
 
-def _is_quantized(module: nn.Module) -> bool:
-    return type(getattr(module, "weight", None)).__name__ in {"Int8Params", "Params4bit"}
-
-
-def _is_four_bit(layer: Any) -> bool:
-    return type(layer.weight).__name__ == "Params4bit"
-
-
-def _alike(layers: list[tuple[str, Any]], *, each: bool) -> Iterator[list[tuple[str, Any]]]:
-    """Yield the layers one by one, or those of the same shape together."""
-    groups: dict[Any, list[tuple[str, Any]]] = {}
-    for name, layer in layers:
-        groups.setdefault(name if each else (layer.out_features, layer.in_features), []).append((name, layer))
-    yield from groups.values()
-
-
-def _stored(layer: Any) -> tuple[Any, Any]:
-    """Return a weight's values and state; a layer that packs them when it runs changes the state in place."""
-    return layer.weight.data, copy.copy(getattr(layer.weight, "quant_state", None))
-
-
-def _store(layer: Any, values: Tensor, state: Any) -> None:
-    layer.weight.data = values
-    layer.weight.quant_state = layer.quant_state = state
-
-
-def _restore_in_forward(layer: Any) -> None:
-    """Change a layer's class, not its ``forward`` alone, which would not follow its copies."""
-    layer.__class__ = restoring_layer()
-    layer.support_avx512bf16_for_cpu = False
+def _kind(module: nn.Module) -> str:
+    """Return the type of a module's weight, by its name: importing bitsandbytes takes a while."""
+    return type(getattr(module, "weight", None)).__name__
 
 
 @functools.cache
 def restoring_layer() -> Any:
-    """Return the class of mended layers; made late, since it imports bitsandbytes."""
+    """Return the class of mended layers, made on demand: it imports bitsandbytes."""
     import bitsandbytes as bnb
 
     class RestoringLinear4bit(bnb.nn.Linear4bit):  # type: ignore[misc]
@@ -189,22 +199,3 @@ def restoring_layer() -> Any:
             return functional.linear(x.to(dtype), restored_rows(self.weight).to(dtype), bias).to(x.dtype)
 
     return RestoringLinear4bit
-
-
-def _refusal(name: str, layer: Any, options: LoadOptions, error: float) -> ModelError:
-    return ModelError(
-        f"bitsandbytes computes {name} of {layer.out_features} x {layer.in_features} in {options.precision} "
-        f"wrongly on {options.device.type} (relative error {error:.2g} on random inputs): use another --precision"
-    )
-
-
-def _note(mended: list[Any], total: int, worst: float, options: LoadOptions) -> Reason:
-    return reason(
-        "not-its-kernels",
-        precision=options.precision,
-        inputs=sorted({layer.in_features for layer in mended}),
-        device="CPU" if options.device.type == "cpu" else "GPU",
-        error=worst,
-        layers=len(mended),
-        total=total,
-    )

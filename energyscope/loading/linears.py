@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Tell whether a module is one that bitsandbytes can stand in for: Linear, or GPT-2's Conv1D."""
+    """Tell whether bitsandbytes has a layer for a module: for Linear, and GPT-2's Conv1D."""
     from torch import nn
     from transformers.pytorch_utils import Conv1D
 
@@ -25,11 +25,13 @@ def is_kept(path: str, keep: Sequence[str]) -> bool:
     return any(path == name or path.endswith(f".{name}") for name in keep)
 
 
-def quantized_linears(model: nn.Module, precision: str, keep: Sequence[str]) -> list[str]:
-    """Return the paths of the linears that a precision quantizes: all but those that ``keep`` names."""
+def quantized_linears(model: nn.Module, precision: str, keep: Sequence[str]) -> dict[str, nn.Module]:
+    """Return the linears that a precision quantizes, by their paths: all but those that ``keep`` names."""
     if precision in NATIVE:
-        return []
-    return [path for path, module in model.named_modules() if is_linear(module) and not is_kept(path, keep)]
+        return {}
+    return {
+        path: module for path, module in model.named_modules() if is_linear(module) and not is_kept(path, keep)
+    }
 
 
 def skipped_linears(model: nn.Module, names: Sequence[str]) -> list[str]:
@@ -42,26 +44,25 @@ def skipped_linears(model: nn.Module, names: Sequence[str]) -> list[str]:
         UsageError: a name leads to no linear layer.
 
     """
-    linears = [path for path, module in model.named_modules() if is_linear(module)]
-    above = {path: _ends(path) for path in linears}
+    names_of = {path: _names(path) for path, module in model.named_modules() if is_linear(module)}
     skipped: dict[str, None] = {}
     for name in names:
-        own = [path for path in linears if name in above[path]]
-        if not own:
-            raise UsageError(f"--skip-modules {name!r} names no linear layer{_near(name, model, above)}")
-        skipped.update(dict.fromkeys(own))
+        matches = [path for path, known in names_of.items() if name in known]
+        if not matches:
+            raise UsageError(f"--skip-modules {name!r} names no linear layer{_near(name, model, names_of)}")
+        skipped.update(dict.fromkeys(matches))
     return list(skipped)
 
 
-def _ends(path: str) -> set[str]:
-    """Return every name that a module or one that it lies in goes by."""
+def _names(path: str) -> set[str]:
+    """Return every name of a module and of those that it lies in."""
     words = path.split(".")
     return {".".join(words[start:end]) for end in range(1, len(words) + 1) for start in range(end)}
 
 
-def _near(name: str, model: nn.Module, above: dict[str, set[str]]) -> str:
-    known = sorted({word for words in above.values() for word in words if not word.isdecimal()})
-    if name in {end for path, _ in model.named_modules() for end in _ends(path)}:
-        known = []  # it is a module, of another kind: no name that looks like it is what was meant
-    near = did_you_mean(name, known)
-    return near if "did you mean" in near else did_you_mean(name, sorted({path.split(".")[-1] for path in above}))
+def _near(name: str, model: nn.Module, names_of: dict[str, set[str]]) -> str:
+    known = {word for words in names_of.values() for word in words if not word.isdecimal()}
+    is_module = any(name in _names(path) for path, _ in model.named_modules())  # of another kind, and spelt right
+    if not is_module and "did you mean" in (near := did_you_mean(name, sorted(known))):
+        return near
+    return did_you_mean(name, sorted({path.split(".")[-1] for path in names_of}))

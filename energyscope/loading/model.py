@@ -7,30 +7,21 @@ trained ones, or random ones of the true shape that are built on the device itse
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.adapters import Adapter
-from energyscope.errors import UsageError
-from energyscope.loading import building
-from energyscope.loading import tensor_parallel as shares
-from energyscope.loading.options import PRECISIONS, QUANTIZED, LoadOptions, LoadSettings, check_quantization
-from energyscope.loading.planning import plan_model
-from energyscope.loading.random_weights import spare_small_layers
+from energyscope.loading import random_weights, tensor_parallel, trained_weights
+from energyscope.loading.files import ModelFiles, opened, tokenizer_of
+from energyscope.loading.options import QUANTIZED, LoadOptions, LoadSettings, check_precision, check_quantization
+from energyscope.loading.planning import LoadPlan, empty_model, meta_model, plan_model
 from energyscope.loading.sharding.placement import Placement, dispatch, offload_notes
-from energyscope.loading.sizes import distinct_parameters, tensor_bytes
-from energyscope.loading.sources import ModelSource, find_model, model_names
+from energyscope.loading.sources import find_model
 from energyscope.reasons import Reason, reason
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-__all__ = [
-    "PRECISIONS", "LoadedModel", "ModelSource", "check_precision", "find_model", "load_model", "model_names",
-    "parameter_count", "weight_bytes",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,10 +32,8 @@ class LoadedModel:
     in the weights are; ``source`` where they came from; ``seconds`` how long loading took; ``notes`` what a
     reader of its results must know.
 
-    ``device`` is where its inputs go, and the first of ``devices``, which hold its weights or run them.
-    ``device_map`` says which module lies on which where there are several, and ``offloaded`` names the modules
-    whose weights wait in host memory and are copied to ``device`` whenever they run. Of a model that is split over
-    ``ranks`` processes (tensor parallel), this is one process's share.
+    ``device`` is where its inputs go; ``placement``, which module lies on which device where there are several. Of
+    a model that is split over ``ranks`` processes (tensor parallel), this is one process's share.
     """
 
     name: str
@@ -58,23 +47,31 @@ class LoadedModel:
     source: str
     seconds: float
     notes: tuple[Reason, ...] = ()
-    devices: tuple[torch.device, ...] = ()
-    device_map: Mapping[str, str] | None = None
-    offloaded: tuple[str, ...] = ()
+    placement: Placement | None = None
     ranks: int = 1
 
-    def __post_init__(self) -> None:
-        """Without a map, the model's device is all of them."""
-        if not self.devices:
-            object.__setattr__(self, "devices", (self.device,))
+    @property
+    def devices(self) -> tuple[torch.device, ...]:
+        """The devices that hold its weights or run them, that of its inputs first."""
+        return self.placement.devices if self.placement else (self.device,)
+
+    @property
+    def device_map(self) -> dict[str, str] | None:
+        """The device of each module, by its path; None on one device."""
+        return {path: str(device) for path, device in self.placement.modules.items()} if self.placement else None
+
+    @property
+    def offloaded(self) -> tuple[str, ...]:
+        """The modules whose weights wait in host memory, and are copied to ``device`` whenever they run."""
+        return self.placement.offloaded if self.placement else ()
 
 
 def load_model(reference: str, settings: LoadSettings | None = None, **options: Any) -> LoadedModel:
     """Load a model and put it on the device, ready for inference.
 
-    ``reference`` is a short name, a bundled name, a local folder or a Hugging Face id. How it is loaded is said by
-    ``settings``, or by its fields as keywords (`energyscope.loading.options.LoadSettings`). Quantized layers are
-    tried on random inputs, and 4-bit ones that compute wrongly are mended, which is noted.
+    ``reference`` is a short name, a bundled name, a local folder or a Hugging Face id. ``settings``, or its fields
+    as keywords (`energyscope.loading.options.LoadSettings`), say how it is loaded. Quantized layers are tried on
+    random inputs, and 4-bit ones that compute wrongly are mended, which is noted.
 
     Raises:
         TypeError: a keyword is no field of the settings.
@@ -84,86 +81,101 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
         DeviceError: there is no such device, or not enough memory on it.
 
     """
-    asked = settings or LoadSettings(**options)
+    settings = settings or LoadSettings(**options)
     started = time.perf_counter()
-    check_precision(asked.precision)
+    check_precision(settings.precision)
     source = find_model(reference)
     check_quantization(
-        asked.precision,
-        double_quant=asked.double_quant,
-        compute_dtype=asked.compute_dtype,
-        skip_modules=asked.skip_modules,
+        settings.precision,
+        double_quant=settings.double_quant,
+        compute_dtype=settings.compute_dtype,
+        skip_modules=settings.skip_modules,
     )
-    resolved = asked.resolved()
-    with building.opened(source, resolved) as files:
+    resolved = settings.resolved()
+    with opened(source, resolved) as files:
         plan = plan_model(files, resolved)
-        model = building.build_model(files, plan)
-        tokenizer, why_none = building.tokenizer_of(files.folder, resolved)
-        model.eval().requires_grad_(False)
-        spare_small_layers(model)
-        notes = _mended(model, plan.options) if asked.precision in QUANTIZED else ()
-        notes += _unnested(model, asked.double_quant)
-        if plan.placement:
-            dispatch(model, plan.placement)
-            notes += offload_notes(plan.placement)
-        ranks = shares.world_size() if asked.tensor_parallel else 1
-        notes += shares.notes(ranks) if asked.tensor_parallel else ()
+        model = _build(files, plan)
+        tokenizer, tokenizer_reason = tokenizer_of(files.folder, resolved)
+        notes = _prepared_for_inference(model, plan)
     return LoadedModel(
         name=source.name,
         model=model,
         adapter=files.adapter,
         tokenizer=tokenizer,
-        tokenizer_reason=why_none,
-        precision=asked.precision,
+        tokenizer_reason=tokenizer_reason,
+        precision=settings.precision,
         device=plan.options.device,
-        weights="bundled" if source.kind == "bundled" and asked.weights == "pretrained" else asked.weights,
+        weights="bundled" if source.kind == "bundled" and settings.weights == "pretrained" else settings.weights,
         source=source.source,
         seconds=time.perf_counter() - started,
         notes=notes,
-        ranks=ranks,
-        **(_spread(plan.placement) if plan.placement else {}),
+        placement=plan.placement,
+        ranks=tensor_parallel.world_size() if settings.tensor_parallel else 1,
     )
 
 
-def _spread(placement: Placement) -> dict[str, Any]:
-    named = {path: str(device) for path, device in placement.modules.items()}
-    return {"devices": placement.devices, "device_map": named, "offloaded": placement.offloaded}
+def _build(files: ModelFiles, plan: LoadPlan) -> Any:
+    """Build the model, each of its modules on its device; what passes between devices is not moved yet."""
+    options = plan.options
+    if options.weights == "pretrained":
+        return trained_weights.read(files, plan)
+    if options.tensor_parallel:
+        share = tensor_parallel.split_empty(meta_model(files, options))
+        return random_weights.build(lambda: share, options, plan.keep, home=lambda _: options.device)
+    home = plan.placement.device_of if plan.placement else None
+    return random_weights.build(lambda: empty_model(files, options), options, plan.keep, home)
 
 
-def _mended(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
-    from energyscope.loading.kernel_trials import mend_layers
+def _prepared_for_inference(model: Any, plan: LoadPlan) -> tuple[Reason, ...]:
+    """Put a model in evaluation mode, mend its layers and dispatch it; return notes for readers of its results."""
+    options = plan.options
+    model.eval().requires_grad_(False)
+    random_weights.spare_small_layers(model)
+    notes: tuple[Reason, ...] = ()
+    if options.precision in QUANTIZED:
+        from energyscope.loading.kernel_trials import mend_layers
 
-    return mend_layers(model, options)
+        notes += mend_layers(model, options)
+    if options.double_quant:  # some processors' kernels undo it when the layers are tried
+        states = [getattr(parameter, "quant_state", None) for parameter in model.parameters()]
+        if undone := sum(not state.nested for state in states if state is not None):
+            notes += (reason("double-quant-undone", layers=undone),)
+    if plan.placement:
+        dispatch(model, plan.placement)
+        notes += offload_notes(plan.placement)
+    if options.tensor_parallel:
+        notes += tensor_parallel.notes()
+    return notes
 
 
-def _unnested(model: nn.Module, double_quant: bool) -> tuple[Reason, ...]:
-    """Say so where the processor's kernels have undone double quantization when the layers were tried."""
-    states = [getattr(parameter, "quant_state", None) for parameter in model.parameters()]
-    undone = sum(not state.nested for state in states if state is not None)
-    return (reason("double-quant-undone", layers=undone),) if double_quant and undone else ()
+def load_skeleton(
+    reference: str, device: torch.device, *, tokenizer: bool, trust_remote_code: bool = False
+) -> LoadedModel:
+    """Return a model without weights: its modules are on the meta device, and ``device`` is where its inputs go.
 
-
-def check_precision(precision: str) -> None:
-    """Refuse what a model cannot be loaded in.
+    With ``tokenizer`` its files are looked for, on the hub too; without, a short name needs none.
 
     Raises:
-        UsageError: it is not one of ``PRECISIONS``.
+        UsageError: there is no such model.
+        ModelError: its files are out of reach, or no adapter serves it.
 
     """
-    if precision not in PRECISIONS:
-        raise UsageError(f"a model cannot be loaded in {precision!r}: use one of {', '.join(PRECISIONS)}")
-
-
-def parameter_count(model: nn.Module) -> int:
-    """Return the number of parameters, tied ones once; 4-bit weights count as what they stand for."""
-    return sum(_logical_count(parameter) for parameter in distinct_parameters(model))
-
-
-def weight_bytes(model: nn.Module) -> int:
-    """Return the bytes of all parameters, tied ones once, with the scales of quantized ones."""
-    return sum(tensor_bytes(parameter) for parameter in distinct_parameters(model))
-
-
-def _logical_count(parameter: Any) -> int:
-    state = getattr(parameter, "quant_state", None)
-    return int(parameter.numel()) if state is None else int(state.shape.numel())
+    source = find_model(reference)
+    if tokenizer and source.kind == "checkpoint":  # its tokenizer is among the files of its hub id
+        source = replace(source, kind="hub")
+    options = LoadOptions(device=device, weights="random", trust_remote_code=trust_remote_code)
+    with opened(source, options) as files:
+        model = meta_model(files, options)
+        words, why_none = tokenizer_of(files.folder, options) if tokenizer else (None, reason("not-asked-for"))
+    return LoadedModel(
+        name=source.name,
+        model=model,
+        adapter=files.adapter,
+        tokenizer=words,
+        tokenizer_reason=why_none,
+        precision="fp32",
+        device=device,
+        weights="bundled" if source.kind == "bundled" else "pretrained",
+        source=source.source,
+        seconds=0.0,
+    )

@@ -1,10 +1,10 @@
-"""How a model is to be loaded: as it is asked for, and with the devices found."""
+"""How a model is loaded: the settings that a caller gives, and the options with the devices found."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.errors import UsageError
@@ -12,16 +12,30 @@ from energyscope.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
-Weights = Literal["pretrained", "random"]
-
 NATIVE = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 QUANTIZED = ("int8", "nf4", "fp4")
 FOUR_BIT = ("nf4", "fp4")
 PRECISIONS = (*NATIVE, *QUANTIZED)
 
 
-@dataclass(frozen=True)
-class LoadSettings:
+@dataclass(frozen=True, kw_only=True)
+class _Choices:
+    """What `LoadSettings` and `LoadOptions` have in common."""
+
+    precision: str = "fp32"
+    weights: Literal["pretrained", "random"] = "pretrained"
+    seed: int = 0
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    device_map: str | None = None
+    double_quant: bool = False
+    compute_dtype: str | None = None
+    skip_modules: Sequence[str] = ()
+    tensor_parallel: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSettings(_Choices):
     """How a model is asked for: the keywords of `energyscope.loading.load_model`.
 
     ``precision`` is one of `PRECISIONS`, of which int8, nf4 and fp4 quantize all linears but the head; ``device``
@@ -32,23 +46,13 @@ class LoadSettings:
     ``device_map`` spreads the model over devices: auto, balanced, sequential, or a JSON file of module paths and
     devices (see `energyscope.loading.sharding.device_maps`); ``devices`` are the GPUs that a word may take, in
     their order, all if none is named. ``double_quant`` quantizes the scales of 4-bit weights, ``compute_dtype``
-    (fp32, fp16, bf16) is what 4-bit layers multiply in, and ``skip_modules`` names more modules that stay
-    unquantized. ``tensor_parallel`` loads this process's share of a model that is split over the processes which
-    were joined before (`energyscope.loading.tensor_parallel.join`).
+    (fp32, fp16, bf16; default: that of the other layers) is what 4-bit layers multiply in, and ``skip_modules``
+    names more modules that stay unquantized. ``tensor_parallel`` loads this process's share of a model that is
+    split over the processes joined before (`energyscope.loading.tensor_parallel.join`).
     """
 
-    precision: str = "fp32"
     device: str = "auto"
-    weights: Weights = "pretrained"
-    seed: int = 0
-    trust_remote_code: bool = False
-    allow_pickle: bool = False
-    device_map: str | None = None
     devices: Sequence[torch.device] = ()
-    double_quant: bool = False
-    compute_dtype: str | None = None
-    skip_modules: Sequence[str] = ()
-    tensor_parallel: bool = False
 
     def resolved(self) -> LoadOptions:
         """Return these settings with the devices found.
@@ -62,31 +66,20 @@ class LoadSettings:
         from energyscope.loading.sharding.device_maps import map_devices
 
         spread = map_devices(self.device_map, self.device, self.devices) if self.device_map else ()
-        settings = {field.name: getattr(self, field.name) for field in fields(self)}
-        resolved = {"device": spread[0] if spread else pick_device(self.device), "devices": spread}
-        return LoadOptions(**{**settings, **resolved, "skip_modules": tuple(self.skip_modules)})
+        device = spread[0] if spread else pick_device(self.device)
+        return LoadOptions(**{**vars(self), "device": device, "devices": spread})
 
 
-@dataclass(frozen=True)
-class LoadOptions:
-    """What `LoadSettings` come to here, as the loading steps share it.
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions(_Choices):
+    """`LoadSettings` with the devices found on this machine, as the loading steps share them.
 
     ``device`` is the one that inputs go to; ``devices`` those that ``device_map`` may spread the model over, that
-    one first (empty without a map). ``compute_dtype`` None is ``dtype``.
+    one first (empty without a map).
     """
 
-    precision: str
     device: torch.device
-    weights: Weights = "pretrained"
-    seed: int = 0
-    trust_remote_code: bool = False
-    allow_pickle: bool = False
-    device_map: str | None = None
     devices: tuple[torch.device, ...] = ()
-    double_quant: bool = False
-    compute_dtype: str | None = None
-    skip_modules: tuple[str, ...] = ()
-    tensor_parallel: bool = False
 
     @property
     def dtype(self) -> torch.dtype:
@@ -113,6 +106,17 @@ def _dtype(name: str) -> torch.dtype:
 
     dtype: torch.dtype = getattr(torch, NATIVE[name])
     return dtype
+
+
+def check_precision(precision: str) -> None:
+    """Refuse what a model cannot be loaded in.
+
+    Raises:
+        UsageError: it is not one of ``PRECISIONS``.
+
+    """
+    if precision not in PRECISIONS:
+        raise UsageError(f"a model cannot be loaded in {precision!r}: use one of {', '.join(PRECISIONS)}")
 
 
 def check_quantization(

@@ -2,8 +2,8 @@
 
 Nothing passes through host memory, so that the shape of a 70 B model can be measured on a machine whose
 memory is smaller than the GPU's. Quantized models are filled one module at a time: the unquantized model
-never exists as a whole. Nor does a model over several devices, on any of them: a module is drawn on the main
-device, whatever its own, so that the numbers do not depend on where it goes, and moves on once it is rounded.
+never exists as a whole. The same holds for a model over several devices: each module is drawn on the main
+device, so that the numbers do not depend on where it goes, and moves on once it is rounded.
 
 All precisions of a seed are roundings of the same numbers. PyTorch does not draw the same in every data type
 (the end of a tensor whose size is no multiple of 16 differs on a CPU), so a module's weights are drawn in
@@ -63,7 +63,7 @@ class _Filling:
         self.options = options
         self.keep = keep
         self.home = home
-        # weak: a module that a quantized one replaced must go, or its weights stay until all are built
+        # weak: a module that a quantized one replaced must be freed, or its weights stay until all are built
         self.dtypes: WeakKeyDictionary[nn.Module, dict[str, torch.dtype]] = WeakKeyDictionary()
         self.tied = _tied(model)
 
@@ -75,12 +75,12 @@ class _Filling:
         self._open(module, path)
         self.model._init_weights(module)  # noqa: SLF001  (every transformers model defines it: weights and buffers)
         for below, child in children:
-            self._settle(child, below)
+            self._finish(child, below)
         if module is self.model:
-            self._settle(module, "")
+            self._finish(module, "")
 
     def _open(self, module: nn.Module, path: str) -> None:
-        """Give a module float32 weights of its own: as they are, but empty where nothing is stored or all is tied.
+        """Give a module float32 weights of its own: as they are, or empty where nothing is stored or it is tied.
 
         A tied weight is stored once, by its first owner; the others are tied to it again in the end.
         """
@@ -101,8 +101,8 @@ class _Filling:
             if buffer.is_meta:
                 setattr(module, name, torch.empty_like(buffer, device=self.options.device))
 
-    def _settle(self, module: nn.Module, path: str) -> None:
-        """Round a module's own weights to the data type that it was made in, move and quantize it as is to be."""
+    def _finish(self, module: nn.Module, path: str) -> None:
+        """Round a module's own weights to the data type that it was made in, move it, and quantize it if asked."""
         from torch import nn
 
         dtypes, device = self.dtypes[module], self.home(path)
@@ -120,7 +120,7 @@ class _Filling:
 
 
 def float32_bytes(model: nn.Module) -> int:
-    """Return the most bytes that filling a model may hold in float32 at once: what waits for its parents."""
+    """Return the most bytes that filling a model may hold in float32 at once, in modules with a parent to come."""
     own = sum(4 * weight.numel() for child in model.children() for weight in child.parameters(recurse=False))
     return own + max((float32_bytes(child) for child in model.children()), default=0)
 
@@ -142,19 +142,26 @@ def quantized_linear(module: Any, precision: str, dtype: torch.dtype, *, double_
     A Conv1D's weight is (in, out) and is transposed; ``dtype`` is what a 4-bit layer computes in, and
     ``double_quant`` quantizes its scales too.
     """
+    import bitsandbytes as bnb
     import torch
     from torch import nn
 
-    weight = module.weight.data if isinstance(module, nn.Linear) else module.weight.data.T
+    weight = (module.weight.data if isinstance(module, nn.Linear) else module.weight.data.T).contiguous()
     rows, columns = weight.shape
-    with torch.device("meta"):
-        layer = _empty_layer(
-            columns, rows, precision, dtype, bias=module.bias is not None, double_quant=double_quant
-        )
+    has_bias = module.bias is not None
     if precision == "int8":
-        layer.weight = _int8_parameter(weight)
+        with torch.device("meta"):
+            layer = bnb.nn.Linear8bitLt(columns, rows, has_bias, has_fp16_weights=False, threshold=6.0)
+        values, scales, _ = bnb.functional.int8_vectorwise_quant(weight.to(torch.float16))
+        layer.weight = bnb.nn.Int8Params(
+            values, requires_grad=False, has_fp16_weights=False, CB=values, SCB=scales
+        )
     else:
-        layer.weight = _four_bit_parameter(weight, layer, precision, double_quant=double_quant)
+        settings = {"compress_statistics": double_quant, "quant_type": precision}
+        with torch.device("meta"):
+            layer = bnb.nn.Linear4bit(columns, rows, has_bias, dtype, **settings)
+        packed = bnb.nn.Params4bit(weight, requires_grad=False, module=layer, **settings)
+        layer.weight = packed.to(weight.device)
     layer.bias = module.bias
     quantized: nn.Module = layer.requires_grad_(False)
     spare_small_layers(quantized)
@@ -170,34 +177,3 @@ def spare_small_layers(model: nn.Module) -> None:
         if getattr(module, "support_avx512bf16_for_cpu", False):
             layer: Any = module
             layer.support_avx512bf16_for_cpu = layer.out_features % 32 == 0 and layer.in_features % 64 == 0
-
-
-def _empty_layer(
-    columns: int, rows: int, precision: str, dtype: torch.dtype, *, bias: bool, double_quant: bool
-) -> Any:
-    import bitsandbytes as bnb
-
-    if precision == "int8":
-        return bnb.nn.Linear8bitLt(columns, rows, bias, has_fp16_weights=False, threshold=6.0)
-    return bnb.nn.Linear4bit(columns, rows, bias, dtype, compress_statistics=double_quant, quant_type=precision)
-
-
-def _int8_parameter(weight: torch.Tensor) -> Any:
-    import bitsandbytes as bnb
-    import torch
-
-    values, scales, _ = bnb.functional.int8_vectorwise_quant(weight.contiguous().to(torch.float16))
-    return bnb.nn.Int8Params(values, requires_grad=False, has_fp16_weights=False, CB=values, SCB=scales)
-
-
-def _four_bit_parameter(weight: torch.Tensor, layer: Any, precision: str, *, double_quant: bool) -> Any:
-    import bitsandbytes as bnb
-
-    parameter = bnb.nn.Params4bit(
-        weight.contiguous(),
-        requires_grad=False,
-        compress_statistics=double_quant,
-        quant_type=precision,
-        module=layer,
-    )
-    return parameter.to(weight.device)

@@ -1,12 +1,11 @@
-"""Bytes of weights: of a model that is not built yet, and of layers that keep theirs in ways of their own."""
+"""Parameters and bytes of a model's weights: as planned before they are read, and as layers store them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from energyscope.loading.linears import is_kept, is_linear
-from energyscope.loading.options import NATIVE
+from energyscope.loading.linears import quantized_linears
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -32,14 +31,14 @@ def planned_parameters(
     from torch import nn
 
     seen = set()
+    quantized = quantized_linears(model, precision, keep)
     for path, module in model.named_modules():
-        small = precision not in NATIVE and is_linear(module) and not is_kept(path, keep)
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) in seen:
                 continue
             seen.add(id(parameter))
             needed = parameter.numel() * parameter.element_size()
-            if small and name == "weight":
+            if path in quantized and name == "weight":
                 rows = parameter.shape[0 if isinstance(module, nn.Linear) else 1]  # a Conv1D's are its columns
                 needed = _quantized_bytes(parameter.numel(), rows, precision, double_quant=double_quant)
             yield f"{path}.{name}".lstrip("."), needed
@@ -53,8 +52,19 @@ def _quantized_bytes(count: int, rows: int, precision: str, *, double_quant: boo
     return (count + 1) // 2 + scales
 
 
-def distinct_parameters(model: nn.Module) -> Iterator[Any]:
-    """Yield a model's parameters, tied ones once, also of those whose values wait on the host."""
+def parameter_count(model: nn.Module) -> int:
+    """Return the number of parameters, tied ones once; 4-bit weights count as what they stand for."""
+    states = [(weight, getattr(weight, "quant_state", None)) for weight in _distinct_parameters(model)]
+    return sum(int((weight if state is None else state).shape.numel()) for weight, state in states)
+
+
+def weight_bytes(model: nn.Module) -> int:
+    """Return the bytes of all parameters, tied ones once, with the scales of quantized ones."""
+    return sum(tensor_bytes(parameter) for parameter in _distinct_parameters(model))
+
+
+def _distinct_parameters(model: nn.Module) -> Iterator[Any]:
+    """Yield a model's parameters, tied ones once, also those whose values wait on the host."""
     seen = set()
     for module in model.modules():
         waiting = getattr(getattr(module, "_hf_hook", None), "weights_map", None)
@@ -83,18 +93,16 @@ def stored_bytes(model: nn.Module) -> int:
     float32 scale for each row. How its kernel lays them out (padding, the sums of rows) is not known from outside
     and not counted. Tensors of torchao count as what they hold.
     """
-    wrapped = sum(_inner_bytes(tensor) for tensor in model.parameters() if _is_wrapper(tensor))
-    own = sum(tensor_bytes(tensor) for tensor in distinct_parameters(model) if not _is_wrapper(tensor))
-    return own + wrapped + sum(_packed_bytes(module) for module in model.modules())
+    packed = sum(_packed_bytes(module) for module in model.modules())
+    wrapped: list[Any] = [tensor for tensor in model.parameters() if _is_wrapper(tensor)]
+    inner = sum(getattr(tensor, name).nbytes for tensor in wrapped for name in tensor.__tensor_flatten__()[0])
+    plain = sum(tensor_bytes(tensor) for tensor in _distinct_parameters(model) if not _is_wrapper(tensor))
+    return packed + inner + plain
 
 
-def _is_wrapper(tensor: Tensor) -> bool:
+def _is_wrapper(tensor: Any) -> bool:
     """Tell whether a tensor is a subclass that holds others, as torchao's do."""
     return hasattr(tensor, "__tensor_flatten__")
-
-
-def _inner_bytes(tensor: Any) -> int:
-    return sum(getattr(tensor, name).nbytes for name in tensor.__tensor_flatten__()[0])
 
 
 def _packed_bytes(module: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from energyscope import bundled
 from energyscope.adapters import Adapter, Checkpoint, all_adapters
@@ -25,16 +25,6 @@ class ModelSource:
     folder: Path | None = None
     adapter: Adapter | None = None
     checkpoint: Checkpoint | None = None
-
-
-@dataclass(frozen=True)
-class ModelFiles:
-    """What is known of a model before it is built. ``folder`` is None where no file is needed."""
-
-    source: ModelSource
-    folder: Path | None
-    adapter: Adapter
-    config: Any
 
 
 def model_names() -> dict[str, ModelSource]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     import torch
@@ -12,26 +12,29 @@ SPLIT_STYLES = {"colwise", "rowwise", "rowwise_rep", "embedding_rowwise", *GATHE
 
 
 def forward_of(module: Any, style: str, mesh: Any) -> Any:
-    """Return the forward of a module that a plan splits in some style, by what holds its own share.
-
-    Copying the module copies its forward with it: transformers' holds on to the module that it was made for.
-    """
-    if style == "embedding_rowwise":
-        rows = -(-module.num_embeddings // mesh.size())  # as DTensor divides: the last rank may have fewer
-        return _OwnRows(module, rows * mesh.get_local_rank(), mesh.get_group())
-    if style in GATHERING_STYLES:
-        return _GatheredOutputs(module, mesh.get_group(), mesh.size())
-    return _SplitForward(module, style, mesh)
+    """Return the forward of a module that a plan splits in some style, by what holds its own share."""
+    kinds: dict[str, type[_Forward]] = dict.fromkeys(GATHERING_STYLES, _GatheringForward)
+    kinds["embedding_rowwise"] = _EmbeddingForward
+    return kinds.get(style, _SplitForward)(module, style, mesh)
 
 
-class _SplitForward:
-    """transformers' forward of one style, made anew for each copy of its module, when it is first called."""
+class _Forward:
+    """A module's forward that is copied with its module: transformers' holds on to the one it was made for."""
 
     def __init__(self, module: Any, style: str, mesh: Any) -> None:
         self.module = module
         self.style = style
         self.mesh = mesh
-        self._made: Any = None
+        self.group = mesh.get_group()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)(memo.get(id(self.module), self.module), self.style, self.mesh)
+
+
+class _SplitForward(_Forward):
+    """transformers' forward of one style, made anew for each copy of its module, when it is first called."""
+
+    _made: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._made is None:
@@ -42,24 +45,21 @@ class _SplitForward:
         """Let transformers put its forward on the module, and take it from there."""
         from transformers.distributed.tensor_parallel import ALL_PARALLEL_STYLES
 
-        ours = self.module.__dict__.pop("forward")
+        own = self.module.__dict__.pop("forward")
         try:
             ALL_PARALLEL_STYLES[self.style].install_forward(self.module, self.mesh)
             return self.module.__dict__["forward"]
         finally:
-            self.module.forward = ours
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _SplitForward:
-        return _SplitForward(memo.get(id(self.module), self.module), self.style, self.mesh)
+            self.module.forward = own
 
 
-class _OwnRows:
+class _EmbeddingForward(_Forward):
     """The forward of an embedding of which each rank has some rows: the others give zeros, and all are summed."""
 
-    def __init__(self, module: Any, first: int, group: Any) -> None:
-        self.module = module
-        self.first = first
-        self.group = group
+    def __init__(self, module: Any, style: str, mesh: Any) -> None:
+        super().__init__(module, style, mesh)
+        rows = -(-module.num_embeddings // mesh.size())  # as DTensor divides: the last rank may have fewer
+        self.first = rows * mesh.get_local_rank()
 
     def __call__(self, ids: torch.Tensor) -> torch.Tensor:
         import torch.distributed as dist
@@ -72,30 +72,19 @@ class _OwnRows:
         dist.all_reduce(outputs, group=self.group)
         return outputs
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _OwnRows:
-        return _OwnRows(memo.get(id(self.module), self.module), self.first, self.group)
 
-
-class _GatheredOutputs:
+class _GatheringForward(_Forward):
     """The forward of a linear of whose outputs each rank computes some, and all ranks need all."""
-
-    def __init__(self, module: Any, group: Any, ranks: int) -> None:
-        self.module = module
-        self.group = group
-        self.ranks = ranks
 
     def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
         import torch
         import torch.distributed as dist
         from torch.nn import functional
 
-        outputs = self.module.out_features
+        outputs, ranks = self.module.out_features, self.mesh.size()
         own = type(self.module).forward(self.module, inputs)
-        if missing := -(-outputs // self.ranks) - own.shape[-1]:  # all parts are of one size on their way
+        if missing := -(-outputs // ranks) - own.shape[-1]:  # all parts are of one size on their way
             own = functional.pad(own, (0, missing))
-        parts = own.new_empty((self.ranks * own.shape[0], *own.shape[1:]))
+        parts = own.new_empty((ranks * own.shape[0], *own.shape[1:]))
         dist.all_gather_into_tensor(parts, own.contiguous(), group=self.group)
-        return torch.cat(parts.chunk(self.ranks), dim=-1)[..., :outputs]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _GatheredOutputs:
-        return _GatheredOutputs(memo.get(id(self.module), self.module), self.group, self.ranks)
+        return torch.cat(parts.chunk(ranks), dim=-1)[..., :outputs]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from energyscope.errors import UsageError, did_you_mean
 from energyscope.failures import first_line
-from energyscope.loading.quiet import quieten
+from energyscope.loading.libraries import missing
 from energyscope.reasons import Reason, join, reason
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ VARIANTS: tuple[str, ...] = ("fp32", "fp16", "bf16", "fp16-autocast", "int8", "i
 _BF16_CAPABILITY = (8, 0)
 _INT8_CAPABILITY = (7, 5)
 
-
 _OTHER_NAMES = {
     "4bit": "nf4 or fp4",
     "int4": "nf4 or fp4",
@@ -29,21 +28,17 @@ _OTHER_NAMES = {
 }
 
 
-def _hint(precision: str) -> str:
-    """Return what to name instead, where others call it so; else the nearest name."""
-    other = _OTHER_NAMES.get(precision.lower().replace("-", ""))
-    return f": use {other}" if other else did_you_mean(precision, list(VARIANTS))
-
-
 def unsupported(precision: str, device: torch.device) -> str | None:
-    """Return why a precision cannot be computed on a device, as the reasons of a cell; None if it can.
+    """Return why a precision cannot be computed on a device, as reasons in one text; None if it can.
 
     Raises:
         UsageError: there is no such precision.
 
     """
     if precision not in VARIANTS:
-        raise UsageError(f"there is no precision {precision!r}{_hint(precision)}")
+        other = _OTHER_NAMES.get(precision.lower().replace("-", ""))
+        hint = f": use {other}" if other else did_you_mean(precision, VARIANTS)
+        raise UsageError(f"there is no precision {precision!r}{hint}")
     if precision == "bf16":
         return _too_old(device, _BF16_CAPABILITY, "BF16")
     if precision == "fp16-autocast":
@@ -55,7 +50,8 @@ def unsupported(precision: str, device: torch.device) -> str | None:
     if precision == "int8":
         return _reason_against_int8(device)
     if precision in {"nf4", "fp4"}:
-        return _bitsandbytes_missing() or _too_old(device, _BF16_CAPABILITY, "BF16, in which 4-bit layers compute")
+        needed = "BF16, in which 4-bit layers compute"
+        return missing("bitsandbytes", "bitsandbytes") or _too_old(device, _BF16_CAPABILITY, needed)
     return None
 
 
@@ -80,12 +76,9 @@ def _reason_against_int8(device: torch.device) -> str | None:
     from energyscope.loading import cpu_int8
 
     if device.type != "cpu":
-        return _bitsandbytes_missing() or _too_old(device, _INT8_CAPABILITY, "INT8 products")
-    without_torch = cpu_int8.reason_against_torch()
-    if without_torch is None:
-        return None
-    without_torchao = cpu_int8.reason_against_torchao(device)
-    return without_torchao and join([without_torch, without_torchao])
+        return missing("bitsandbytes", "bitsandbytes") or _too_old(device, _INT8_CAPABILITY, "INT8 products")
+    reasons = (cpu_int8.reason_against_torch(), cpu_int8.reason_against_torchao(device))
+    return join(why for why in reasons if why) if all(reasons) else None
 
 
 def _too_old(device: torch.device, needed: tuple[int, int], what: str) -> Reason | None:
@@ -96,16 +89,5 @@ def _too_old(device: torch.device, needed: tuple[int, int], what: str) -> Reason
     capability = torch.cuda.get_device_capability(device)
     if capability >= needed:
         return None
-    has, asked = (f"{major}.{minor}" for major, minor in (capability, needed))
-    return reason("gpu-too-old", gpu=torch.cuda.get_device_name(device), what=what, has=has, needed=asked)
-
-
-def _bitsandbytes_missing() -> Reason | None:
-    quieten()
-    try:
-        import bitsandbytes  # noqa: F401
-    except ModuleNotFoundError:
-        return reason("package-missing", package="bitsandbytes", install="bitsandbytes")
-    except Exception as error:  # noqa: BLE001  its libraries fail to load in many ways
-        return reason("package-broken", package="bitsandbytes", error=first_line(error))
-    return None
+    versions = {"has": "{}.{}".format(*capability), "needed": "{}.{}".format(*needed)}
+    return reason("gpu-too-old", gpu=torch.cuda.get_device_name(device), what=what, **versions)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-IDLE = timedelta(hours=12)  # a rank may wait that long for another's next call: a session decides when
+IDLE = timedelta(hours=12)  # a rank may wait that long for another's next call
 WHOLE_STYLES = {"replicate", "replicated_with_grad_allreduce"}  # nothing to do but in training
 
 
@@ -55,9 +55,9 @@ def rank_device(name: str, local_rank: int, ranks: int) -> torch.device:
         return torch.device("cpu")
     if name == "cpu":
         raise UsageError("--tensor-parallel takes GPUs where there are some: set CUDA_VISIBLE_DEVICES= as well")
-    there = torch.cuda.device_count()
-    if there < ranks:
-        raise DeviceError(f"{ranks} processes need a GPU each, and {there} are visible: start {there} at most")
+    count = torch.cuda.device_count()
+    if count < ranks:
+        raise DeviceError(f"{ranks} processes need a GPU each, and {count} are visible: start {count} at most")
     return torch.device("cuda", local_rank)
 
 
@@ -120,9 +120,9 @@ def _check_heads(name: str, config: Any, ranks: int) -> None:
         return
     keys = getattr(config, "num_key_value_heads", None) or queries
     if queries % ranks or keys % ranks:
-        both = math.gcd(queries, keys)
-        fits = [str(number) for number in range(2, both + 1) if both % number == 0]
-        instead = f"start {' or '.join(fits[:4])} of them" if fits else "use --device-map"
+        divisor = math.gcd(queries, keys)
+        possible = [str(number) for number in range(2, divisor + 1) if divisor % number == 0]
+        instead = f"start {' or '.join(possible[:4])} of them" if possible else "use --device-map"
         raise UsageError(
             f"the {queries} heads of {name}, {keys} of them for keys and values, cannot be divided evenly over "
             f"{ranks} processes: {instead}"
@@ -143,14 +143,14 @@ def share_bytes(model: nn.Module, ranks: int) -> int:
     """Return the bytes of weights that each rank holds, about: what the plan divides, divided; tied ones once."""
     plan = plan_of(model)
     seen: set[int] = set()
-    held = 0.0
+    total = 0.0
     for path, module in model.named_modules():
         split = style_of(path, plan) in SPLIT_STYLES
         for weight in module.parameters(recurse=False):
             if id(weight) not in seen:
                 seen.add(id(weight))
-                held += weight.nbytes / (ranks if split else 1)
-    return round(held)
+                total += weight.nbytes / (ranks if split else 1)
+    return round(total)
 
 
 def distributed_config() -> Any:
@@ -162,24 +162,19 @@ def distributed_config() -> Any:
     """
     try:
         from transformers.distributed import DistributedConfig
-    except ImportError as error:
-        raise _too_old() from error
-    try:
+
         return DistributedConfig(tp_size=world_size())
-    except TypeError as error:
-        raise _too_old() from error
-
-
-def _too_old() -> ModelError:
-    return ModelError("--tensor-parallel needs transformers 5.17 or newer: update it, or use --device-map")
+    except (ImportError, TypeError) as error:
+        message = "--tensor-parallel needs transformers 5.17 or newer: update it, or use --device-map"
+        raise ModelError(message) from error
 
 
 def split_empty(model: Any) -> Any:
     """Return a model on the meta device with each rank's share of the weights, and the forwards of the plan."""
     _untie(model)
-    kind = type(model)
-    config, _, mesh = kind.prepare_distribute_model(distributed_config())
-    split = kind.maybe_distribute_model(model, config, mesh)
+    model_class = type(model)
+    config, _, mesh = model_class.prepare_distribute_model(distributed_config())
+    split = model_class.maybe_distribute_model(model, config, mesh)
     settle(split)
     return split
 
@@ -198,31 +193,24 @@ def _untie(model: nn.Module) -> None:
 
 def settle(model: Any) -> None:
     """Make a split model's shares plain tensors, and its forwards such that copies of modules keep their own."""
+    from torch import nn
     from torch.distributed.tensor import DTensor
 
     plan = plan_of(model)
-    shares: dict[int, nn.Parameter] = {}  # by the id of the wrapped weight
+    shares: dict[int, nn.Parameter] = {}  # by the id of the wrapped weight: tied ones become one
     meshes = [weight.device_mesh for weight in model.parameters() if isinstance(weight, DTensor)]
     if not meshes:
         raise ModelError("transformers split no weight of the model: leave --tensor-parallel out")
     for path, module in model.named_modules():
-        _replace_shares(module, shares)
+        for name, weight in list(module.named_parameters(recurse=False)):
+            if isinstance(weight, DTensor):
+                local = weight.to_local().detach()
+                setattr(module, name, shares.setdefault(id(weight), nn.Parameter(local, requires_grad=False)))
         style = style_of(path, plan)
         if style in SPLIT_STYLES:
             module.forward = forward_of(module, style, meshes[0])
 
 
-def _replace_shares(module: nn.Module, shares: dict[int, nn.Parameter]) -> None:
-    """Replace a module's own wrapped weights, tied ones by one and the same."""
-    from torch import nn
-    from torch.distributed.tensor import DTensor
-
-    for name, weight in list(module.named_parameters(recurse=False)):
-        if isinstance(weight, DTensor):
-            local = weight.to_local().detach()
-            setattr(module, name, shares.setdefault(id(weight), nn.Parameter(local, requires_grad=False)))
-
-
-def notes(ranks: int) -> tuple[Reason, ...]:
+def notes() -> tuple[Reason, ...]:
     """Return what readers of a split model's results must know."""
-    return reason("split-over-processes", processes=ranks), reason("plain-shares")
+    return reason("split-over-processes", processes=world_size()), reason("plain-shares")

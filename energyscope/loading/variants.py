@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import DeviceError, ModelError
-from energyscope.loading import building
 from energyscope.loading.devices import pick_device
+from energyscope.loading.files import one_line_errors, opened
 from energyscope.loading.linears import skipped_linears
-from energyscope.loading.model import LoadedModel, load_model, parameter_count
+from energyscope.loading.model import LoadedModel, load_model
 from energyscope.loading.options import FOUR_BIT, NATIVE, QUANTIZED, LoadOptions, LoadSettings
 from energyscope.loading.planning import heads, meta_model
-from energyscope.loading.sizes import planned_bytes, stored_bytes
+from energyscope.loading.sizes import parameter_count, planned_bytes, stored_bytes
 from energyscope.loading.sources import find_model
 from energyscope.loading.support import VARIANTS, unsupported
 from energyscope.reasons import Reason, reason, words
@@ -81,61 +81,53 @@ def load_variant(
 
     """
     started = time.perf_counter()
-    asked = settings or LoadSettings(**options)
-    target = asked.resolved().device
+    settings = settings or LoadSettings(**options)
+    target = settings.resolved().device
     if why := unsupported(precision, target):
         raise DeviceError(
             f"{precision} cannot be computed on {target}: {words(why)}; otherwise leave this precision out"
         )
     base = base_precision(precision, target)
-    for_base = replace(
-        asked,
+    base_settings = replace(
+        settings,
         precision=base,
-        device=asked.device if asked.device_map else str(target),
-        double_quant=asked.double_quant and base in FOUR_BIT,
-        compute_dtype=asked.compute_dtype if base in FOUR_BIT else None,
-        skip_modules=asked.skip_modules if base in QUANTIZED else (),
+        device=settings.device if settings.device_map else str(target),
+        double_quant=settings.double_quant and base in FOUR_BIT,
+        compute_dtype=settings.compute_dtype if base in FOUR_BIT else None,
+        skip_modules=settings.skip_modules if base in QUANTIZED else (),
     )
-    loaded = load_model(reference, for_base)
-    parameters = parameter_count(loaded.model)
-    if base == precision:
-        implementation, notes = _as_loaded(precision), loaded.notes + _rest_of(precision, target)
-    else:
-        with building.one_line_errors(loaded.name, LoadOptions(precision, target)):
-            implementation, notes = _converted(loaded, precision, calibration, asked.skip_modules)
-    loaded = replace(loaded, precision=precision, notes=notes, seconds=time.perf_counter() - started)
-    return Variant(
-        loaded=loaded,
-        precision=precision,
-        implementation=implementation,
-        dtype=NATIVE.get(base, base) if precision in {base, "fp16-autocast"} else "int8",
-        parameters=parameters,
-        size_bytes=stored_bytes(loaded.model),
-        notes=notes,
+    variant = _unconverted(load_model(reference, base_settings))
+    if base != precision:
+        with one_line_errors(variant.loaded.name, LoadOptions(precision=precision, device=target)):
+            variant = _converted(variant, precision, calibration, settings.skip_modules)
+    loaded = replace(
+        variant.loaded, precision=precision, notes=variant.notes, seconds=time.perf_counter() - started
     )
+    return replace(variant, loaded=loaded)
 
 
 def as_variant(loaded: LoadedModel) -> Variant | None:
     """Return a loaded model as the variant of its precision; None where that variant is made in another way."""
-    if base_precision(loaded.precision, loaded.device) != loaded.precision:
-        return None
+    is_base = base_precision(loaded.precision, loaded.device) == loaded.precision
+    return _unconverted(loaded) if is_base else None
+
+
+def _unconverted(loaded: LoadedModel) -> Variant:
+    """Return a model as it was loaded as a variant; its notes say what is computed around quantized layers."""
+    precision, notes, implementation = loaded.precision, loaded.notes, "torch"
+    if precision in _BITSANDBYTES:
+        implementation = f"bitsandbytes {_BITSANDBYTES[precision]}"
+        dtype = LoadOptions(precision=precision, device=loaded.device).dtype
+        notes = (*notes, reason("unquantized-dtype", dtype=str(dtype).removeprefix("torch.")))
     return Variant(
         loaded=loaded,
-        precision=loaded.precision,
-        implementation=_as_loaded(loaded.precision),
-        dtype=NATIVE.get(loaded.precision, loaded.precision),
+        precision=precision,
+        implementation=implementation,
+        dtype=NATIVE.get(precision, precision),
         parameters=parameter_count(loaded.model),
         size_bytes=stored_bytes(loaded.model),
-        notes=loaded.notes + _rest_of(loaded.precision, loaded.device),
+        notes=notes,
     )
-
-
-def _rest_of(precision: str, device: torch.device) -> tuple[Reason, ...]:
-    """Say what is computed around quantized layers: a comparison with FP32 is one of that, too."""
-    if precision not in _BITSANDBYTES:
-        return ()
-    dtype = str(LoadOptions(precision, device).dtype).removeprefix("torch.")
-    return (reason("unquantized-dtype", dtype=dtype),)
 
 
 def base_precision(precision: str, device: torch.device) -> str:
@@ -144,27 +136,30 @@ def base_precision(precision: str, device: torch.device) -> str:
     return "fp32" if precision in made else precision
 
 
-def _as_loaded(precision: str) -> str:
-    return f"bitsandbytes {_BITSANDBYTES[precision]}" if precision in _BITSANDBYTES else "torch"
-
-
 def _converted(
-    loaded: LoadedModel,
-    precision: str,
-    calibration: Sequence[Mapping[str, Tensor]],
-    skip_modules: Sequence[str],
-) -> tuple[str, tuple[Reason, ...]]:
-    """Convert a float32 model in place; return whose layers it has now, and what its readers must know."""
+    variant: Variant, precision: str, calibration: Sequence[Mapping[str, Tensor]], skip_modules: Sequence[str]
+) -> Variant:
+    """Convert a float32 model in place to a precision that is made from it."""
     from energyscope.loading import cpu_int8
 
-    model = loaded.model
+    model = variant.loaded.model
     if precision == "fp16-autocast":
-        put_in_autocast(model, loaded.device)
-        return "torch autocast", (reason("autocast-weights"),)
-    keep = [*heads(loaded.adapter), *skipped_linears(model, skip_modules)]
+        put_in_autocast(model, variant.loaded.device)
+        weights = (reason("autocast-weights"),)
+        return replace(variant, precision=precision, implementation="torch autocast", notes=weights)
+    keep = [*heads(variant.loaded.adapter), *skipped_linears(model, skip_modules)]
     if precision == "int8-static":
-        return cpu_int8.TORCHAO_STATIC, cpu_int8.quantize_static(model, keep, calibration)
-    return cpu_int8.quantize_dynamic(model, keep)
+        implementation, notes = cpu_int8.TORCHAO_STATIC, cpu_int8.quantize_static(model, keep, calibration)
+    else:
+        implementation, notes = cpu_int8.quantize_dynamic(model, keep)
+    return replace(
+        variant,
+        precision=precision,
+        implementation=implementation,
+        dtype="int8",
+        size_bytes=stored_bytes(model),
+        notes=notes,
+    )
 
 
 def put_in_autocast(model: nn.Module, device: torch.device) -> None:
@@ -206,10 +201,11 @@ def estimated_bytes(
     unsupported(precision, target)
     source = find_model(reference)
     base = base_precision(precision, target)
-    # random weights: the configuration suffices
-    options = LoadOptions(base, target, "random", trust_remote_code=trust_remote_code)
+    options = LoadOptions(  # random weights: the configuration suffices
+        precision=base, device=target, weights="random", trust_remote_code=trust_remote_code
+    )
     try:
-        with building.opened(source, options) as files:
+        with opened(source, options) as files:
             model = meta_model(files, options)
     except ModelError:
         return None

@@ -1,8 +1,8 @@
-"""The revision of the method: what passes measured apart in time have in common, where no version tells.
+"""The revision of the method: whether passes of different runs measure the same thing.
 
 run.json notes the revision that a run was made with; a run without one is of revision 0. Raise `REVISION` with
 every change after which the same model, on the same board and with the same software, measures something else,
-and say in `CHANGES` what was changed and which passes it concerns.
+and state in `CHANGES` what was changed and which passes it concerns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIELD = "method"  # of run.json
 
 @dataclass(frozen=True)
 class MethodChange:
-    """What a ``revision`` changed, said of the passes before it; None of phases and executions: of all."""
+    """A change of the method: ``before`` says how earlier passes differ; phases or executions None: all."""
 
     revision: int
     before: Reason
@@ -32,21 +32,14 @@ class MethodChange:
         )
 
 
-CHANGES = (
-    MethodChange(
-        1,
-        reason("graph-masks"),
-        frozenset({"prefill"}),
-        frozenset({"cuda-graph"}),
-    ),
-)
+CHANGES = (MethodChange(1, reason("graph-masks"), frozenset({"prefill"}), frozenset({"cuda-graph"})),)
 REVISION = CHANGES[-1].revision
 
 
 def revision_of(document: Mapping[str, Any]) -> int:
     """Return the revision that run.json notes, 0 where it notes none."""
-    found = document.get(FIELD)
-    return found if isinstance(found, int) else 0
+    revision = document.get(FIELD)
+    return revision if isinstance(revision, int) else 0
 
 
 def method_of(document: Mapping[str, Any], phase: str, execution: str) -> int:
@@ -55,37 +48,40 @@ def method_of(document: Mapping[str, Any], phase: str, execution: str) -> int:
     A run that no later change concerns is as good as one of today: passes are alike where this number is.
     """
     revision = revision_of(document)
-    lacking = [one.revision for one in CHANGES if one.revision > revision and one.concerns(phase, execution)]
-    return lacking[0] - 1 if lacking else max(revision, REVISION)
+    later = _changes(revision, phase, execution)
+    return later[0].revision - 1 if later else max(revision, REVISION)
+
+
+def _changes(after: int, phase: str, execution: str) -> list[MethodChange]:
+    """Return the changes since a revision that concern passes of a phase and execution."""
+    return [change for change in CHANGES if change.revision > after and change.concerns(phase, execution)]
 
 
 def passes_of(document: Mapping[str, Any], phase: str | None = None, *, eager: bool = False) -> tuple[str, str]:
     """Return the phase and the execution of a run's passes.
 
-    ``phase`` None: that of the moment that the document is of; ``eager``: so they ran, whatever was set.
+    ``phase`` None is that of the document's moment; ``eager`` says that they ran so, whatever was set.
     """
-    settings = document.get("settings") or {}
-    known = phase or (document.get("scene") or settings).get("phase")
-    return "decode" if known == "decode" else "prefill", "eager" if eager else execution_of(document)
+    phase = phase or (document.get("scene") or document.get("settings") or {}).get("phase")
+    return "decode" if phase == "decode" else "prefill", "eager" if eager else execution_of(document)
 
 
 def execution_of(document: Mapping[str, Any]) -> str:
     """Return the execution of a moment of a run; of a whole run, that of all stages but the profile.
 
-    Where both were asked for, only the profile knows them; the first runs had no choice, and were eager.
+    A run of both executions is eager outside the profile, and so are the first runs, which had no choice.
     """
-    asked = (document.get("settings") or {}).get("execution") or "eager"
-    return "eager" if asked == "both" else str(asked)
+    execution = (document.get("settings") or {}).get("execution") or "eager"
+    return "eager" if execution == "both" else str(execution)
 
 
 def changes_between(first: int, second: int, phase: str, execution: str) -> Reason:
-    """Say what two methods of such passes differ in; a revision of a newer energyscope is not known here."""
+    """Return how two methods of such passes differ; revisions of a newer energyscope are not known here."""
     low, high = sorted((first, second))
-    changes = [one.before for one in CHANGES if low < one.revision <= high and one.concerns(phase, execution)]
+    changes = [change.before for change in _changes(low, phase, execution) if change.revision <= high]
     return reason("methods-differ", first=first, second=second, changes=join(changes) or None)
 
 
 def lacking(method: int, phase: str, execution: str) -> str | None:
-    """Say what was mended since such passes were measured; None where nothing was."""
-    changes = [one.before for one in CHANGES if one.revision > method and one.concerns(phase, execution)]
-    return join(changes) or None
+    """Return what was corrected since such passes were measured; None if nothing was."""
+    return join(change.before for change in _changes(method, phase, execution)) or None

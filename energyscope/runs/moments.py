@@ -38,19 +38,19 @@ def same_moments(first: Run, second: Run) -> list[tuple[str | None, str | None]]
 
     Where no execution is common to both, what is left is one execution against the other.
     """
-    ours, theirs = _moments(first), _moments(second)
-    alike = [(name, theirs[identity]) for identity, name in ours.items() if identity in theirs]
-    if alike:
-        return alike
-    firsts = [_firsts(found) for found in (ours, theirs)]
-    return [(name, firsts[1][key]) for key, name in firsts[0].items() if key in firsts[1]]
+    left, right = _moments(first), _moments(second)
+    if pairs := [(name, right[key]) for key, name in left.items() if key in right]:
+        return pairs
+    left_firsts, right_firsts = _firsts(left), _firsts(right)
+    return [(name, right_firsts[key]) for key, name in left_firsts.items() if key in right_firsts]
 
 
 def _firsts(moments: Mapping[tuple[str, int | None, str], str | None]) -> dict[tuple[str, int | None], str | None]:
-    found: dict[tuple[str, int | None], str | None] = {}
+    """Return the first name of each phase and context, in whichever execution."""
+    names: dict[tuple[str, int | None], str | None] = {}
     for (phase, context, _), name in moments.items():
-        found.setdefault((phase, context), name)
-    return found
+        names.setdefault((phase, context), name)
+    return names
 
 
 def unpaired(run: Run, names: Collection[str | None]) -> list[str]:
@@ -64,18 +64,18 @@ def in_both(run: Run) -> bool:
 
 
 def _moments(run: Run) -> dict[tuple[str, int | None, str], str | None]:
-    """Return names by phase, context and execution; the length of a prompt is a matter of the workload.
+    """Return the moments' names by phase, context and execution; the workload has the length of a prompt.
 
-    A run from before moments had names is one: a pass of its phase.
+    A run from before moments had names has one: a pass of its phase.
     """
     execution = execution_of(run.document)
     if not run.scenes:
         return {(passes_of(run.document)[0], _context(run), execution): None}
-    found: dict[tuple[str, int | None, str], str | None] = {}
+    names: dict[tuple[str, int | None, str], str | None] = {}
     for scene in run.scenes:
         moment = Moment.of(str(scene["name"]))
-        found[moment.phase, moment.context, str(scene.get("execution") or execution)] = str(scene["name"])
-    return found
+        names[moment.phase, moment.context, str(scene.get("execution") or execution)] = str(scene["name"])
+    return names
 
 
 def _context(run: Run) -> int | None:

@@ -83,7 +83,7 @@ class EnergyRow:
     passes: int | None = None
     quality: str = "invalid"
     reasons: str = ""
-    # ours, after the columns that everybody may rely on
+    # columns after this one may change
     glue_ci_low_mj: float | None = None
     glue_ci_high_mj: float | None = None
     glue_time_us: float | None = None
@@ -166,7 +166,7 @@ class BenchmarkRow:
     num_parameters: int
     model_size_mb: float
     dtype: str
-    # ours, after the columns that such harnesses have in common
+    # columns after this one may change; those above are common to such harnesses
     implementation: str
     execution: str = "eager"
     device: str

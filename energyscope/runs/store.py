@@ -114,9 +114,9 @@ def free_name(stem: str, root: Path) -> str:
 
 
 def plain_name(model: str) -> str:
-    """Return what a run of a model may be named after: the last part of its name or path, in printable letters."""
-    plain = "".join(letter if letter.isprintable() else "_" for letter in Path(model).name)
-    return plain.encode()[: LONGEST_NAME // 2].decode(errors="ignore") or "model"
+    """Return the part of a run's name that stands for its model: the last part of a path, in printable letters."""
+    name = "".join(letter if letter.isprintable() else "_" for letter in Path(model).name)
+    return name.encode()[: LONGEST_NAME // 2].decode(errors="ignore") or "model"
 
 
 @dataclass(frozen=True)
@@ -158,24 +158,20 @@ class Run:
             RunError: the run has no such moment.
 
         """
-        found = next((one for one in self.scenes if one["name"] == name), None)
-        if found is None:
-            known = ", ".join(one["name"] for one in self.scenes) or "none"
+        scene = next((scene for scene in self.scenes if scene["name"] == name), None)
+        if scene is None:
+            known = ", ".join(scene["name"] for scene in self.scenes) or "none"
             raise RunError(f"{self.name} profiled no {name} (it has: {known})")
-        document = {**self.document, **{key: found.get(key) for key in SCENE_SECTIONS}, "scene": found}
-        if found.get("execution"):  # older runs measured one alone, and say so in their settings
-            document["settings"] = {**(self.document.get("settings") or {}), "execution": found["execution"]}
-        return replace(self, document=document, energy=_of_scene(self.energy, found))
-
-
-def _of_scene(energy: pd.DataFrame | None, scene: Mapping[str, Any]) -> pd.DataFrame | None:
-    if energy is None:
-        return None
-    ours: pd.DataFrame = energy[energy["phase"] == scene["phase"]]
-    chosen: pd.DataFrame = ours[ours["context_length"] == scene["context_length"]]
-    if scene.get("execution"):
-        chosen = chosen[chosen["execution"] == scene["execution"]]
-    return chosen
+        document = {**self.document, **{key: scene.get(key) for key in SCENE_SECTIONS}, "scene": scene}
+        keys = ["phase", "context_length"]
+        if scene.get("execution"):  # older runs measured one alone, and say so in their settings
+            document["settings"] = {**(self.document.get("settings") or {}), "execution": scene["execution"]}
+            keys.append("execution")
+        energy = self.energy
+        if energy is not None:
+            for key in keys:
+                energy = energy[energy[key] == scene[key]]
+        return replace(self, document=document, energy=energy)
 
 
 def load_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Run:
@@ -216,11 +212,12 @@ def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
     if near:
         names = ", ".join(path.name for path in near[:5])
         raise RunError(f"{str(reference)!r} could mean {len(near)} runs ({names}): type more of the name")
-    for sweep in (direct, root / direct):
-        if (sweep / schema.SWEEP_FILE).is_file():
-            raise RunError(f"{sweep} is a sweep: name one of the runs in it, such as {_first_cell(sweep)}")
-        if (sweep / schema.LAWS_JSON).is_file():
-            raise RunError(f"{sweep} holds laws, and no run: `energyscope report {sweep}` draws their page")
+    for folder in (direct, root / direct):
+        if (folder / schema.SWEEP_FILE).is_file():
+            first = min((path for path in folder.iterdir() if (path / schema.RUN_FILE).is_file()), default=folder)
+            raise RunError(f"{folder} is a sweep: name one of the runs in it, such as {first}")
+        if (folder / schema.LAWS_JSON).is_file():
+            raise RunError(f"{folder} holds laws, and no run: `energyscope report {folder}` draws their page")
     if direct.is_dir():
         raise RunError(f"{direct} holds no {schema.RUN_FILE}: it is not a run directory")
     raise RunError(f"no run {str(reference)!r} here or in {root}/: {_alike(direct.name, root)}")
@@ -228,25 +225,21 @@ def find_run(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path:
 
 def _alike(name: str, root: Path) -> str:
     """Return the names of runs and sweeps that may be meant, else where to find one."""
-    there = root.iterdir() if root.is_dir() else ()
+    folders = root.iterdir() if root.is_dir() else ()
     files = (schema.RUN_FILE, schema.SWEEP_FILE)
-    known = [path.name for path in there if any((path / file).is_file() for file in files)]
+    known = [path.name for path in folders if any((path / file).is_file() for file in files)]
     near = difflib.get_close_matches(name, known, n=2)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     return "`energyscope runs` lists what there is"
 
 
-def _first_cell(sweep: Path) -> Path:
-    return next(iter(sorted(path for path in sweep.iterdir() if (path / schema.RUN_FILE).is_file())), sweep)
-
-
 def list_runs(root: Path = DEFAULT_ROOT) -> list[Path]:
     """Return the run directories below ``root``, oldest first."""
     if not root.is_dir():
         return []
-    found = [path for path in root.iterdir() if (path / schema.RUN_FILE).is_file()]
-    return sorted(found, key=lambda path: (path / schema.RUN_FILE).stat().st_mtime)
+    runs = [path for path in root.iterdir() if (path / schema.RUN_FILE).is_file()]
+    return sorted(runs, key=lambda path: (path / schema.RUN_FILE).stat().st_mtime)
 
 
 def read_document(path: Path) -> dict[str, Any]:

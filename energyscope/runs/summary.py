@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from energyscope.runs.files import plain
 from energyscope.runs.store import Run
 
 
@@ -11,12 +12,12 @@ def summary(run: Run) -> dict[str, Any]:
     """Return a run's identity, state and headline figures; what is unknown is None.
 
     ``energy_mj`` is of one forward pass of the whole model in its ``execution``, with its 95 % interval;
-    ``executions`` are all that the profile measured.
+    ``executions`` are all that the profile measured, that one first; there are none without an energy table.
     """
     document = run.document
     model, settings = document.get("model", {}), document.get("settings", {})
     closure = document.get("closure", {}).get("model", {})
-    headline = _model_row(run)
+    executions = [] if run.energy is None else [str(name) for name in run.energy["execution"].unique()]
     return {
         "name": run.name,
         "path": str(run.path),
@@ -28,13 +29,13 @@ def summary(run: Run) -> dict[str, Any]:
         "meter": document.get("sensor", {}).get("meter"),
         "modelled": run.modelled,
         "granularity": settings.get("granularity"),
-        "execution": next(iter(_executions(run)), settings.get("execution")),
-        "executions": _executions(run),
+        "execution": next(iter(executions), settings.get("execution")),
+        "executions": executions,
         "sampling": settings.get("sampling") or "replay",
         "precision": settings.get("precision"),
         "batch_size": document.get("workload", {}).get("batch_size"),
         "sequence_length": document.get("workload", {}).get("sequence_length"),
-        **headline,
+        **_model_row(run),
         "closure": closure.get("energy"),
         "closure_state": closure.get("state"),
         "drift": (document.get("drift") or {}).get("change"),
@@ -51,19 +52,9 @@ def state(document: dict[str, Any]) -> str:
     return "done"
 
 
-def _executions(run: Run) -> list[str]:
-    """Return the executions of the energy table, the one that the headline is of first; none without a table."""
-    return [] if run.energy is None else [str(one) for one in run.energy["execution"].unique()]
-
-
 def _model_row(run: Run) -> dict[str, Any]:
     columns = ("energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "time_us", "power_w", "quality")
     rows = None if run.energy is None else run.energy[run.energy["kind"] == "model"]
     if rows is None or rows.empty:
         return dict.fromkeys(columns)
-    row = rows.iloc[0]
-    return {column: None if row[column] != row[column] else _plain(row[column]) for column in columns}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+    return {column: plain(rows.iloc[0][column]) for column in columns}  # NaN becomes None

@@ -20,11 +20,11 @@ MEAN = "mean over the layers"  # where a reused value comes from: not from this 
 
 
 def origin_of(row: Mapping[str, Any]) -> str | None:
-    """Say how a row's reused value came about; None where it was measured on this very component."""
-    on = row.get("measured_on")
+    """Return where a row's reused value comes from, in words; None if it was measured on this very component."""
+    component = row.get("measured_on")
     if not row.get("reused"):
         return None
-    return f"measured on {on}" if isinstance(on, str) else MEAN
+    return f"measured on {component}" if isinstance(component, str) else MEAN
 
 
 @dataclass(eq=False)
@@ -65,14 +65,14 @@ class Node:
     @property
     def source(self) -> str:
         """The measurement that the value comes from: its own, its kind's mean, or that of another layer."""
-        on = self.row.get("measured_on")
+        component = self.row.get("measured_on")
         if not self.reused:
             return self.name
-        return on if isinstance(on, str) else self.group
+        return component if isinstance(component, str) else self.group
 
     @property
     def origin(self) -> str | None:
-        """How a reused value came about, in words; None where it was measured on this very component."""
+        """Where a reused value comes from, in words; None if it was measured on this very component."""
         return origin_of(self.row)
 
     @property

@@ -1,8 +1,8 @@
 """Whether a run directory is being written to now: an advisory lock on its journal.
 
-A stage's state alone cannot say: ``running`` is also what a process leaves that was killed. The lock ends with the
-process that holds it, however it ends. The writer's is exclusive and readers share theirs, so that two readers
-never take each other for a writer; NFS moreover grants an exclusive lock only on a file opened for writing.
+A stage's state does not tell: a process that was killed leaves ``running`` too. The lock ends with the process
+that holds it, however it ends. The writer's is exclusive and readers share theirs, so that two readers never take
+each other for a writer; NFS moreover grants an exclusive lock only on a file opened for writing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from energyscope.runs import schema
 
 MOUNTS = Path("/proc/self/mountinfo")
 NOT_SHARED = {"local_lock=all", "local_lock=flock", "nolock", "localflock", "nobrl"}  # of NFS, Lustre and SMB
-# Folders of another host, on which locks stay with each; those that a host shares with its own guests are not
-# among them (9p, virtiofs: WSL, containers), where the guest's are all that there are.
+# Folders of another host, whose locks stay on that host. Those that a host shares with its own guests (9p,
+# virtiofs: WSL, containers) are not among them: only the guest locks files there.
 SHARED_FOLDERS = {"fuse.sshfs", "fuse.rclone"}
 
 
@@ -43,9 +43,9 @@ def is_locked(file: Path) -> bool | None:
     that the locks of one host are not seen on another.
     """
     try:
-        with file.open("rb") as opened:
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            device = os.fstat(opened.fileno()).st_dev
+        with file.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            device = os.fstat(stream.fileno()).st_dev
     except BlockingIOError:
         return True
     except FileNotFoundError:
@@ -62,11 +62,9 @@ def _keeps_locks_to_itself(device: int) -> bool:
     except OSError:  # not Linux: nothing is known against it
         return False
     number = f"{os.major(device)}:{os.minor(device)}"
-    fields = (line.split() for line in mounts.splitlines())
-    return any(_hides_locks(words) for words in fields if number in words[2:3])
-
-
-def _hides_locks(words: list[str]) -> bool:
-    """Tell it of a line of mountinfo: behind a lone hyphen stand the file system's type, source and options."""
-    kind = words[words.index("-") + 1 :][:1] if "-" in words else []
-    return bool(NOT_SHARED.intersection(words[-1].split(",")) or SHARED_FOLDERS.intersection(kind))
+    for words in (line.split() for line in mounts.splitlines()):
+        if number in words[2:3]:
+            kind = words[words.index("-") + 1 :][:1] if "-" in words else []  # type, source, options follow
+            if NOT_SHARED.intersection(words[-1].split(",")) or SHARED_FOLDERS.intersection(kind):
+                return True
+    return False

@@ -24,10 +24,10 @@ from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.errors import ModelError, UsageError
 from energyscope.kv_cache import hold, new_cache
 from energyscope.loading import LoadedModel
+from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import NATIVE, QUANTIZED
 from energyscope.loading.planning import heads
 from energyscope.loading.sizes import planned_parameters
-from energyscope.loading.skeleton import load_skeleton
 from energyscope.replay.flops import Work, count_work
 from energyscope.scaling.cells import Shape
 from energyscope.workloads import profile_inputs

@@ -15,8 +15,9 @@ from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import EnergyscopeError
 from energyscope.impact.plan import beside_singles, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
+from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import resolve_precision
-from energyscope.loading.skeleton import LoadEstimate, estimate_load, load_skeleton
+from energyscope.loading.planning import LoadEstimate, estimate_load
 from energyscope.reasons import Reason, reason
 from energyscope.replay.targets import targets
 from energyscope.settings.run import RunSettings

@@ -20,8 +20,8 @@ import torch
 from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, EnergyscopeError, UsageError
 from energyscope.loading import LoadedModel, check_precision
+from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import resolve_precision
-from energyscope.loading.skeleton import load_skeleton
 from energyscope.metering.group import SharedGroup
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason, words

@@ -13,7 +13,7 @@ from energyscope.adapters import Task
 from energyscope.errors import DataError
 from energyscope.failures import first_line
 from energyscope.loading import hub
-from energyscope.workloads.layouts import Split, find_split
+from energyscope.workloads.layouts import find_split
 from energyscope.workloads.texts import Texts, file_texts, files_texts, numbered, running_text, without_blanks
 
 
@@ -49,17 +49,22 @@ def hub_texts(name: str) -> Texts:
     """
     if name not in HUB_SETS:
         raise DataError(f"no data set is called {name!r} (known: {', '.join(HUB_SETS)}): give a file with --data")
-    chosen = HUB_SETS[name]
-    columns = _load(name, chosen)
-    labels = columns[chosen.label] if chosen.label else [None] * len(columns[chosen.text])
-    rows = numbered(zip(columns[chosen.text], labels, strict=True))
-    running = running_text(columns[chosen.text]) if chosen.label is None else None
+    hub_set = HUB_SETS[name]
+    columns = _load(name, hub_set)
+    lines = columns[hub_set.text]
+    labels = columns[hub_set.label] if hub_set.label else [None] * len(lines)
     return without_blanks(
-        Texts(f"{name} ({chosen.split})", rows, tuple(columns), running, label_column=chosen.label or "label")
+        Texts(
+            source=f"{name} ({hub_set.split})",
+            rows=numbered(zip(lines, labels, strict=True)),
+            columns=tuple(columns),
+            running=None if hub_set.label else running_text(lines),
+            label_column=hub_set.label or "label",
+        )
     )
 
 
-def _load(name: str, chosen: HubSet) -> Mapping[str, list[Any]]:
+def _load(name: str, hub_set: HubSet) -> Mapping[str, list[Any]]:
     try:
         import datasets
     except ImportError as error:
@@ -69,15 +74,14 @@ def _load(name: str, chosen: HubSet) -> Mapping[str, list[Any]]:
         ) from error
     datasets.disable_progress_bars()
     try:
-        with _cache_only_without_network(chosen.hub_id):
-            loaded = datasets.load_dataset(chosen.hub_id, chosen.configuration, split=chosen.split)
+        with _cache_only_without_network(hub_set.hub_id):
+            rows = datasets.load_dataset(hub_set.hub_id, hub_set.configuration, split=hub_set.split)
     except Exception as error:
         raise DataError(
-            f"the data set {name} ({chosen.hub_id}) is neither cached nor reachable "
+            f"the data set {name} ({hub_set.hub_id}) is neither cached nor reachable "
             f"({first_line(error)}): give a file with --data"
         ) from error
-    wanted = [chosen.text, *([chosen.label] if chosen.label else [])]
-    return {column: list(loaded[column]) for column in wanted}
+    return {column: list(rows[column]) for column in (hub_set.text, hub_set.label) if column}
 
 
 @contextmanager
@@ -101,21 +105,15 @@ def _cache_only_without_network(hub_id: str) -> Iterator[None]:
         constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE = before
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """What a task is judged on: its splits, best first, and which configuration of several."""
-
-    splits: tuple[str, str]
-    configurations: tuple[str, ...]
-
-
-# As from the hub; labels of SST-2's test split are withheld. The raw WikiText comes before the one with <unk>.
-_WANTED: Mapping[Task, _Wanted] = {
-    "classification": _Wanted((HUB_SETS["sst2"].split, "test"), ("sst2", "sst-2")),
-    "next-token": _Wanted(
-        (HUB_SETS["wikitext2"].split, "validation"),
-        ("wikitext-2-raw-v1", "wikitext-2-raw", "wikitext-2-v1", "wikitext-2"),
-    ),
+# What each task is judged on, best first: as from the hub, where labels of SST-2's test split are withheld. The
+# raw WikiText comes before the one with <unk>.
+_SPLITS: Mapping[Task, tuple[str, str]] = {
+    "classification": (HUB_SETS["sst2"].split, "test"),
+    "next-token": (HUB_SETS["wikitext2"].split, "validation"),
+}
+_CONFIGURATIONS: Mapping[Task, tuple[str, ...]] = {
+    "classification": ("sst2", "sst-2"),
+    "next-token": ("wikitext-2-raw-v1", "wikitext-2-raw", "wikitext-2-v1", "wikitext-2"),
 }
 
 
@@ -131,12 +129,7 @@ def folder_texts(folder: Path, task: Task, text_column: str, label_column: str) 
         DataError: a file is missing, empty or broken.
 
     """
-    wanted = _WANTED[task]
-    split = find_split(folder, wanted.splits, wanted.configurations)
+    split = find_split(folder, _SPLITS[task], _CONFIGURATIONS[task])
     source = f"{folder} ({split.label})" if split.label else str(folder)
-    return files_texts(split.files, source, text_column, label_column, lines=_is_wikitext(folder, split))
-
-
-def _is_wikitext(folder: Path, split: Split) -> bool:
-    below = split.files[0].relative_to(folder).parts
-    return any("wikitext" in part.lower() for part in (folder.name, *below))
+    path = f"{folder.name}/{split.files[0].relative_to(folder)}"
+    return files_texts(split.files, source, text_column, label_column, lines="wikitext" in path.lower())

@@ -1,9 +1,8 @@
-"""What one step of a generation is given: the prompt as `generate` reads it, or one token on a filled KV cache.
+"""The inputs of one step of a generation: the prompt as `generate` reads it, or one token on a filled KV cache.
 
-`generate` itself is asked: it runs until it calls the model for that step, and what it would have given the model
-is kept. So positions, masks and the number of logits are those of a real generation, in each version of the
-library, and the cache holds the keys and values of a real pass over as many tokens. `context_length` is how many a
-decode step finds there.
+`generate` runs until it calls the model for that step, and the inputs of that call are kept. So positions, masks
+and the number of logits are those of a real generation, in each version of the library, and the cache holds the
+keys and values of a real pass over as many tokens. `context_length` is how many a decode step finds there.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import torch
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.kv_cache import CacheKind, hold
 from energyscope.loading import LoadedModel
-from energyscope.loading.devices import usable_bytes
+from energyscope.loading.devices import gigabytes, usable_bytes
 from energyscope.reasons import Reason, reason
 from energyscope.workloads.evaluation import Evaluation
 from energyscope.workloads.limits import position_limit, text_config
@@ -31,14 +30,9 @@ CANNOT_GENERATE = "generates no text"
 USE_PREFILL = "so it has no decode step: use --phase prefill"
 
 
-def longest_context(loaded: LoadedModel) -> int:
-    """Return the longest context after which the model has a position left."""
-    return position_limit(loaded) - 1
-
-
 def default_context(loaded: LoadedModel) -> int:
-    """Return the context length of a decode step that nobody chose: 1024 tokens, or all that the model has."""
-    return min(CONTEXT_LENGTH, longest_context(loaded))
+    """Return the default context length of a decode step: 1024 tokens, or what leaves the model a position."""
+    return min(CONTEXT_LENGTH, position_limit(loaded) - 1)
 
 
 def checked_context(loaded: LoadedModel, length: int) -> int:
@@ -69,7 +63,8 @@ def too_long(loaded: LoadedModel, prompt: int, new_tokens: int) -> Reason | None
 
 def can_generate(loaded: LoadedModel) -> bool:
     """Tell whether the model predicts the next token and can keep keys and values."""
-    return loaded.adapter.task == "next-token" and _takes(loaded.model, "past_key_values")
+    parameters = inspect.signature(loaded.model.forward).parameters
+    return loaded.adapter.task == "next-token" and "past_key_values" in parameters
 
 
 def decode_step(
@@ -99,7 +94,7 @@ def decode_step(
     ids = tokens.inputs["input_ids"]
     _require_room(loaded, batch_size, context)
     prompt = ids[:, :context]
-    inputs = given_by_generate(loaded.model, prompt, kv_cache=kv_cache, new_tokens=new_tokens, at=context)
+    inputs = inputs_of_generate(loaded.model, prompt, kv_cache=kv_cache, new_tokens=new_tokens, cached=context)
     inputs["input_ids"] = ids[:, context:].contiguous()  # the text's own next token, not the likeliest
     hold(inputs["past_key_values"])
     return Workload(
@@ -120,7 +115,7 @@ def prompt_pass(loaded: LoadedModel, workload: Workload, *, kv_cache: CacheKind,
     """
     _check_generates(loaded)
     ids = workload.inputs["input_ids"]
-    inputs = given_by_generate(loaded.model, ids, kv_cache=kv_cache, new_tokens=new_tokens, at=0)
+    inputs = inputs_of_generate(loaded.model, ids, kv_cache=kv_cache, new_tokens=new_tokens, cached=0)
     cache = inputs["past_key_values"]
     if kv_cache == "static":  # its memory is there before the prompt comes: a graph could not set it up
         with torch.no_grad():
@@ -153,17 +148,17 @@ def _require_room(loaded: LoadedModel, batch_size: int, context_length: int) -> 
         DeviceError: less memory is free on all of the model's devices together.
 
     """
-    room = [usable_bytes(device) for device in loaded.devices if device.type == loaded.device.type]
-    known = [free for free in room if free is not None]
+    usable = [usable_bytes(device) for device in loaded.devices if device.type == loaded.device.type]
+    free = sum(size or 0 for size in usable)
     need = cache_need(loaded, batch_size, context_length)
-    if len(known) < len(room) or need <= sum(known):
+    if None in usable or need <= free:
         return
-    fits = batch_size * sum(known) // need
+    fits = batch_size * free // need
     instead = f"--batch-size {fits} fits" if fits else "use a shorter --context-length"
     where = " and ".join(str(device) for device in loaded.devices)
     raise DeviceError(
-        f"the KV cache of --batch-size {batch_size} at {context_length} tokens needs {need / 1e9:.1f} GB, and "
-        f"{sum(known) / 1e9:.1f} GB are free on {where}: {instead}"
+        f"the KV cache of --batch-size {batch_size} at {context_length} tokens needs {gigabytes(need)}, and "
+        f"{gigabytes(free)} are free on {where}: {instead}"
     )
 
 
@@ -175,24 +170,24 @@ def _check_generates(loaded: LoadedModel) -> None:
 class _ReachedError(Exception):
     """`generate` has come to the call that was asked for."""
 
-    def __init__(self, given: dict[str, Any]) -> None:
+    def __init__(self, inputs: dict[str, Any]) -> None:
         super().__init__()
-        self.given = given
+        self.inputs = inputs
 
 
-def given_by_generate(
-    model: Any, ids: torch.Tensor, *, kv_cache: CacheKind, new_tokens: int, at: int
+def inputs_of_generate(
+    model: Any, ids: torch.Tensor, *, kv_cache: CacheKind, new_tokens: int, cached: int
 ) -> dict[str, Any]:
-    """Return the keyword arguments of a generation's first call of the model with ``at`` tokens in the cache.
+    """Return the keyword arguments of a generation's first call of the model with ``cached`` tokens in the cache.
 
-    The call itself is not made. The prompt's own is at 0, that of the first decode step at the prompt's length.
+    The call itself is not made. The prompt's pass has 0, the first decode step as many as the prompt.
     """
 
-    def before(_model: Any, _args: Any, given: dict[str, Any]) -> None:
-        if int(given["past_key_values"].get_seq_length()) == at:
-            raise _ReachedError(given)
+    def before(_model: Any, _args: Any, inputs: dict[str, Any]) -> None:
+        if int(inputs["past_key_values"].get_seq_length()) == cached:
+            raise _ReachedError(inputs)
 
-    many = ids.numel() > FILLED_AT_ONCE and at > 0
+    in_parts = ids.numel() > FILLED_AT_ONCE and cached > 0
     handle = model.register_forward_pre_hook(before, with_kwargs=True)
     try:
         with length_forgotten(model):
@@ -200,18 +195,18 @@ def given_by_generate(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
                 max_new_tokens=new_tokens,
-                prefill_chunk_size=max(1, FILLED_AT_ONCE // ids.shape[0]) if many else None,
+                prefill_chunk_size=max(1, FILLED_AT_ONCE // ids.shape[0]) if in_parts else None,
                 **generation_options(kv_cache, new_tokens),
             )
     except _ReachedError as reached:
-        return {name: value for name, value in reached.given.items() if value is not None}
+        return {name: value for name, value in reached.inputs.items() if value is not None}
     finally:
         handle.remove()
-    raise ModelError(f"{type(model).__name__} did not come to the step after {at} tokens of a generation")
+    raise ModelError(f"{type(model).__name__} did not come to the step after {cached} tokens of a generation")
 
 
 def generation_options(kv_cache: CacheKind, new_tokens: int) -> dict[str, Any]:
-    """Return what a generation of a fixed number of tokens is asked for: greedy, cached, not compiled.
+    """Return the options of a generation of a fixed number of tokens: greedy, cached, not compiled.
 
     ``min_new_tokens`` keeps an end of sequence from ending it.
     """
@@ -235,7 +230,3 @@ def length_forgotten(model: Any) -> Iterator[None]:
         vars(model).pop(LENGTH_MEMORY, None)
         if before is not None:
             setattr(model, LENGTH_MEMORY, before)
-
-
-def _takes(model: Any, argument: str) -> bool:
-    return argument in inspect.signature(model.forward).parameters

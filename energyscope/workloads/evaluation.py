@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from energyscope.adapters import Task
 from energyscope.reasons import Reason
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -65,17 +68,11 @@ class Evaluation:
         They do not depend on the batch size, the padding or the device.
         """
         digest = hashlib.sha256()
-        for index, batch in enumerate(self.batches):
-            ids = batch["input_ids"].cpu().numpy().astype("<i8")
-            masks = _host(batch.get("attention_mask"), ids.shape)
-            counted = _host(None if self.counted is None else self.counted[index], ids.shape)
-            labels = None if self.labels is None else self.labels[index].cpu().numpy().astype("<i8")
-            for row in range(len(ids)):
-                mask = masks[row]
-                digest.update(int(mask.sum()).to_bytes(8, "little"))
-                digest.update(ids[row][mask].tobytes())
-                digest.update(counted[row][mask].tobytes())
-                digest.update(b"" if labels is None else labels[row].tobytes())
+        for ids, label, counted in _rows(self):
+            digest.update(len(ids).to_bytes(8, "little"))
+            digest.update(ids.tobytes())
+            digest.update(counted.tobytes())
+            digest.update(b"" if label is None else label.tobytes())
         return digest.hexdigest()[:16]
 
 
@@ -118,11 +115,11 @@ def examples_of(evaluation: Evaluation) -> list[Example]:
     """Return the examples of evaluation data on the host, in the order of their source where it is known."""
     examples = [
         Example(
-            ids[mask].tolist(),
+            ids.tolist(),
             label=None if label is None else int(label),
-            counted_from=0 if counted is None else int(counted[mask].int().argmax()),
+            counted_from=int(counted.argmax()) if len(counted) else 0,
         )
-        for ids, mask, label, counted in _rows(evaluation)
+        for ids, label, counted in _rows(evaluation)
     ]
     if evaluation.order is None:
         return examples
@@ -130,16 +127,15 @@ def examples_of(evaluation: Evaluation) -> list[Example]:
     return sorted(placed, key=lambda example: example.index or 0)
 
 
-def _rows(evaluation: Evaluation) -> Iterator[tuple[Tensor, Tensor, Tensor | None, Tensor | None]]:
-    """Yield each example's ids, mask, label and counted tokens, on the host."""
+def _rows(evaluation: Evaluation) -> Iterator[tuple[Array, Array | None, Array]]:
+    """Yield each example's ids, label and which of its tokens count, on the host and without padding."""
     for index, batch in enumerate(evaluation.batches):
-        ids = batch["input_ids"].cpu()
-        masks = torch.from_numpy(_host(batch.get("attention_mask"), tuple(ids.shape)))
-        labels = None if evaluation.labels is None else evaluation.labels[index].cpu()
-        counted = None if evaluation.counted is None else evaluation.counted[index].cpu()
-        for row in range(len(ids)):
-            label = None if labels is None else labels[row]
-            yield ids[row], masks[row], label, None if counted is None else counted[row]
+        ids = batch["input_ids"].cpu().numpy().astype("<i8")
+        masks = _host(batch.get("attention_mask"), ids.shape)
+        counted = _host(None if evaluation.counted is None else evaluation.counted[index], ids.shape)
+        labels = None if evaluation.labels is None else evaluation.labels[index].cpu().numpy().astype("<i8")
+        for row, mask in enumerate(masks):
+            yield ids[row][mask], None if labels is None else labels[row], counted[row][mask]
 
 
 def batched(examples: Sequence[Example], size: int) -> list[list[Example]]:
@@ -164,9 +160,10 @@ def source_order(groups: Sequence[Sequence[Example]]) -> tuple[int, ...] | None:
 
 def padded(group: Sequence[Example], padding: int, device: torch.device) -> dict[str, Tensor]:
     """Return a batch's ``input_ids`` and ``attention_mask``, (B, S) int64 on the device, padded behind."""
-    width = max(len(example.tokens) for example in group)
-    rows = [[*example.tokens, *[padding] * (width - len(example.tokens))] for example in group]
-    masks = [[1] * len(example.tokens) + [0] * (width - len(example.tokens)) for example in group]
+    lengths = [len(example.tokens) for example in group]
+    rest = [max(lengths) - length for length in lengths]
+    rows = [[*example.tokens, *[padding] * short] for example, short in zip(group, rest, strict=True)]
+    masks = [[1] * length + [0] * short for length, short in zip(lengths, rest, strict=True)]
     return {"input_ids": torch.tensor(rows).to(device), "attention_mask": torch.tensor(masks).to(device)}
 
 
@@ -177,5 +174,5 @@ def counted_targets(group: Sequence[Example], batch: Mapping[str, Tensor]) -> Te
     return mask & (torch.arange(mask.shape[1], device=mask.device) >= first.unsqueeze(1))
 
 
-def _host(mask: Tensor | None, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _host(mask: Tensor | None, shape: tuple[int, ...]) -> Array:
     return np.ones(shape, dtype=bool) if mask is None else mask.bool().cpu().numpy()

@@ -49,7 +49,7 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
 def check_identity(
     loaded: LoadedModel, tokenized: Tokenized, stored: Mapping[str, Any], folder: Path
 ) -> tuple[Reason, ...]:
-    """Refuse examples that were tokenized for another kind of model; return what could not be told.
+    """Refuse examples that were tokenized for another kind of model; return notes of what could not be checked.
 
     ``stored`` is the `identity` of the model that they were tokenized for.
 
@@ -63,9 +63,9 @@ def check_identity(
     if tokenized.task != task:
         raise DataError(f"{folder} was prepared for {tokenized.task}, and {name} is for {task}: {again}")
     notes = _check_tokenizer(loaded, stored, folder, again)
-    most = max(int(max(example.tokens)) for example in tokenized.examples)
-    if most >= vocabulary_size(loaded):
-        raise DataError(f"{folder} holds the token {most}, and {name} has {vocabulary_size(loaded)}: {again}")
+    largest = max(int(max(example.tokens)) for example in tokenized.examples)
+    if largest >= vocabulary_size(loaded):
+        raise DataError(f"{folder} holds the token {largest}, and {name} has {vocabulary_size(loaded)}: {again}")
     longest = max(len(example.tokens) for example in tokenized.examples)
     if longest > position_limit(loaded):
         raise UsageError(
@@ -104,6 +104,6 @@ def _classes(loaded: LoadedModel) -> list[str]:
 
 def _check_classes(own: list[str], stored: list[str], complaint: str) -> None:
     """Refuse another number of classes, and the same names in another order; names may differ otherwise."""
-    ours, theirs = ([name.lower() for name in names] for names in (own, stored))
-    if len(ours) != len(theirs) or (ours != theirs and sorted(ours) == sorted(theirs)):
+    first, second = ([name.lower() for name in names] for names in (own, stored))
+    if len(first) != len(second) or (first != second and sorted(first) == sorted(second)):
         raise DataError(f"{complaint} ({', '.join(stored)}; {', '.join(own)}): prepare a set for this model")

@@ -1,7 +1,7 @@
-"""Evaluation data for a model: found, tokenized, and in batches.
+"""Evaluation data for a model, tokenized and in batches.
 
-Everything is tokenized and on the model's device before it is returned, so that nothing inside a measured
-loop touches a tokenizer, a disk or the host's copy.
+Everything is on the model's device before it is returned, so that nothing inside a measured loop touches a
+tokenizer, a disk or a copy on the host.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
             ``stride`` beyond that or for single texts, or a prepared set has others.
 
     """
-    _check_most(max_examples)
+    if max_examples is not None and max_examples < 1:
+        raise UsageError(f"{max_examples} examples are too few: use 1 or more")
     default = min(EVALUATION_LENGTH, position_limit(loaded))
     length = checked_length(loaded, default if sequence_length is None else sequence_length)
     if batch_size is not None:
@@ -77,9 +78,9 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
         tokenized = _tokenized(loaded, data, columns, length, _checked_stride(stride, length))
     if stride is not None and tokenized.stride is None:
         raise UsageError(f"--stride is for running text, and {tokenized.source} holds single texts: leave it out")
-    chosen = replace(tokenized, examples=_thinned(tokenized.examples, max_examples))
+    sample = replace(tokenized, examples=_thinned(tokenized.examples, max_examples))
     size = _fitting_batch(loaded, tokenized.sequence_length or length) if batch_size is None else batch_size
-    return on_device(chosen, size, _padding(loaded), loaded.device)
+    return on_device(sample, size, _padding(loaded), loaded.device)
 
 
 def check_folder(folder: Path) -> None:
@@ -100,18 +101,16 @@ def _tokenized(
         why = words(loaded.tokenizer_reason)
         raise DataError(f"{loaded.name} has no tokenizer ({why}), so no text can be fed to it")
     texts = _texts(loaded, data, *columns)
-    task, apart = loaded.adapter.task, None
-    if task == "classification":
-        labels = class_indices(loaded, texts)
-        examples, notes = separate_examples(loaded.tokenizer, texts, length, labels)
-    elif texts.running is not None:
-        examples, notes = running_examples(loaded.tokenizer, texts.running, length, stride)
-        apart = stride
+    task = loaded.adapter.task
+    is_running = task != "classification" and texts.running is not None
+    if is_running:
+        examples, notes = running_examples(loaded.tokenizer, texts.running or "", length, stride)
     else:
-        examples, notes = separate_examples(loaded.tokenizer, texts, length, None)
+        labels = class_indices(loaded, texts) if task == "classification" else None
+        examples, notes = separate_examples(loaded.tokenizer, texts, length, labels)
     if not examples:
         raise DataError(f"{texts.source} holds no example of two tokens or more: nothing can be predicted")
-    return Tokenized(texts.source, task, examples, texts.notes + notes, length, apart)
+    return Tokenized(texts.source, task, examples, texts.notes + notes, length, stride if is_running else None)
 
 
 def _fitting_batch(loaded: LoadedModel, length: int) -> int:
@@ -126,11 +125,6 @@ def _checked_stride(stride: int | None, length: int) -> int:
     if stride is not None and not 1 <= stride <= length:
         raise UsageError(f"--stride {stride} is not possible: use 1 to {length}, the length of the windows")
     return max(1, length // 2) if stride is None else stride
-
-
-def _check_most(most: int | None) -> None:
-    if most is not None and most < 1:
-        raise UsageError(f"{most} examples are too few: use 1 or more")
 
 
 def _texts(loaded: LoadedModel, data: str | None, text_column: str, label_column: str) -> Texts:

@@ -21,23 +21,15 @@ from pathlib import Path
 
 from energyscope.errors import DataError, UsageError
 from energyscope.failures import first_line
+from energyscope.grouping import group_by
 
 ROWS = (".parquet", ".arrow", ".jsonl", ".ndjson", ".csv", ".tsv")  # a file of these needs no split in its name
 ENDINGS = (*ROWS, ".json", ".txt", ".raw", ".tokens")
 MOST_ENTRIES = 50_000
 MOST_FOLDERS = 6  # below the given one: the hub's cache nests deepest
-TRAIN = "train"
 
-_SPLITS = {
-    "train": TRAIN,
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-    "eval": "validation",
-    "evaluation": "validation",
-    "test": "test",
-}
+_VALIDATION = ("validation", "valid", "val", "dev", "eval", "evaluation")
+_SPLITS = {"train": "train", "test": "test", **dict.fromkeys(_VALIDATION, "validation")}
 _BESIDE = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
 _UNNAMED_FOLDERS = re.compile(r"data|default|snapshots|\d+\.\d+\.\d+|[0-9a-f]{16,}", re.IGNORECASE)
 _SHARD = re.compile(r"(?:^|-)(\d{4,5})(?:-of-(\d{5}))?$")
@@ -47,7 +39,7 @@ _SHARD = re.compile(r"(?:^|-)(\d{4,5})(?:-of-(\d{5}))?$")
 class Split:
     """The files of one split, in order.
 
-    ``configuration`` is made of the folders above, "" where there are none; ``name`` is None where none is said.
+    ``configuration`` is made of the folders above, "" where there are none; ``name`` is None where none is named.
     """
 
     configuration: str
@@ -85,15 +77,13 @@ def find_split(folder: Path, splits: Sequence[str], configurations: Sequence[str
         DataError: a file of the split is missing.
 
     """
-    named = _one_configuration(folder, _data_files(folder), configurations)
-    configuration = "/".join(named[0].configuration)
-    if named[0].split is None:
-        return Split(configuration, None, _all_parts(folder, [file.path for file in named]))
-    for split in splits:
-        files = [file.path for file in named if file.split == split]
-        if files:
-            return Split(configuration, split, _all_parts(folder, files))
-    held = ", ".join(sorted({str(file.split) for file in named}))
+    files = _one_configuration(folder, _data_files(folder), configurations)
+    configuration = "/".join(files[0].configuration)
+    by_split = group_by(files, lambda file: file.split)
+    for split in (None, *splits):
+        if split in by_split:
+            return Split(configuration, split, _all_parts(folder, [file.path for file in by_split[split]]))
+    held = ", ".join(sorted(map(str, by_split)))
     raise UsageError(
         f"{folder} holds no held-out split ({' or '.join(splits)}; it holds: {held}): "
         "name the file to judge on with --data"
@@ -120,7 +110,7 @@ def _walked(folder: Path) -> Iterator[Path]:
         entries += len(folders) + len(files)
         if entries > MOST_ENTRIES:
             raise UsageError(f"{folder} holds too much to be one data set: give --data the data set's own folder")
-        folders[:] = sorted(_worth_a_look(here, folders))
+        folders[:] = sorted(_searched(here, folders))
         if len(here.relative_to(folder).parts) >= MOST_FOLDERS:
             folders.clear()
         for name in sorted(files):
@@ -133,14 +123,14 @@ def _refused(error: OSError) -> None:
     raise DataError(f"{error.filename} cannot be read ({error.strerror}): check its permissions") from error
 
 
-def _worth_a_look(place: Path, folders: list[str]) -> list[str]:
+def _searched(place: Path, folders: list[str]) -> list[str]:
     """Leave out hidden folders and models; of a cache's snapshots, take the one that is in use."""
-    worthwhile = [name for name in folders if not name.startswith((".", "__", "models--"))]
-    if place.name != "snapshots" or len(worthwhile) < 2:
-        return worthwhile
+    names = [name for name in folders if not name.startswith((".", "__", "models--"))]
+    if place.name != "snapshots" or len(names) < 2:
+        return names
     head = place.parent / "refs" / "main"
     used = head.read_text(encoding="utf-8").strip() if head.is_file() else None
-    return [used] if used in worthwhile else [max(worthwhile, key=lambda name: (place / name).stat().st_mtime)]
+    return [used] if used in names else [max(names, key=lambda name: (place / name).stat().st_mtime)]
 
 
 def _placed(folder: Path, path: Path) -> _DataFile:
@@ -175,24 +165,18 @@ def _saved_split(path: Path) -> str | None:
 
 
 def _one_configuration(folder: Path, files: list[_DataFile], preferred: Sequence[str]) -> list[_DataFile]:
-    groups: dict[tuple[str, ...], list[_DataFile]] = {}
-    for file in files:
-        groups.setdefault(file.configuration, []).append(file)
-    if len(groups) == 1:
-        return files
-    ranks = {key: _rank(key, preferred) for key in groups}
-    best = [key for key, rank in ranks.items() if rank == min(ranks.values())]
+    def rank(configuration: tuple[str, ...]) -> int:
+        names = [part.lower() for part in configuration]
+        return min((place for place, name in enumerate(preferred) if name in names), default=len(preferred))
+
+    groups = group_by(files, lambda file: file.configuration)
+    best = next(iter(group_by(sorted(groups, key=rank), rank).values()))
     if len(best) == 1:
         return groups[best[0]]
     if () in groups:
         return groups[()]
     held = ", ".join(sorted("/".join(key) for key in groups)[:8])
     raise UsageError(f"{folder} holds several data sets ({held}): give --data the folder of one of them")
-
-
-def _rank(configuration: tuple[str, ...], preferred: Sequence[str]) -> int:
-    names = [part.lower() for part in configuration]
-    return min((place for place, name in enumerate(preferred) if name in names), default=len(preferred))
 
 
 def _all_parts(folder: Path, files: list[Path]) -> tuple[Path, ...]:
@@ -204,11 +188,8 @@ def _all_parts(folder: Path, files: list[Path]) -> tuple[Path, ...]:
         return tuple(files)
     numbers = [_parts(path) for path in files]
     some = ", ".join(path.name for path in files[:4])
-    if (
-        len(endings) > 1
-        or len({path.parent for path in files}) > 1
-        or any(number is None for number, _ in numbers)
-    ):
+    is_one_series = len(endings) == 1 and len({path.parent for path in files}) == 1
+    if not is_one_series or any(number is None for number, _ in numbers):
         raise UsageError(f"{folder} holds several files of one split ({some}): name one of them with --data")
     total = max(total or 0 for _, total in numbers)
     if total and len(files) != total:

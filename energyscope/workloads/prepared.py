@@ -1,7 +1,7 @@
 """Prepared sets: evaluation data that was tokenized once, saved in a folder, and is read without a tokenizer.
 
 A folder holds ``examples.safetensors`` (all tokens in a row, and for each example its length, from where its
-tokens count, its label and its place in the source) and ``prepared.json``, which says of what and for which model.
+tokens count, its label and its place in the source) and ``prepared.json``, which names the source and the model.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def check_free(folder: Path) -> None:
     """
     if folder.exists() or folder.is_symlink():
         raise UsageError(f"{folder} exists: choose another --output, or remove it")
-    there = next(path for path in folder.absolute().parents if path.exists())
+    parent = next(path for path in folder.absolute().parents if path.exists())
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=parent):
             return
     except OSError as error:
         raise _unwritable(folder, error) from error
@@ -60,7 +60,7 @@ def save_prepared(loaded: LoadedModel, evaluation: Evaluation, folder: Path, *, 
 
     Raises:
         UsageError: the folder exists or cannot be written.
-        DataError: the model has no tokenizer, which the set would be known by.
+        DataError: the model has no tokenizer, by which the set is identified.
 
     """
     check_free(folder)
@@ -70,8 +70,8 @@ def save_prepared(loaded: LoadedModel, evaluation: Evaluation, folder: Path, *, 
     partial = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
         partial.mkdir(parents=True)
-        written = _write_tensors(examples_of(evaluation), partial / TENSORS)
-        document = {**_document(loaded, evaluation), "size": size, "sha256": written}
+        digest = _write_tensors(examples_of(evaluation), partial / TENSORS)
+        document = {**_document(loaded, evaluation), "size": size, "sha256": digest}
         (partial / DOCUMENT).write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
         partial.rename(folder)
     except OSError as error:
@@ -91,7 +91,7 @@ def read_prepared(
     """Return the examples of a prepared set in the order of their source, where they fit the model.
 
     Raises:
-        UsageError: the set was cut otherwise than asked for, or is longer than the model's positions.
+        UsageError: the set was cut at another length or stride, or is longer than the model's positions.
         DataError: the set is damaged, from a newer version, or was prepared for a model of another tokenizer,
             vocabulary, task or classes.
 
@@ -125,10 +125,10 @@ def _check_cut(tokenized: Tokenized, folder: Path, sequence_length: int | None, 
         "--sequence-length": (sequence_length, tokenized.sequence_length),
         "--stride": (stride, tokenized.stride),
     }
-    for option, (asked, stored) in options.items():
-        if asked is not None and stored is not None and asked != stored:
+    for option, (value, stored) in options.items():
+        if value is not None and stored is not None and value != stored:
             raise UsageError(
-                f"{folder} was prepared with {option} {stored}, not {asked}: leave it out, or prepare another set"
+                f"{folder} was prepared with {option} {stored}, not {value}: leave it out, or prepare another set"
             )
 
 
@@ -157,16 +157,19 @@ def _write_tensors(examples: list[Example], path: Path) -> str:
     """Write examples and return the SHA-256 of the file."""
     from safetensors.torch import save
 
-    tensors = {
-        "ids": torch.tensor([token for example in examples for token in example.tokens], dtype=torch.int32),
-        "lengths": torch.tensor([len(example.tokens) for example in examples], dtype=torch.int32),
-        "counted_from": torch.tensor([example.counted_from for example in examples], dtype=torch.int32),
+    columns = {
+        "ids": [token for example in examples for token in example.tokens],
+        "lengths": [len(example.tokens) for example in examples],
+        "counted_from": [example.counted_from for example in examples],
     }
-    labels, places = [example.label for example in examples], [example.index for example in examples]
-    for name, values in (("labels", labels), ("index", places)):
-        known = [value for value in values if value is not None]
-        if len(known) == len(examples):
-            tensors[name] = torch.tensor(known, dtype=torch.int64)
+    tensors = {name: torch.tensor(values, dtype=torch.int32) for name, values in columns.items()}
+    optional = {
+        "labels": [example.label for example in examples],
+        "index": [example.index for example in examples],
+    }
+    for name, values in optional.items():
+        if None not in values:
+            tensors[name] = torch.tensor(values, dtype=torch.int64)
     path.write_bytes(save(tensors))  # its own writer keeps the file from everyone else on the machine
     return _digest(path)
 
@@ -197,24 +200,19 @@ def _read_examples(folder: Path, document: dict[str, Any]) -> list[Example]:
         raise _damaged(folder, f"{TENSORS} cannot be read: {first_line(error)}") from error
     rows = tensors["ids"].split(tensors["lengths"].tolist())
     size = len(rows)
-    labels, places = (_column(tensors.get(name), size) for name in ("labels", "index"))
-    starts = tensors["counted_from"].tolist()
     if size != document["examples"]:
         raise _damaged(folder, f"{DOCUMENT} speaks of {document['examples']} examples, and there are {size}")
-    return [
-        Example(ids.tolist(), label, start, place)
-        for ids, label, start, place in zip(rows, labels, starts, places, strict=True)
-    ]
+    labels, indices = (
+        tensors[name].tolist() if name in tensors else [None] * size for name in ("labels", "index")
+    )
+    columns = zip(rows, labels, tensors["counted_from"].tolist(), indices, strict=True)
+    return [Example(ids.tolist(), label, start, index) for ids, label, start, index in columns]
 
 
 def _token_count_of(value: Any) -> int | None:
     if value is None or (isinstance(value, int) and value > 0):
         return value
     raise ValueError(f"{value!r} is no number of tokens")
-
-
-def _column(values: torch.Tensor | None, size: int) -> list[int | None]:
-    return [None] * size if values is None else values.tolist()
 
 
 def _digest(path: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from energyscope.errors import UsageError, did_you_mean
-from energyscope.loading.skeleton import load_skeleton
+from energyscope.loading.model import load_skeleton
 from energyscope.reasons import Reason, reason
 from energyscope.workloads.inputs import load_evaluation
 from energyscope.workloads.prepared import SIZES, check_free, save_prepared, token_count
@@ -68,8 +68,9 @@ def prepare(  # noqa: PLR0913  each is an option of the command line
         label_column=label_column,
     )
     save_prepared(loaded, evaluation, output, size=size)
-    wanted = SIZES[size] or 0
-    fewer = reason("fewer-examples", size=size, wanted=wanted, found=evaluation.examples)
+    notes, most = evaluation.notes, SIZES[size] or 0
+    if evaluation.examples < most:
+        notes += (reason("fewer-examples", size=size, wanted=most, found=evaluation.examples),)
     return PreparedSet(
         path=str(output),
         model=loaded.name,
@@ -82,5 +83,5 @@ def prepare(  # noqa: PLR0913  each is an option of the command line
         digest=evaluation.digest,
         sequence_length=evaluation.sequence_length,
         stride=evaluation.stride,
-        notes=(*evaluation.notes, *([fewer] if evaluation.examples < wanted else [])),
+        notes=notes,
     )

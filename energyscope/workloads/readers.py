@@ -15,7 +15,7 @@ from energyscope.failures import first_line
 
 FORMATS = "a JSONL, JSON, CSV, TSV, Parquet or text file"
 LONGEST_CELL = 2**31 - 1  # characters
-GLUE_HEADERS = ("sentence\tlabel", "index\tsentence")
+GLUE_HEADERS = ("sentence\tlabel\n", "index\tsentence\n")
 
 Numbered = tuple[int, Mapping[str, Any]]
 
@@ -34,8 +34,8 @@ def has_records(path: Path) -> bool:
     return path.suffix.lower() in {*_TEXT_READERS, *_ARROW_READERS}
 
 
-def read_records(path: Path, wanted: Collection[str]) -> Records:
-    """Return a file's rows; of a Parquet or Arrow file, only the ``wanted`` columns of each.
+def read_records(path: Path, names: Collection[str]) -> Records:
+    """Return a file's rows; of a Parquet or Arrow file, only the columns of these ``names``.
 
     Raises:
         UsageError: there is no such file, or it is a directory.
@@ -44,7 +44,7 @@ def read_records(path: Path, wanted: Collection[str]) -> Records:
     """
     ending = path.suffix.lower()
     if ending in _ARROW_READERS:
-        return _arrow(path, wanted)
+        return _arrow(path, names)
     rows = tuple(_TEXT_READERS[ending](path, read_text(path)))
     columns = tuple(dict.fromkeys(str(name) for _, record in rows for name in record))
     return Records(rows, columns, "line" if ending in {".jsonl", ".ndjson"} else "row")
@@ -77,21 +77,19 @@ def _check_file(path: Path) -> None:
         raise UsageError(f"there is no file {path}: give --data {FORMATS}")
 
 
-def _json_lines(path: Path, content: str) -> Iterator[Numbered]:
-    if content.lstrip().startswith("["):
-        yield from _json(path, content)
-        return
-    for number, line in enumerate(content.split("\n"), start=1):  # a text may hold other ends of line, raw
-        if line.strip():
-            yield number, _record(path, _parsed(path, line, number), number)
-
-
 def _json(path: Path, content: str) -> Iterator[Numbered]:
-    if not content.lstrip().startswith("["):
-        yield from _json_lines(path, content)
-        return
-    for number, record in enumerate(_parsed(path, content, 1), start=1):
-        yield number, _record(path, record, number)
+    """Yield the objects of a list, or one of each line, whichever the file holds."""
+    if content.lstrip().startswith("["):
+        records = enumerate(_parsed(path, content, 1), start=1)
+    else:
+        lines = enumerate(content.split("\n"), start=1)  # a text may hold other ends of line, raw
+        records = ((number, _parsed(path, line, number)) for number, line in lines if line.strip())
+    for number, record in records:
+        if not isinstance(record, Mapping):
+            raise DataError(
+                f'{path} must hold one JSON object a line, as {{"text": "..."}}: number {number} is none'
+            )
+        yield number, record
 
 
 def _parsed(path: Path, text: str, line: int) -> Any:
@@ -103,12 +101,6 @@ def _parsed(path: Path, text: str, line: int) -> Any:
         raise DataError(f"{path}, line {line}, is JSON that cannot be read ({first_line(error)})") from error
 
 
-def _record(path: Path, record: Any, number: int) -> Mapping[str, Any]:
-    if not isinstance(record, Mapping):
-        raise DataError(f'{path} must hold one JSON object a line, as {{"text": "..."}}: number {number} is none')
-    return record
-
-
 def _csv(path: Path, content: str) -> Iterator[Numbered]:
     reader = csv.DictReader(
         io.StringIO(content, newline=""),
@@ -116,7 +108,7 @@ def _csv(path: Path, content: str) -> Iterator[Numbered]:
         quoting=csv.QUOTE_NONE if _is_glue(path, content) else csv.QUOTE_MINIMAL,
         strict=True,
     )
-    before = csv.field_size_limit(LONGEST_CELL)  # the module's own limit would refuse a long document
+    limit = csv.field_size_limit(LONGEST_CELL)  # the module's own limit would refuse a long document
     try:
         for number, record in enumerate(reader, start=1):
             if None in record:
@@ -127,22 +119,20 @@ def _csv(path: Path, content: str) -> Iterator[Numbered]:
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.reader.line_num}, is no valid CSV ({error})") from error
     finally:
-        csv.field_size_limit(before)
+        csv.field_size_limit(limit)
 
 
 def _is_glue(path: Path, content: str) -> bool:
-    """Tell SST-2's files of the GLUE archive, which quote nothing: a quotation mark there belongs to the text."""
-    return path.name in {"train.tsv", "dev.tsv", "test.tsv"} and content.startswith(
-        tuple(f"{header}\n" for header in GLUE_HEADERS)
-    )
+    """Tell whether a file is SST-2 from the GLUE archive, where quotation marks belong to the text."""
+    return path.name in {"train.tsv", "dev.tsv", "test.tsv"} and content.startswith(GLUE_HEADERS)
 
 
-def _arrow(path: Path, wanted: Collection[str]) -> Records:
+def _arrow(path: Path, names: Collection[str]) -> Records:
     _check_file(path)
     import pyarrow as pa
 
     try:
-        columns, table = _ARROW_READERS[path.suffix.lower()](path, wanted)
+        columns, table = _ARROW_READERS[path.suffix.lower()](path, names)
         rows = table.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         pointer = _is_pointer(path)
@@ -154,34 +144,33 @@ def _arrow(path: Path, wanted: Collection[str]) -> Records:
 
 
 def _is_pointer(path: Path) -> bool:
-    """Tell the few lines that a repository holds in a large file's place until Git LFS fetches it."""
+    """Tell whether a file is the few lines that stand for a large file until Git LFS fetches it."""
     try:
-        with path.open("rb") as opened:
-            return opened.read(40).startswith(b"version https://git-lfs")
+        with path.open("rb") as file:
+            return file.read(40).startswith(b"version https://git-lfs")
     except OSError:
         return False
 
 
-def _parquet_table(path: Path, wanted: Collection[str]) -> tuple[list[str], Any]:
+def _parquet_table(path: Path, names: Collection[str]) -> tuple[list[str], Any]:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as opened:  # read_table would make columns of folders named like key=value
-        columns = list(opened.schema_arrow.names)
-        return columns, opened.read(columns=[name for name in columns if name in wanted])
+    with pq.ParquetFile(path) as file:  # read_table would make columns of folders named like key=value
+        columns = list(file.schema_arrow.names)
+        return columns, file.read(columns=[name for name in columns if name in names])
 
 
-def _arrow_table(path: Path, wanted: Collection[str]) -> tuple[list[str], Any]:
+def _arrow_table(path: Path, names: Collection[str]) -> tuple[list[str], Any]:
     """Read a stream of record batches, which is what `datasets` writes, or an Arrow file."""
     import pyarrow as pa
 
     with pa.OSFile(str(path)) as source:
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)
-        opened = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-        columns = list(opened.schema.names)
-        table = opened.read_all().select([name for name in columns if name in wanted])
-    return columns, table
+        reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        columns = list(reader.schema.names)
+        return columns, reader.read_all().select([name for name in columns if name in names])
 
 
-_TEXT_READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv, ".tsv": _csv}
+_TEXT_READERS = {".jsonl": _json, ".ndjson": _json, ".json": _json, ".csv": _csv, ".tsv": _csv}
 _ARROW_READERS = {".parquet": _parquet_table, ".arrow": _arrow_table}

@@ -46,7 +46,7 @@ class Texts:
 
 
 def file_texts(path: Path, text_column: str, label_column: str) -> Texts:
-    """Read a file; its kind is told by the ending of its name, and any other ending is plain text.
+    """Read a file; the ending of its name tells its format, and any unknown ending is plain text.
 
     Raises:
         UsageError: there is no such file, it is a directory, or no row has the text column.
@@ -70,17 +70,17 @@ def files_texts(
     """
     if not has_records(paths[0]):
         return without_blanks(replace(_plain_texts(paths, source), label_column=label_column))
-    wanted = {text_column, label_column, DEFAULT_TEXT_COLUMN, *SST2_COLUMNS}
-    parts = [read_records(path, wanted) for path in paths]
-    records = parts[0] if len(parts) == 1 else _joined(parts)
+    names = {text_column, label_column, DEFAULT_TEXT_COLUMN, *SST2_COLUMNS}
+    records = _joined([read_records(path, names) for path in paths])
     column = _text_column(source, records, text_column)
     rows = tuple(
         Row(_text(f"{source}, {records.unit} {number},", record, column), record.get(label_column), number)
         for number, record in records.rows
     )
     texts = Texts(source, rows, records.columns, label_column=label_column, unit=records.unit)
-    columnar = paths[0].suffix.lower() in {".parquet", ".arrow"}
-    if records.columns == (column,) and (lines or (columnar and _are_lines(rows))):
+    is_columnar = paths[0].suffix.lower() in {".parquet", ".arrow"}
+    ends = [row.text.endswith("\n") for row in rows if row.text]
+    if records.columns == (column,) and (lines or (is_columnar and ends and all(ends))):
         texts = replace(texts, running=running_text(row.text for row in rows))
     return without_blanks(texts)
 
@@ -114,43 +114,36 @@ def _plain_texts(paths: Sequence[Path], source: str) -> Texts:
     content = "".join(read_text(path) for path in paths)
     if not _WIKITEXT.fullmatch(paths[0].name):
         return Texts(source, numbered((line, None) for line in content.splitlines()), running=content, unit="line")
-    lines = _wikitext_lines(content)
-    reduced = paths[0].suffix == ".tokens"
+    # the rows that the hub's data set has for this file: lines with their end, blank ones empty
+    lines = [line if line.strip() else "" for line in io.StringIO(content, newline=None)]
     return Texts(
         source,
         numbered((line, None) for line in lines),
         running=running_text(lines),
         unit="line",
-        notes=(reason("rare-words-replaced"),) if reduced else (),
+        notes=(reason("rare-words-replaced"),) if paths[0].suffix == ".tokens" else (),
     )
-
-
-def _wikitext_lines(content: str) -> list[str]:
-    """Return the rows that the hub's data set has for this file: lines with their end, blank ones empty."""
-    return [line if line.strip() else "" for line in io.StringIO(content, newline=None)]
 
 
 def _joined(parts: Sequence[Records]) -> Records:
     """Return the rows of a split's files as one, numbered through."""
+    if len(parts) == 1:
+        return parts[0]
     rows = [record for part in parts for _, record in part.rows]
     columns = tuple(dict.fromkeys(name for part in parts for name in part.columns))
     return Records(tuple(enumerate(rows, start=1)), columns)
 
 
-def _text_column(source: str, records: Records, asked: str) -> str:
+def _text_column(source: str, records: Records, name: str) -> str:
     columns = records.columns
-    if asked in columns or not records.rows:
-        return asked
-    if asked == DEFAULT_TEXT_COLUMN and set(SST2_COLUMNS) <= set(columns):
+    if name in columns or not records.rows:
+        return name
+    if name == DEFAULT_TEXT_COLUMN and set(SST2_COLUMNS) <= set(columns):
         return SST2_COLUMNS[0]
     raise UsageError(
-        f"{source} has no column {asked!r} (it has: {', '.join(columns) or 'none'}): "
+        f"{source} has no column {name!r} (it has: {', '.join(columns) or 'none'}): "
         "name the column of the texts with --text-column"
     )
-
-
-def _are_lines(rows: Sequence[Row]) -> bool:
-    return any(row.text for row in rows) and all(row.text.endswith("\n") for row in rows if row.text)
 
 
 def _text(where: str, record: Mapping[str, Any], column: str) -> str:

@@ -89,19 +89,20 @@ def benchmark_inputs(
     if count < 1:
         raise UsageError(f"{count} batches are too few: use 1 or more")
     size = batch_size * length
-    rows = _synthetic_ids(loaded, count, size, seed) if evaluation is None else _data_ids(evaluation, count, size)
-    tokens: Literal["data", "synthetic"] = "synthetic" if evaluation is None else "data"
-    return tuple(_workload(ids.reshape(batch_size, length).to(loaded.device), tokens) for ids in rows)
+    batches = (
+        _synthetic_ids(loaded, count, size, seed) if evaluation is None else _data_ids(evaluation, count, size)
+    )
+    workloads = []
+    for batch in batches:
+        ids = batch.reshape(batch_size, length).to(loaded.device)
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        workloads.append(Workload(inputs, "data" if evaluation else "synthetic", batch_size, length))
+    return tuple(workloads)
 
 
 def default_length(loaded: LoadedModel) -> int:
-    """Return the length of an input that nobody chose: 128 tokens, or all that the model has positions for."""
+    """Return the default length of an input: 128 tokens, or all that the model has positions for."""
     return min(PROFILE_LENGTH, position_limit(loaded))
-
-
-def _workload(ids: torch.Tensor, tokens: Literal["data", "synthetic"]) -> Workload:
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    return Workload(inputs, tokens, batch_size=ids.shape[0], sequence_length=ids.shape[1])
 
 
 def _data_ids(evaluation: Evaluation, count: int, size: int) -> list[torch.Tensor]:
@@ -123,9 +124,9 @@ def _synthetic_ids(loaded: LoadedModel, count: int, size: int, seed: int) -> lis
 
 
 def _special_ids(loaded: LoadedModel) -> set[int]:
-    special = set(loaded.tokenizer.all_special_ids) if loaded.tokenizer is not None else set()
+    ids = set(loaded.tokenizer.all_special_ids) if loaded.tokenizer is not None else set()
     config = text_config(loaded)
     for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
         value = getattr(config, name, None)
-        special.update(value if isinstance(value, list) else [value] if isinstance(value, int) else [])
-    return special
+        ids.update(value if isinstance(value, list) else [value] if isinstance(value, int) else [])
+    return ids

@@ -51,15 +51,14 @@ def separate_examples(
     Without labels the tokens are the targets: texts of fewer than two are left out.
     """
     token_ids = _token_ids(tokenizer, [row.text for row in texts.rows], length)
-    notes = list(_cut(tokenizer, texts.rows, token_ids, length))
-    places = [row.number - 1 for row in texts.rows]
-    if labels is not None:
-        labelled = zip(token_ids, labels, places, strict=True)
-        return [Example(ids, label, index=place) for ids, label, place in labelled], tuple(notes)
-    examples = [Example(ids, index=place) for ids, place in zip(token_ids, places, strict=True) if len(ids) > 1]
-    if short := len(token_ids) - len(examples):
-        notes.append(reason("single-token-texts", texts=short, total=len(token_ids)))
-    return examples, tuple(notes)
+    notes = _cut(tokenizer, texts.rows, token_ids, length)
+    columns = zip(token_ids, labels or [None] * len(token_ids), texts.rows, strict=True)
+    examples = [Example(ids, label, index=row.number - 1) for ids, label, row in columns]
+    if labels is None:
+        examples = [example for example in examples if len(example.tokens) > 1]
+        if short := len(token_ids) - len(examples):
+            notes += (reason("single-token-texts", texts=short, total=len(token_ids)),)
+    return examples, notes
 
 
 def class_indices(loaded: LoadedModel, texts: Texts) -> list[int]:

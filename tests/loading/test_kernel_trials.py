@@ -175,7 +175,7 @@ def test_mended_layers_compute_what_their_weights_say(columns: int, precision: s
     model = nn.Sequential(*(layer_of(weight, precision, bias) for bias in (None, states(32) * 100)))
     spare_small_layers(model)
     count, size = parameter_count(model), weight_bytes(model)
-    notes = mend_layers(model, LoadOptions(precision, CPU))
+    notes = mend_layers(model, LoadOptions(precision=precision, device=CPU))
     assert len(notes) == any("Restoring" in type(one).__name__ for one in model)
     assert parameter_count(model) == count
     assert weight_bytes(model) <= size  # less where the processor has scales of its own packed
@@ -200,7 +200,7 @@ def test_a_scale_in_the_wrong_place_is_found_and_mended() -> None:
     error = layer_error(model[1], torch.float32)
     assert error is not None
     assert error > 10 * TOLERANCE
-    (note,) = mend_layers(model, LoadOptions("nf4", CPU))
+    (note,) = mend_layers(model, LoadOptions(precision="nf4", device=CPU))
     assert note.code == "not-its-kernels"
     expected = {"precision": "nf4", "inputs": [64], "device": "CPU", "error": pytest.approx(error, rel=1e-4)}
     assert note.values == {**expected, "layers": 1, "total": 2}
@@ -219,7 +219,7 @@ def test_weights_that_a_layer_has_packed_are_as_they_were() -> None:
 
     layer = layer_of(heavy(32, 64), "nf4")
     layer.__class__ = Packing
-    assert mend_layers(nn.Sequential(layer), LoadOptions("nf4", CPU))
+    assert mend_layers(nn.Sequential(layer), LoadOptions(precision="nf4", device=CPU))
     assert torch.equal(restored_rows(layer.weight), restored(heavy(32, 64), "nf4"))
 
 
@@ -251,7 +251,7 @@ def test_what_cannot_be_mended_is_refused(precision: str) -> None:
     model = nn.ModuleDict({"up": layer_of(heavy(32, 96), precision)})
     model["up"].forward = lambda x: torch.full((len(x), 32), math.nan)
     with pytest.raises(ModelError) as error:
-        mend_layers(model, LoadOptions(precision, CPU))
+        mend_layers(model, LoadOptions(precision=precision, device=CPU))
     assert str(error.value).startswith(f"bitsandbytes computes up of 32 x 96 in {precision} wrongly on cpu")
     assert "\n" not in str(error.value)
 
@@ -261,7 +261,7 @@ def test_weights_without_a_finite_answer_are_left_alone() -> None:
     layer = layer_of(heavy(32, 96), "nf4")
     layer.weight.quant_state.absmax.fill_(math.nan)
     assert layer_error(layer, torch.float32) is None
-    assert mend_layers(nn.Sequential(layer), LoadOptions("nf4", CPU)) == ()
+    assert mend_layers(nn.Sequential(layer), LoadOptions(precision="nf4", device=CPU)) == ()
 
 
 def test_elsewhere_than_on_a_cpu_one_layer_of_each_shape_is_tried() -> None:
@@ -276,7 +276,7 @@ def test_elsewhere_than_on_a_cpu_one_layer_of_each_shape_is_tried() -> None:
     model = nn.Sequential(*(layer_of(heavy(32, width), "nf4") for width in (64, 96, 64, 96)))
     for layer in model:
         layer.__class__ = Wrong
-    (note,) = mend_layers(model, LoadOptions("nf4", torch.device("meta")))
+    (note,) = mend_layers(model, LoadOptions(precision="nf4", device=torch.device("meta")))
     assert sorted(tried) == [64, 96]
     assert (note.values["layers"], note.values["total"], note.values["inputs"]) == (4, 4, [64, 96])
     assert {type(one).__name__ for one in model} == {"RestoringLinear4bit"}

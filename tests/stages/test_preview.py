@@ -100,7 +100,9 @@ def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):
     modelled = plan(model, tmp_path, execution="eager")
     monkeypatch.setattr(stage, "find_devices", lambda settings: found)
     monkeypatch.setattr(stage, "resolve_precision", lambda *words: "fp32")
-    monkeypatch.setattr(LoadSettings, "resolved", lambda self: LoadOptions("fp32", torch.device("cpu")))
+    monkeypatch.setattr(
+        LoadSettings, "resolved", lambda self: LoadOptions(precision="fp32", device=torch.device("cpu"))
+    )
     measured = plan(model, tmp_path, stages=("profile",))
     assert measured.gpus == ("GPU-aaaa",)
     assert measured.profile_seconds > 2 * modelled.profile_seconds

@@ -14,7 +14,7 @@ from tiny_models import WORDS, save_model
 
 from energyscope.errors import DataError, UsageError
 from energyscope.loading import load_model
-from energyscope.loading.skeleton import load_skeleton
+from energyscope.loading.model import load_skeleton
 from energyscope.reasons import reason
 from energyscope.workloads import load_evaluation
 from energyscope.workloads.preparing import prepare

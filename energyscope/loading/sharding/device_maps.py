@@ -9,14 +9,14 @@ path is the whole model. The first GPU that it names is the one that inputs go t
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import DeviceError, UsageError, did_you_mean
 from energyscope.failures import first_line
-from energyscope.loading.devices import pick_device, why_no_gpu
-from energyscope.loading.sharding.placement import Placement
+from energyscope.loading.devices import gpu_names, pick_device, why_no_gpu
+from energyscope.loading.sharding.placement import Placement, nearest
 
 if TYPE_CHECKING:
     import torch
@@ -60,7 +60,7 @@ def read_map(text: str) -> dict[str, str]:
 
 
 def uses_host(text: str) -> bool:
-    """Tell whether a map says that something lies in host memory; a word may find so later."""
+    """Tell whether a file puts something in host memory; a word may do so too, once sizes are known."""
     return text not in WORDS and "cpu" in read_map(text).values()
 
 
@@ -96,19 +96,20 @@ def map_devices(
     import torch
 
     names = dict.fromkeys(name for name in read_map(device_map).values() if name != "cpu")
-    used = tuple(_gpu(name, device_map) for name in names)
-    main = used[0] if used else torch.device("cpu")
-    if device not in {"auto", *(("cuda",) if used else ())} and pick_device(device) != main:
+    named = tuple(_gpu(name, device_map) for name in names)
+    used = named or (torch.device("cpu"),)
+    main = used[0]
+    if device not in {"auto", *(("cuda",) if named else ())} and pick_device(device) != main:
         raise UsageError(
             f"the device map {device_map} puts the model's inputs on {main}, and --device says {device}: "
             "leave --device out"
         )
-    if gpus and set(gpus) != set(used or (main,)):
+    if gpus and set(gpus) != set(used):
         raise UsageError(
-            f"the device map {device_map} uses {', '.join(map(str, used)) or 'no GPU'}, and --gpu-id names "
+            f"the device map {device_map} uses {', '.join(map(str, named)) or 'no GPU'}, and --gpu-id names "
             f"{', '.join(map(str, gpus))}: leave --gpu-id out"
         )
-    return used or (main,)
+    return used
 
 
 def _by_word(word: str, device: str, gpus: Sequence[torch.device]) -> tuple[torch.device, ...]:
@@ -136,8 +137,9 @@ def _gpu(name: str, text: str) -> torch.device:
     if not count:
         raise DeviceError(f"the device map {text} names {name}, and {why_no_gpu()}: name cpu alone, or no map")
     if number >= count:
-        there = ", ".join(f"cuda:{index}" for index in range(count))
-        raise DeviceError(f"the device map {text} names {name}, which is not there: this machine has {there}")
+        raise DeviceError(
+            f"the device map {text} names {name}, which is not there: this machine has {gpu_names()}"
+        )
     return torch.device("cuda", number)
 
 
@@ -150,57 +152,42 @@ def spread(model: nn.Module, entries: Mapping[str, str], text: str) -> dict[str,
         UsageError: the file names a module that the model has not, or leaves some out.
 
     """
-    tensors = _tensors(model)
-    known = {path for path, _ in model.named_modules(remove_duplicate=False)} | set(tensors)
+    import torch
+
+    modules = {path for path, _ in model.named_modules(remove_duplicate=False)}
+    tensors = [path for path, _ in model.named_parameters(remove_duplicate=False)]
+    tensors += [path for path, _ in model.named_buffers(remove_duplicate=False)]
     for path in entries:
-        if path not in known:
-            near = did_you_mean(path, sorted(known - set(tensors)))
+        if path not in modules.union(tensors):
+            near = did_you_mean(path, sorted(modules))
             raise UsageError(
                 f"the device map {text} names {path!r}, which the model has not{near if 'mean' in near else ''}"
             )
-    homes = {path: _nearest(path, entries) for path in tensors}
-    stored = set(model.state_dict())
-    left = sorted(_above(path for path, home in homes.items() if home is None and path in stored))
-    if left:
-        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+    names = {path: nearest(path, entries) for path in tensors}
+    missing = {path for path in model.state_dict() if names.get(path, "") is None}
+    if left_out := sorted({path.rpartition(".")[0] or path for path in missing}):
+        more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         raise UsageError(
-            f'the device map {text} leaves out {", ".join(left[:3])}{more}: add them, or "" for all the rest'
+            f'the device map {text} leaves out {", ".join(left_out[:3])}{more}: add them, or "" for all the rest'
         )
-    return _covered(model, "", {path: home for path, home in homes.items() if home is not None})
+    return _whole_modules(model, "", {path: torch.device(name) for path, name in names.items() if name})
 
 
-def _tensors(model: nn.Module) -> list[str]:
-    parameters = [path for path, _ in model.named_parameters(remove_duplicate=False)]
-    return parameters + [path for path, _ in model.named_buffers(remove_duplicate=False)]
-
-
-def _above(paths: Iterable[str]) -> set[str]:
-    return {path.rpartition(".")[0] or path for path in paths}
-
-
-def _nearest(path: str, entries: Mapping[str, str]) -> torch.device | None:
-    import torch
-
-    words = path.split(".")
-    above = (".".join(words[:end]) for end in range(len(words), -1, -1))
-    return next((torch.device(entries[name]) for name in above if name in entries), None)
-
-
-def _covered(module: nn.Module, path: str, homes: Mapping[str, torch.device]) -> dict[str, torch.device]:
-    below = {name: home for name, home in homes.items() if not path or name.startswith(f"{path}.")}
-    devices = set(below.values())
-    if len(devices) < 2:
-        return dict.fromkeys([path] if devices else [], *devices)
-    covered = {name: home for name, home in below.items() if name.rpartition(".")[0] == path}
+def _whole_modules(module: nn.Module, path: str, devices: Mapping[str, torch.device]) -> dict[str, torch.device]:
+    """Return the devices of a module's tensors by the largest modules that lie on one device as a whole."""
+    below = {name: device for name, device in devices.items() if not path or name.startswith(f"{path}.")}
+    if len(set(below.values())) < 2:
+        return dict.fromkeys([path] if below else [], *set(below.values()))
+    result = {name: device for name, device in below.items() if name.rpartition(".")[0] == path}
     for name, child in module.named_children():
-        covered |= _covered(child, f"{path}.{name}".lstrip("."), below)
-    return covered
+        result |= _whole_modules(child, f"{path}.{name}".lstrip("."), below)
+    return result
 
 
 def check_spread(
     model: Any, placement: Placement, unsplit: Collection[str], quantized: Collection[str], text: str
 ) -> None:
-    """Refuse a placement that could not run: accelerate moves what passes between modules, not what is within.
+    """Refuse a placement that could not run: accelerate moves what passes between modules, not within them.
 
     ``unsplit`` are the classes of modules that run on one device, ``quantized`` the paths of modules that cannot
     wait in host memory.
@@ -222,9 +209,8 @@ def check_spread(
                 f"{path} ({type(module).__name__}) adds its parts up, which must run on one device: "
                 f"let {text} put it on one"
             )
-    waiting = [path for path in quantized if placement.runs_on(path) != placement.device_of(path)]
-    if waiting:
+    if offloaded := [path for path in quantized if placement.waits(path)]:
         raise UsageError(
-            f"quantized layers cannot wait in host memory ({waiting[0]}): let {text} put them on a GPU, or name "
+            f"quantized layers cannot wait in host memory ({offloaded[0]}): let {text} put them on a GPU, or name "
             "them with --skip-modules"
         )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from energyscope.reasons import Reason, reason
 
 if TYPE_CHECKING:
     import torch
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,15 @@ class Placement:
 
     def device_of(self, path: str) -> torch.device:
         """Return where a module or a parameter lies; what has no path above it lies on the main device."""
-        words = path.split(".") if path else []
-        above = (".".join(words[:end]) for end in range(len(words), -1, -1))
-        return next((self.modules[name] for name in above if name in self.modules), self.main)
+        return nearest(path, self.modules) or self.main
 
     def runs_on(self, path: str) -> torch.device:
         """Return where a module runs."""
-        device = self.device_of(path)
-        return self.main if self._waits(device) else device
+        return self.main if self.waits(path) else self.device_of(path)
+
+    def waits(self, path: str) -> bool:
+        """Tell whether a module waits in host memory."""
+        return str(self.device_of(path)) == "cpu" != str(self.main)
 
     @property
     def devices(self) -> tuple[torch.device, ...]:
@@ -42,21 +45,25 @@ class Placement:
     @property
     def offloaded(self) -> tuple[str, ...]:
         """The modules that wait in host memory."""
-        return tuple(path for path, device in self.modules.items() if self._waits(device))
-
-    def _waits(self, device: torch.device) -> bool:
-        return str(device) == "cpu" != str(self.main)
+        return tuple(path for path in self.modules if self.waits(path))
 
 
-def as_accelerate_has_it(placement: Placement) -> dict[str, int | str | torch.device]:
-    """Return a placement with the names that accelerate and transformers know devices by."""
+def nearest(path: str, entries: Mapping[str, Entry]) -> Entry | None:
+    """Return the entry of a module path or of the nearest one above it; the empty path is above all."""
+    words = path.split(".")
+    above = (".".join(words[:end]) for end in range(len(words), -1, -1))
+    return next((entries[name] for name in above if name in entries), None)
+
+
+def accelerate_map(placement: Placement) -> dict[str, int | str | torch.device]:
+    """Return the device of each module by the names that accelerate and transformers use."""
     return {path: _name(device) for path, device in placement.modules.items()}
 
 
 def _name(device: torch.device) -> int | str | torch.device:
-    """Return a GPU's number; of the CPU the word where modules wait in its memory, else (``cpu:0``) a device.
+    """Return a GPU's number; ``cpu`` for the memory that modules wait in, a device for a CPU that computes.
 
-    That is how accelerate tells them apart. Only tests let a model over several devices compute on a CPU.
+    Only tests let a model over several devices compute on a CPU, which is ``cpu:0`` there.
     """
     import torch
 
@@ -71,7 +78,7 @@ def dispatch(model: Any, placement: Placement) -> None:
 
     dispatch_model(
         model,
-        as_accelerate_has_it(placement),
+        accelerate_map(placement),
         main_device=_name(placement.main),
         skip_keys=getattr(model, "_skip_keys_device_placement", None),
         force_hooks=True,
@@ -79,9 +86,9 @@ def dispatch(model: Any, placement: Placement) -> None:
 
 
 def undispatch(model: Any) -> None:
-    """Take accelerate's hooks off a model, in place: what waits on the host is whole again, and ties hold.
+    """Take accelerate's hooks off a model, in place: modules that wait have their weights again, and ties hold.
 
-    transformers puts them on before we have seen the model, with a main device of its own choice.
+    transformers puts the hooks on while it loads, with a main device of its own choice.
     """
     from accelerate.hooks import remove_hook_from_module
 
@@ -97,6 +104,6 @@ def undispatch(model: Any) -> None:
 
 
 def offload_notes(placement: Placement) -> tuple[Reason, ...]:
-    """Say what waits on the host, for readers of the results."""
-    waiting = placement.offloaded
-    return (reason("waiting-modules", names=waiting, device=placement.main),) if waiting else ()
+    """Return a note of the modules that wait in host memory, for readers of the results."""
+    names = placement.offloaded
+    return (reason("waiting-modules", names=names, device=placement.main),) if names else ()

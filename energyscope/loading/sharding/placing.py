@@ -1,4 +1,4 @@
-"""Where each module of a model goes, settled on a model without weights before any is read or drawn.
+"""Choose a device for each module, from a model without weights, before any are read or drawn.
 
     --device-map auto, balanced   over all GPUs, about as much on each
     --device-map sequential       the first GPU full, then the next
@@ -18,24 +18,24 @@ from torch import nn
 
 from energyscope.errors import DeviceError
 from energyscope.loading.devices import gigabytes, usable_bytes
+from energyscope.loading.libraries import quieten
 from energyscope.loading.linears import quantized_linears
 from energyscope.loading.options import NATIVE, LoadOptions
-from energyscope.loading.quiet import quieten
 from energyscope.loading.random_weights import float32_bytes
 from energyscope.loading.sharding.device_maps import WORDS, check_spread, read_map, spread
 from energyscope.loading.sharding.placement import Placement
-from energyscope.loading.sizes import planned_bytes, planned_parameters
+from energyscope.loading.sizes import planned_parameters
 
 CPU = torch.device("cpu")
 _SHARE = 0.9  # of what is free: inputs, the KV cache and the allocator need room too
 
 
-def place(model: Any, options: LoadOptions, keep: list[str], unsplit: Collection[str], what: str) -> Placement:
+def place(model: Any, options: LoadOptions, keep: list[str], unsplit: Collection[str], name: str) -> Placement:
     """Return where the modules of a model go by ``options.device_map``.
 
     ``model`` is unquantized, in the data type of everything that stays so, and may be on the meta device. ``keep``
-    names the modules that stay unquantized, ``unsplit`` the classes of modules that run on one device; ``what``
-    names the weights in messages.
+    names the modules that stay unquantized, ``unsplit`` the classes of modules that run on one device; ``name``
+    is that of the weights in messages.
 
     Raises:
         UsageError: the file does not fit the model.
@@ -44,18 +44,26 @@ def place(model: Any, options: LoadOptions, keep: list[str], unsplit: Collection
     """
     text = options.device_map or ""
     if text in WORDS:
-        there = [*options.devices, *([CPU] if options.precision in NATIVE else [])]
-        return inferred(model, options, keep, unsplit, {device: _free(device) for device in there}, what)
-    placement = _among(spread(model, read_map(text), text), options)
+        devices = [*options.devices, *([CPU] if options.precision in NATIVE else [])]
+        return inferred(model, options, keep, unsplit, {device: _free(device) for device in devices}, name)
+    placement = _placement(spread(model, read_map(text), text), options)
     check_spread(model, placement, unsplit, quantized_linears(model, options.precision, keep), text)
-    sizes = dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
-    _require_rooms(sizes, placement, {device: _free(device) for device in placement.devices}, what)
+    free = {device: _free(device) for device in placement.devices}
+    needed = _needed(_sizes(model, options, keep), placement)
+    short = [device for device in needed if 0 < free[device] < needed[device]]
+    if short:
+        parts = ", ".join(f"{gigabytes(needed[device])} on {device}" for device in short)
+        raise DeviceError(f"{name}: the device map puts {parts}, and {_listed(free)}: move some of it elsewhere")
     return placement
 
 
-def _among(modules: Mapping[str, torch.device], options: LoadOptions) -> Placement:
-    used = [device for device in options.devices if device in modules.values()]
-    return Placement(modules, used[0] if used else CPU)
+def _placement(modules: Mapping[str, torch.device], options: LoadOptions) -> Placement:
+    """Return the placement of modules whose main device is the first one of the options that has some."""
+    return Placement(modules, next((device for device in options.devices if device in modules.values()), CPU))
+
+
+def _sizes(model: nn.Module, options: LoadOptions, keep: list[str]) -> dict[str, int]:
+    return dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
 
 
 def _free(device: torch.device) -> int:
@@ -69,7 +77,7 @@ def inferred(
     keep: list[str],
     unsplit: Collection[str],
     free: Mapping[torch.device, int],
-    what: str,
+    name: str,
 ) -> Placement:
     """Return accelerate's arrangement of a model over the devices that have ``free`` bytes, in their order.
 
@@ -85,8 +93,9 @@ def inferred(
     quieten()
     gpus = [device for device in free if device != CPU]
     dtypes = _dtypes(model, options, keep)
-    needed = planned_bytes(model, options.precision, keep, double_quant=options.double_quant)
-    share = _bytes_without_scales(model, dtypes) / max(1, needed)  # accelerate knows of no scales
+    sizes = _sizes(model, options, keep)
+    total = sum(sizes.values())
+    share = _bytes_without_scales(model, dtypes) / max(1, total)  # accelerate knows of no scales
     room = _room(model, options, free)
     memory: dict[int | str, int] = {number: int(share * room[device]) for number, device in enumerate(gpus)}
     memory["cpu"] = room.get(CPU, 0)
@@ -94,15 +103,17 @@ def inferred(
     if options.device_map != "sequential":
         memory = get_balanced_memory(model, dict(memory), **settings)
     device_map = infer_auto_device_map(model, memory, **settings)
-    if "disk" in device_map.values():
-        raise _no_room(needed, free, what)
-    modules = {path: CPU if place == "cpu" else gpus[int(place)] for path, place in device_map.items()}
-    placement = _among(modules, options)
-    sizes = dict(planned_parameters(model, options.precision, keep, double_quant=options.double_quant))
-    parts = _needed(sizes, placement)
-    if placement.main == CPU or any(parts[device] > free[device] for device in parts):
-        raise _no_room(needed, free, what)
-    return placement
+    if "disk" not in device_map.values():
+        modules = {path: CPU if place == "cpu" else gpus[int(place)] for path, place in device_map.items()}
+        placement = _placement(modules, options)
+        needed = _needed(sizes, placement)
+        if placement.main != CPU and all(needed[device] <= free[device] for device in needed):
+            return placement
+    waiting = "" if CPU in free else ", where alone quantized weights can be"
+    raise DeviceError(
+        f"{name} needs about {gigabytes(total)} of memory and finds no arrangement: {_listed(free)}{waiting} "
+        f"(a tenth is left for inputs): use a smaller --precision or model, more GPUs, or end what else uses them"
+    )
 
 
 def _room(model: nn.Module, options: LoadOptions, free: Mapping[torch.device, int]) -> dict[torch.device, int]:
@@ -135,36 +146,17 @@ def _bytes_without_scales(model: nn.Module, dtypes: Mapping[str, Any]) -> float:
     return float(sum(sizes))
 
 
-def _require_rooms(
-    sizes: Mapping[str, int], placement: Placement, free: Mapping[torch.device, int], what: str
-) -> None:
-    """Refuse a file whose parts do not fit where it puts them."""
-    needed = _needed(sizes, placement)
-    short = [device for device in needed if 0 < free[device] < needed[device]]
-    if short:
-        parts = ", ".join(f"{gigabytes(needed[device])} on {device}" for device in short)
-        raise DeviceError(f"{what}: the device map puts {parts}, and {_listed(free)}: move some of it elsewhere")
-
-
 def _needed(sizes: Mapping[str, int], placement: Placement) -> dict[torch.device, int]:
     """Return the bytes of weights on each device; on the main one with those of the largest copy."""
     needed = dict.fromkeys(placement.devices, 0)
     copied: dict[str, int] = {}
     for path, size in sizes.items():
         needed[placement.device_of(path)] += size
-        if placement.runs_on(path) != placement.device_of(path):
+        if placement.waits(path):
             module = path.rpartition(".")[0]
             copied[module] = copied.get(module, 0) + size
     needed[placement.main] += max(copied.values(), default=0)
     return needed
-
-
-def _no_room(needed: int, free: Mapping[torch.device, int], what: str) -> DeviceError:
-    waiting = "" if CPU in free else ", where alone quantized weights can be"
-    return DeviceError(
-        f"{what} needs about {gigabytes(needed)} of memory and finds no arrangement: {_listed(free)}{waiting} "
-        f"(a tenth is left for inputs): use a smaller --precision or model, more GPUs, or end what else uses them"
-    )
 
 
 def _listed(free: Mapping[torch.device, int]) -> str:

@@ -31,7 +31,7 @@ def shape(family: str = "llama", **changes: Any) -> Any:
 
 def options(precision: str = "fp32", device_map: str = "auto", **changes: Any) -> LoadOptions:
     given = {"weights": "pretrained", "device_map": device_map, "devices": (FIRST, SECOND), **changes}
-    return LoadOptions(precision, FIRST, **given)
+    return LoadOptions(precision=precision, device=FIRST, **given)
 
 
 def by_device(model: Any, placement: Placement, precision: str, **changes: Any) -> dict[torch.device, int]:

@@ -137,7 +137,7 @@ def test_random_numbers_do_not_depend_on_where_modules_go(family: str, precision
     shape = config(family)
 
     def built(home: Any) -> dict[str, torch.Tensor]:
-        options = LoadOptions(precision, HOST, "random", seed=3)
+        options = LoadOptions(precision=precision, device=HOST, weights="random", seed=3)
         dtype = options.dtype
         made: Any = random_weights.build(
             lambda: model_class(family)._from_config(shape, dtype=dtype), options, ["lm_head", "classifier"], home
@@ -169,7 +169,8 @@ cpu, meta = torch.device("cpu"), torch.device("meta")
 def build(layers, home):
     shape.num_hidden_layers = layers
     make = lambda: transformers.LlamaForCausalLM._from_config(shape, dtype=torch.bfloat16)
-    return random_weights.build(make, LoadOptions("bf16", cpu, "random"), ["lm_head"], home)
+    options = LoadOptions(precision="bf16", device=cpu, weights="random")
+    return random_weights.build(make, options, ["lm_head"], home)
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 build(1, lambda path: meta)

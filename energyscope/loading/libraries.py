@@ -1,9 +1,13 @@
-"""Loggers of the libraries that load and quantize models, kept silent: what matters becomes our own error."""
+"""The libraries that load and quantize models: kept silent, and named where one is missing or broken."""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import warnings
+
+from energyscope.failures import first_line
+from energyscope.reasons import Reason, reason
 
 # torchao reports kernels for GPUs that it cannot load here, and PyTorch what torchao does in ways now deprecated.
 _LOUD = ("huggingface_hub", "accelerate", "bitsandbytes", "torchao", "torch.utils._pytree")
@@ -26,3 +30,16 @@ def silence_libraries() -> None:
     quieten()
     for library in ("transformers", "bitsandbytes", "huggingface_hub"):
         warnings.filterwarnings("ignore", module=library)
+
+
+def missing(module: str, install: str) -> Reason | None:
+    """Return why a module cannot be imported; ``install`` is what to give to pip."""
+    quieten()
+    package = module.partition(".")[0]
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError:
+        return reason("package-missing", package=package, install=install)
+    except Exception as error:  # noqa: BLE001  its libraries fail to load in many ways
+        return reason("package-broken", package=package, error=first_line(error))
+    return None

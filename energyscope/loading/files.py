@@ -1,0 +1,161 @@
+"""The files of a model: its folder, adapter, configuration and tokenizer, each checked before weights are read."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from energyscope import bundled
+from energyscope.adapters import Adapter, adapter_for
+from energyscope.errors import DeviceError, EnergyscopeError, ModelError
+from energyscope.failures import first_line, no_memory_left
+from energyscope.loading import hub, tensor_parallel
+from energyscope.loading.libraries import silence_libraries
+from energyscope.loading.options import LoadOptions
+from energyscope.loading.sources import ModelSource
+from energyscope.reasons import Reason, reason
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """What is known of a model before it is built. ``folder`` is None where no file is needed."""
+
+    source: ModelSource
+    folder: Path | None
+    adapter: Adapter
+    config: Any
+
+
+@contextmanager
+def opened(source: ModelSource, options: LoadOptions) -> Iterator[ModelFiles]:
+    """Yield what a model's files say; errors of the libraries in this context become one line each.
+
+    Raises:
+        ModelError: its files are missing, broken or out of reach, no adapter serves it, or something fails here.
+        DeviceError: the device ran out of memory.
+
+    """
+    silence_libraries()
+    with one_line_errors(source.name, options):
+        folder = _folder_of(source, options)
+        adapter = source.adapter
+        if adapter is None:
+            if folder is None:
+                raise ModelError(f"{source.name} has no files to read its model type from")
+            adapter = adapter_for(_model_type(folder))
+        yield ModelFiles(source, folder, adapter, _configuration_of(source, folder, options))
+
+
+def _folder_of(source: ModelSource, options: LoadOptions) -> Path | None:
+    """Return the folder with a model's files; None if random weights need none."""
+    needs_weights = options.weights == "pretrained"
+    if source.kind == "checkpoint" and not needs_weights:
+        return None
+    if source.kind == "bundled":
+        folder = bundled.directory(source.name)
+    else:
+        folder = source.folder or _hub_folder(source, options, needs_weights=needs_weights)
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder} holds no config.json: it is not a model folder")
+    if needs_weights:
+        _check_weight_files(folder, allow_pickle=options.allow_pickle)
+    return folder
+
+
+def _hub_folder(source: ModelSource, options: LoadOptions, *, needs_weights: bool) -> Path:
+    """Fetch the configuration first: without an adapter, gigabytes of weights would be fetched for nothing."""
+    code = options.trust_remote_code
+    if source.adapter is None:
+        adapter_for(_model_type(hub.model_folder(source.source, weights=False, code=code)))
+    return hub.model_folder(source.source, weights=needs_weights, code=code, pickle=options.allow_pickle)
+
+
+def _check_weight_files(folder: Path, *, allow_pickle: bool) -> None:
+    missing = hub.missing_shards(folder)
+    if missing:
+        some = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
+        raise ModelError(f"{folder} lacks its weights ({some}): copy or download them, or use --weights random")
+    if not allow_pickle and not any(folder.glob("*.safetensors")):
+        raise ModelError(
+            f"{folder} has only pickled weights, which can run code when read: save the model again with "
+            "save_pretrained (safetensors), or use --weights random"
+        )
+
+
+def _configuration_of(source: ModelSource, folder: Path | None, options: LoadOptions) -> Any:
+    """Return the transformers configuration, from the folder or else from the adapter's checkpoint."""
+    from transformers import AutoConfig
+
+    if folder is not None:
+        return AutoConfig.from_pretrained(
+            folder, trust_remote_code=options.trust_remote_code, local_files_only=True
+        )
+    if source.adapter is None or source.checkpoint is None:
+        raise ModelError(f"{source.name} has neither files nor a known configuration")
+    shape = copy.deepcopy(dict(source.checkpoint.configuration))  # transformers edits nested values in place
+    if not shape:
+        raise ModelError(f"the adapter {source.adapter.name!r} states no configuration for {source.name}")
+    return AutoConfig.for_model(source.adapter.model_types[0], **shape)
+
+
+def _model_type(folder: Path) -> str:
+    """Return a folder's ``model_type`` without building its configuration: its class may be unknown."""
+    path = folder / "config.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read ({first_line(error)}): fetch it again") from error
+    model_type = document.get("model_type") if isinstance(document, dict) else None
+    if not isinstance(model_type, str):
+        raise ModelError(f"{path} names no model_type: it is not a transformers model")
+    return model_type
+
+
+def tokenizer_of(folder: Path | None, options: LoadOptions) -> tuple[Any, Reason | None]:
+    """Return the tokenizer, or None and why there is none."""
+    if folder is None:
+        return None, reason("no-model-files")
+    from transformers import AutoTokenizer
+
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt")):
+        return None, reason("no-tokenizer", folder=folder)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=options.trust_remote_code
+        )
+    except Exception as error:  # noqa: BLE001  (tokenizers raise bare Exception on a broken file)
+        return None, reason("tokenizer-unreadable", folder=folder, error=first_line(error))
+    if tokenizer.pad_token_id is None:  # decoder tokenizers often have none; masked positions may hold anything
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer, None
+
+
+@contextmanager
+def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
+    """Turn what the libraries raise while loading into one clear line.
+
+    Raises:
+        DeviceError: the device ran out of memory.
+        ModelError: anything else went wrong.
+
+    """
+    try:
+        yield
+    except EnergyscopeError:
+        raise
+    except Exception as error:
+        if no_memory_left(error):
+            where = ", ".join(map(str, options.devices)) if options.device_map else options.device
+            raise DeviceError(
+                f"{where} ran out of memory loading {name} in {options.precision}: "
+                "use a smaller --precision or model, or end what else uses the device"
+            ) from error
+        line = first_line(error)
+        if tensor_parallel.world_size() > 1 and "tensor parallel" in line:  # transformers has no class for it
+            raise ModelError(f"{name} cannot be split so ({line}): start another number of processes") from error
+        raise ModelError(f"{name} cannot be loaded ({line}): check its files, or fetch them again") from error
