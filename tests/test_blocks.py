@@ -54,14 +54,14 @@ def test_a_power_meter_is_given_time_to_settle(fake_nvml, monkeypatch, loaded):
 
 def test_the_meters_options_are_handed_on(monkeypatch):
     """The sampling interval and the whole GPU reach the meter that is opened."""
-    asked = {}
+    options = {}
 
     class Meter:
         modelled = False
 
-    monkeypatch.setattr(blocks, "open_meter", lambda name, **options: asked.update(options) or Meter())
+    monkeypatch.setattr(blocks, "open_meter", lambda name, **given: options.update(given) or Meter())
     PowerLog(CPU, meter="nvidia-smi", sample_interval_s=0.5, whole_gpu=True)
-    assert (asked["interval_s"], asked["whole_gpu"]) == (0.5, True)
+    assert (options["interval_s"], options["whole_gpu"]) == (0.5, True)
 
 
 def test_impossible_steps_are_refused(loaded):

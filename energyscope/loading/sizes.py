@@ -95,7 +95,7 @@ def stored_bytes(model: nn.Module) -> int:
     """
     packed = sum(_packed_bytes(module) for module in model.modules())
     wrapped: list[Any] = [tensor for tensor in model.parameters() if _is_wrapper(tensor)]
-    inner = sum(getattr(tensor, name).nbytes for tensor in wrapped for name in tensor.__tensor_flatten__()[0])
+    inner = sum(int(getattr(each, name).nbytes) for each in wrapped for name in each.__tensor_flatten__()[0])
     plain = sum(tensor_bytes(tensor) for tensor in _distinct_parameters(model) if not _is_wrapper(tensor))
     return packed + inner + plain
 

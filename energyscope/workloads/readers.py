@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,7 @@ def _check_file(path: Path) -> None:
 
 def _json(path: Path, content: str) -> Iterator[Numbered]:
     """Yield the objects of a list, or one of each line, whichever the file holds."""
+    records: Iterable[tuple[int, Any]]
     if content.lstrip().startswith("["):
         records = enumerate(_parsed(path, content, 1), start=1)
     else:

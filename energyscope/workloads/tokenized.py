@@ -52,7 +52,8 @@ def separate_examples(
     """
     token_ids = _token_ids(tokenizer, [row.text for row in texts.rows], length)
     notes = _cut(tokenizer, texts.rows, token_ids, length)
-    columns = zip(token_ids, labels or [None] * len(token_ids), texts.rows, strict=True)
+    known: Sequence[int | None] = [None] * len(token_ids) if labels is None else labels
+    columns = zip(token_ids, known, texts.rows, strict=True)
     examples = [Example(ids, label, index=row.number - 1) for ids, label, row in columns]
     if labels is None:
         examples = [example for example in examples if len(example.tokens) > 1]

@@ -5,35 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+import cards
+import evaluation
+import grammar
 import pytest
+import reviews
+import stories
 import torch
 import transformers
 
 from energyscope import bundled
 from energyscope.errors import UsageError
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "bundled"))
-import cards
-import evaluation
-import grammar
-import reviews
-import stories
-
 NEXT_TOKEN = ("tiny-gpt2", "tiny-llama")
 TOLERANCE = 0.005  # of recomputed numbers: another processor may round otherwise and turn a close call
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @cache
@@ -76,7 +64,6 @@ class TestFiles:
         """GIVEN a bundled directory WHEN it is loaded THEN all weights come from it, tied ones included."""
         auto = type(loaded(name)[0])
         _, info = auto.from_pretrained(bundled.directory(name), output_loading_info=True)
-
         assert not info["missing_keys"]
         assert not info["unexpected_keys"]
         assert not info["mismatched_keys"]
@@ -85,7 +72,6 @@ class TestFiles:
     def test_weights_are_safetensors_of_a_few_megabytes(self, name: str) -> None:
         """The directory holds one weight file, safetensors, and all of it is under 4 MB."""
         files = list(bundled.directory(name).iterdir())
-
         assert [file.name for file in files if file.suffix in {".bin", ".pt", ".safetensors"}] == [
             "model.safetensors"
         ]
@@ -95,13 +81,11 @@ class TestFiles:
     def test_head_and_embedding_are_one_tensor(self, name: str) -> None:
         """The next-token models tie their head to their embedding, and stay tied when loaded."""
         model, _ = loaded(name)
-
         assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
 
     def test_llama_shares_keys_between_query_heads(self) -> None:
         """tiny-llama has fewer key-value heads than query heads, as the large ones of its family."""
         config = loaded("tiny-llama")[0].config
-
         assert config.num_key_value_heads < config.num_attention_heads
 
     @pytest.mark.parametrize("name", bundled.MODELS)
@@ -109,7 +93,6 @@ class TestFiles:
         """The card's sizes are those of the loaded model."""
         model, tokenizer = loaded(name)
         card = bundled.describe(name)
-
         assert card["parameters"] == sum(weight.numel() for weight in model.parameters())
         assert card["layers"] == model.config.num_hidden_layers
         assert 4 <= card["layers"] <= 6
@@ -120,7 +103,6 @@ class TestFiles:
     def test_model_card_shows_the_numbers_of_the_card(self, name: str) -> None:
         """README.md is written from card.json, so that the two cannot say different things."""
         readme = (bundled.directory(name) / "README.md").read_text("utf-8")
-
         assert readme == cards.model_card(bundled.describe(name))
 
     @pytest.mark.parametrize("name", bundled.MODELS)
@@ -129,10 +111,8 @@ class TestFiles:
         model, tokenizer = loaded(name)
         text = " ".join(item["text"] for item in lines(name)[:12])
         encoded = tokenizer(text, truncation=True, max_length=320, return_tensors="pt")
-
         with torch.inference_mode():
             logits = model(**encoded).logits
-
         assert encoded["input_ids"].shape[1] >= 256
         assert logits.isfinite().all()
 
@@ -141,7 +121,6 @@ class TestFiles:
         """The tokenizer knows each word of the held-out data, and spells a text back."""
         _, tokenizer = loaded(name)
         text = lines(name)[0]["text"]
-
         assert all(tokenizer.unk_token_id not in tokenizer(item["text"])["input_ids"] for item in lines(name))
         spelled = tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True)
         assert grammar.spell(spelled.split()) == text
@@ -154,7 +133,6 @@ class TestFiles:
     def test_asking_for_a_directory_imports_no_torch(self) -> None:
         """The package can say where its models are without loading torch."""
         code = "import sys, energyscope.bundled as b; b.describe('tiny-gpt2'); sys.exit('torch' in sys.modules)"
-
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -167,7 +145,6 @@ class TestSentiment:
         """
         stated = bundled.describe(self.name)["results"]
         accuracy, silenced = results(self.name)
-
         assert accuracy == pytest.approx(stated["accuracy"], abs=TOLERANCE)
         assert silenced == pytest.approx(stated["accuracy_without_attention"], abs=TOLERANCE)
 
@@ -178,7 +155,6 @@ class TestSentiment:
         margin = bundled.describe(self.name)["margins"]["accuracy_above_baselines"]
         best = max(baselines_of_sentiment().values())
         accuracy, silenced = results(self.name)
-
         assert margin >= 0.2
         assert accuracy >= best + margin
         assert silenced <= best
@@ -198,7 +174,6 @@ class TestSentiment:
         ]
         with torch.inference_mode():
             labels = model(**tokenizer(texts, padding=True, return_tensors="pt")).logits.argmax(-1).tolist()
-
         assert labels == [1, 0, 0, 1]
 
 
@@ -210,7 +185,6 @@ class TestNextToken:
         """
         stated = bundled.describe(name)["results"]
         perplexity, silenced = results(name)
-
         assert perplexity == pytest.approx(stated["perplexity"], rel=TOLERANCE)
         assert silenced == pytest.approx(stated["perplexity_without_attention"], rel=TOLERANCE)
 
@@ -221,7 +195,6 @@ class TestNextToken:
         card = bundled.describe(name)
         baseline = evaluation.ngram_perplexity(bigram(name), loaded(name)[1], lines(name))
         perplexity, silenced = results(name)
-
         assert baseline == pytest.approx(card["baselines"]["bigram"], rel=0.01)
         assert card["margins"]["perplexity_of_bigram"] <= 0.6
         assert perplexity <= baseline * card["margins"]["perplexity_of_bigram"]
@@ -237,7 +210,6 @@ class TestNextToken:
         baseline = evaluation.ngram_choice_accuracy(bigram(name), tokenizer, choices)
         with evaluation.without_attention(model):
             silenced = evaluation.choice_accuracy(model, tokenizer, choices)
-
         assert followed == pytest.approx(card["results"]["choice_accuracy"], abs=0.02)
         margins = card["margins"]["choice_accuracy_above_bigram"]
         assert set(margins) >= {"agreement", "contrast", "polarity", "recall", "reflexive"}
@@ -272,7 +244,6 @@ class TestGrammar:
             seen = stories.story_texts(5_000, seed, "training")
         trained = {sentence for text in seen for sentence in grammar.sentences(text)}
         held_out = {sentence for item in lines(name) for sentence in grammar.sentences(item["text"])}
-
         assert len(held_out) > 500
         assert not held_out & trained
         assert {grammar.side_of(sentence) for sentence in held_out} == {"held-out"}
@@ -280,5 +251,4 @@ class TestGrammar:
     def test_labels_are_balanced(self) -> None:
         """Half of the held-out reviews are favourable, so always answering one label gets half of them."""
         labels = [item["label"] for item in lines("tiny-distilbert")]
-
         assert sum(labels) * 2 == len(labels)

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-import pytest
-import torch
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "bundled"))
 import grammar
 import models
+import pytest
 import reviews
 import stories
+import torch
 import training
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def short(name: str, texts: int) -> models.Recipe:
@@ -51,7 +38,6 @@ def test_same_seed_same_weights(name: str) -> None:
     recipe = short(name, texts=24)
     first, second = trained(recipe), trained(recipe)
     other = trained(dataclasses.replace(recipe, seed=recipe.seed + 1))
-
     assert all(torch.equal(first[key], second[key]) for key in first)
     assert any(not torch.equal(first[key], other[key]) for key in first)
 
@@ -64,7 +50,6 @@ def test_batches_hold_known_words_and_no_held_out_sentence(name: str) -> None:
     make = training.review_batches if recipe.task == "classification" else training.story_batches
     batches = list(islice(make(tokenizer, recipe), 34))
     longest = max(batch["input_ids"].shape[1] for batch in batches)
-
     assert 150 < longest <= training.LONG
     for row in (row for batch in batches for row in batch["input_ids"]):
         assert tokenizer.unk_token_id not in row
@@ -80,6 +65,5 @@ def test_story_labels_are_the_next_tokens() -> None:
     for batch in islice(training.story_batches(tokenizer, recipe), 8):
         inputs, labels = batch["input_ids"], batch["labels"]
         padded = inputs == tokenizer.pad_token_id
-
         assert (labels[padded] == -100).all()
         assert torch.equal(labels[:, :-1][~padded[:, 1:]], inputs[:, 1:][~padded[:, 1:]])

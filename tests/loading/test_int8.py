@@ -65,12 +65,12 @@ def test_layers_compute_what_their_weights_say(shape: tuple[int, int], bias: boo
     model = Fed(plain)
     quantized(model, maker, inputs)
     for cut in (inputs, inputs[0], inputs[:1, :1]):
-        found, wanted = model(cut), expected[: len(cut), : cut.shape[1]] if cut.ndim == 3 else expected[0]
-        assert found.shape == wanted.shape
-        size = wanted - (plain.bias if bias else 0)
-        far = (found - wanted).flatten(0, -2).norm(dim=0) / size.flatten(0, -2).norm(dim=0).clamp(min=0.1)
-        assert float(far.median()) < 0.03
-        assert float((found - wanted).norm() / size.norm()) < 0.04
+        outputs, exact = model(cut), expected[: len(cut), : cut.shape[1]] if cut.ndim == 3 else expected[0]
+        assert outputs.shape == exact.shape
+        size, error = exact - (plain.bias if bias else 0), outputs - exact
+        by_row = error.flatten(0, -2).norm(dim=0) / size.flatten(0, -2).norm(dim=0).clamp(min=0.1)
+        assert float(by_row.median()) < 0.03
+        assert float(error.norm() / size.norm()) < 0.04
 
 
 @pytest.mark.parametrize("maker", MAKERS)
@@ -90,7 +90,7 @@ def test_static_scales_come_from_the_calibration() -> None:
     inputs = states(4, 32)
     batches = [{"inputs": inputs / 10}, {"inputs": inputs[:2]}]
     cpu_int8.quantize_static(model, [], batches)
-    largest = max(float(one["inputs"].abs().max()) for one in batches)
+    largest = max(float(batch["inputs"].abs().max()) for batch in batches)
     outputs = model(torch.full((1, 32), 50 * largest))
     assert torch.allclose(outputs, model(torch.full((1, 32), largest)), rtol=1e-4)
     one_scale = float(torch.as_tensor(model[0].weight.act_quant_scale).flatten()[0])  # type: ignore[union-attr]
@@ -135,7 +135,7 @@ def test_calibration_leaves_no_trace() -> None:
     before = (torch.get_float32_matmul_precision(), inductor.coordinate_descent_tuning)
     model = Fed(linear(4, 8))
     quantized(model, "static", states(2, 8))
-    assert not any(one._forward_pre_hooks for one in model.modules())
+    assert not any(module._forward_pre_hooks for module in model.modules())
     assert (torch.get_float32_matmul_precision(), inductor.coordinate_descent_tuning) == before
 
 
@@ -194,8 +194,8 @@ def test_torchao_takes_the_place_of_what_torch_has_lost(monkeypatch: pytest.Monk
     ids = torch.tensor([[5, 6, 7]])
     plain = load_model("tiny-gpt2", device="cpu").model
     with torch.inference_mode():
-        expected, found = plain(input_ids=ids).logits, made.loaded.model(input_ids=ids).logits
-    assert 0 < float((found - expected).norm() / expected.norm()) < 0.05
+        expected, logits = plain(input_ids=ids).logits, made.loaded.model(input_ids=ids).logits
+    assert 0 < float((logits - expected).norm() / expected.norm()) < 0.05
     monkeypatch.setitem(__import__("sys").modules, "torchao.quantization", None)
     assert [why.code for why in split(unsupported("int8", CPU))] == ["no-dynamic-int8", "package-missing"]
 
@@ -203,7 +203,7 @@ def test_torchao_takes_the_place_of_what_torch_has_lost(monkeypatch: pytest.Monk
 def test_autocast_keeps_the_weights_and_the_signature() -> None:
     """GIVEN autocast THEN weights stay FP32, products are FP16, and callers see the forward that they know."""
     model: Any = load_variant("tiny-gpt2", "fp16-autocast", device="cpu").loaded.model
-    assert {one.dtype for one in model.parameters()} == {torch.float32}
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
     seen = []
     model.transformer.h[0].mlp.c_fc.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
     with torch.inference_mode():
@@ -220,6 +220,6 @@ def test_autocast_keeps_the_weights_and_the_signature() -> None:
 def test_generation_works_in_autocast() -> None:
     """GIVEN autocast THEN transformers' own generation, which looks at the forward, goes on from a prompt."""
     model: Any = load_variant("tiny-gpt2", "fp16-autocast", device="cpu").loaded.model
-    found = model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=4, do_sample=False, pad_token_id=0)
-    assert found.shape == (1, 7)
+    ids = model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=4, do_sample=False, pad_token_id=0)
+    assert ids.shape == (1, 7)
     assert reason_against_autocast(CPU) is None

@@ -73,7 +73,7 @@ def restored(weight: Tensor, precision: str) -> Tensor:
 
 def quantized_layers(model: nn.Module) -> list[tuple[str, Any]]:
     names = {"Int8Params", "Params4bit"}
-    return [one for one in model.named_modules() if type(getattr(one[1], "weight", None)).__name__ in names]
+    return [item for item in model.named_modules() if type(getattr(item[1], "weight", None)).__name__ in names]
 
 
 def round_inputs(_: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
@@ -101,12 +101,12 @@ def reference(name: str, precision: str, quantized: nn.Module) -> nn.Module:
 def logits(model: Any) -> Tensor:
     ids = torch.randint(5, 150, (4, 40), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
-        found: Tensor = model(input_ids=ids).logits
-    return found
+        outputs: Tensor = model(input_ids=ids).logits
+    return outputs
 
 
-def distance(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).norm() / expected.norm())
+def distance(outputs: Tensor, expected: Tensor) -> float:
+    return float((outputs - expected).norm() / expected.norm())
 
 
 def judged(name: str, precision: str) -> tuple[float, float]:
@@ -116,15 +116,15 @@ def judged(name: str, precision: str) -> tuple[float, float]:
     losses, right = [], []
     for index, batch in enumerate(data.batches):
         with torch.inference_mode():
-            found = loaded.model(**batch).logits
+            scores = loaded.model(**batch).logits
         if data.labels is not None:
             targets = data.labels[index]
         else:
             real = batch["attention_mask"][:, 1:].bool() if "attention_mask" in batch else slice(None)
-            found, targets = found[:, :-1][real], batch["input_ids"][:, 1:][real]
-            found, targets = found.reshape(-1, found.shape[-1]), targets.reshape(-1)
-        losses.append(functional.cross_entropy(found, targets, reduction="none"))
-        right.append(found.argmax(-1) == targets)
+            scores, targets = scores[:, :-1][real], batch["input_ids"][:, 1:][real]
+            scores, targets = scores.reshape(-1, scores.shape[-1]), targets.reshape(-1)
+        losses.append(functional.cross_entropy(scores, targets, reduction="none"))
+        right.append(scores.argmax(-1) == targets)
     return float(torch.cat(losses).mean()), float(torch.cat(right).float().mean())
 
 
@@ -142,7 +142,7 @@ def test_bundled_models_compute_what_their_quantized_weights_say(name: str, prec
         products = expected.get_submodule(path)(inputs)
         assert distance(layer(inputs), products) < (0.002 if precision == "int8" else 0.006), path
     assert distance(logits(loaded.model), logits(expected)) < (0.04 if precision == "int8" else 0.01)
-    mended = sum(type(one).__name__ == "RestoringLinear4bit" for one in loaded.model.modules())
+    mended = sum(type(module).__name__ == "RestoringLinear4bit" for module in loaded.model.modules())
     assert bool(mended) == bool(loaded.notes)
     assert all((note.code, note.values["layers"]) == ("not-its-kernels", mended) for note in loaded.notes)
 
@@ -176,13 +176,13 @@ def test_mended_layers_compute_what_their_weights_say(columns: int, precision: s
     spare_small_layers(model)
     count, size = parameter_count(model), weight_bytes(model)
     notes = mend_layers(model, LoadOptions(precision=precision, device=CPU))
-    assert len(notes) == any("Restoring" in type(one).__name__ for one in model)
+    assert len(notes) == any("Restoring" in type(layer).__name__ for layer in model)
     assert parameter_count(model) == count
     assert weight_bytes(model) <= size  # less where the processor has scales of its own packed
     expected = inputs @ restored(weight, precision).T
     for layer in model:
-        found = layer(inputs) - (0 if layer.bias is None else layer.bias)
-        assert distance(found, expected) < 0.012
+        outputs = layer(inputs) - (0 if layer.bias is None else layer.bias)
+        assert distance(outputs, expected) < 0.012
 
 
 def test_a_scale_in_the_wrong_place_is_found_and_mended() -> None:
@@ -227,11 +227,11 @@ def test_weights_that_a_layer_has_packed_are_as_they_were() -> None:
 def test_mended_layers_answer_in_the_dtype_of_their_inputs(dtype: torch.dtype) -> None:
     """GIVEN inputs of another dtype than the bias THEN the outputs have theirs, and the bias keeps its own."""
     layer = mended_layer("nf4", states(32))
-    found = layer(states(2, 96).to(dtype))
-    assert found.dtype == dtype
+    outputs = layer(states(2, 96).to(dtype))
+    assert outputs.dtype == dtype
     assert layer.bias.dtype == torch.float32
     expected = functional.linear(states(2, 96), restored(heavy(32, 96), "nf4"), states(32))
-    assert distance(found.float(), expected) < 0.02
+    assert distance(outputs.float(), expected) < 0.02
 
 
 def test_a_copy_has_weights_of_its_own() -> None:
@@ -279,7 +279,7 @@ def test_elsewhere_than_on_a_cpu_one_layer_of_each_shape_is_tried() -> None:
     (note,) = mend_layers(model, LoadOptions(precision="nf4", device=torch.device("meta")))
     assert sorted(tried) == [64, 96]
     assert (note.values["layers"], note.values["total"], note.values["inputs"]) == (4, 4, [64, 96])
-    assert {type(one).__name__ for one in model} == {"RestoringLinear4bit"}
+    assert {type(layer).__name__ for layer in model} == {"RestoringLinear4bit"}
 
 
 def test_a_plain_model_is_not_tried() -> None:

@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from tiny_models import config, model_class, save_model
 
 from energyscope import bundled
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError, UsageError
-from energyscope.loading import devices, find_model, hub, load_model, model_names, parameter_count, weight_bytes
+from energyscope.loading import devices, find_model, load_model, model_names, parameter_count, weight_bytes
 from energyscope.reasons import reason
 
 FAMILIES = ["distilbert", "gpt2", "llama"]
@@ -32,6 +34,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def copy(folders: dict[str, Path], tmp_path: Path) -> Path:
     """A GPT-2 folder that a test may damage."""
     return Path(shutil.copytree(folders["gpt2"], tmp_path / "damaged"))
+
+
+def cached(folder: Path, cache: Path, *ignored: str) -> None:
+    """Put a model's folder into the cache of `no_network` as that of ``someone/tiny``."""
+    repository = cache / "models--someone--tiny"
+    shutil.copytree(folder, repository / "snapshots" / "abc", ignore=shutil.ignore_patterns(*ignored))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("abc", encoding="ascii")
 
 
 @pytest.fixture
@@ -122,8 +132,8 @@ def test_quantized_weights_stand_for_the_trained_ones(tmp_path: Path, family: st
     inputs = torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         expected = linear(inputs)
-        found = quantized_linear(linear, precision, torch.float32)(inputs)
-    distance = (found - expected).norm() / expected.norm()
+        outputs = quantized_linear(linear, precision, torch.float32)(inputs)
+    distance = (outputs - expected).norm() / expected.norm()
     assert distance < (0.05 if precision == "int8" else 0.2)
 
 
@@ -231,10 +241,7 @@ def test_hub_id_without_network_fails_at_once(no_network: None, monkeypatch: pyt
 
 def test_hub_id_is_read_from_the_cache(no_network: None, folders: dict[str, Path], tmp_path: Path) -> None:
     """GIVEN a cached model and no network THEN its hub id loads."""
-    repository = tmp_path / "cache" / "models--someone--tiny"
-    shutil.copytree(folders["gpt2"], repository / "snapshots" / "abc")
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text("abc", encoding="ascii")
+    cached(folders["gpt2"], tmp_path / "cache")
     loaded = load_model("someone/tiny", device="cpu")
     assert (loaded.name, loaded.source, loaded.weights) == ("tiny", "someone/tiny", "pretrained")
 
@@ -243,22 +250,51 @@ def test_partly_cached_model_is_not_taken_for_whole(
     no_network: None, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     """GIVEN a cache that an interrupted download left without weights THEN the hub is asked, not the cache."""
-    snapshot = tmp_path / "cache" / "models--someone--tiny" / "snapshots" / "abc"
-    shutil.copytree(folders["gpt2"], snapshot, ignore=shutil.ignore_patterns("*.safetensors"))
-    (snapshot.parents[1] / "refs").mkdir()
-    (snapshot.parents[1] / "refs" / "main").write_text("abc", encoding="ascii")
+    cached(folders["gpt2"], tmp_path / "cache", "*.safetensors")
     with pytest.raises(ModelError, match="cannot be reached"):
         load_model("someone/tiny", device="cpu")
 
 
-def test_sharded_weights_with_a_missing_shard_are_named(copy: Path) -> None:
-    """GIVEN an index that lists a file that is not there THEN the error names the file."""
-    (copy / "model.safetensors").rename(copy / "model-00001-of-00002.safetensors")
+def sharded(folder: Path) -> None:
+    """Leave the first of two shards."""
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
     index = '{"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}'
-    (copy / "model.safetensors.index.json").write_text(index, encoding="utf-8")
-    assert hub.missing_shards(copy) == ["model-00002-of-00002.safetensors"]
-    with pytest.raises(ModelError, match=r"lacks its weights .model-00002-of-00002\.safetensors"):
+    (folder / "model.safetensors.index.json").write_text(index, encoding="utf-8")
+
+
+def truncated(folder: Path, size: int) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:size])
+
+
+def configured(folder: Path, content: str) -> None:
+    (folder / "config.json").write_text(content, encoding="utf-8")
+
+
+def stored_quantized(folder: Path) -> None:
+    text = (folder / "config.json").read_text(encoding="utf-8").rstrip()[:-1]
+    configured(folder, text + ', "quantization_config": {"quant_method": "gptq", "bits": 4}}')
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (sharded, r"lacks its weights \(model-00002-of-00002\.safetensors\)"),
+        (lambda folder: truncated(folder, 3), "^damaged cannot be loaded"),
+        (lambda folder: truncated(folder, 2000), "^damaged cannot be loaded"),
+        (lambda folder: configured(folder, "{"), "cannot be read"),
+        (lambda folder: configured(folder, "[]"), "names no model_type"),
+        (lambda folder: configured(folder, '{"model_type": "mamba"}'), "no adapter serves"),
+        (lambda folder: (folder / "config.json").unlink(), r"holds no config\.json"),
+        (stored_quantized, r"stored quantized .gptq"),
+    ],
+)
+def test_damage_is_one_line(copy: Path, damage: Callable[[Path], object], complaint: str) -> None:
+    """GIVEN a folder that is broken, incomplete, of an unknown family or quantized THEN one line says so."""
+    damage(copy)
+    with pytest.raises(ModelError, match=complaint) as error:
         load_model(str(copy), device="cpu")
+    one_line(error)
 
 
 def test_folder_without_weights_says_what_to_do(copy: Path) -> None:
@@ -268,16 +304,6 @@ def test_folder_without_weights_says_what_to_do(copy: Path) -> None:
         load_model(str(copy), device="cpu")
     assert "lacks its weights" in one_line(error)
     assert load_model(str(copy), device="cpu", weights="random").weights == "random"
-
-
-@pytest.mark.parametrize("size", [3, 2000])
-def test_truncated_weights_are_one_line(copy: Path, size: int) -> None:
-    """GIVEN a weight file cut short THEN the error is one line that names the model."""
-    file = copy / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:size])
-    with pytest.raises(ModelError) as error:
-        load_model(str(copy), device="cpu")
-    assert one_line(error).startswith("damaged cannot be loaded")
 
 
 def test_pickled_weights_are_refused_unless_allowed(copy: Path) -> None:
@@ -298,33 +324,6 @@ def test_head_without_trained_weights_is_refused(folders: dict[str, Path], tmp_p
     transformers.DistilBertModel(config("distilbert")).save_pretrained(tmp_path / "encoder")
     with pytest.raises(ModelError, match=r"no trained weights for classifier\.bias"):
         load_model(str(tmp_path / "encoder"), device="cpu")
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [("{", "cannot be read"), ("[]", "names no model_type"), ('{"model_type": "mamba"}', "no adapter serves")],
-)
-def test_broken_configuration_is_one_line(copy: Path, content: str, complaint: str) -> None:
-    """GIVEN a configuration that is broken or of an unknown family THEN the error says which."""
-    (copy / "config.json").write_text(content, encoding="utf-8")
-    with pytest.raises(ModelError, match=complaint) as error:
-        load_model(str(copy), device="cpu", weights="random")
-    one_line(error)
-
-
-def test_folder_without_configuration_is_no_model(tmp_path: Path) -> None:
-    """WHEN a folder holds no model THEN the error says so."""
-    with pytest.raises(ModelError, match=r"holds no config\.json"):
-        load_model(str(tmp_path), device="cpu")
-
-
-def test_model_stored_quantized_is_refused(copy: Path) -> None:
-    """GIVEN a checkpoint that is quantized already THEN it is not loaded under another precision's name."""
-    text = (copy / "config.json").read_text(encoding="utf-8")
-    stored = text.rstrip()[:-1] + ', "quantization_config": {"quant_method": "gptq", "bits": 4}}'
-    (copy / "config.json").write_text(stored, encoding="utf-8")
-    with pytest.raises(ModelError, match=r"stored quantized .gptq"):
-        load_model(str(copy), device="cpu")
 
 
 def test_missing_tokenizer_has_a_reason(tmp_path: Path) -> None:
@@ -380,6 +379,23 @@ def test_unknown_device_is_bad_usage(device: str) -> None:
     """WHEN a device name is not one THEN the error lists the forms."""
     with pytest.raises(UsageError, match="auto, cpu, cuda or cuda:N"):
         devices.pick_device(device)
+
+
+def test_every_gpu_is_listed_with_its_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each GPU that CUDA counts is asked for its own UUID, in CUDA's order."""
+    known = {0: "1a9f-11", 1: "1a2b-00"}
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(known))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid=known[device.index])
+    )
+    assert devices.visible_gpus() == {"1a9f-11": torch.device("cuda:0"), "1a2b-00": torch.device("cuda:1")}
+    assert devices.cuda_uuid(torch.device("cuda:1")) == "1a2b-00"
+
+
+def test_without_cuda_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a torch that counts no GPU THEN nothing is listed, and nothing fails."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert devices.visible_gpus() == {}
 
 
 def test_model_that_cannot_fit_is_refused_before_it_is_built() -> None:

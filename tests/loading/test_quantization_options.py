@@ -44,16 +44,15 @@ def load(folder: str, precision: str = "nf4", **options: Any) -> Any:
 def quantized(model: torch.nn.Module) -> dict[str, Any]:
     """The layers with quantized weights, by their paths."""
     kinds = {"Params4bit", "Int8Params"}
-    return {
-        path: one for path, one in model.named_modules() if type(getattr(one, "weight", None)).__name__ in kinds
-    }
+    weights = {path: getattr(module, "weight", None) for path, module in model.named_modules()}
+    return {path: model.get_submodule(path) for path, weight in weights.items() if type(weight).__name__ in kinds}
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("precision", ["nf4", "fp4"])
 def test_double_quantization_shrinks_the_scales(folder: str, precision: str, weights: Any, unpacked: None) -> None:
     """WHEN scales are quantized too THEN they take a byte each, theirs are counted, and little is lost."""
-    plain, double = (load(folder, precision, weights=weights, double_quant=one).model for one in (False, True))
+    plain, double = (load(folder, precision, weights=weights, double_quant=on).model for on in (False, True))
     assert weight_bytes(double) < weight_bytes(plain)
     for path, layer in quantized(double).items():
         state, other = layer.weight.quant_state, plain.get_submodule(path).weight.quant_state
@@ -65,9 +64,9 @@ def test_double_quantization_shrinks_the_scales(folder: str, precision: str, wei
     assert parameter_count(double) == parameter_count(plain)
     ids = torch.tensor([[2, 5, 6, 7, 3]])
     with torch.inference_mode():
-        found, expected = double(input_ids=ids).logits, plain(input_ids=ids).logits
-    assert functional.cosine_similarity(found.flatten(), expected.flatten(), dim=0) > 0.98
-    assert not torch.equal(found, expected)
+        logits, expected = double(input_ids=ids).logits, plain(input_ids=ids).logits
+    assert functional.cosine_similarity(logits.flatten(), expected.flatten(), dim=0) > 0.98
+    assert not torch.equal(logits, expected)
 
 
 @pytest.mark.parametrize("double", [False, True])
@@ -117,7 +116,7 @@ def test_the_compute_dtype_is_that_of_the_products(folder: str, weights: Any) ->
     ("names", "kept"),
     [
         (("down_proj",), {"model.layers.0.mlp.down_proj", "model.layers.1.mlp.down_proj"}),
-        (("layers.1.mlp",), {f"model.layers.1.mlp.{one}_proj" for one in ("gate", "up", "down")}),
+        (("layers.1.mlp",), {f"model.layers.1.mlp.{part}_proj" for part in ("gate", "up", "down")}),
         (("model.layers.0.self_attn.q_proj", "lm_head"), {"model.layers.0.self_attn.q_proj"}),
     ],
 )
@@ -126,15 +125,15 @@ def test_skipped_modules_stay_unquantized(
 ) -> None:
     """GIVEN a path, the end of one or a block THEN its linears, and those alone, are kept beside the head."""
     usual = quantized(load(folder, precision, weights=weights).model)
-    found = quantized(load(folder, precision, weights=weights, skip_modules=names).model)
-    assert set(found) == set(usual) - kept
+    layers = quantized(load(folder, precision, weights=weights, skip_modules=names).model)
+    assert set(layers) == set(usual) - kept
 
 
 def test_skipping_the_first_layer_leaves_the_eleventh(tmp_path: Path) -> None:
     """GIVEN twelve layers WHEN layer 1 is skipped THEN layers 10 and 11 are quantized."""
     folder = str(save_model(tmp_path / "deep", "llama", num_hidden_layers=12, tokenizer=False))
-    found = quantized(load(folder, skip_modules=("model.layers.1",)).model)
-    assert {path.split(".")[2] for path in found} == {"0", *map(str, range(2, 12))}
+    layers = quantized(load(folder, skip_modules=("model.layers.1",)).model)
+    assert {path.split(".")[2] for path in layers} == {"0", *map(str, range(2, 12))}
 
 
 @pytest.mark.parametrize(
@@ -207,11 +206,11 @@ def test_unquantized_layers_go_while_a_random_model_is_built(
 
     def watched(module: Any, *args: Any, **kwargs: Any) -> Any:
         made.append(weakref.ref(module))
-        alive.append(sum(one() is not None for one in made))
+        alive.append(sum(reference() is not None for reference in made))
         return quantized_linear(module, *args, **kwargs)
 
     monkeypatch.setattr(random_weights, "quantized_linear", watched)
     model = load(folder, precision, weights="random").model
     assert len(made) == len(quantized(model)) >= 14, "two layers of seven"
     assert max(alive) <= 4, "the MLP's three wait for one another, and the attention's last for its block"
-    assert not any(one() is not None for one in made)
+    assert not any(reference() is not None for reference in made)

@@ -41,8 +41,8 @@ def computes_the_same(folder):
     whole = load_model(folder, device="cpu")
     split = load_model(folder, device="cpu", tensor_parallel=True)
     with torch.inference_mode():
-        expected, found = (one.model(IDS, use_cache=False).logits for one in (whole, split))
-    torch.testing.assert_close(found, expected)
+        expected, logits = (loaded.model(IDS, use_cache=False).logits for loaded in (whole, split))
+    torch.testing.assert_close(logits, expected)
     assert split.ranks == 2
     assert (split.notes[0].code, split.notes[0].values) == ("split-over-processes", {"processes": 2})
     assert split.devices == (torch.device("cpu"),)
@@ -74,9 +74,9 @@ def is_drawn(folder):
         logits = split.model(IDS, use_cache=False).logits
     assert logits.isfinite().all()
     assert logits.std() > 0
-    theirs = logits.clone()
-    dist.broadcast(theirs, 0)
-    torch.testing.assert_close(logits, theirs)
+    first_rank = logits.clone()
+    dist.broadcast(first_rank, 0)
+    torch.testing.assert_close(logits, first_rank)
     head = split.model.get_output_embeddings().weight
     assert head.shape[0] == 14
     assert (head is split.model.get_input_embeddings().weight) == split.model.config.tie_word_embeddings

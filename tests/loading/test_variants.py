@@ -38,12 +38,12 @@ def variant(name: str, precision: str, **options: Any) -> Variant:
 
 def answers(model: Any, tokens: Tensor | None = None) -> Tensor:
     with torch.inference_mode():
-        found: Tensor = model(input_ids=ids() if tokens is None else tokens).logits
-    return found.float().log_softmax(-1)
+        logits: Tensor = model(input_ids=ids() if tokens is None else tokens).logits
+    return logits.float().log_softmax(-1)
 
 
-def divergence(expected: Tensor, found: Tensor) -> float:
-    return float((expected.exp() * (expected - found)).sum(-1).mean())
+def divergence(expected: Tensor, answered: Tensor) -> float:
+    return float((expected.exp() * (expected - answered)).sum(-1).mean())
 
 
 @pytest.mark.parametrize("precision", VARIANTS)
@@ -53,14 +53,14 @@ def test_every_precision_of_a_bundled_model_answers_nearly_as_in_fp32(name: str,
     assert unsupported(precision, CPU) is None
     made = variant(name, precision)
     assert (made.precision, made.loaded.precision) == (precision, precision)
-    expected, found = answers(load_model(name, device="cpu").model), answers(made.loaded.model)
-    kl = divergence(expected, found)
+    expected, answered = answers(load_model(name, device="cpu").model), answers(made.loaded.model)
+    kl = divergence(expected, answered)
     assert kl < FAR.get(precision, 1.5)
-    assert precision == "fp32" or not torch.equal(expected, found)  # it is not FP32 under another name
+    assert precision == "fp32" or not torch.equal(expected, answered)  # it is not FP32 under another name
     assert answers(made.loaded.model, ids(1, 1)).isfinite().all()
     with torch.inference_mode():
         masked = made.loaded.model(input_ids=ids(), attention_mask=torch.ones(4, 40, dtype=torch.long))
-    assert divergence(found, masked.logits.float().log_softmax(-1)) == pytest.approx(0, abs=1e-3)
+    assert divergence(answered, masked.logits.float().log_softmax(-1)) == pytest.approx(0, abs=1e-3)
 
 
 @pytest.mark.parametrize("precision", VARIANTS)
@@ -115,11 +115,12 @@ def test_random_weights_are_the_same_in_every_precision(tmp_path: Path, family: 
     plain = dict(variant(folder, "fp32", **options).loaded.model.named_parameters())
     for precision in VARIANTS[1:]:
         model = variant(folder, precision, **options).loaded.model
-        same = [(name, one) for name, one in model.named_parameters() if one.shape == plain[name].shape]
-        same = [(name, one) for name, one in same if type(one) is torch.nn.Parameter and one.is_floating_point()]
+        weights = [(name, weight) for name, weight in model.named_parameters() if weight.is_floating_point()]
+        weights = [(name, weight) for name, weight in weights if type(weight) is torch.nn.Parameter]
+        same = [(name, weight) for name, weight in weights if weight.shape == plain[name].shape]
         assert len(same) >= 4, precision
-        for name, one in same:
-            assert torch.equal(plain[name].to(one.dtype), one), (precision, name)
+        for name, weight in same:
+            assert torch.equal(plain[name].to(weight.dtype), weight), (precision, name)
 
 
 @pytest.mark.parametrize("name", bundled.MODELS)
@@ -138,9 +139,8 @@ def test_residual_weights_of_gpt2_are_scaled_in_every_precision() -> None:
 
     They are smaller by the root of the number of residual additions.
     """
-    plain, eight = (
-        load_model("tiny-gpt2", precision=one, weights="random", device="cpu").model for one in ("fp32", "int8")
-    )
+    options = {"weights": "random", "device": "cpu"}
+    plain, eight = (load_model("tiny-gpt2", precision=name, **options).model for name in ("fp32", "int8"))
     config: Any = plain.config
     expected = plain.get_submodule("transformer.h.0.mlp.c_proj").weight.T
     rows = _int8_rows(eight.get_submodule("transformer.h.0.mlp.c_proj"), 0)
@@ -175,8 +175,8 @@ def test_every_linear_but_the_head_is_quantized() -> None:
     """GIVEN GPT-2's Conv1D layers THEN none is left beside the INT8 ones."""
     for precision in ("int8", "int8-static"):
         model = variant("tiny-gpt2", precision).loaded.model
-        assert [name for name, one in model.named_modules() if type(one).__name__ == "Conv1D"] == []
-        assert sum(type(one).__name__ in {"Linear", "_FlatLinear"} for one in model.modules()) == 4 * 4 + 1
+        assert [name for name, module in model.named_modules() if type(module).__name__ == "Conv1D"] == []
+        assert sum(type(module).__name__ in {"Linear", "_FlatLinear"} for module in model.modules()) == 4 * 4 + 1
 
 
 def test_mistyped_precision_suggests_the_nearest() -> None:
@@ -218,12 +218,13 @@ def test_old_gpus_are_told_what_they_lack(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Old GPU")
     gpu = torch.device("cuda:0")
-    reasons = {one: unsupported(one, gpu) for one in VARIANTS if one != "fp16-autocast"}  # which computes there
-    assert {one for one, why in reasons.items() if why} == refused | {"int8-static"}
-    for one in refused:
-        (why,) = split(reasons[one])
+    # autocast computes on the GPU, and there is none
+    reasons = {name: unsupported(name, gpu) for name in VARIANTS if name != "fp16-autocast"}
+    assert {name for name, why in reasons.items() if why} == refused | {"int8-static"}
+    for precision in refused:
+        (why,) = split(reasons[precision])
         assert why.code == "gpu-too-old"
-        assert why.values["what"].startswith("INT8" if one == "int8" else "BF16")
+        assert why.values["what"].startswith("INT8" if precision == "int8" else "BF16")
         assert (why.values["gpu"], why.values["has"]) == ("Old GPU", f"{capability[0]}.{capability[1]}")
     assert reasons["int8-static"] == reason("torchao-for-compile", device="cuda")
 
@@ -237,11 +238,9 @@ def test_what_cannot_be_read_has_no_estimate(tmp_path: Path) -> None:
 
 def test_estimates_take_no_memory() -> None:
     """GIVEN a model larger than any machine's memory here THEN its bytes are known all the same."""
-    native, eight, four = (estimated_bytes("llama-3.3-70b", one, device="cpu") for one in ("bf16", "int8", "nf4"))
+    names = ("bf16", "int8", "nf4")
+    native, eight, four = [estimated_bytes("llama-3.3-70b", name, device="cpu") for name in names]
     assert native == 2 * 70_553_706_496
-    assert native is not None
-    assert eight is not None
-    assert four is not None
     assert four < eight < native  # on a CPU, embedding and head in FP32
     assert eight == pytest.approx(70.55e9 + 3 * 2 * 128256 * 8192, rel=0.01)
 

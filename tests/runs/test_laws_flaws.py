@@ -26,12 +26,12 @@ def six() -> dict[str, Any]:
 
 
 def _first(group: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = group["subjects"][0]
-    return found
+    subject: dict[str, Any] = group["subjects"][0]
+    return subject
 
 
 @pytest.mark.parametrize(
-    ("alter", "said"),
+    ("alter", "message"),
     [
         (lambda group: group["cells"].append(None), "a cell has no batch size or no length"),
         (lambda group: group["cells"][0].update(tokens="x"), "a cell has no batch size or no length"),
@@ -55,8 +55,10 @@ def _first(group: dict[str, Any]) -> dict[str, Any]:
         (lambda group: _first(group)["two_term"].update(flags=None), "the two_term law of model lacks a number"),
     ],
 )
-def test_what_was_altered_is_told(six: dict[str, Any], alter: Callable[[dict[str, Any]], None], said: str) -> None:
+def test_what_was_altered_is_told(
+    six: dict[str, Any], alter: Callable[[dict[str, Any]], None], message: str
+) -> None:
     """GIVEN a cell without a shape or a law without its terms THEN it is named."""
     document = copy.deepcopy(six)
     alter(document["groups"][0])
-    assert said in (flaw(document) or "")
+    assert message in (flaw(document) or "")

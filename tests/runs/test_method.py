@@ -31,13 +31,13 @@ UNCONCERNED = [("prefill", "eager"), ("decode", "eager"), ("decode", "cuda-graph
 
 def test_a_run_that_notes_none_is_of_revision_0() -> None:
     """GIVEN run.json as it was before revisions THEN it is of revision 0; revisions count up from 1."""
-    assert [revision_of(one) for one in ({}, {"method": None}, {"method": 1})] == [0, 0, 1]
-    assert [one.revision for one in CHANGES] == list(range(1, REVISION + 1))
+    assert [revision_of(document) for document in ({}, {"method": None}, {"method": 1})] == [0, 0, 1]
+    assert [change.revision for change in CHANGES] == list(range(1, REVISION + 1))
 
 
 def test_prefills_in_graphs_are_told_apart() -> None:
     """GIVEN graph prefills of revisions 0 and 1 THEN their methods differ, and what was changed is said."""
-    assert [method_of(one, *GRAPH) for one in ({}, {"method": 1})] == [0, REVISION]
+    assert [method_of(document, *GRAPH) for document in ({}, {"method": 1})] == [0, REVISION]
     assert changes_between(0, 1, *GRAPH) == reason("methods-differ", first=0, second=1, changes="graph-masks")
     assert lacking(0, *GRAPH) == CHANGES[0].before
     assert lacking(REVISION, *GRAPH) is None
@@ -78,9 +78,9 @@ def in_graphs(run: Run) -> Run:
 
 def test_compare_gives_no_verdict_across_methods(graphs: dict[int | None, Run]) -> None:
     """GIVEN graph prefills of both revisions THEN the joules are not comparable, and the reason is said."""
-    pair = compare([in_graphs(one) for one in graphs.values()]).pairs[0]
-    assert [(one.field, one.baseline, one.other) for one in pair.obstacles] == [("method", 0, 1)]
-    assert [one.code for one in pair.remarks] == ["methods-differ"]
+    pair = compare([in_graphs(run) for run in graphs.values()]).pairs[0]
+    assert [(item.field, item.baseline, item.other) for item in pair.obstacles] == [("method", 0, 1)]
+    assert [remark.code for remark in pair.remarks] == ["methods-differ"]
     assert {row.verdict for row in pair.whole} == {"not-comparable"}
 
 
@@ -88,11 +88,11 @@ def test_compare_says_so_between_executions(tmp_path: Path, graphs: dict[int | N
     """GIVEN an old graph against eager THEN it is a remark, as launching is the question; of a new one none."""
     eager = planted_run(tmp_path / "eager", 32)
     old, new = (compare([eager, in_graphs(graphs[method])]).pairs[0] for method in (None, 1))
-    assert [[(said.code, said.values["whose"]) for said in one.remarks] for one in (old, new)] == [
+    assert [[(remark.code, remark.values["whose"]) for remark in pair.remarks] for pair in (old, new)] == [
         [("older-method-in", ["the other run"])],
         [],
     ]
-    assert not any(said.field == "method" for pair in (old, new) for said in pair.obstacles)
+    assert not any(condition.field == "method" for pair in (old, new) for condition in pair.obstacles)
 
 
 def test_compare_of_eager_runs_says_nothing(tmp_path: Path) -> None:
@@ -113,15 +113,15 @@ def test_compare_of_two_old_graphs_says_that_both_are_old(tmp_path: Path) -> Non
         for method in (None, REVISION)
     )
     before, after = (compare(runs).pairs[0] for runs in (old, new))
-    (said,) = before.remarks
-    assert (said.code, said.values["whose"]) == ("older-method-in", ["the baseline", "the other run"])
+    (remark,) = before.remarks
+    assert (remark.code, remark.values["whose"]) == ("older-method-in", ["the baseline", "the other run"])
     assert (before.obstacles, after.obstacles, after.remarks) == ((), (), ())
 
 
 def test_a_page_says_that_its_run_is_old(tmp_path: Path, graphs: dict[int | None, Run]) -> None:
     """GIVEN a graph prefill of revision 0 THEN its page says what was mended; of others they do not."""
     eager = planted_run(tmp_path / "eager", 32, method=None)
-    assert [_older(one) for one in (*graphs.values(), eager)] == [["graph-masks"], [], []]
+    assert [_older(run) for run in (*graphs.values(), eager)] == [["graph-masks"], [], []]
 
 
 def test_a_benchmark_says_that_it_is_old(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ def made(folder: Path, name: str, executions: tuple[str, ...]) -> Run:
 
 
 def _remarks(pair: PairComparison) -> list[dict[str, Any]]:
-    return [{"code": one.code, **one.values} for one in pair.remarks]
+    return [{"code": remark.code, **remark.values} for remark in pair.remarks]
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "parts"),
     [
         ("prefill", ("prefill", None, None)),
         ("decode@1024", ("decode", 1024, None)),
@@ -35,10 +35,10 @@ def _remarks(pair: PairComparison) -> list[dict[str, Any]]:
         ("decode@many", ("decode", None, None)),
     ],
 )
-def test_a_name_says_phase_context_and_further_execution(name: str, said: tuple[object, ...]) -> None:
+def test_a_name_says_phase_context_and_further_execution(name: str, parts: tuple[object, ...]) -> None:
     """GIVEN a name THEN each part of it that is there is read, and what is no number of tokens is left out."""
-    found = Moment.of(name)
-    assert (found.phase, found.context, found.execution) == said
+    moment = Moment.of(name)
+    assert (moment.phase, moment.context, moment.execution) == parts
 
 
 def test_moments_are_the_same_in_the_same_execution(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_moments_are_the_same_in_the_same_execution(tmp_path: Path) -> None:
     assert same_moments(both, graph) == [
         ("prefill/cuda-graph", "prefill"), ("decode@1024/cuda-graph", "decode@1024"),
     ]  # fmt: skip
-    assert same_moments(graph, both) == [(theirs, ours) for ours, theirs in same_moments(both, graph)]
+    assert same_moments(graph, both) == [(right, left) for left, right in same_moments(both, graph)]
 
 
 def test_one_execution_may_be_compared_with_the_other(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_one_execution_may_be_compared_with_the_other(tmp_path: Path) -> None:
     eager, graph = made(tmp_path, "eager", EAGER), made(tmp_path, "graph", GRAPH)
     assert same_moments(eager, graph) == [("prefill", "prefill"), ("decode@1024", "decode@1024")]
     for pair in compare([eager, graph]).pairs:
-        assert [(one.baseline, one.other) for one in pair.notes if one.field == EXECUTION] == [
+        assert [(note.baseline, note.other) for note in pair.notes if note.field == EXECUTION] == [
             ("eager", "cuda-graph")
         ]
 
@@ -71,7 +71,7 @@ def test_a_moment_is_compared_as_its_own_execution(tmp_path: Path) -> None:
     assert [(pair.scene, pair.other_scene) for pair in pairs] == same_moments(both, graph)
     for pair in pairs:
         assert {"code": "same-execution", "execution": "cuda-graph"} in _remarks(pair)
-        assert EXECUTION not in [one.field for one in (*pair.notes, *pair.obstacles)]
+        assert EXECUTION not in [condition.field for condition in (*pair.notes, *pair.obstacles)]
         assert pair.whole[0].relative is not None
         assert pair.whole[0].relative.value == pytest.approx(1.0)
 
@@ -82,10 +82,10 @@ def test_moments_that_are_compared_with_none_are_named(tmp_path: Path) -> None:
     first, *others = compare([both, graph]).pairs
     alone = {"code": "moments-alone", "run": "both", "moments": ["prefill", "decode@1024"]}
     assert alone in _remarks(first)
-    assert not any(one["code"] == alone["code"] for pair in others for one in _remarks(pair))
+    assert not any(remark["code"] == alone["code"] for pair in others for remark in _remarks(pair))
     again = made(tmp_path, "again", GRAPH)
     repeated = compare([graph, again]).pairs
-    assert not any(one["code"] == alone["code"] for pair in repeated for one in _remarks(pair))
+    assert not any(remark["code"] == alone["code"] for pair in repeated for remark in _remarks(pair))
 
 
 def test_a_run_that_names_no_moments_is_one(tmp_path: Path) -> None:
@@ -94,4 +94,4 @@ def test_a_run_that_names_no_moments_is_one(tmp_path: Path) -> None:
     assert same_moments(old, new) == [(None, "prefill")]
     assert same_moments(new, old) == [("prefill", None)]
     (pair,) = compare([old, new]).pairs
-    assert "phase" not in [one.field for one in pair.obstacles]
+    assert "phase" not in [condition.field for condition in pair.obstacles]

@@ -26,7 +26,7 @@ def test_laws_of_schema_1_have_the_present_names(tmp_path: Path) -> None:
     """GIVEN a document whose laws had names in words THEN they are today's; its reasons stay as they are."""
     old = {"best": "roofline (floor)", "trend": {"verdict": "cannot be told", "reason": "k is not positive"}}
     new = {"best": "roofline-floor", "trend": {"verdict": "unclear", "reason": "k is not positive"}}
-    groups = ({"cells": [], "subjects": [one], "ratios": []} for one in (old, new))
+    groups = ({"cells": [], "subjects": [subject], "ratios": []} for subject in (old, new))
     write_laws(tmp_path, {**EMPTY, "schema": 1, "groups": [next(groups)]})
     assert load_laws(tmp_path)["groups"] == [next(groups)]
 
@@ -89,12 +89,12 @@ def test_a_run_finds_the_laws_that_name_it(tmp_path: Path) -> None:
     several = [_laws_of(tmp_path / "examples" / name, "../cells/sweep/a") for name in ("x", "y")]
     _laws_of(tmp_path / "examples" / "z", "../cells/sweep/b", "../cells/sweep/a/b")
     _laws_of(tmp_path / "far", "../examples/cells/sweep/a")  # four levels up
-    found = laws_naming(cell)
-    assert [(one.folder, one.parents) for one in found] == [(own, 1), (several[0], 3), (several[1], 3)]
-    assert found[0].document["sources"] == [{"path": "a"}, {"path": "b"}]
+    matches = laws_naming(cell)
+    assert [(match.folder, match.parents) for match in matches] == [(own, 1), (several[0], 3), (several[1], 3)]
+    assert matches[0].document["sources"] == [{"path": "a"}, {"path": "b"}]
     assert laws_naming(cell.parent / "c") == []
     (cell.parent / SWEEP_FILE).unlink()  # a run that is no cell is looked for two levels up
-    assert [one.folder for one in laws_naming(cell)] == [own]
+    assert [match.folder for match in laws_naming(cell)] == [own]
 
 
 def test_laws_that_were_moved_with_their_runs_are_found(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_laws_that_were_moved_with_their_runs_are_found(tmp_path: Path) -> None:
     (tmp_path / "sweep" / "a").mkdir(parents=True)
     _laws_of(tmp_path / "sweep", "a")
     moved = (tmp_path / "sweep").rename(tmp_path / "elsewhere")
-    assert [one.folder for one in laws_naming(moved / "a")] == [moved.resolve()]
+    assert [match.folder for match in laws_naming(moved / "a")] == [moved.resolve()]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({**EMPTY, "schema": LAWS_VERSION + 1}), "\0"])
@@ -113,7 +113,7 @@ def test_laws_that_cannot_be_read_are_passed_over(tmp_path: Path, text: str) -> 
     broken.mkdir()
     (broken / LAWS_JSON).write_text(text, encoding="utf-8")
     good = _laws_of(tmp_path / "good", "../a")
-    assert [one.folder for one in laws_naming(run)] == [good]
+    assert [match.folder for match in laws_naming(run)] == [good]
 
 
 @pytest.mark.parametrize("entry", [None, "a", {}, {"path": None}, {"path": ""}, {"path": 3}, {"path": "a\0"}])

@@ -13,6 +13,7 @@ from run_builder import Shape, build_run, energy_rows
 from energyscope.errors import RunError, UsageError
 from energyscope.reasons import join, reason, split, words
 from energyscope.runs import schema
+from energyscope.runs.files import write_text
 from energyscope.runs.store import RunStore, find_run, list_runs, load_run, plain_name, read_journal
 
 
@@ -153,13 +154,13 @@ def test_runs_of_both_schemas_open(
     store.stage("profile", "done", reason=reasons)
     run = load_run(store.path)
     assert run.energy is not None
-    for found in (
+    for cell in (
         run.energy.loc[0, "reasons"],
         *run.document["warnings"],
         run.document["stages"]["profile"]["reason"],
     ):
-        assert [one.code for one in split(found)] == codes
-        assert words(found) == shown
+        assert [each.code for each in split(cell)] == codes
+        assert words(cell) == shown
 
 
 def test_new_runs_are_of_schema_2(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_new_runs_are_of_schema_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "said"),
+    ("file", "content", "complaint"),
     [
         (schema.RUN_FILE, "{", "cannot be read"),
         (schema.RUN_FILE, "[]", "not a JSON object"),
@@ -180,11 +181,11 @@ def test_new_runs_are_of_schema_2(tmp_path: Path) -> None:
         (schema.CORRELATION_FILE, "", "cannot be read"),
     ],
 )
-def test_broken_files_are_one_clear_error(tmp_path: Path, file: str, content: str, said: str) -> None:
+def test_broken_files_are_one_clear_error(tmp_path: Path, file: str, content: str, complaint: str) -> None:
     """GIVEN a broken file in a run, THEN one error names it."""
     path = build_run(tmp_path / "run").path
     (path / file).write_text(content)
-    with pytest.raises(RunError, match=said):
+    with pytest.raises(RunError, match=complaint):
         load_run(path)
 
 
@@ -211,3 +212,13 @@ def test_a_name_that_no_file_can_have_is_refused() -> None:
     """GIVEN a name of 300 letters, THEN it is refused in a line that says what to do."""
     with pytest.raises(UsageError, match="300 letters is too long: choose a shorter --name"):
         RunStore.check_free("x" * 300, Path("nowhere"))
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    """GIVEN text that cannot be encoded, THEN the old file stays and nothing else is left behind."""
+    target = tmp_path / "file.txt"
+    write_text(target, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(target, "\ud800")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]

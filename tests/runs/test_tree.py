@@ -11,10 +11,15 @@ from energyscope.runs.store import load_run
 from energyscope.runs.tree import energy_tree, slice_keys, sum_column, sum_energy
 
 
-def test_parents_children_and_leaves(tmp_path: Path) -> None:
+@pytest.fixture
+def frame(tmp_path: Path) -> pd.DataFrame:
+    """The energy table of a fine run of four layers."""
+    return build_run(tmp_path / "run").energy
+
+
+def test_parents_children_and_leaves(frame: pd.DataFrame) -> None:
     """GIVEN a fine run, THEN the model is the root, layers are below it and leaves have no children."""
-    run = build_run(tmp_path / "run")
-    tree = energy_tree(run.energy)
+    tree = energy_tree(frame)
     assert tree.root is not None
     assert [child.kind for child in tree.root.children] == ["embedding", *["layer"] * 4, "norm", "lm_head"]
     assert {node.kind for node in tree.leaves}.isdisjoint({"model", "layer", "attention", "mlp"})
@@ -26,48 +31,40 @@ def test_glue_and_unexplained_agree_with_the_table(tmp_path: Path) -> None:
     tree = energy_tree(build_run(tmp_path / "run", Shape(unexplained_share=-0.03)).energy)
     for node in tree.nodes:
         if node.children:
-            assert node.unexplained is not None
             assert node.unexplained.value == pytest.approx(node.number("unexplained_mj"))
             assert node.unexplained.value < 0
 
 
-def test_values_reused_over_layers_err_together(tmp_path: Path) -> None:
+def test_values_reused_over_layers_err_together(frame: pd.DataFrame, tmp_path: Path) -> None:
     """GIVEN a kind's mean shown for four layers, THEN the sum's relative interval is that of the mean."""
-    tree = energy_tree(build_run(tmp_path / "run").energy)
+    tree = energy_tree(frame)
     nodes = [node for node in tree.leaves if node.kind == "mlp.up"]
-    one, all_of_them = nodes[0].energy, sum_energy(nodes)
-    assert one is not None
-    assert all_of_them is not None
-    assert all_of_them.above / all_of_them.value == pytest.approx(one.above / one.value)
+    single, all_of_them = nodes[0].energy, sum_energy(nodes)
+    assert all_of_them.above / all_of_them.value == pytest.approx(single.above / single.value)
     apart = energy_tree(build_run(tmp_path / "apart", Shape(reused=False)).energy)
     measured = sum_energy(node for node in apart.leaves if node.kind == "mlp.up")
-    assert measured is not None
-    assert measured.above / measured.value < 0.6 * one.above / one.value
+    assert measured.above / measured.value < 0.6 * single.above / single.value
 
 
-def test_a_sum_over_a_missing_column_is_unknown(tmp_path: Path) -> None:
+def test_a_sum_over_a_missing_column_is_unknown(frame: pd.DataFrame) -> None:
     """GIVEN one component without static energy, THEN the sum is unknown, not the sum of the rest."""
-    frame = build_run(tmp_path / "run").energy
-    assert frame is not None
     frame.loc[frame["component"] == "lm_head", "static_mj"] = None
     tree = energy_tree(frame)
     assert sum_column(tree.leaves, "static_mj") is None
     assert sum_column([node for node in tree.leaves if node.kind == "norm"], "static_mj") is not None
 
 
-def test_names_with_the_layer_left_open(tmp_path: Path) -> None:
+def test_names_with_the_layer_left_open(frame: pd.DataFrame) -> None:
     """Instances of a component over the layers share a group, and its name in the layer is the tail."""
-    tree = energy_tree(build_run(tmp_path / "run").energy)
+    tree = energy_tree(frame)
     node = next(node for node in tree.nodes if node.name == "transformer.h.2.mlp.c_fc")
     assert (node.group, node.tail) == ("transformer.h.*.mlp.c_fc", "mlp.c_fc")
     head = next(node for node in tree.nodes if node.name == "lm_head")
     assert (head.group, head.tail) == ("lm_head", "lm_head")
 
 
-def test_slices_do_not_mix(tmp_path: Path) -> None:
+def test_slices_do_not_mix(frame: pd.DataFrame) -> None:
     """GIVEN a table with prefill and decode, THEN a tree holds one of them."""
-    frame = build_run(tmp_path / "run").energy
-    assert frame is not None
     decode = frame.assign(phase="decode", energy_mj=frame["energy_mj"] * 2)
     both = pd.concat([frame[frame["level"] != "model"], decode])
     keys = slice_keys(both)
@@ -76,25 +73,20 @@ def test_slices_do_not_mix(tmp_path: Path) -> None:
     assert energy_tree(both, keys[1]).root is None
 
 
-def test_an_interrupted_run_has_tops_without_a_root(tmp_path: Path) -> None:
+def test_an_interrupted_run_has_tops_without_a_root(frame: pd.DataFrame) -> None:
     """GIVEN rows whose parents were never measured, THEN they are the tops of the tree."""
-    frame = build_run(tmp_path / "run").energy
-    assert frame is not None
     tree = energy_tree(frame[frame["level"] == "sub-component"])
     assert tree.root is None
     assert tree.model_energy is None
     assert len(tree.tops) == len(tree.nodes)
 
 
-def test_flags_survive_an_empty_cell(tmp_path: Path) -> None:
+def test_flags_survive_an_empty_cell(frame: pd.DataFrame, tmp_path: Path) -> None:
     """GIVEN a column of true, false and nothing, read back from a file, THEN a node says which, or None."""
-    frame = build_run(tmp_path / "run").energy
-    assert frame is not None
     frame["host_bound"] = frame["host_bound"].astype(object)
     frame.loc[frame["component"] == "lm_head", "host_bound"] = None
     frame.to_csv(tmp_path / "run" / "per_layer_energy.csv", index=False)
     read = load_run(tmp_path / "run").energy
-    assert read is not None
     nodes = {node.name: node for node in energy_tree(read).nodes}
     names = ("transformer.ln_f", "transformer.h.0.mlp", "lm_head")
     assert [nodes[name].flag("host_bound") for name in names] == [True, False, None]
@@ -103,7 +95,6 @@ def test_flags_survive_an_empty_cell(tmp_path: Path) -> None:
 def test_a_stand_in_errs_with_the_layer_it_comes_from(tmp_path: Path) -> None:
     """GIVEN a layer whose value was measured on another one THEN both err together, and its origin says where."""
     frame = build_run(tmp_path / "run", Shape(reused=False)).energy
-    assert frame is not None
     names = ("transformer.h.0.mlp", "transformer.h.1.mlp")
     columns = ["energy_mj", "energy_ci_low_mj", "energy_ci_high_mj"]
     apart = _sum_of(frame, names)
@@ -120,6 +111,4 @@ def test_a_stand_in_errs_with_the_layer_it_comes_from(tmp_path: Path) -> None:
 
 
 def _sum_of(frame: pd.DataFrame, names: tuple[str, ...]) -> Interval:
-    found = sum_energy(node for node in energy_tree(frame).nodes if node.name in names)
-    assert found is not None
-    return found
+    return sum_energy(node for node in energy_tree(frame).nodes if node.name in names)

@@ -1,4 +1,4 @@
-"""Tiny models that are shared by the tests of this folder; those of test_workloads.py are its own."""
+"""Tiny models for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from energyscope.loading import LoadedModel, load_model
 
 
 @pytest.fixture(scope="session")
-def tiny_classifier(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     folder = save_model(tmp_path_factory.mktemp("models") / "classifier", "distilbert", **MOODS)
     return load_model(str(folder), device="cpu")
 
 
 @pytest.fixture(scope="session")
-def tiny_decoder(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     return load_model(str(save_model(tmp_path_factory.mktemp("models") / "decoder", "gpt2")), device="cpu")

@@ -31,8 +31,8 @@ def test_the_cache_holds_what_the_text_before_gives(loaded):
     text = profile_inputs(loaded, batch_size=2, sequence_length=20).inputs["input_ids"]
     whole = loaded.model(input_ids=text, use_cache=False).logits[:, -1]
     step = decode_step(loaded, batch_size=2, context_length=19)
-    found = loaded.model(**forward_inputs(loaded.model, step.inputs)).logits[:, -1]
-    torch.testing.assert_close(found, whole, atol=1e-4, rtol=1e-4)
+    logits = loaded.model(**forward_inputs(loaded.model, step.inputs)).logits[:, -1]
+    torch.testing.assert_close(logits, whole, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
@@ -112,8 +112,8 @@ def test_a_long_context_is_filled_in_parts(loaded, kind, monkeypatch):
     handle = loaded.model.register_forward_pre_hook(lambda *_: passes.append(1))
     step = decode_step(loaded, batch_size=2, context_length=19, kv_cache=kind)
     handle.remove()
-    found = loaded.model(**step.inputs).logits[:, -1]
-    torch.testing.assert_close(found, whole, atol=1e-4, rtol=1e-4)
+    logits = loaded.model(**step.inputs).logits[:, -1]
+    torch.testing.assert_close(logits, whole, atol=1e-4, rtol=1e-4)
     assert len(passes) == 5
 
 

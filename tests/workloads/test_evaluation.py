@@ -1,4 +1,4 @@
-"""Evaluation: what tells data apart, whatever their batches."""
+"""Evaluation: batches and digests of examples, and the strided windows that running text is cut into."""
 
 from __future__ import annotations
 
@@ -83,3 +83,44 @@ def test_order_names_each_example_of_the_batches() -> None:
     assert source_order(batched(examples, 2)) == (11, 14, 12, 10)
     assert source_order(batched([*examples, Example([0])], 2)) is None
     assert [window.index for window in strided(range(10), 4, 3)] == [0, 1, 2]
+
+
+# windows of running text
+
+
+def counted(example: Example) -> list[int]:
+    """Return the tokens that the example predicts."""
+    return list(example.tokens[max(1, example.counted_from) :])
+
+
+def test_windows_overlap_by_half() -> None:
+    """GIVEN ten tokens in windows of 4, 2 apart, THEN the first counts in full, the others their new half."""
+    windows = strided(range(10), 4, 2)
+    assert [list(example.tokens) for example in windows] == [
+        [0, 1, 2, 3],
+        [2, 3, 4, 5],
+        [4, 5, 6, 7],
+        [6, 7, 8, 9],
+    ]
+    assert [counted(example) for example in windows] == [[1, 2, 3], [4, 5], [6, 7], [8, 9]]
+
+
+def test_rest_is_a_shorter_window() -> None:
+    """GIVEN tokens beyond the last full window, THEN they are predicted too, from a shorter one."""
+    assert [counted(example) for example in strided(range(9), 4, 2)] == [[1, 2, 3], [4, 5], [6, 7], [8]]
+    assert [counted(example) for example in strided(range(3), 4, 2)] == [[1, 2]]
+
+
+@given(st.integers(0, 60), st.integers(1, 12), st.data())
+def test_every_token_is_predicted_once(tokens: int, length: int, data: st.DataObject) -> None:
+    """Each token but the first is predicted once, in order, from enough tokens before it."""
+    stride = data.draw(st.integers(1, length))
+    windows = strided(range(tokens), length, stride)
+    predicted = [token for example in windows for token in counted(example)]
+    without_context = set(range(0, tokens, stride)) if stride == length else {0}
+    assert predicted == [token for token in range(tokens) if token not in without_context]
+    assert sum(example.predictions for example in windows) == len(predicted)
+    for example in windows:
+        assert len(example.tokens) <= length
+        first = counted(example)[0]
+        assert first - example.tokens[0] >= min(first, length - stride)

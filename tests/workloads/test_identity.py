@@ -11,25 +11,25 @@ from energyscope.loading import LoadedModel, load_model
 from energyscope.workloads.identity import identity, tokenizer_fingerprint
 
 
-def test_the_same_tokenizer_saved_again_is_the_same(tiny_decoder: LoadedModel, tmp_path: Path) -> None:
+def test_the_same_tokenizer_saved_again_is_the_same(decoder: LoadedModel, tmp_path: Path) -> None:
     """GIVEN a tokenizer that is saved anew, or has cut a text since, THEN its fingerprint stays."""
-    before = tokenizer_fingerprint(tiny_decoder.tokenizer)
-    tiny_decoder.tokenizer(["the cat sees a dog"], truncation=True, max_length=2, padding=True)
-    assert tokenizer_fingerprint(tiny_decoder.tokenizer) == before
-    tiny_decoder.tokenizer.save_pretrained(tmp_path)
+    before = tokenizer_fingerprint(decoder.tokenizer)
+    decoder.tokenizer(["the cat sees a dog"], truncation=True, max_length=2, padding=True)
+    assert tokenizer_fingerprint(decoder.tokenizer) == before
+    decoder.tokenizer.save_pretrained(tmp_path)
     assert tokenizer_fingerprint(AutoTokenizer.from_pretrained(tmp_path)) == before
 
 
-def test_other_words_or_other_marks_make_another(tiny_decoder: LoadedModel, tmp_path: Path) -> None:
+def test_other_words_or_other_marks_make_another(decoder: LoadedModel, tmp_path: Path) -> None:
     """WHEN a word is added, or texts are put between marks, THEN the fingerprint is another."""
-    own = tokenizer_fingerprint(tiny_decoder.tokenizer)
+    own = tokenizer_fingerprint(decoder.tokenizer)
     tokenizers = []
     for name in ("wrapped", "added"):
         save_tokenizer(tmp_path / name, wrapped=name == "wrapped")
         tokenizers.append(AutoTokenizer.from_pretrained(tmp_path / name))
     tokenizers[1].add_tokens(["horse"])
-    found = {own, *map(tokenizer_fingerprint, tokenizers)}
-    assert len(found) == 3
+    fingerprints = {own, *map(tokenizer_fingerprint, tokenizers)}
+    assert len(fingerprints) == 3
 
 
 def test_bundled_models_of_one_grammar_share_their_tokens() -> None:

@@ -46,9 +46,9 @@ def test_a_split_is_found(
     """Splits are told by words of names and folders, held-out ones in order; hidden files are none."""
     folder = tree(tmp_path, *names)
     configuration, name, files = expected
-    found = find_split(folder, ORDER, ("sst2",))
+    split = find_split(folder, ORDER, ("sst2",))
     paths = tuple(folder / file for file in (names if files is None else files))
-    assert found == Split(configuration, name, paths)
+    assert split == Split(configuration, name, paths)
 
 
 @pytest.mark.parametrize(

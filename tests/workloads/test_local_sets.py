@@ -87,14 +87,14 @@ SST2_LAYOUTS: dict[str, tuple[Maker, str]] = {
 @pytest.mark.parametrize("layout", SST2_LAYOUTS)
 def test_sst2_is_the_same_in_every_layout(tmp_path: Path, layout: str) -> None:
     """GIVEN SST-2 as it lies on disks THEN its validation split is read, quotes and all, as the source says."""
-    make, said = SST2_LAYOUTS[layout]
+    make, label = SST2_LAYOUTS[layout]
     folder = make(tmp_path / "set")
     texts = sst2(folder)
     assert [(row.text, int(row.label)) for row in texts.rows] == [
         (row["sentence"], row["label"]) for row in SST2["validation"]
     ]
     assert [row.number - texts.rows[0].number for row in texts.rows] == [0, 1, 2, 3]
-    assert texts.source == f"{folder} ({said})"
+    assert texts.source == f"{folder} ({label})"
     assert texts.running is None
 
 
@@ -137,11 +137,11 @@ WIKI_LAYOUTS: dict[str, tuple[Maker, str]] = {
 @pytest.mark.parametrize("layout", WIKI_LAYOUTS)
 def test_wikitext_is_the_same_in_every_layout(tmp_path: Path, layout: str) -> None:
     """GIVEN WikiText-2 as it lies on disks THEN the raw test split is read, joined as rows from the hub are."""
-    make, said = WIKI_LAYOUTS[layout]
+    make, label = WIKI_LAYOUTS[layout]
     folder = make(tmp_path / "set")
     texts = wikitext(folder)
     assert texts.running == "\n\n".join(made.wiki_rows(WIKI_RAW))
-    assert texts.source == f"{folder} ({said})"
+    assert texts.source == f"{folder} ({label})"
     assert texts.notes == ()
 
 
@@ -167,14 +167,14 @@ def test_tokens_with_unknown_words_are_noted(tmp_path: Path) -> None:
     assert note.code == "rare-words-replaced"
 
 
-def test_sst2_is_read_with_a_tokenizer_from_a_folder(tiny_classifier: LoadedModel, tmp_path: Path) -> None:
+def test_sst2_is_read_with_a_tokenizer_from_a_folder(classifier: LoadedModel, tmp_path: Path) -> None:
     """GIVEN a folder for --data THEN evaluation is as on the same rows in a file, and keeps their order."""
     folder = made.repository(tmp_path / "hub", SST2)
-    found = load_evaluation(tiny_classifier, data=str(folder))
+    evaluation = load_evaluation(classifier, data=str(folder))
     rows = made.json_lines(tmp_path / "rows", SST2) / "validation.jsonl"
-    same = load_evaluation(tiny_classifier, data=str(rows), text_column="sentence")
-    assert (found.digest, found.order, found.examples) == (same.digest, same.order, 4)
-    assert found.source == f"{folder} (validation)"
+    same = load_evaluation(classifier, data=str(rows), text_column="sentence")
+    assert (evaluation.digest, evaluation.order, evaluation.examples) == (same.digest, same.order, 4)
+    assert evaluation.source == f"{folder} (validation)"
 
 
 def test_a_language_model_reads_sst2_from_its_test_split(tmp_path: Path) -> None:
@@ -215,11 +215,11 @@ def test_parts_of_a_split_are_read_in_order(tmp_path: Path) -> None:
         wikitext(tmp_path / "set")
 
 
-def test_withheld_labels_are_refused(tiny_classifier: LoadedModel, tmp_path: Path) -> None:
+def test_withheld_labels_are_refused(classifier: LoadedModel, tmp_path: Path) -> None:
     """GIVEN only SST-2's test split, whose labels are -1, THEN a classifier cannot be judged on it."""
     folder = made.repository(tmp_path / "sst2", {"test": SST2["test"]})
     with pytest.raises(DataError, match=r"\(test\), row 1, has the label -1"):
-        load_evaluation(tiny_classifier, data=str(folder))
+        load_evaluation(classifier, data=str(folder))
 
 
 @pytest.mark.parametrize(

@@ -33,29 +33,23 @@ def book(path: Path) -> str:
     return str(path)
 
 
-def same(first: Evaluation, second: Evaluation) -> bool:
-    """Whether every tensor of the two is the same, in the same batches."""
-    kinds = (first.labels is None) == (second.labels is None) and (first.counted is None) == (
-        second.counted is None
-    )
-    ours, theirs = (
-        [*(batch[key] for batch in one.batches for key in batch), *(one.labels or ()), *(one.counted or ())]
-        for one in (first, second)
-    )
-    return kinds and len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
+def assert_same(first: Evaluation, second: Evaluation) -> None:
+    """Every tensor of the two is the same, in the same batches."""
+    tensors = [(each.batches, each.labels or (), each.counted or ()) for each in (first, second)]
+    torch.testing.assert_close(*tensors, rtol=0, atol=0)
 
 
 @pytest.fixture
-def prepared(tiny_decoder: LoadedModel, tmp_path: Path) -> Path:
-    evaluation = load_evaluation(tiny_decoder, data=rows(tmp_path / "rows.jsonl"))
-    return save_prepared(tiny_decoder, evaluation, tmp_path / "set", size="large")
+def prepared(decoder: LoadedModel, tmp_path: Path) -> Path:
+    evaluation = load_evaluation(decoder, data=rows(tmp_path / "rows.jsonl"))
+    return save_prepared(decoder, evaluation, tmp_path / "set", size="large")
 
 
 @pytest.mark.parametrize("data", [rows, book])
 @pytest.mark.parametrize("batch_size", [None, 3])
 @pytest.mark.parametrize("most", [None, 7])
 def test_what_is_read_is_what_was_saved(
-    tiny_decoder: LoadedModel,
+    decoder: LoadedModel,
     tmp_path: Path,
     data: Callable[[Path], str],
     batch_size: int | None,
@@ -64,47 +58,47 @@ def test_what_is_read_is_what_was_saved(
     """GIVEN texts apart or running text, all or some, THEN tokens, batches, digest and order are as before."""
     path = data(tmp_path / ("data.jsonl" if data is rows else "data.txt"))
     options: dict[str, Any] = {"max_examples": most, "batch_size": batch_size}
-    direct = load_evaluation(tiny_decoder, data=path, sequence_length=8, **options)
-    everything = load_evaluation(tiny_decoder, data=path, sequence_length=8)
-    folder = save_prepared(tiny_decoder, everything, tmp_path / "set")
-    found = load_evaluation(tiny_decoder, data=str(folder), **options)
-    assert same(found, direct)
-    assert (found.digest, found.order) == (direct.digest, direct.order)
-    assert (found.source, found.examples, found.sequence_length) == (direct.source, direct.examples, 8)
-    assert found.stride == direct.stride == (None if data is rows else 4)
-    assert found.notes == (*direct.notes, reason("prepared-set", folder=folder, model=tiny_decoder.name))
+    direct = load_evaluation(decoder, data=path, sequence_length=8, **options)
+    everything = load_evaluation(decoder, data=path, sequence_length=8)
+    folder = save_prepared(decoder, everything, tmp_path / "set")
+    reread = load_evaluation(decoder, data=str(folder), **options)
+    assert_same(reread, direct)
+    assert (reread.digest, reread.order) == (direct.digest, direct.order)
+    assert (reread.source, reread.examples, reread.sequence_length) == (direct.source, direct.examples, 8)
+    assert reread.stride == direct.stride == (None if data is rows else 4)
+    assert reread.notes == (*direct.notes, reason("prepared-set", folder=folder, model=decoder.name))
 
 
-def test_labels_are_kept(tiny_classifier: LoadedModel, tmp_path: Path) -> None:
+def test_labels_are_kept(classifier: LoadedModel, tmp_path: Path) -> None:
     """GIVEN a classifier THEN each example has its label, and a few of them are those taken from the texts."""
     data = str(made.repository(tmp_path / "sst2", made.SST2))
-    direct = load_evaluation(tiny_classifier, data=data)
-    folder = save_prepared(tiny_classifier, direct, tmp_path / "set")
-    found = load_evaluation(tiny_classifier, data=str(folder))
-    assert same(found, direct)
-    assert found.digest == direct.digest
-    some = load_evaluation(tiny_classifier, data=str(folder), max_examples=2)
-    assert some.digest == load_evaluation(tiny_classifier, data=data, max_examples=2).digest
+    direct = load_evaluation(classifier, data=data)
+    folder = save_prepared(classifier, direct, tmp_path / "set")
+    reread = load_evaluation(classifier, data=str(folder))
+    assert_same(reread, direct)
+    assert reread.digest == direct.digest
+    some = load_evaluation(classifier, data=str(folder), max_examples=2)
+    assert some.digest == load_evaluation(classifier, data=data, max_examples=2).digest
 
 
-def test_data_without_order_are_kept_as_they_are(tiny_decoder: LoadedModel, tmp_path: Path) -> None:
+def test_data_without_order_are_kept_as_they_are(decoder: LoadedModel, tmp_path: Path) -> None:
     """GIVEN evaluation data that were made by hand THEN they are saved too, and their order stays unknown."""
     ids = torch.tensor([[5, 6, 0], [7, 8, 9]])
     batch = {"input_ids": ids, "attention_mask": (ids != 0).long()}
     evaluation = Evaluation("by hand", "next-token", (batch,), None, 2)
-    found = load_evaluation(tiny_decoder, data=str(save_prepared(tiny_decoder, evaluation, tmp_path / "set")))
-    assert found.digest == evaluation.digest
-    assert (found.order, found.sequence_length, found.counted) == (None, None, None)
+    reread = load_evaluation(decoder, data=str(save_prepared(decoder, evaluation, tmp_path / "set")))
+    assert reread.digest == evaluation.digest
+    assert (reread.order, reread.sequence_length, reread.counted) == (None, None, None)
 
 
-def test_no_tokenizer_is_needed(tiny_decoder: LoadedModel, prepared: Path) -> None:
+def test_no_tokenizer_is_needed(decoder: LoadedModel, prepared: Path) -> None:
     """GIVEN a model without a tokenizer THEN the set is read, and a note says what could not be compared."""
-    bare = replace(tiny_decoder, tokenizer=None, tokenizer_reason=reason("no-model-files"))
-    found = load_evaluation(bare, data=str(prepared))
-    assert found.digest == load_evaluation(tiny_decoder, data=str(prepared)).digest
-    assert found.notes[-1] == reason("tokens-not-checked", model=bare.name, why="no-model-files")
+    bare = replace(decoder, tokenizer=None, tokenizer_reason=reason("no-model-files"))
+    reread = load_evaluation(bare, data=str(prepared))
+    assert reread.digest == load_evaluation(decoder, data=str(prepared)).digest
+    assert reread.notes[-1] == reason("tokens-not-checked", model=bare.name, why="no-model-files")
     with pytest.raises(DataError, match=r"has no tokenizer \(random weights"):
-        save_prepared(bare, found, prepared.parent / "other")
+        save_prepared(bare, reread, prepared.parent / "other")
 
 
 def refused(loaded: LoadedModel, folder: Path, **options: Any) -> EnergyscopeError:
@@ -114,22 +108,20 @@ def refused(loaded: LoadedModel, folder: Path, **options: Any) -> EnergyscopeErr
     return error.value
 
 
-def test_a_model_of_another_kind_is_refused(
-    tiny_decoder: LoadedModel, tiny_classifier: LoadedModel, prepared: Path
-) -> None:
+def test_a_model_of_another_kind_is_refused(decoder: LoadedModel, classifier: LoadedModel, prepared: Path) -> None:
     """WHEN the task, the tokenizer or the vocabulary is another THEN the set does not belong to the model."""
-    other_task = refused(tiny_classifier, prepared)
+    other_task = refused(classifier, prepared)
     assert "was prepared for next-token, and" in str(other_task)
     assert "energyscope prepare" in str(other_task)
-    stranger = replace(tiny_decoder, tokenizer=tiny_classifier.tokenizer)
+    stranger = replace(decoder, tokenizer=classifier.tokenizer)
     assert "with the tokenizer of decoder, not decoder's" in str(refused(stranger, prepared))
 
 
-def test_a_smaller_model_is_refused(tiny_decoder: LoadedModel, prepared: Path, tmp_path: Path) -> None:
+def test_a_smaller_model_is_refused(decoder: LoadedModel, prepared: Path, tmp_path: Path) -> None:
     """WHEN the model has fewer tokens, or fewer positions, than the set needs THEN it is refused."""
     small = load_model(str(save_model(tmp_path / "small", "gpt2", tokenizer=False, vocab_size=20)), device="cpu")
     assert "for a vocabulary of 25 tokens, and small has 20" in str(refused(small, prepared))
-    as_large = replace(small, tokenizer=tiny_decoder.tokenizer)
+    as_large = replace(small, tokenizer=decoder.tokenizer)
     assert "holds the token 24, and small has 20" in str(refused(as_large, prepared))
     short = load_model(str(save_model(tmp_path / "short", "gpt2", n_positions=4)), device="cpu")
     error = refused(short, prepared)
@@ -146,11 +138,11 @@ def test_a_smaller_model_is_refused(tiny_decoder: LoadedModel, prepared: Path, t
         (["bad", "fair", "good"], False),
     ],
 )
-def test_classes_must_agree(tiny_classifier: LoadedModel, tmp_path: Path, names: list[str], fits: bool) -> None:
+def test_classes_must_agree(classifier: LoadedModel, tmp_path: Path, names: list[str], fits: bool) -> None:
     """GIVEN a model of other classes THEN it is refused where their number or their order differs."""
     data = made.json_lines(tmp_path / "rows", {"validation": made.SST2["validation"]})
-    evaluation = load_evaluation(tiny_classifier, data=str(data))
-    folder = save_prepared(tiny_classifier, evaluation, tmp_path / "set")
+    evaluation = load_evaluation(classifier, data=str(data))
+    folder = save_prepared(classifier, evaluation, tmp_path / "set")
     labels = {"id2label": dict(enumerate(names)), "label2id": {name: index for index, name in enumerate(names)}}
     other = load_model(str(save_model(tmp_path / "other", "distilbert", **labels)), device="cpu")
     if fits:
@@ -159,14 +151,14 @@ def test_classes_must_agree(tiny_classifier: LoadedModel, tmp_path: Path, names:
         assert "other classes than other's (NEGATIVE, POSITIVE; " in str(refused(other, folder))
 
 
-def test_a_set_cannot_be_cut_again(tiny_decoder: LoadedModel, tmp_path: Path) -> None:
+def test_a_set_cannot_be_cut_again(decoder: LoadedModel, tmp_path: Path) -> None:
     """WHEN another length or stride is asked for THEN it is refused; the set's own may be said."""
-    evaluation = load_evaluation(tiny_decoder, data=book(tmp_path / "a.txt"), sequence_length=8, stride=2)
-    folder = save_prepared(tiny_decoder, evaluation, tmp_path / "set")
-    assert load_evaluation(tiny_decoder, data=str(folder), sequence_length=8, stride=2).digest == evaluation.digest
-    assert load_evaluation(tiny_decoder, data=str(folder), stride=2).digest == evaluation.digest
+    evaluation = load_evaluation(decoder, data=book(tmp_path / "a.txt"), sequence_length=8, stride=2)
+    folder = save_prepared(decoder, evaluation, tmp_path / "set")
+    assert load_evaluation(decoder, data=str(folder), sequence_length=8, stride=2).digest == evaluation.digest
+    assert load_evaluation(decoder, data=str(folder), stride=2).digest == evaluation.digest
     for option, value in (("sequence_length", 16), ("stride", 4)):
-        error = refused(tiny_decoder, folder, **{option: value})
+        error = refused(decoder, folder, **{option: value})
         assert f"was prepared with --{option.replace('_', '-')} " in str(error)
         assert error.exit_code == 2
 
@@ -208,33 +200,33 @@ def without(folder: Path, key: str) -> None:
     ],
 )
 def test_damage_is_one_clear_line(
-    tiny_decoder: LoadedModel, prepared: Path, damage: Callable[[Path], object], complaint: str
+    decoder: LoadedModel, prepared: Path, damage: Callable[[Path], object], complaint: str
 ) -> None:
     """WHEN a file is gone, was changed, or is of a newer version THEN one line says so, and what to do."""
     damage(prepared)
     assert is_prepared(prepared)
     with pytest.raises(DataError, match=complaint):
-        load_evaluation(tiny_decoder, data=str(prepared))
-    refused(tiny_decoder, prepared)
+        load_evaluation(decoder, data=str(prepared))
+    refused(decoder, prepared)
 
 
-def test_nothing_is_overwritten_and_nothing_left_behind(tiny_decoder: LoadedModel, prepared: Path) -> None:
+def test_nothing_is_overwritten_and_nothing_left_behind(decoder: LoadedModel, prepared: Path) -> None:
     """WHEN the folder exists, or saving fails, THEN what was there stays, and no part of a set is left."""
-    evaluation = load_evaluation(tiny_decoder, data=str(prepared))
+    evaluation = load_evaluation(decoder, data=str(prepared))
     before = {path: path.read_bytes() for path in prepared.iterdir()}
     with pytest.raises(UsageError, match="exists: choose another --output"):
-        save_prepared(tiny_decoder, evaluation, prepared)
+        save_prepared(decoder, evaluation, prepared)
     assert {path: path.read_bytes() for path in prepared.iterdir()} == before
     with pytest.raises(UsageError, match=r"cannot be written \(Not a directory\)"):
-        save_prepared(tiny_decoder, evaluation, prepared.parent / "rows.jsonl" / "set")
+        save_prepared(decoder, evaluation, prepared.parent / "rows.jsonl" / "set")
     with pytest.raises(UsageError, match=r"cannot be written \(File name too long\)"):
-        save_prepared(tiny_decoder, evaluation, prepared.parent / ("x" * 254))
+        save_prepared(decoder, evaluation, prepared.parent / ("x" * 254))
     assert {path.name for path in prepared.parent.iterdir()} == {"rows.jsonl", "set"}
 
 
-def test_a_set_can_be_moved_and_read_by_others(tiny_decoder: LoadedModel, prepared: Path) -> None:
+def test_a_set_can_be_moved_and_read_by_others(decoder: LoadedModel, prepared: Path) -> None:
     """The folder does not depend on its place, and its files may be read by whoever may read files here."""
     moved = prepared.rename(prepared.with_name("moved"))
-    assert load_evaluation(tiny_decoder, data=str(moved)).examples == 17
+    assert load_evaluation(decoder, data=str(moved)).examples == 17
     plain = prepared.parent / "rows.jsonl"
     assert {path.stat().st_mode for path in moved.iterdir()} == {plain.stat().st_mode}

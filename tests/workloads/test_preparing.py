@@ -26,9 +26,9 @@ def test_sizes_are_as_the_examples_of_the_data(tmp_path: Path, size: str, most: 
     done = prepare("tiny-distilbert", tmp_path / "set", size=size)
     loaded = load_model("tiny-distilbert", device="cpu")
     direct = load_evaluation(loaded, max_examples=most)
-    found = load_evaluation(loaded, data=str(tmp_path / "set"))
-    assert done.digest == direct.digest == found.digest
-    assert done.examples == direct.examples == found.examples
+    reread = load_evaluation(loaded, data=str(tmp_path / "set"))
+    assert done.digest == direct.digest == reread.digest
+    assert done.examples == direct.examples == reread.examples
     assert (done.source, done.task, done.size) == ("bundled:tiny-distilbert", "classification", size)
     assert done.tokens == sum(int(batch["attention_mask"].sum()) for batch in direct.batches)
     assert done.bytes_on_disk == sum(path.stat().st_size for path in (tmp_path / "set").iterdir())
@@ -85,11 +85,11 @@ def test_a_set_can_be_prepared_from_a_prepared_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "complaint"),
     [({"stride": 3}, "--stride is for running text"), ({"text_column": "review"}, "without columns")],
 )
-def test_options_that_a_prepared_set_cannot_follow_are_refused(tmp_path: Path, options: dict, said: str) -> None:
+def test_options_that_a_set_cannot_follow_are_refused(tmp_path: Path, options: dict, complaint: str) -> None:
     """GIVEN a set of single texts THEN a stride or a column is refused, and not ignored."""
     prepare("tiny-distilbert", tmp_path / "set", size="small")
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=complaint):
         load_evaluation(load_model("tiny-distilbert", device="cpu"), data=str(tmp_path / "set"), **options)

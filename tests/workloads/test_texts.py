@@ -82,9 +82,9 @@ def test_directory_is_bad_usage(tmp_path: Path) -> None:
 def test_blank_rows_are_counted_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
     """GIVEN blank rows among others THEN they are left out, with a note, and rows keep their place in the file."""
     path = written(tmp_path, "a.csv", "text,label\na,1\n ,0\n,0\nb,0\n")
-    found = file_texts(path, "text", "label")
-    assert found.rows == (Row("a", "1", 1), Row("b", "0", 4))
-    assert found.notes == (reason("blank-rows", rows=2),)
+    texts = file_texts(path, "text", "label")
+    assert texts.rows == (Row("a", "1", 1), Row("b", "0", 4))
+    assert texts.notes == (reason("blank-rows", rows=2),)
     lines = file_texts(written(tmp_path, "a.jsonl", '\n{"text": "a"}\n\n{"text": "b"}\n'), "text", "label")
     assert [row.number for row in lines.rows] == [2, 4]
 
@@ -108,15 +108,15 @@ def test_byte_order_mark_and_windows_line_ends_are_no_content(tmp_path: Path) ->
 
 def test_plain_text_goes_on_from_line_to_line(tmp_path: Path) -> None:
     """GIVEN plain text THEN it is kept whole beside its lines, blank ones too."""
-    found = file_texts(written(tmp_path, "book.md", "a\n\nb\n"), "text", "label")
-    assert found.running == "a\n\nb\n"
-    assert found.rows == (Row("a", None, 1), Row("b", None, 3))
-    assert (found.columns, found.notes) == ((), ())
+    texts = file_texts(written(tmp_path, "book.md", "a\n\nb\n"), "text", "label")
+    assert texts.running == "a\n\nb\n"
+    assert texts.rows == (Row("a", None, 1), Row("b", None, 3))
+    assert (texts.columns, texts.notes) == ((), ())
 
 
 def test_documents_may_be_long(tmp_path: Path) -> None:
     """GIVEN a cell beyond the CSV module's own limit THEN it is read, and the limit is as before."""
     before = csv.field_size_limit()
-    found = file_texts(written(tmp_path, "a.csv", f"text,label\n{'long ' * 50_000},1\n"), "text", "label")
-    assert len(found.rows[0].text) == 250_000
+    texts = file_texts(written(tmp_path, "a.csv", f"text,label\n{'long ' * 50_000},1\n"), "text", "label")
+    assert len(texts.rows[0].text) == 250_000
     assert csv.field_size_limit() == before

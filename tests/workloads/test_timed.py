@@ -17,7 +17,7 @@ WORDS = "the cat dog sees likes not good bad very and is was old new red blue ho
 
 
 def rows(workloads: tuple[Workload, ...]) -> list[list[int]]:
-    return [one.inputs["input_ids"].flatten().tolist() for one in workloads]
+    return [workload.inputs["input_ids"].flatten().tolist() for workload in workloads]
 
 
 def stream_of(evaluation: Evaluation) -> list[int]:
@@ -27,58 +27,58 @@ def stream_of(evaluation: Evaluation) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def evaluation(tiny_decoder: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
+def evaluation(decoder: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
     path: Path = tmp_path_factory.mktemp("data") / "book.txt"
     path.write_text("\n".join(" ".join(WORDS[start:] + WORDS[:start]) for start in range(10)))
-    return load_evaluation(tiny_decoder, data=str(path), sequence_length=16)
+    return load_evaluation(decoder, data=str(path), sequence_length=16)
 
 
 @given(size=st.integers(1, 9), length=st.integers(1, 32), count=st.integers(1, 9))
 @settings(deadline=None, max_examples=60)
 def test_batches_follow_each_other_in_the_data(
-    tiny_decoder: LoadedModel, evaluation: Evaluation, size: int, length: int, count: int
+    decoder: LoadedModel, evaluation: Evaluation, size: int, length: int, count: int
 ) -> None:
     """Each batch has the next tokens of the data; there are as many as asked for and as the data fill."""
-    found = benchmark_inputs(
-        tiny_decoder, batch_size=size, sequence_length=length, evaluation=evaluation, count=count
+    workloads = benchmark_inputs(
+        decoder, batch_size=size, sequence_length=length, evaluation=evaluation, count=count
     )
-    stream, tokens = stream_of(evaluation), [token for row in rows(found) for token in row]
+    stream, tokens = stream_of(evaluation), [token for row in rows(workloads) for token in row]
     whole = len(stream) // (size * length)
-    assert len(found) == max(1, min(count, whole))
-    assert tokens == (stream * 3)[: len(found) * size * length]
-    assert {(one.batch_size, one.sequence_length, one.tokens) for one in found} == {(size, length, "data")}
+    assert len(workloads) == max(1, min(count, whole))
+    assert tokens == (stream * 3)[: len(workloads) * size * length]
+    assert {(each.batch_size, each.sequence_length, each.tokens) for each in workloads} == {(size, length, "data")}
 
 
 @pytest.mark.parametrize("with_data", [True, False])
 @pytest.mark.parametrize(("size", "length"), [(1, None), (3, 7), (16, 32)])
 def test_the_first_batch_is_the_profiled_one(
-    tiny_decoder: LoadedModel, evaluation: Evaluation, with_data: bool, size: int, length: int | None
+    decoder: LoadedModel, evaluation: Evaluation, with_data: bool, size: int, length: int | None
 ) -> None:
     """What is benchmarked and what is profiled begins with the same tokens."""
     data = evaluation if with_data else None
-    first, *_ = benchmark_inputs(tiny_decoder, batch_size=size, sequence_length=length, evaluation=data, seed=3)
-    profiled = profile_inputs(tiny_decoder, batch_size=size, sequence_length=length, evaluation=data, seed=3)
+    first, *_ = benchmark_inputs(decoder, batch_size=size, sequence_length=length, evaluation=data, seed=3)
+    profiled = profile_inputs(decoder, batch_size=size, sequence_length=length, evaluation=data, seed=3)
     assert first.tokens == profiled.tokens
     assert all(torch.equal(first.inputs[key], profiled.inputs[key]) for key in profiled.inputs)
 
 
-def test_random_batches_differ_and_can_be_repeated(tiny_decoder: LoadedModel) -> None:
+def test_random_batches_differ_and_can_be_repeated(decoder: LoadedModel) -> None:
     """WITHOUT data THEN as many batches as asked for, all different, the same for the same seed."""
     first, again, other = (
-        rows(benchmark_inputs(tiny_decoder, batch_size=2, sequence_length=16, seed=seed)) for seed in (0, 0, 1)
+        rows(benchmark_inputs(decoder, batch_size=2, sequence_length=16, seed=seed)) for seed in (0, 0, 1)
     )
     assert first == again
     assert len(first) == len({tuple(row) for row in first}) == 8
     assert first[0] != other[0]
 
 
-def test_the_model_takes_every_batch(tiny_decoder: LoadedModel) -> None:
+def test_the_model_takes_every_batch(decoder: LoadedModel) -> None:
     """The inputs go into the model as they are: no position is masked, and all lie on its device."""
-    for workload in benchmark_inputs(tiny_decoder, batch_size=2, sequence_length=5, count=3):
-        assert all(tensor.device == tiny_decoder.device for tensor in workload.inputs.values())
+    for workload in benchmark_inputs(decoder, batch_size=2, sequence_length=5, count=3):
+        assert all(tensor.device == decoder.device for tensor in workload.inputs.values())
         assert bool((workload.inputs["attention_mask"] == 1).all())
         with torch.inference_mode():
-            assert tiny_decoder.model(**workload.inputs).logits.shape[:2] == (2, 5)
+            assert decoder.model(**workload.inputs).logits.shape[:2] == (2, 5)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_model_takes_every_batch(tiny_decoder: LoadedModel) -> None:
         ({"batch_size": 1, "count": 0}, "0 batches are too few"),
     ],
 )
-def test_what_cannot_be_is_refused(tiny_decoder: LoadedModel, options: dict[str, int], complaint: str) -> None:
+def test_what_cannot_be_is_refused(decoder: LoadedModel, options: dict[str, int], complaint: str) -> None:
     """WHEN a size is beyond the model or not positive THEN it is bad usage."""
     with pytest.raises(UsageError, match=complaint):
-        benchmark_inputs(tiny_decoder, **options)
+        benchmark_inputs(decoder, **options)

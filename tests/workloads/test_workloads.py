@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import SPECIAL, VOCABULARY, save_model
+from tiny_models import SPECIAL, VOCABULARY
 
 from energyscope import bundled
 from energyscope.errors import DataError, UsageError
@@ -25,19 +25,6 @@ SENTENCES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def classifier(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
-    labels = {"id2label": {0: "NEGATIVE", 1: "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}}
-    folder = save_model(tmp_path_factory.mktemp("models") / "classifier", "distilbert", **labels)
-    return load_model(str(folder), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
-    folder = save_model(tmp_path_factory.mktemp("models") / "decoder", "gpt2")
-    return load_model(str(folder), device="cpu")
-
-
 def jsonl(path: Path, rows: list[dict[str, Any]]) -> str:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return str(path)
@@ -45,6 +32,13 @@ def jsonl(path: Path, rows: list[dict[str, Any]]) -> str:
 
 def labelled(path: Path, labels: list[Any]) -> str:
     return jsonl(path, [{"text": text, "label": label} for text, label in zip(SENTENCES, labels, strict=False)])
+
+
+def book(folder: Path, loaded: LoadedModel, lines: list[str], between: str = "\n") -> tuple[str, list[int]]:
+    """Write running text; return its path and its tokens."""
+    text = between.join(lines)
+    (folder / "book.txt").write_text(text, encoding="utf-8")
+    return str(folder / "book.txt"), loaded.tokenizer(text)["input_ids"]
 
 
 def token_rows(evaluation: Evaluation) -> list[list[int]]:
@@ -59,10 +53,9 @@ def token_rows(evaluation: Evaluation) -> list[list[int]]:
 def test_examples_keep_their_tokens_and_labels(classifier: LoadedModel, tmp_path: Path) -> None:
     """GIVEN labelled texts WHEN they are batched by length THEN each keeps its tokens and its own label."""
     evaluation = load_evaluation(classifier, data=labelled(tmp_path / "a.jsonl", [1, 0, 0, 1]), batch_size=3)
-    assert evaluation.labels is not None
-    found = list(zip(token_rows(evaluation), torch.cat(evaluation.labels).tolist(), strict=True))
+    pairs = list(zip(token_rows(evaluation), torch.cat(evaluation.labels).tolist(), strict=True))
     expected = list(zip(classifier.tokenizer(SENTENCES)["input_ids"], [1, 0, 0, 1], strict=True))
-    assert sorted(found) == sorted(expected)
+    assert sorted(pairs) == sorted(expected)
     assert evaluation.examples == 4
     assert [len(labels) for labels in evaluation.labels] == [4]  # the last one is not left alone
 
@@ -111,7 +104,6 @@ def test_fewer_examples_are_spread_over_the_data(classifier: LoadedModel, tmp_pa
     """GIVEN data ordered by class WHEN half is taken THEN both classes are still there."""
     rows = [{"text": SENTENCES[index % 4], "label": int(index >= 8)} for index in range(16)]
     evaluation = load_evaluation(classifier, data=jsonl(tmp_path / "a.jsonl", rows), max_examples=8)
-    assert evaluation.labels is not None
     assert torch.cat(evaluation.labels).bincount().tolist() == [4, 4]
 
 
@@ -119,7 +111,6 @@ def test_order_leads_back_to_the_rows(classifier: LoadedModel, tmp_path: Path) -
     """GIVEN a blank row, and examples sorted by length, THEN the order says which row each of them was."""
     rows = [{"text": text, "label": 0} for text in ("", *SENTENCES)]
     evaluation = load_evaluation(classifier, data=jsonl(tmp_path / "a.jsonl", rows), batch_size=2)
-    assert evaluation.order is not None
     assert sorted(evaluation.order) == [1, 2, 3, 4]
     expected = [classifier.tokenizer(rows[index]["text"])["input_ids"] for index in evaluation.order]
     assert token_rows(evaluation) == expected
@@ -135,12 +126,9 @@ def test_sequence_length_cuts_examples(classifier: LoadedModel, tmp_path: Path) 
 
 def test_running_text_predicts_each_token_once(decoder: LoadedModel, tmp_path: Path) -> None:
     """GIVEN a text file THEN a language model reads overlapping windows, and each token counts in one of them."""
-    path = tmp_path / "book.txt"
-    path.write_text("\n\n".join(SENTENCES * 4), encoding="utf-8")
-    evaluation = load_evaluation(decoder, data=str(path), sequence_length=8)
-    stream = decoder.tokenizer(path.read_text(encoding="utf-8"))["input_ids"]
+    data, stream = book(tmp_path, decoder, SENTENCES * 4, between="\n\n")
+    evaluation = load_evaluation(decoder, data=data, sequence_length=8)
     rows = token_rows(evaluation)
-    assert evaluation.counted is not None
     counted = [row[mask].tolist() for batch, masks in zip(evaluation.batches, evaluation.counted, strict=True)
                for row, mask in zip(batch["input_ids"], masks, strict=True)]  # fmt: skip
     assert {len(row) for row in rows[1:]} == {8}  # the shortest, which comes first, is the rest
@@ -153,39 +141,36 @@ def test_running_text_predicts_each_token_once(decoder: LoadedModel, tmp_path: P
 
 def test_strided_perplexity_is_the_one_that_is_reported(decoder: LoadedModel, tmp_path: Path) -> None:
     """GIVEN windows in batches THEN the mean loss is that of the usual loop, which hides the context's labels."""
-    path = tmp_path / "book.txt"
-    path.write_text("\n".join(SENTENCES * 5), encoding="utf-8")
-    evaluation = load_evaluation(decoder, data=str(path), sequence_length=10, stride=4, batch_size=3)
-    assert evaluation.counted is not None
+    data, stream = book(tmp_path, decoder, SENTENCES * 5)
+    evaluation = load_evaluation(decoder, data=data, sequence_length=10, stride=4, batch_size=3)
     loss, number = 0.0, 0
     with torch.inference_mode():
         for batch, counted in zip(evaluation.batches, evaluation.counted, strict=True):
             scores = decoder.model(**batch).logits.double().log_softmax(-1)[:, :-1]
             own = -scores.gather(-1, batch["input_ids"][:, 1:, None]).squeeze(-1)
             loss, number = loss + float(own[counted[:, 1:]].sum()), number + int(counted[:, 1:].sum())
-        stream = torch.tensor([decoder.tokenizer(path.read_text(encoding="utf-8"))["input_ids"]])
-        usual, before = 0.0, 0
-        for begin in range(0, stream.shape[1], 4):
-            end = min(begin + 10, stream.shape[1])
-            labels = stream[:, begin:end].clone()
+        usual, before, ids = 0.0, 0, torch.tensor([stream])
+        for begin in range(0, ids.shape[1], 4):
+            end = min(begin + 10, ids.shape[1])
+            labels = ids[:, begin:end].clone()
             labels[:, : max(0, before - begin)] = -100  # what the window before has predicted
             new = int((labels[:, 1:] != -100).sum())
-            usual += decoder.model(stream[:, begin:end], labels=labels).loss.double().item() * new
+            usual += decoder.model(ids[:, begin:end], labels=labels).loss.double().item() * new
             before = end
-            if end == stream.shape[1]:
+            if end == ids.shape[1]:
                 break
-    assert number == stream.shape[1] - 1
+    assert number == ids.shape[1] - 1
     assert loss == pytest.approx(usual, rel=1e-5)
 
 
 def test_windows_need_not_overlap(decoder: LoadedModel, tmp_path: Path) -> None:
     """GIVEN a stride as long as the window THEN consecutive blocks are read, and all their tokens count."""
-    path = tmp_path / "book.txt"
-    path.write_text("\n".join(SENTENCES * 4), encoding="utf-8")
-    evaluation = load_evaluation(decoder, data=str(path), sequence_length=8, stride=8)
-    stream = decoder.tokenizer(path.read_text(encoding="utf-8"))["input_ids"]
+    data, stream = book(tmp_path, decoder, SENTENCES * 4)
+    evaluation = load_evaluation(decoder, data=data, sequence_length=8, stride=8)
     assert evaluation.counted is None
-    assert sorted(token_rows(evaluation)) == sorted(stream[at : at + 8] for at in range(0, len(stream), 8))
+    assert sorted(token_rows(evaluation)) == sorted(
+        stream[start : start + 8] for start in range(0, len(stream), 8)
+    )
 
 
 @pytest.mark.parametrize("stride", [0, -1, 9])
@@ -197,10 +182,8 @@ def test_stride_beyond_the_window_is_refused(decoder: LoadedModel, tmp_path: Pat
 
 def test_profiled_tokens_of_overlapping_windows_come_once(decoder: LoadedModel, tmp_path: Path) -> None:
     """GIVEN overlapping windows THEN what is profiled holds each token of the text as often as the text does."""
-    path = tmp_path / "book.txt"
-    path.write_text("\n".join(SENTENCES * 3), encoding="utf-8")
-    stream = decoder.tokenizer(path.read_text(encoding="utf-8"))["input_ids"]
-    evaluation = load_evaluation(decoder, data=str(path), sequence_length=8)
+    data, stream = book(tmp_path, decoder, SENTENCES * 3)
+    evaluation = load_evaluation(decoder, data=data, sequence_length=8)
     workload = profile_inputs(decoder, batch_size=len(stream), sequence_length=1, evaluation=evaluation)
     assert sorted(workload.inputs["input_ids"].flatten().tolist()) == sorted(stream)
 
@@ -251,19 +234,16 @@ def test_formats_give_the_same_examples(classifier: LoadedModel, tmp_path: Path,
     lines = [separator.join(["sentence", "mood"]), *(f"{row['sentence']}{separator}{row['mood']}" for row in rows)]
     contents = {"jsonl": "\n".join(map(json.dumps, rows)), "json": json.dumps(rows, indent=1)}
     path.write_text(contents.get(ending, "\n".join(lines)), encoding="utf-8")
-    found = load_evaluation(classifier, data=str(path), text_column="sentence", label_column="mood")
+    evaluation = load_evaluation(classifier, data=str(path), text_column="sentence", label_column="mood")
     reference = load_evaluation(classifier, data=labelled(tmp_path / "reference.jsonl", [0, 1, 0, 1]))
-    assert token_rows(found) == token_rows(reference)
-    assert found.labels is not None
-    assert reference.labels is not None
-    assert torch.equal(torch.cat(found.labels), torch.cat(reference.labels))
+    assert token_rows(evaluation) == token_rows(reference)
+    assert torch.equal(torch.cat(evaluation.labels), torch.cat(reference.labels))
 
 
 @pytest.mark.parametrize("labels", [["NEGATIVE", "positive"], ["0", "1"], [0.0, 1.0]])
 def test_labels_may_be_names_or_numbers(classifier: LoadedModel, tmp_path: Path, labels: list[Any]) -> None:
     """A label is the class's index, as a number or as text, or the model's name for it."""
     evaluation = load_evaluation(classifier, data=labelled(tmp_path / "a.jsonl", labels))
-    assert evaluation.labels is not None
     assert sorted(torch.cat(evaluation.labels).tolist()) == [0, 1]
 
 
@@ -410,8 +390,8 @@ def test_batches_shrink_with_the_logits_that_they_make(
 ) -> None:
     """GIVEN room for the logits of three examples THEN batches have three; for none, two; for many, sixteen."""
     data = jsonl(tmp_path / "texts.jsonl", [{"text": "the cat sees a dog"}] * 40)
-    one = 4 * 32 * VOCABULARY
-    for room, size in ((3 * one, 3), (1, 2), (1000 * one, 16)):
+    logits_bytes = 4 * 32 * VOCABULARY
+    for room, size in ((3 * logits_bytes, 3), (1, 2), (1000 * logits_bytes, 16)):
         monkeypatch.setattr(inputs, "LOGITS_BYTES", room)
         batches = load_evaluation(decoder, data=data).batches
         assert len(batches[0]["input_ids"]) == size

@@ -36,17 +36,17 @@ def options(precision: str = "fp32", device_map: str = "auto", **changes: Any) -
 
 def by_device(model: Any, placement: Placement, precision: str, **changes: Any) -> dict[torch.device, int]:
     """The bytes of weights on each device."""
-    found: dict[torch.device, int] = {}
+    sizes: dict[torch.device, int] = {}
     for path, size in planned_parameters(model, precision, HEAD, **changes):
         home = placement.device_of(path)
-        found[home] = found.get(home, 0) + size
-    return found
+        sizes[home] = sizes.get(home, 0) + size
+    return sizes
 
 
-def infer(model: Any, asked: LoadOptions, **free: float) -> Placement:
+def infer(model: Any, choices: LoadOptions, **free: float) -> Placement:
     names = {"first": FIRST, "second": SECOND, "host": CPU}
     rooms = {names[name]: int(size) for name, size in free.items()}
-    return inferred(model, asked, HEAD, [LAYERS[model.config.model_type]], rooms, "giant in fp32")
+    return inferred(model, choices, HEAD, [LAYERS[model.config.model_type]], rooms, "giant in fp32")
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_what_is_placed_fits_and_no_layer_is_split(word: str, precision: str, do
     """GIVEN two GPUs that together have room, in whatever precision, THEN each part fits and layers are whole."""
     model = shape(hidden_size=64, intermediate_size=256)
     total = planned_bytes(model, precision, HEAD, double_quant=double)
-    asked = options(precision, word, double_quant=double)
+    choices = options(precision, word, double_quant=double)
     free = {"first": total * 0.85, "second": total * 0.85}
-    placement = infer(model, asked, **free)
+    placement = infer(model, choices, **free)
     placed = by_device(model, placement, precision, double_quant=double)
     assert placement.devices == (FIRST, SECOND)
     assert placement.offloaded == ()
@@ -151,8 +151,8 @@ def placed(tmp_path: Path) -> Any:
     ) -> Any:
         path = tmp_path / "map.json"
         path.write_text(json.dumps(entries), encoding="utf-8")
-        asked = options(precision, str(path), devices=devices)
-        return place(model, asked, HEAD, [LAYERS[model.config.model_type]], "giant")
+        choices = options(precision, str(path), devices=devices)
+        return place(model, choices, HEAD, [LAYERS[model.config.model_type]], "giant")
 
     return by_file
 
@@ -167,13 +167,13 @@ def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_nearest_entry_decides(placed: Any, roomy: None) -> None:
     """GIVEN a file with an entry for all and exceptions THEN it becomes the fewest whole modules."""
-    found = placed(
+    placement = placed(
         shape(num_hidden_layers=2),
         {"": 1, "model.layers.0": 0, "model.embed_tokens": "cpu"},
         devices=(SECOND, FIRST),
     )
-    assert found.main == SECOND
-    assert found.modules == {
+    assert placement.main == SECOND
+    assert placement.modules == {
         "model.embed_tokens": CPU,
         "model.layers.0": FIRST,
         "model.layers.1": SECOND,
@@ -181,16 +181,16 @@ def test_the_nearest_entry_decides(placed: Any, roomy: None) -> None:
         "model.rotary_emb": SECOND,
         "lm_head": SECOND,
     }
-    assert found.devices == (SECOND, CPU, FIRST)
-    assert found.offloaded == ("model.embed_tokens",)
-    assert found.runs_on("model.embed_tokens.weight") == SECOND
+    assert placement.devices == (SECOND, CPU, FIRST)
+    assert placement.offloaded == ("model.embed_tokens",)
+    assert placement.runs_on("model.embed_tokens.weight") == SECOND
 
 
 def test_one_device_in_a_file_is_the_whole_model(placed: Any, roomy: None) -> None:
     """GIVEN a file whose entries all name one device THEN there is nothing to spread."""
-    found = placed(shape(), {"model": 1, "lm_head": "cuda:1"}, devices=(SECOND,))
-    assert found.modules == {"": SECOND}
-    assert found.devices == (SECOND,)
+    placement = placed(shape(), {"model": 1, "lm_head": "cuda:1"}, devices=(SECOND,))
+    assert placement.modules == {"": SECOND}
+    assert placement.devices == (SECOND,)
 
 
 @pytest.mark.parametrize(

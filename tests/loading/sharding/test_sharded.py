@@ -85,7 +85,7 @@ def test_a_model_with_waiting_modules_computes_the_same(
     assert loaded.device == COMPUTING
     assert all(path.startswith(waiting) for path in loaded.offloaded)
     assert {path: loaded.device_map[path] for path in loaded.offloaded} == dict.fromkeys(loaded.offloaded, "cpu")
-    meta = {name for name, one in loaded.model.named_parameters() if one.is_meta}
+    meta = {name for name, parameter in loaded.model.named_parameters() if parameter.is_meta}
     assert meta == {name for name, _ in plain.model.named_parameters() if name.startswith(waiting)}
     assert weight_bytes(loaded.model) == weight_bytes(plain.model)
     assert loaded.notes[-1].code == "waiting-modules"
@@ -114,7 +114,7 @@ def test_taking_the_hooks_off_leaves_the_model_as_it_was(folders: dict[str, Path
     undispatch(loaded.model)
     plain = load_model(str(folders[family]), device="cpu").model
     assert tensors(loaded.model).keys() == tensors(plain).keys()
-    assert all(torch.equal(one, tensors(plain)[name]) for name, one in tensors(loaded.model).items())
+    assert all(torch.equal(tensor, tensors(plain)[name]) for name, tensor in tensors(loaded.model).items())
     assert not any(hasattr(module, "_hf_hook") or "forward" in vars(module) for module in loaded.model.modules())
 
 
@@ -149,9 +149,9 @@ def test_random_numbers_do_not_depend_on_where_modules_go(family: str, precision
     same = built(lambda _: HOST)
     parted = built(lambda path: gone if f"{LAYERS[family]}.0" in path else HOST)
     assert all(torch.equal(whole[name], same[name]) for name in whole)
-    stayed = {name: one for name, one in parted.items() if not one.is_meta}
+    stayed = {name: tensor for name, tensor in parted.items() if not tensor.is_meta}
     assert 0 < len(stayed) < len(whole)
-    assert all(torch.equal(whole[name], one) for name, one in stayed.items())
+    assert all(torch.equal(whole[name], tensor) for name, tensor in stayed.items())
 
 
 def test_building_over_devices_needs_little_host_memory() -> None:
@@ -189,8 +189,8 @@ def test_autocast_stays_within_the_hooks(folders: dict[str, Path], over: Any) ->
     """WHEN a model over devices is put in autocast THEN its modules are still moved, and it computes in FP16."""
     loaded = over(folders["gpt2"], ("transformer.h.1",))
     plain = load_model(str(folders["gpt2"]), device="cpu")
-    for one in (loaded, plain):
-        put_in_autocast(one.model, torch.device("cpu"))
+    for loaded_model in (loaded, plain):
+        put_in_autocast(loaded_model.model, torch.device("cpu"))
     assert logits(loaded.model).dtype is torch.float16
     assert torch.equal(logits(loaded.model), logits(plain.model))
 
@@ -198,7 +198,7 @@ def test_autocast_stays_within_the_hooks(folders: dict[str, Path], over: Any) ->
 def test_the_note_names_what_waits() -> None:
     """GIVEN modules on the host beside a GPU THEN the note names them and the GPU; else there is none."""
     gpu = torch.device("cuda", 1)
-    layers = [f"model.layers.{one}" for one in range(5)]
+    layers = [f"model.layers.{number}" for number in range(5)]
     many = Placement({"": gpu, **dict.fromkeys(layers, HOST)}, gpu)
     assert offload_notes(many) == (reason("waiting-modules", names=layers, device="cuda:1"),)
     assert offload_notes(Placement({"": gpu}, gpu)) == ()
