@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from energyscope.errors import DataError, ModelError, UsageError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.loading.kernel_trials import TOLERANCE, random_inputs, relative_error, wrong_kernel
-from energyscope.loading.libraries import missing, quieten
+from energyscope.loading.libraries import missing, silence_loggers
 from energyscope.loading.linears import quantized_linears
 from energyscope.reasons import Reason, reason
 
@@ -264,7 +264,7 @@ def _spares_a_bit() -> bool:
 
 
 def _torchao() -> Any:
-    quieten()
+    silence_loggers()
     import torchao.quantization as library
 
     return library

@@ -32,7 +32,7 @@ class ModelFiles:
 
 
 @contextmanager
-def opened(source: ModelSource, options: LoadOptions) -> Iterator[ModelFiles]:
+def model_files(source: ModelSource, options: LoadOptions) -> Iterator[ModelFiles]:
     """Yield what a model's files say; errors of the libraries in this context become one line each.
 
     Raises:
@@ -157,5 +157,6 @@ def one_line_errors(name: str, options: LoadOptions) -> Iterator[None]:
             ) from error
         line = first_line(error)
         if tensor_parallel.world_size() > 1 and "tensor parallel" in line:  # transformers has no class for it
-            raise ModelError(f"{name} cannot be split so ({line}): start another number of processes") from error
+            message = f"{name} cannot be split like this ({line}): start another number of processes"
+            raise ModelError(message) from error
         raise ModelError(f"{name} cannot be loaded ({line}): check its files, or fetch them again") from error

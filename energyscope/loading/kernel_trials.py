@@ -28,14 +28,14 @@ _WHOLE_BLOCKS = 128  # so many rows are a whole number of blocks, of 64 or (on s
 _PROBES = 8
 
 
-def mend_layers(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
-    """Try the quantized layers of a model, mend the 4-bit ones that compute wrongly, and return what was done.
+def repair_layers(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
+    """Try the quantized layers of a model, repair the 4-bit ones that compute wrongly, and return a note on that.
 
-    On a CPU every layer is tried, elsewhere one of each shape. A mended layer is one of
+    On a CPU every layer is tried, elsewhere one of each shape. A repaired layer is one of
     `restoring_layer`. A layer that holds NaN or infinity is left as it is, since nothing can be said of it.
 
     Raises:
-        ModelError: a layer computes wrongly and cannot be mended.
+        ModelError: a layer computes wrongly and cannot be repaired.
 
     """
     layers: list[tuple[str, Any]] = [
@@ -43,29 +43,29 @@ def mend_layers(model: nn.Module, options: LoadOptions) -> tuple[Reason, ...]:
     ]
     on_cpu = options.device.type == "cpu"
     groups = group_by(layers, lambda item: item[0] if on_cpu else (item[1].out_features, item[1].in_features))
-    mended: list[Any] = []
+    repaired: list[Any] = []
     errors: list[float] = []
     for (name, first), *others in groups.values():
         group = [first, *(layer for _, layer in others)]
-        if error := _mend(name, first, group, options):
-            mended += group
+        if error := _repair(name, first, group, options):
+            repaired += group
             errors.append(error)
-    if not mended:
+    if not repaired:
         return ()
     note = reason(
         "not-its-kernels",
         precision=options.precision,
-        inputs=sorted({layer.in_features for layer in mended}),
+        inputs=sorted({layer.in_features for layer in repaired}),
         device="CPU" if on_cpu else "GPU",
         error=max(errors),
-        layers=len(mended),
+        layers=len(repaired),
         total=len(layers),
     )
     return (note,)
 
 
-def _mend(name: str, first: Any, group: list[Any], options: LoadOptions) -> float | None:
-    """Try the first layer of a group of one shape; mend all and return its error if it is wrong, else None."""
+def _repair(name: str, first: Any, group: list[Any], options: LoadOptions) -> float | None:
+    """Try the first layer of a group of one shape; repair all and return its error if it is wrong, else None."""
     weight = first.weight  # a layer that packs its weight when it runs changes this state in place
     values, state = weight.data, copy.copy(getattr(weight, "quant_state", None))
     error = layer_error(first, options.dtype)
@@ -186,7 +186,7 @@ def _kind(module: nn.Module) -> str:
 
 @functools.cache
 def restoring_layer() -> Any:
-    """Return the class of mended layers, made on demand: it imports bitsandbytes."""
+    """Return the class of repaired layers, made on demand: it imports bitsandbytes."""
     import bitsandbytes as bnb
 
     class RestoringLinear4bit(bnb.nn.Linear4bit):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from energyscope.reasons import Reason, reason
 _LOUD = ("huggingface_hub", "accelerate", "bitsandbytes", "torchao", "torch.utils._pytree")
 
 
-def quieten() -> None:
+def silence_loggers() -> None:
     """Keep warnings of these libraries from the terminal; to be called before they are imported."""
     for library in _LOUD:
         logging.getLogger(library).setLevel(logging.ERROR)
@@ -27,14 +27,14 @@ def silence_libraries() -> None:
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     disable_progress_bars()
-    quieten()
+    silence_loggers()
     for library in ("transformers", "bitsandbytes", "huggingface_hub"):
         warnings.filterwarnings("ignore", module=library)
 
 
 def missing(module: str, install: str) -> Reason | None:
     """Return why a module cannot be imported; ``install`` is what to give to pip."""
-    quieten()
+    silence_loggers()
     package = module.partition(".")[0]
     try:
         importlib.import_module(module)

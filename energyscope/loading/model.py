@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.adapters import Adapter
 from energyscope.loading import random_weights, tensor_parallel, trained_weights
-from energyscope.loading.files import ModelFiles, opened, tokenizer_of
+from energyscope.loading.files import ModelFiles, model_files, tokenizer_of
 from energyscope.loading.options import QUANTIZED, LoadOptions, LoadSettings, check_precision, check_quantization
 from energyscope.loading.planning import LoadPlan, empty_model, meta_model, plan_model
 from energyscope.loading.sharding.placement import Placement, dispatch, offload_notes
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class LoadedModel:
     """A model in evaluation mode on its device, with what is needed to feed and to read it.
 
-    ``tokenizer`` is None where there is none, with the reason beside it; ``weights`` says what the numbers
-    in the weights are; ``source`` where they came from; ``seconds`` how long loading took; ``notes`` what a
+    ``tokenizer`` is None without one, and ``tokenizer_reason`` says why. ``weights`` are trained, random or those of
+    a bundled model, and come from ``source``; ``seconds`` is how long loading took. ``notes`` are what a
     reader of its results must know.
 
     ``device`` is where its inputs go; ``placement``, which module lies on which device where there are several. Of
@@ -71,7 +71,7 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
 
     ``reference`` is a short name, a bundled name, a local folder or a Hugging Face id. ``settings``, or its fields
     as keywords (`energyscope.loading.options.LoadSettings`), say how it is loaded. Quantized layers are tried on
-    random inputs, and 4-bit ones that compute wrongly are mended, which is noted.
+    random inputs, and 4-bit ones that compute wrongly are repaired, which is noted.
 
     Raises:
         TypeError: a keyword is no field of the settings.
@@ -92,7 +92,7 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
         skip_modules=settings.skip_modules,
     )
     resolved = settings.resolved()
-    with opened(source, resolved) as files:
+    with model_files(source, resolved) as files:
         plan = plan_model(files, resolved)
         model = _build(files, plan)
         tokenizer, tokenizer_reason = tokenizer_of(files.folder, resolved)
@@ -120,22 +120,22 @@ def _build(files: ModelFiles, plan: LoadPlan) -> Any:
     if options.weights == "pretrained":
         return trained_weights.read(files, plan)
     if options.tensor_parallel:
-        share = tensor_parallel.split_empty(meta_model(files, options))
+        share = tensor_parallel.split_meta_model(meta_model(files, options))
         return random_weights.build(lambda: share, options, plan.keep, home=lambda _: options.device)
     home = plan.placement.device_of if plan.placement else None
     return random_weights.build(lambda: empty_model(files, options), options, plan.keep, home)
 
 
 def _prepared_for_inference(model: Any, plan: LoadPlan) -> tuple[Reason, ...]:
-    """Put a model in evaluation mode, mend its layers and dispatch it; return notes for readers of its results."""
+    """Put a model in evaluation mode, repair its layers and dispatch it; return notes on that."""
     options = plan.options
     model.eval().requires_grad_(False)
     random_weights.spare_small_layers(model)
     notes: tuple[Reason, ...] = ()
     if options.precision in QUANTIZED:
-        from energyscope.loading.kernel_trials import mend_layers
+        from energyscope.loading.kernel_trials import repair_layers
 
-        notes += mend_layers(model, options)
+        notes += repair_layers(model, options)
     if options.double_quant:  # some processors' kernels undo it when the layers are tried
         states = [getattr(parameter, "quant_state", None) for parameter in model.parameters()]
         if undone := sum(not state.nested for state in states if state is not None):
@@ -164,7 +164,7 @@ def load_skeleton(
     if tokenizer and source.kind == "checkpoint":  # its tokenizer is among the files of its hub id
         source = replace(source, kind="hub")
     options = LoadOptions(device=device, weights="random", trust_remote_code=trust_remote_code)
-    with opened(source, options) as files:
+    with model_files(source, options) as files:
         model = meta_model(files, options)
         words, why_none = tokenizer_of(files.folder, options) if tokenizer else (None, reason("not-asked-for"))
     return LoadedModel(

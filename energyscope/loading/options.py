@@ -65,9 +65,9 @@ class LoadSettings(_Choices):
         from energyscope.loading.devices import pick_device
         from energyscope.loading.sharding.device_maps import map_devices
 
-        spread = map_devices(self.device_map, self.device, self.devices) if self.device_map else ()
-        device = spread[0] if spread else pick_device(self.device)
-        return LoadOptions(**{**vars(self), "device": device, "devices": spread})
+        devices = map_devices(self.device_map, self.device, self.devices) if self.device_map else ()
+        device = devices[0] if devices else pick_device(self.device)
+        return LoadOptions(**{**vars(self), "device": device, "devices": devices})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ def check_quantization(
     compute_dtype: str | None = None,
     skip_modules: Sequence[str] = (),
 ) -> None:
-    """Refuse bitsandbytes' options that a precision has no use for.
+    """Refuse bitsandbytes' options that do not apply to a precision.
 
     Raises:
         UsageError: one of them is given for another precision, or the data type is unknown.

@@ -10,7 +10,7 @@ from energyscope.adapters import Adapter
 from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import tensor_parallel
 from energyscope.loading.devices import require_room
-from energyscope.loading.files import ModelFiles, opened
+from energyscope.loading.files import ModelFiles, model_files
 from energyscope.loading.linears import skipped_linears
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.sharding.placement import Placement
@@ -64,7 +64,7 @@ def estimate_load(reference: str, options: LoadOptions) -> LoadEstimate:
 
     """
     random = replace(options, weights="random")  # no weights are looked for
-    with opened(find_model(reference), random) as files:
+    with model_files(find_model(reference), random) as files:
         shape, keep = _shape(files, options)
         needed = planned_bytes(shape, options.precision, keep, double_quant=options.double_quant)
         try:

@@ -169,13 +169,13 @@ def distributed_config() -> Any:
         raise ModelError(message) from error
 
 
-def split_empty(model: Any) -> Any:
+def split_meta_model(model: Any) -> Any:
     """Return a model on the meta device with each rank's share of the weights, and the forwards of the plan."""
     _untie(model)
     model_class = type(model)
     config, _, mesh = model_class.prepare_distribute_model(distributed_config())
     split = model_class.maybe_distribute_model(model, config, mesh)
-    settle(split)
+    unwrap(split)
     return split
 
 
@@ -191,7 +191,7 @@ def _untie(model: nn.Module) -> None:
             seen.add(id(weight))
 
 
-def settle(model: Any) -> None:
+def unwrap(model: Any) -> None:
     """Make a split model's shares plain tensors, and its forwards such that copies of modules keep their own."""
     from torch import nn
     from torch.distributed.tensor import DTensor

@@ -48,7 +48,7 @@ def read(files: ModelFiles, plan: LoadPlan) -> Any:
     if plan.placement:
         undispatch(model)
     if options.tensor_parallel:
-        tensor_parallel.settle(model)
+        tensor_parallel.unwrap(model)
     return model
 
 
@@ -58,7 +58,7 @@ def _quantization(plan: LoadPlan) -> Any:
     options = plan.options
     settings: dict[str, Any] = {"llm_int8_skip_modules": plan.keep}
     if plan.placement and plan.placement.offloaded:
-        settings["llm_int8_enable_fp32_cpu_offload"] = True  # `check_spread` keeps quantized modules off the host
+        settings["llm_int8_enable_fp32_cpu_offload"] = True  # quantized modules never wait on the host
     if options.precision == "int8":
         return BitsAndBytesConfig(load_in_8bit=True, **settings)
     return BitsAndBytesConfig(

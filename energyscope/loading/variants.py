@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import DeviceError, ModelError
 from energyscope.loading.devices import pick_device
-from energyscope.loading.files import one_line_errors, opened
+from energyscope.loading.files import model_files, one_line_errors
 from energyscope.loading.linears import skipped_linears
 from energyscope.loading.model import LoadedModel, load_model
 from energyscope.loading.options import FOUR_BIT, NATIVE, QUANTIZED, LoadOptions, LoadSettings
@@ -77,7 +77,7 @@ def load_variant(
         UsageError: the model or the precision is unknown, or ``int8-static`` has nothing to calibrate on.
         ModelError: as for `load_model`, and where the quantized layers compute wrongly.
         DataError: a batch to calibrate on does not fit the model.
-        DeviceError: the precision cannot be had on the device (see `unsupported`), or there is no room.
+        DeviceError: the device cannot compute the precision (see `unsupported`), or there is no room.
 
     """
     started = time.perf_counter()
@@ -205,7 +205,7 @@ def estimated_bytes(
         precision=base, device=target, weights="random", trust_remote_code=trust_remote_code
     )
     try:
-        with opened(source, options) as files:
+        with model_files(source, options) as files:
             model = meta_model(files, options)
     except ModelError:
         return None

@@ -26,7 +26,7 @@ class MethodChange:
     executions: frozenset[str] | None = None
 
     def concerns(self, phase: str, execution: str) -> bool:
-        """Tell whether passes of this phase and execution measure something else since."""
+        """Tell whether the change alters what passes of this phase and execution measure."""
         return (self.phases is None or phase in self.phases) and (
             self.executions is None or execution in self.executions
         )
@@ -60,7 +60,7 @@ def _changes(after: int, phase: str, execution: str) -> list[MethodChange]:
 def passes_of(document: Mapping[str, Any], phase: str | None = None, *, eager: bool = False) -> tuple[str, str]:
     """Return the phase and the execution of a run's passes.
 
-    ``phase`` None is that of the document's moment; ``eager`` says that they ran so, whatever was set.
+    ``phase`` None is that of the document's moment; ``eager``: they ran eagerly, whatever was set.
     """
     phase = phase or (document.get("scene") or document.get("settings") or {}).get("phase")
     return "decode" if phase == "decode" else "prefill", "eager" if eager else execution_of(document)

@@ -27,7 +27,7 @@ class Moment:
 
     @classmethod
     def of(cls, name: str) -> Self:
-        """Read a name; what is no number of tokens is left out."""
+        """Read a name; a context that is not a number is left out."""
         plain, _, execution = name.partition("/")
         phase, _, context = plain.partition("@")
         return cls(phase, int(context) if context.isdigit() else None, execution or None)

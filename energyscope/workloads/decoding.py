@@ -24,7 +24,7 @@ from energyscope.workloads.limits import position_limit, text_config
 from energyscope.workloads.timed import Workload, profile_inputs
 
 CONTEXT_LENGTH = 1024
-FILLED_AT_ONCE = 16384  # tokens of all sequences together: a long context at once needs much memory beside it
+FILLED_AT_ONCE = 16384  # tokens of all sequences together: a long context at once needs much more memory
 LENGTH_MEMORY = "_previous_max_cache_length"  # `generate` makes a static cache as long as earlier ones were
 CANNOT_GENERATE = "generates no text"
 USE_PREFILL = "so it has no decode step: use --phase prefill"
@@ -202,7 +202,7 @@ def inputs_of_generate(
         return {name: value for name, value in reached.inputs.items() if value is not None}
     finally:
         handle.remove()
-    raise ModelError(f"{type(model).__name__} did not come to the step after {cached} tokens of a generation")
+    raise ModelError(f"{type(model).__name__} never reached the step after {cached} tokens of a generation")
 
 
 def generation_options(kv_cache: CacheKind, new_tokens: int) -> dict[str, Any]:

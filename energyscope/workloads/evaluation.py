@@ -1,4 +1,4 @@
-"""Evaluation data on the device: examples of similar length in batches, and what tells the data apart."""
+"""Evaluation data on the device: examples of similar length in batches, and a digest of their content."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
         tokenized = _tokenized(loaded, data, columns, length, _checked_stride(stride, length))
     if stride is not None and tokenized.stride is None:
         raise UsageError(f"--stride is for running text, and {tokenized.source} holds single texts: leave it out")
-    sample = replace(tokenized, examples=_thinned(tokenized.examples, max_examples))
+    sample = replace(tokenized, examples=_sample(tokenized.examples, max_examples))
     size = _fitting_batch(loaded, tokenized.sequence_length or length) if batch_size is None else batch_size
     return on_device(sample, size, _padding(loaded), loaded.device)
 
@@ -140,7 +140,7 @@ def _texts(loaded: LoadedModel, data: str | None, text_column: str, label_column
     return datasets.hub_texts(loaded.adapter.dataset)
 
 
-def _thinned(examples: Sequence[Example], most: int | None) -> Sequence[Example]:
+def _sample(examples: Sequence[Example], most: int | None) -> Sequence[Example]:
     """Take evenly spaced examples: the first ones of a file that is ordered by class would be all alike."""
     if most is None or len(examples) <= most:
         return examples

@@ -43,7 +43,7 @@ def checked_length(loaded: LoadedModel, length: int) -> int:
 
 
 def check_batch_size(size: int) -> None:
-    """Refuse a batch of nothing.
+    """Refuse a batch without examples.
 
     Raises:
         UsageError: ``size`` is not positive.

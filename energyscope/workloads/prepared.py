@@ -201,7 +201,7 @@ def _read_examples(folder: Path, document: dict[str, Any]) -> list[Example]:
     rows = tensors["ids"].split(tensors["lengths"].tolist())
     size = len(rows)
     if size != document["examples"]:
-        raise _damaged(folder, f"{DOCUMENT} speaks of {document['examples']} examples, and there are {size}")
+        raise _damaged(folder, f"{DOCUMENT} states {document['examples']} examples, and there are {size}")
     labels, indices = (
         tensors[name].tolist() if name in tensors else [None] * size for name in ("labels", "index")
     )
@@ -212,7 +212,7 @@ def _read_examples(folder: Path, document: dict[str, Any]) -> list[Example]:
 def _token_count_of(value: Any) -> int | None:
     if value is None or (isinstance(value, int) and value > 0):
         return value
-    raise ValueError(f"{value!r} is no number of tokens")
+    raise ValueError(f"{value!r} is not a number of tokens")
 
 
 def _digest(path: Path) -> str:

@@ -88,7 +88,7 @@ def _json(path: Path, content: str) -> Iterator[Numbered]:
     for number, record in records:
         if not isinstance(record, Mapping):
             raise DataError(
-                f'{path} must hold one JSON object a line, as {{"text": "..."}}: number {number} is none'
+                f'{path} must hold one JSON object a line, as {{"text": "..."}}: number {number} is not one'
             )
         yield number, record
 
@@ -118,7 +118,7 @@ def _csv(path: Path, content: str) -> Iterator[Numbered]:
                 )
             yield number, record
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.reader.line_num}, is no valid CSV ({error})") from error
+        raise DataError(f"{path}, line {reader.reader.line_num}, is not valid CSV ({error})") from error
     finally:
         csv.field_size_limit(limit)
 
@@ -138,9 +138,9 @@ def _arrow(path: Path, names: Collection[str]) -> Records:
     except (pa.ArrowException, OSError, ValueError) as error:
         pointer = _is_pointer(path)
         why = "it is only Git LFS's pointer to the data" if pointer else first_line(error)
-        mend = "fetch it with `git lfs pull`" if pointer else "copy it again"
+        remedy = "fetch it with `git lfs pull`" if pointer else "copy it again"
         kind = path.suffix.lower().removeprefix(".").capitalize()
-        raise DataError(f"{path} cannot be read as {kind} ({why}): {mend}") from error
+        raise DataError(f"{path} cannot be read as {kind} ({why}): {remedy}") from error
     return Records(tuple(enumerate(rows, start=1)), tuple(columns))
 
 

@@ -148,7 +148,7 @@ def _text_column(source: str, records: Records, name: str) -> str:
 
 def _text(where: str, record: Mapping[str, Any], column: str) -> str:
     if column not in record:
-        raise DataError(f"{where} has no {column!r}, which other rows have: mend it or leave it out")
+        raise DataError(f"{where} has no {column!r}, which other rows have: correct it or leave it out")
     value = record[column]
     if isinstance(value, (list, dict, bytes)):
         raise DataError(f"{where} has a {type(value).__name__} in {column!r}: a text is needed")

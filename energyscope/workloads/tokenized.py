@@ -17,13 +17,13 @@ Notes = tuple[Reason, ...]
 
 def running_examples(tokenizer: Any, text: str, length: int, stride: int) -> tuple[list[Example], Notes]:
     """Tokenize a text as one, special tokens as the tokenizer adds them, and cut it into strided windows."""
-    examples = strided(_token_ids(tokenizer, [text], None)[0], length, stride)
+    examples = strided_windows(_token_ids(tokenizer, [text], None)[0], length, stride)
     if len(examples) < 2:
         return examples, ()
     return examples, (reason("running-text", tokens=length, stride=stride),)
 
 
-def strided(tokens: Sequence[int], length: int, stride: int) -> list[Example]:
+def strided_windows(tokens: Sequence[int], length: int, stride: int) -> list[Example]:
     """Cut a text into windows of ``length`` tokens, ``stride`` apart; the last may be shorter.
 
     The first window counts in full, each other only the tokens beyond the one before it: every token but the first
@@ -51,7 +51,7 @@ def separate_examples(
     Without labels the tokens are the targets: texts of fewer than two are left out.
     """
     token_ids = _token_ids(tokenizer, [row.text for row in texts.rows], length)
-    notes = _cut(tokenizer, texts.rows, token_ids, length)
+    notes = _cut_notes(tokenizer, texts.rows, token_ids, length)
     known: Sequence[int | None] = [None] * len(token_ids) if labels is None else labels
     columns = zip(token_ids, known, texts.rows, strict=True)
     examples = [Example(ids, label, index=row.number - 1) for ids, label, row in columns]
@@ -108,7 +108,7 @@ def _token_ids(tokenizer: Any, texts: list[str], length: int | None) -> list[lis
     return ids
 
 
-def _cut(tokenizer: Any, rows: Sequence[Row], token_ids: Sequence[Sequence[int]], length: int) -> Notes:
+def _cut_notes(tokenizer: Any, rows: Sequence[Row], token_ids: Sequence[Sequence[int]], length: int) -> Notes:
     full = [row.text for row, ids in zip(rows, token_ids, strict=True) if len(ids) >= length]
     cut = sum(len(ids) > length for ids in _token_ids(tokenizer, full, None)) if full else 0
     return (reason("cut-texts", texts=cut, total=len(rows), tokens=length),) if cut else ()

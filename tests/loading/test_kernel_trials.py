@@ -19,7 +19,7 @@ from energyscope.loading.kernel_trials import (
     TOLERANCE,
     first_checked_row,
     layer_error,
-    mend_layers,
+    repair_layers,
     restored_rows,
     restoring_layer,
 )
@@ -50,8 +50,8 @@ def layer_of(weight: Tensor, precision: str, bias: Tensor | None = None) -> Any:
     return quantized_linear(linear, precision, torch.float32).eval()
 
 
-def mended_layer(precision: str, bias: Tensor | None = None) -> Any:
-    """Return a mended layer of 96 inputs, also where the kernels of this processor are right."""
+def repaired_layer(precision: str, bias: Tensor | None = None) -> Any:
+    """Return a repaired layer of 96 inputs, also where the kernels of this processor are right."""
     layer = layer_of(heavy(32, 96), precision, bias)
     layer.__class__ = restoring_layer()
     return layer
@@ -142,9 +142,9 @@ def test_bundled_models_compute_what_their_quantized_weights_say(name: str, prec
         products = expected.get_submodule(path)(inputs)
         assert distance(layer(inputs), products) < (0.002 if precision == "int8" else 0.006), path
     assert distance(logits(loaded.model), logits(expected)) < (0.04 if precision == "int8" else 0.01)
-    mended = sum(type(module).__name__ == "RestoringLinear4bit" for module in loaded.model.modules())
-    assert bool(mended) == bool(loaded.notes)
-    assert all((note.code, note.values["layers"]) == ("not-its-kernels", mended) for note in loaded.notes)
+    repaired = sum(type(module).__name__ == "RestoringLinear4bit" for module in loaded.model.modules())
+    assert bool(repaired) == bool(loaded.notes)
+    assert all((note.code, note.values["layers"]) == ("not-its-kernels", repaired) for note in loaded.notes)
 
 
 @pytest.mark.parametrize("precision", QUANTIZED)
@@ -170,12 +170,12 @@ def test_rows_are_restored_by_plain_arithmetic(columns: int, precision: str) -> 
 @pytest.mark.parametrize("precision", QUANTIZED)
 @pytest.mark.parametrize("columns", [64, 96, 160])
 def test_mended_layers_compute_what_their_weights_say(columns: int, precision: str) -> None:
-    """GIVEN layers of any width, one of them with a large bias THEN after mending all are near their weights."""
+    """GIVEN layers of any width, one of them with a large bias THEN all are near their weights once repaired."""
     weight, inputs = heavy(32, columns), states(2, 3, columns).clamp(-3, 3)
     model = nn.Sequential(*(layer_of(weight, precision, bias) for bias in (None, states(32) * 100)))
     spare_small_layers(model)
     count, size = parameter_count(model), weight_bytes(model)
-    notes = mend_layers(model, LoadOptions(precision=precision, device=CPU))
+    notes = repair_layers(model, LoadOptions(precision=precision, device=CPU))
     assert len(notes) == any("Restoring" in type(layer).__name__ for layer in model)
     assert parameter_count(model) == count
     assert weight_bytes(model) <= size  # less where the processor has scales of its own packed
@@ -186,7 +186,7 @@ def test_mended_layers_compute_what_their_weights_say(columns: int, precision: s
 
 
 def test_a_scale_in_the_wrong_place_is_found_and_mended() -> None:
-    """GIVEN a kernel that takes one block's scale for another's THEN the trial sees it, and mending ends it."""
+    """GIVEN a kernel that takes one block's scale for another's THEN the trial sees it, and the repair ends it."""
 
     class Confused(bnb.nn.Linear4bit):  # type: ignore[misc]
         def forward(self, x: Tensor) -> Tensor:
@@ -200,7 +200,7 @@ def test_a_scale_in_the_wrong_place_is_found_and_mended() -> None:
     error = layer_error(model[1], torch.float32)
     assert error is not None
     assert error > 10 * TOLERANCE
-    (note,) = mend_layers(model, LoadOptions(precision="nf4", device=CPU))
+    (note,) = repair_layers(model, LoadOptions(precision="nf4", device=CPU))
     assert note.code == "not-its-kernels"
     expected = {"precision": "nf4", "inputs": [64], "device": "CPU", "error": pytest.approx(error, rel=1e-4)}
     assert note.values == {**expected, "layers": 1, "total": 2}
@@ -219,14 +219,14 @@ def test_weights_that_a_layer_has_packed_are_as_they_were() -> None:
 
     layer = layer_of(heavy(32, 64), "nf4")
     layer.__class__ = Packing
-    assert mend_layers(nn.Sequential(layer), LoadOptions(precision="nf4", device=CPU))
+    assert repair_layers(nn.Sequential(layer), LoadOptions(precision="nf4", device=CPU))
     assert torch.equal(restored_rows(layer.weight), restored(heavy(32, 64), "nf4"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_mended_layers_answer_in_the_dtype_of_their_inputs(dtype: torch.dtype) -> None:
     """GIVEN inputs of another dtype than the bias THEN the outputs have theirs, and the bias keeps its own."""
-    layer = mended_layer("nf4", states(32))
+    layer = repaired_layer("nf4", states(32))
     outputs = layer(states(2, 96).to(dtype))
     assert outputs.dtype == dtype
     assert layer.bias.dtype == torch.float32
@@ -235,8 +235,8 @@ def test_mended_layers_answer_in_the_dtype_of_their_inputs(dtype: torch.dtype) -
 
 
 def test_a_copy_has_weights_of_its_own() -> None:
-    """GIVEN a copy of a mended layer, as replay makes them THEN changing its weight changes its outputs alone."""
-    layer = mended_layer("nf4")
+    """GIVEN a copy of a repaired layer, as in replay THEN changing its weight changes its outputs alone."""
+    layer = repaired_layer("nf4")
     other = copy.deepcopy(layer)
     before = layer(states(2, 96))
     assert torch.equal(other(states(2, 96)), before)
@@ -251,7 +251,7 @@ def test_what_cannot_be_mended_is_refused(precision: str) -> None:
     model = nn.ModuleDict({"up": layer_of(heavy(32, 96), precision)})
     model["up"].forward = lambda x: torch.full((len(x), 32), math.nan)
     with pytest.raises(ModelError) as error:
-        mend_layers(model, LoadOptions(precision=precision, device=CPU))
+        repair_layers(model, LoadOptions(precision=precision, device=CPU))
     assert str(error.value).startswith(f"bitsandbytes computes up of 32 x 96 in {precision} wrongly on cpu")
     assert "\n" not in str(error.value)
 
@@ -261,11 +261,11 @@ def test_weights_without_a_finite_answer_are_left_alone() -> None:
     layer = layer_of(heavy(32, 96), "nf4")
     layer.weight.quant_state.absmax.fill_(math.nan)
     assert layer_error(layer, torch.float32) is None
-    assert mend_layers(nn.Sequential(layer), LoadOptions(precision="nf4", device=CPU)) == ()
+    assert repair_layers(nn.Sequential(layer), LoadOptions(precision="nf4", device=CPU)) == ()
 
 
 def test_elsewhere_than_on_a_cpu_one_layer_of_each_shape_is_tried() -> None:
-    """GIVEN four layers of two shapes, not on a CPU THEN two are tried, and both shapes mended whole."""
+    """GIVEN four layers of two shapes, not on a CPU THEN two are tried, and both shapes repaired whole."""
     tried: list[int] = []
 
     class Wrong(bnb.nn.Linear4bit):  # type: ignore[misc]
@@ -276,7 +276,7 @@ def test_elsewhere_than_on_a_cpu_one_layer_of_each_shape_is_tried() -> None:
     model = nn.Sequential(*(layer_of(heavy(32, width), "nf4") for width in (64, 96, 64, 96)))
     for layer in model:
         layer.__class__ = Wrong
-    (note,) = mend_layers(model, LoadOptions(precision="nf4", device=torch.device("meta")))
+    (note,) = repair_layers(model, LoadOptions(precision="nf4", device=torch.device("meta")))
     assert sorted(tried) == [64, 96]
     assert (note.values["layers"], note.values["total"], note.values["inputs"]) == (4, 4, [64, 96])
     assert {type(layer).__name__ for layer in model} == {"RestoringLinear4bit"}

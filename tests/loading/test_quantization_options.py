@@ -72,13 +72,13 @@ def test_double_quantization_shrinks_the_scales(folder: str, precision: str, wei
 @pytest.mark.parametrize("double", [False, True])
 def test_planned_bytes_are_those_that_are_stored(folder: str, double: bool, unpacked: None) -> None:
     """GIVEN a 4-bit model THEN what was planned for its weights is what they take, with all scales."""
-    from energyscope.loading.files import opened
+    from energyscope.loading.files import model_files
     from energyscope.loading.options import LoadOptions
     from energyscope.loading.sources import find_model
 
     loaded = load(folder, weights="random", double_quant=double)
     options = LoadOptions(precision="nf4", device=torch.device("cpu"), weights="random")
-    with opened(find_model(folder), options) as files:
+    with model_files(find_model(folder), options) as files:
         shape = meta_model(files, options)
     planned = planned_bytes(shape, "nf4", heads(loaded.adapter), double_quant=double)
     assert planned == weight_bytes(loaded.model)

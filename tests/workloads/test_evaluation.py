@@ -1,4 +1,4 @@
-"""Evaluation: batches and digests of examples, and the strided windows that running text is cut into."""
+"""Evaluation: batches and digests of examples, and the strided_windows windows that running text is cut into."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from energyscope.workloads import Evaluation
 from energyscope.workloads.evaluation import Example, batched, counted_targets, padded, source_order
-from energyscope.workloads.tokenized import strided
+from energyscope.workloads.tokenized import strided_windows
 
 HOST = torch.device("cpu")
 
@@ -82,7 +82,7 @@ def test_order_names_each_example_of_the_batches() -> None:
     examples = [Example([0] * length, index=index) for index, length in ((10, 3), (11, 1), (12, 2), (14, 1))]
     assert source_order(batched(examples, 2)) == (11, 14, 12, 10)
     assert source_order(batched([*examples, Example([0])], 2)) is None
-    assert [window.index for window in strided(range(10), 4, 3)] == [0, 1, 2]
+    assert [window.index for window in strided_windows(range(10), 4, 3)] == [0, 1, 2]
 
 
 # windows of running text
@@ -95,7 +95,7 @@ def counted(example: Example) -> list[int]:
 
 def test_windows_overlap_by_half() -> None:
     """GIVEN ten tokens in windows of 4, 2 apart, THEN the first counts in full, the others their new half."""
-    windows = strided(range(10), 4, 2)
+    windows = strided_windows(range(10), 4, 2)
     assert [list(example.tokens) for example in windows] == [
         [0, 1, 2, 3],
         [2, 3, 4, 5],
@@ -107,15 +107,15 @@ def test_windows_overlap_by_half() -> None:
 
 def test_rest_is_a_shorter_window() -> None:
     """GIVEN tokens beyond the last full window, THEN they are predicted too, from a shorter one."""
-    assert [counted(example) for example in strided(range(9), 4, 2)] == [[1, 2, 3], [4, 5], [6, 7], [8]]
-    assert [counted(example) for example in strided(range(3), 4, 2)] == [[1, 2]]
+    assert [counted(example) for example in strided_windows(range(9), 4, 2)] == [[1, 2, 3], [4, 5], [6, 7], [8]]
+    assert [counted(example) for example in strided_windows(range(3), 4, 2)] == [[1, 2]]
 
 
 @given(st.integers(0, 60), st.integers(1, 12), st.data())
 def test_every_token_is_predicted_once(tokens: int, length: int, data: st.DataObject) -> None:
     """Each token but the first is predicted once, in order, from enough tokens before it."""
     stride = data.draw(st.integers(1, length))
-    windows = strided(range(tokens), length, stride)
+    windows = strided_windows(range(tokens), length, stride)
     predicted = [token for example in windows for token in counted(example)]
     without_context = set(range(0, tokens, stride)) if stride == length else {0}
     assert predicted == [token for token in range(tokens) if token not in without_context]

@@ -41,8 +41,8 @@ def tables(folder: Path, write: Callable[[Path, made.Rows], Path], pattern: str)
 
 
 def comma_separated(path: Path, rows: made.Rows) -> Path:
-    with path.open("w", newline="") as opened:
-        writer = csv.DictWriter(opened, list(rows[0]))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
     return path

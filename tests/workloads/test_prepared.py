@@ -189,7 +189,7 @@ def without(folder: Path, key: str) -> None:
         (lambda folder: (folder / TENSORS).write_bytes(b""), "is not the file that was saved"),
         (lambda folder: (folder / DOCUMENT).write_text('{"format"'), "prepared.json cannot be read"),
         (lambda folder: (folder / DOCUMENT).write_text("[]"), "states no format"),
-        (lambda folder: rewritten(folder, examples=3), "speaks of 3 examples, and there are 17"),
+        (lambda folder: rewritten(folder, examples=3), "states 3 examples, and there are 17"),
         (lambda folder: rewritten(folder, model=None), "is damaged"),
         (lambda folder: rewritten(folder, model={}), "is damaged"),
         (lambda folder: rewritten(folder, notes=None), "is damaged"),

@@ -47,11 +47,12 @@ def read_map(text: str) -> dict[str, str]:
     if not path.is_file():
         near = did_you_mean(text, list(WORDS))
         hint = near if "did you mean" in near else f": give one of {', '.join(WORDS)}, or a JSON file"
-        raise UsageError(f"--device-map {text!r} is no file{hint}")
+        raise UsageError(f"--device-map {text!r} is not a file{hint}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"the device map {text} cannot be read as JSON ({first_line(error)}): mend it") from error
+        why = first_line(error)
+        raise UsageError(f"the device map {text} cannot be read as JSON ({why}): correct it") from error
     if not isinstance(document, dict) or not document:
         raise UsageError(
             f'the device map {text} must be one JSON object of module paths and devices, like {{"": "cuda:0"}}'
@@ -92,7 +93,7 @@ def map_devices(
 
     """
     if device_map in WORDS:
-        return _by_word(device_map, device, gpus)
+        return _gpus_for_word(device_map, device, gpus)
     import torch
 
     names = dict.fromkeys(name for name in read_map(device_map).values() if name != "cpu")
@@ -112,7 +113,7 @@ def map_devices(
     return used
 
 
-def _by_word(word: str, device: str, gpus: Sequence[torch.device]) -> tuple[torch.device, ...]:
+def _gpus_for_word(word: str, device: str, gpus: Sequence[torch.device]) -> tuple[torch.device, ...]:
     import torch
 
     if device == "cpu":
@@ -143,13 +144,13 @@ def _gpu(name: str, text: str) -> torch.device:
     return torch.device("cuda", number)
 
 
-def spread(model: nn.Module, entries: Mapping[str, str], text: str) -> dict[str, torch.device]:
-    """Return the fewest module paths that say where every tensor of a model lies, by a file's entries.
+def module_devices(model: nn.Module, entries: Mapping[str, str], text: str) -> dict[str, torch.device]:
+    """Return the device of every tensor of a model by a file's entries, with as few module paths as possible.
 
     ``text`` names the file in messages. Buffers that no entry covers are left to the main device.
 
     Raises:
-        UsageError: the file names a module that the model has not, or leaves some out.
+        UsageError: the file names a module that the model does not have, or leaves some out.
 
     """
     import torch
@@ -160,9 +161,8 @@ def spread(model: nn.Module, entries: Mapping[str, str], text: str) -> dict[str,
     for path in entries:
         if path not in modules.union(tensors):
             near = did_you_mean(path, sorted(modules))
-            raise UsageError(
-                f"the device map {text} names {path!r}, which the model has not{near if 'mean' in near else ''}"
-            )
+            hint = near if "did you mean" in near else ""
+            raise UsageError(f"the device map {text} names {path!r}, which the model does not have{hint}")
     names = {path: nearest(path, entries) for path in tensors}
     missing = {path for path in model.state_dict() if names.get(path, "") is None}
     if left_out := sorted({path.rpartition(".")[0] or path for path in missing}):
@@ -184,7 +184,7 @@ def _whole_modules(module: nn.Module, path: str, devices: Mapping[str, torch.dev
     return result
 
 
-def check_spread(
+def check_placement(
     model: Any, placement: Placement, unsplit: Collection[str], quantized: Collection[str], text: str
 ) -> None:
     """Refuse a placement that could not run: accelerate moves what passes between modules, not within them.

@@ -18,11 +18,11 @@ from torch import nn
 
 from energyscope.errors import DeviceError
 from energyscope.loading.devices import gigabytes, usable_bytes
-from energyscope.loading.libraries import quieten
+from energyscope.loading.libraries import silence_loggers
 from energyscope.loading.linears import quantized_linears
 from energyscope.loading.options import NATIVE, LoadOptions
 from energyscope.loading.random_weights import float32_bytes
-from energyscope.loading.sharding.device_maps import WORDS, check_spread, read_map, spread
+from energyscope.loading.sharding.device_maps import WORDS, check_placement, module_devices, read_map
 from energyscope.loading.sharding.placement import Placement
 from energyscope.loading.sizes import planned_parameters
 
@@ -45,9 +45,9 @@ def place(model: Any, options: LoadOptions, keep: list[str], unsplit: Collection
     text = options.device_map or ""
     if text in WORDS:
         devices = [*options.devices, *([CPU] if options.precision in NATIVE else [])]
-        return inferred(model, options, keep, unsplit, {device: _free(device) for device in devices}, name)
-    placement = _placement(spread(model, read_map(text), text), options)
-    check_spread(model, placement, unsplit, quantized_linears(model, options.precision, keep), text)
+        return infer_placement(model, options, keep, unsplit, {device: _free(device) for device in devices}, name)
+    placement = _placement(module_devices(model, read_map(text), text), options)
+    check_placement(model, placement, unsplit, quantized_linears(model, options.precision, keep), text)
     free = {device: _free(device) for device in placement.devices}
     needed = _needed(_sizes(model, options, keep), placement)
     short = [device for device in needed if 0 < free[device] < needed[device]]
@@ -71,7 +71,7 @@ def _free(device: torch.device) -> int:
     return usable_bytes(device) or 0
 
 
-def inferred(
+def infer_placement(
     model: Any,
     options: LoadOptions,
     keep: list[str],
@@ -90,7 +90,7 @@ def inferred(
     from accelerate import infer_auto_device_map
     from accelerate.utils import get_balanced_memory
 
-    quieten()
+    silence_loggers()
     gpus = [device for device in free if device != CPU]
     dtypes = _dtypes(model, options, keep)
     sizes = _sizes(model, options, keep)
@@ -109,11 +109,7 @@ def inferred(
         needed = _needed(sizes, placement)
         if placement.main != CPU and all(needed[device] <= free[device] for device in needed):
             return placement
-    waiting = "" if CPU in free else ", where alone quantized weights can be"
-    raise DeviceError(
-        f"{name} needs about {gigabytes(total)} of memory and finds no arrangement: {_listed(free)}{waiting} "
-        f"(a tenth is left for inputs): use a smaller --precision or model, more GPUs, or end what else uses them"
-    )
+    raise _no_room(total, free, name)
 
 
 def _room(model: nn.Module, options: LoadOptions, free: Mapping[torch.device, int]) -> dict[torch.device, int]:
@@ -157,6 +153,14 @@ def _needed(sizes: Mapping[str, int], placement: Placement) -> dict[torch.device
             copied[module] = copied.get(module, 0) + size
     needed[placement.main] += max(copied.values(), default=0)
     return needed
+
+
+def _no_room(needed: int, free: Mapping[torch.device, int], name: str) -> DeviceError:
+    waiting = "" if CPU in free else ", where alone quantized weights can be"
+    return DeviceError(
+        f"{name} needs about {gigabytes(needed)} of memory and finds no arrangement: {_listed(free)}{waiting} "
+        f"(a tenth is left for inputs): use a smaller --precision or model, more GPUs, or end what else uses them"
+    )
 
 
 def _listed(free: Mapping[torch.device, int]) -> str:

@@ -79,7 +79,7 @@ def test_a_file_that_is_no_map_is_refused(written: Any, content: Any, complaint:
 )
 def test_a_missing_file_may_be_a_mistyped_word(text: str, hint: str) -> None:
     """WHEN there is no such file THEN the line offers the word that was meant, or all that may be given."""
-    with pytest.raises(UsageError, match=f"{text}.*is no file.*{hint}"):
+    with pytest.raises(UsageError, match=f"{text}.*is not a file.*{hint}"):
         check_device_map(text)
 
 

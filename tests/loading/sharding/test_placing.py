@@ -14,7 +14,7 @@ from energyscope.errors import DeviceError, UsageError
 from energyscope.loading.options import LoadOptions
 from energyscope.loading.random_weights import float32_bytes
 from energyscope.loading.sharding.placement import Placement
-from energyscope.loading.sharding.placing import inferred, place
+from energyscope.loading.sharding.placing import infer_placement, place
 from energyscope.loading.sizes import planned_bytes, planned_parameters
 
 CPU, FIRST, SECOND = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
@@ -46,7 +46,7 @@ def by_device(model: Any, placement: Placement, precision: str, **changes: Any) 
 def infer(model: Any, choices: LoadOptions, **free: float) -> Placement:
     names = {"first": FIRST, "second": SECOND, "host": CPU}
     rooms = {names[name]: int(size) for name, size in free.items()}
-    return inferred(model, choices, HEAD, [LAYERS[model.config.model_type]], rooms, "giant in fp32")
+    return infer_placement(model, choices, HEAD, [LAYERS[model.config.model_type]], rooms, "giant in fp32")
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_one_device_in_a_file_is_the_whole_model(placed: Any, roomy: None) -> No
 @pytest.mark.parametrize(
     ("family", "entries", "complaint"),
     [
-        ("llama", {"": 0, "model.layer.1": 1}, "which the model has not: did you mean 'model.layers.1'"),
-        ("llama", {"": 0, "zzzzzzzz": 1}, "which the model has not$"),
+        ("llama", {"": 0, "model.layer.1": 1}, "which the model does not have: did you mean 'model.layers.1'"),
+        ("llama", {"": 0, "zzzzzzzz": 1}, "which the model does not have$"),
         ("llama", {"model.layers": 0, "model.norm": 1}, "leaves out lm_head, model.embed_tokens: add them, or"),
         ("llama", {"": 0, "model.layers.1.mlp": 1}, r"model.layers.1 \(LlamaDecoderLayer\) adds its parts up"),
         ("gpt2", {"": 0, "lm_head": 1}, "transformer.wte.weight are the same weights|are the same weights"),
