@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class LoadedModel:
     """A model in evaluation mode on its device, with what is needed to feed and to read it.
 
-    ``tokenizer`` is None without one, and ``tokenizer_reason`` says why. ``weights`` are trained, random or those of
-    a bundled model, and come from ``source``; ``seconds`` is how long loading took. ``notes`` are what a
-    reader of its results must know.
+    ``tokenizer`` is None without one, and ``tokenizer_reason`` says why. ``weights`` are trained, random or those
+    of a bundled model, and come from ``source``; ``seconds`` is how long loading took. ``notes`` are what a reader
+    of its results must know.
 
     ``device`` is where its inputs go; ``placement``, which module lies on which device where there are several. Of
     a model that is split over ``ranks`` processes (tensor parallel), this is one process's share.

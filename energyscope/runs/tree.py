@@ -125,12 +125,6 @@ class EnergyTree:
         return [node for node in self.nodes if not node.children and node is not self.root]
 
     @property
-    def tops(self) -> list[Node]:
-        """The nodes that have no measured parent: the root, or what an interrupted run left."""
-        names = {node.name for node in self.nodes}
-        return [node for node in self.nodes if node.parent not in names]
-
-    @property
     def model_energy(self) -> Interval | None:
         """The measured energy of the whole model, mJ per forward pass."""
         return self.root.energy if self.root else None

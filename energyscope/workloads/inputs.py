@@ -15,7 +15,7 @@ from energyscope.loading import LoadedModel
 from energyscope.reasons import words
 from energyscope.workloads import datasets
 from energyscope.workloads.evaluation import Evaluation, Example, Tokenized, on_device
-from energyscope.workloads.layouts import check_layout
+from energyscope.workloads.layouts import data_files
 from energyscope.workloads.limits import (
     check_batch_size,
     checked_length,
@@ -91,7 +91,7 @@ def check_folder(folder: Path) -> None:
 
     """
     if not is_prepared(folder):
-        check_layout(folder)
+        data_files(folder)
 
 
 def _tokenized(

@@ -53,20 +53,12 @@ class Split:
 
 
 @dataclass(frozen=True)
-class _DataFile:
+class DataFile:
+    """A file of data, with the split and the configuration that its path names."""
+
     path: Path
     split: str | None
     configuration: tuple[str, ...]
-
-
-def check_layout(folder: Path) -> None:
-    """Refuse a folder without data, before anything is loaded.
-
-    Raises:
-        UsageError: with what was looked for.
-
-    """
-    _data_files(folder)
 
 
 def find_split(folder: Path, splits: Sequence[str], configurations: Sequence[str]) -> Split:
@@ -77,7 +69,7 @@ def find_split(folder: Path, splits: Sequence[str], configurations: Sequence[str
         DataError: a file of the split is missing.
 
     """
-    files = _one_configuration(folder, _data_files(folder), configurations)
+    files = _one_configuration(folder, data_files(folder), configurations)
     configuration = "/".join(files[0].configuration)
     by_split = group_by(files, lambda file: file.split)
     for split in (None, *splits):
@@ -90,8 +82,13 @@ def find_split(folder: Path, splits: Sequence[str], configurations: Sequence[str
     )
 
 
-def _data_files(folder: Path) -> list[_DataFile]:
-    """Return the files that are named for a split; where there are none, those that need no such name."""
+def data_files(folder: Path) -> list[DataFile]:
+    """Return the files that are named for a split; where there are none, those that need no such name.
+
+    Raises:
+        UsageError: the folder holds no data, with what was looked for.
+
+    """
     files = [_placed(folder, path) for path in _walked(folder)]
     named = [file for file in files if file.split is not None]
     if data := named or [file for file in files if file.path.suffix.lower() in ROWS]:
@@ -133,7 +130,7 @@ def _searched(place: Path, folders: list[str]) -> list[str]:
     return [used] if used in names else [max(names, key=lambda name: (place / name).stat().st_mtime)]
 
 
-def _placed(folder: Path, path: Path) -> _DataFile:
+def _placed(folder: Path, path: Path) -> DataFile:
     """Read a file's split and configuration off its path."""
     parts = list(path.relative_to(folder).parts[:-1])
     split = _split_of(path.stem) or _saved_split(path)
@@ -142,7 +139,7 @@ def _placed(folder: Path, path: Path) -> _DataFile:
     if parts and _SPLITS.get(parts[-1].lower().removeprefix("partial-")):
         parts.pop()
     names = [re.split("--|___", part)[-1] for part in parts if not _UNNAMED_FOLDERS.fullmatch(part)]
-    return _DataFile(path, split, tuple(names))
+    return DataFile(path, split, tuple(names))
 
 
 def _split_of(name: str) -> str | None:
@@ -164,7 +161,7 @@ def _saved_split(path: Path) -> str | None:
     return _split_of(split) if isinstance(split, str) else None
 
 
-def _one_configuration(folder: Path, files: list[_DataFile], preferred: Sequence[str]) -> list[_DataFile]:
+def _one_configuration(folder: Path, files: list[DataFile], preferred: Sequence[str]) -> list[DataFile]:
     def rank(configuration: tuple[str, ...]) -> int:
         names = [part.lower() for part in configuration]
         return min((place for place, name in enumerate(preferred) if name in names), default=len(preferred))

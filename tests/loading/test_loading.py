@@ -17,7 +17,7 @@ from tiny_models import config, model_class, save_model
 
 from energyscope import bundled
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError, UsageError
-from energyscope.loading import devices, find_model, load_model, model_names, parameter_count, weight_bytes
+from energyscope.loading import devices, load_model, model_names, parameter_count, weight_bytes
 from energyscope.reasons import reason
 
 FAMILIES = ["distilbert", "gpt2", "llama"]
@@ -214,19 +214,23 @@ def test_names_list_adapters_and_bundled_models_without_torch() -> None:
     assert model_names()["gpt2"].source == "openai-community/gpt2"
 
 
-def test_unknown_model_suggests_the_nearest() -> None:
-    """WHEN a short name is mistyped THEN the error suggests what was meant, exit code 2."""
+@pytest.mark.parametrize(
+    ("reference", "options", "complaint"),
+    [
+        ("llama-3.2-1", {}, "did you mean 'llama-3.2-1b'"),
+        *((path, {}, f"no folder {path}") for path in ("./absent", "/absent/folder", "a/b/c")),
+        *(
+            ("gpt2", {"precision": name}, "fp32, fp16, bf16, int8, nf4, fp4")
+            for name in ("fp8", "fp16-autocast", "int4")
+        ),
+        *(("gpt2", {"device": name}, "auto, cpu, cuda or cuda:N") for name in ("mps", "cuda:x", "gpu")),
+    ],
+)
+def test_what_is_not_known_is_bad_usage(reference: str, options: dict[str, str], complaint: str) -> None:
+    """WHEN a model, folder, precision or device is not one THEN the line says what is; the hub is not asked."""
     with pytest.raises(UsageError) as error:
-        find_model("llama-3.2-1")
-    assert "did you mean 'llama-3.2-1b'" in one_line(error)
-
-
-@pytest.mark.parametrize("reference", ["./absent", "/absent/folder", "a/b/c"])
-def test_missing_folder_is_said_to_be_one(reference: str) -> None:
-    """WHEN a path leads nowhere THEN the error is about a folder and nothing is asked of the hub."""
-    with pytest.raises(UsageError) as error:
-        load_model(reference)
-    assert f"no folder {reference}" in one_line(error)
+        load_model(reference, weights="random", **options)
+    assert complaint in one_line(error)
 
 
 def test_hub_id_without_network_fails_at_once(no_network: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,14 +338,6 @@ def test_missing_tokenizer_has_a_reason(tmp_path: Path) -> None:
     assert loaded.tokenizer_reason == reason("no-tokenizer", folder=folder)
 
 
-@pytest.mark.parametrize("precision", ["fp8", "fp16-autocast", "int4"])
-def test_precision_that_cannot_be_loaded_lists_those_that_can(precision: str) -> None:
-    """WHEN a model cannot be loaded in a precision THEN the error lists the possible ones, exit code 2."""
-    with pytest.raises(UsageError) as error:
-        load_model("gpt2", precision=precision, weights="random")
-    assert "fp32, fp16, bf16, int8, nf4, fp4" in one_line(error)
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_cuda_without_a_gpu_says_why(device: str) -> None:
@@ -372,13 +368,6 @@ def test_random_weights_stay_off_the_host(precision: str) -> None:
     assert {parameter.device.type for parameter in loaded.model.parameters()} == {"cuda"}
     assert grown < 0.2 * 2 * 774_030_080
     assert logits(loaded.model, IDS.cuda()).isfinite().all()
-
-
-@pytest.mark.parametrize("device", ["mps", "cuda:x", "gpu"])
-def test_unknown_device_is_bad_usage(device: str) -> None:
-    """WHEN a device name is not one THEN the error lists the forms."""
-    with pytest.raises(UsageError, match="auto, cpu, cuda or cuda:N"):
-        devices.pick_device(device)
 
 
 def test_every_gpu_is_listed_with_its_uuid(monkeypatch: pytest.MonkeyPatch) -> None:

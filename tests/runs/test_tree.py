@@ -73,12 +73,12 @@ def test_slices_do_not_mix(frame: pd.DataFrame) -> None:
     assert energy_tree(both, keys[1]).root is None
 
 
-def test_an_interrupted_run_has_tops_without_a_root(frame: pd.DataFrame) -> None:
-    """GIVEN rows whose parents were never measured, THEN they are the tops of the tree."""
+def test_an_interrupted_run_has_no_root(frame: pd.DataFrame) -> None:
+    """GIVEN rows whose parents were never measured, THEN there is no root, and all rows are nodes."""
     tree = energy_tree(frame[frame["level"] == "sub-component"])
     assert tree.root is None
     assert tree.model_energy is None
-    assert len(tree.tops) == len(tree.nodes)
+    assert len(tree.nodes) == (frame["level"] == "sub-component").sum()
 
 
 def test_flags_survive_an_empty_cell(frame: pd.DataFrame, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Evaluation: batches and digests of examples, and the strided_windows windows that running text is cut into."""
+"""Evaluation: batches and digests of examples, and the strided windows that running text is cut into."""
 
 from __future__ import annotations
 

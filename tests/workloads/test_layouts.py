@@ -9,7 +9,7 @@ import pytest
 from energyscope.errors import UsageError
 from energyscope.settings.run import RunSettings
 from energyscope.workloads import layouts
-from energyscope.workloads.layouts import Split, check_layout, find_split
+from energyscope.workloads.layouts import Split, data_files, find_split
 
 ORDER = ("validation", "test")
 NONE: tuple[str, ...] = ()
@@ -73,9 +73,9 @@ def test_what_cannot_be_told_is_bad_usage(tmp_path: Path, names: list[str], comp
 
 def test_a_folder_is_checked_without_choosing(tmp_path: Path) -> None:
     """Before a model is loaded, its task is not known: any data will do."""
-    check_layout(tree(tmp_path / "some", "train.csv"))
+    data_files(tree(tmp_path / "some", "train.csv"))
     with pytest.raises(UsageError, match="holds no data set"):
-        check_layout(tree(tmp_path / "none", "train.py"))
+        data_files(tree(tmp_path / "none", "train.py"))
 
 
 def test_a_run_takes_folders_that_hold_data(tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ def test_a_home_folder_is_no_data_set(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(layouts, "MOST_ENTRIES", 5)
     folder = tree(tmp_path, *(f"{number}.py" for number in range(6)))
     with pytest.raises(UsageError, match="holds too much to be one data set"):
-        check_layout(folder)
+        data_files(folder)
 
 
 def test_the_search_is_not_endless_in_depth(tmp_path: Path) -> None:
     """GIVEN data deeper than any layout has it THEN it is not found."""
     deep = "/".join("abcdefgh")
     with pytest.raises(UsageError, match="holds no data set"):
-        check_layout(tree(tmp_path, f"{deep}/dev.csv"))
+        data_files(tree(tmp_path, f"{deep}/dev.csv"))

@@ -173,13 +173,6 @@ def test_windows_need_not_overlap(decoder: LoadedModel, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("stride", [0, -1, 9])
-def test_stride_beyond_the_window_is_refused(decoder: LoadedModel, tmp_path: Path, stride: int) -> None:
-    """WHEN windows would leave tokens out, or stand still, THEN the error says what is possible."""
-    with pytest.raises(UsageError, match=rf"--stride {stride} is not possible: use 1 to 8"):
-        load_evaluation(decoder, data=labelled(tmp_path / "a.jsonl", [0]), sequence_length=8, stride=stride)
-
-
 def test_profiled_tokens_of_overlapping_windows_come_once(decoder: LoadedModel, tmp_path: Path) -> None:
     """GIVEN overlapping windows THEN what is profiled holds each token of the text as often as the text does."""
     data, stream = book(tmp_path, decoder, SENTENCES * 3)
@@ -357,25 +350,28 @@ def test_default_length_fits_a_short_model(decoder: LoadedModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "complaint"), [(33, "has 32 positions at most"), (0, "too short"), (-1, "short")]
+    ("options", "complaint"),
+    [
+        ({"sequence_length": 33}, "has 32 positions at most"),
+        ({"sequence_length": 0}, "too short"),
+        ({"sequence_length": -1}, "too short"),
+        ({"batch_size": 0}, "batch size of 0"),
+        ({"max_examples": 0}, "0 examples"),
+        *(
+            ({"sequence_length": 8, "stride": size}, rf"--stride {size} is not possible: use 1 to 8")
+            for size in (0, -1, 9)
+        ),
+    ],
 )
-def test_length_that_cannot_be_is_refused(decoder: LoadedModel, length: int, complaint: str) -> None:
-    """WHEN a length is beyond the model's positions or not positive THEN the error says what is possible."""
+def test_sizes_that_cannot_be_are_refused(
+    decoder: LoadedModel, tmp_path: Path, options: dict[str, int], complaint: str
+) -> None:
+    """WHEN a size is not positive, beyond the model or the window THEN it is bad usage, with what is possible."""
     with pytest.raises(UsageError, match=complaint):
-        profile_inputs(decoder, sequence_length=length)
-    with pytest.raises(UsageError, match=complaint):
-        load_evaluation(decoder, sequence_length=length)
-
-
-def test_sizes_must_be_positive(decoder: LoadedModel, tmp_path: Path) -> None:
-    """WHEN a batch or a number of examples is zero THEN it is bad usage."""
-    data = labelled(tmp_path / "a.jsonl", [0, 0, 0, 0])
-    with pytest.raises(UsageError, match="batch size of 0"):
-        profile_inputs(decoder, batch_size=0)
-    with pytest.raises(UsageError, match="batch size of 0"):
-        load_evaluation(decoder, data=data, batch_size=0)
-    with pytest.raises(UsageError, match="0 examples"):
-        load_evaluation(decoder, data=data, max_examples=0)
+        load_evaluation(decoder, data=labelled(tmp_path / "a.jsonl", [0, 0, 0, 0]), **options)
+    if options.keys() <= {"sequence_length", "batch_size"}:
+        with pytest.raises(UsageError, match=complaint):
+            profile_inputs(decoder, **options)
 
 
 def test_missing_datasets_package_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
