@@ -95,22 +95,41 @@ def load_model(reference: str, settings: LoadSettings | None = None, **options: 
     with model_files(source, resolved) as files:
         plan = plan_model(files, resolved)
         model = _build(files, plan)
-        tokenizer, tokenizer_reason = tokenizer_of(files.folder, resolved)
+        tokenizer = tokenizer_of(files.folder, resolved)
         notes = _prepared_for_inference(model, plan)
-    return LoadedModel(
-        name=source.name,
-        model=model,
-        adapter=files.adapter,
-        tokenizer=tokenizer,
-        tokenizer_reason=tokenizer_reason,
-        precision=settings.precision,
-        device=plan.options.device,
-        weights="bundled" if source.kind == "bundled" and settings.weights == "pretrained" else settings.weights,
-        source=source.source,
+    return _loaded(
+        files,
+        model,
+        tokenizer,
+        plan.options,
+        weights=settings.weights,
         seconds=time.perf_counter() - started,
         notes=notes,
         placement=plan.placement,
         ranks=tensor_parallel.world_size() if settings.tensor_parallel else 1,
+    )
+
+
+def _loaded(
+    files: ModelFiles,
+    model: Any,
+    tokenizer: tuple[Any, Reason | None],
+    options: LoadOptions,
+    *,
+    weights: Literal["pretrained", "random"],
+    **more: Any,
+) -> LoadedModel:
+    return LoadedModel(
+        name=files.source.name,
+        model=model,
+        adapter=files.adapter,
+        tokenizer=tokenizer[0],
+        tokenizer_reason=tokenizer[1],
+        precision=options.precision,
+        device=options.device,
+        weights="bundled" if files.source.kind == "bundled" and weights == "pretrained" else weights,
+        source=files.source.source,
+        **more,
     )
 
 
@@ -166,16 +185,5 @@ def load_skeleton(
     options = LoadOptions(device=device, weights="random", trust_remote_code=trust_remote_code)
     with model_files(source, options) as files:
         model = meta_model(files, options)
-        words, why_none = tokenizer_of(files.folder, options) if tokenizer else (None, reason("not-asked-for"))
-    return LoadedModel(
-        name=source.name,
-        model=model,
-        adapter=files.adapter,
-        tokenizer=words,
-        tokenizer_reason=why_none,
-        precision="fp32",
-        device=device,
-        weights="bundled" if source.kind == "bundled" else "pretrained",
-        source=source.source,
-        seconds=0.0,
-    )
+        words = tokenizer_of(files.folder, options) if tokenizer else (None, reason("not-asked-for"))
+    return _loaded(files, model, words, options, weights="pretrained", seconds=0.0)

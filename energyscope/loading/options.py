@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from energyscope.errors import UsageError
 
 if TYPE_CHECKING:
     import torch
+
+Settings = TypeVar("Settings")
 
 NATIVE = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 QUANTIZED = ("int8", "nf4", "fp4")
@@ -146,6 +148,20 @@ def check_quantization(
             f"--skip-modules keeps modules unquantized, and {precision} quantizes none: "
             f"use --precision {', '.join(QUANTIZED)}, or leave it out"
         )
+
+
+def in_precision(settings: Settings, precision: str) -> Settings:
+    """Return `LoadSettings`, or others with these fields, in another precision, without options of the old one."""
+    given: Any = settings
+    four_bit = precision in FOUR_BIT
+    result: Settings = replace(
+        given,
+        precision=precision,
+        double_quant=given.double_quant and four_bit,
+        compute_dtype=given.compute_dtype if four_bit else None,
+        skip_modules=given.skip_modules if precision in QUANTIZED else (),
+    )
+    return result
 
 
 def resolve_precision(reference: str, precision: str, device: str) -> str:

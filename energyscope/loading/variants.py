@@ -23,7 +23,7 @@ from energyscope.loading.devices import pick_device
 from energyscope.loading.files import model_files, one_line_errors
 from energyscope.loading.linears import skipped_linears
 from energyscope.loading.model import LoadedModel, load_model
-from energyscope.loading.options import FOUR_BIT, NATIVE, QUANTIZED, LoadOptions, LoadSettings
+from energyscope.loading.options import NATIVE, LoadOptions, LoadSettings, in_precision
 from energyscope.loading.planning import heads, meta_model
 from energyscope.loading.sizes import parameter_count, planned_bytes, stored_bytes
 from energyscope.loading.sources import find_model
@@ -88,15 +88,8 @@ def load_variant(
             f"{precision} cannot be computed on {target}: {words(why)}; otherwise leave this precision out"
         )
     base = base_precision(precision, target)
-    base_settings = replace(
-        settings,
-        precision=base,
-        device=settings.device if settings.device_map else str(target),
-        double_quant=settings.double_quant and base in FOUR_BIT,
-        compute_dtype=settings.compute_dtype if base in FOUR_BIT else None,
-        skip_modules=settings.skip_modules if base in QUANTIZED else (),
-    )
-    variant = _unconverted(load_model(reference, base_settings))
+    device = settings.device if settings.device_map else str(target)
+    variant = _unconverted(load_model(reference, in_precision(replace(settings, device=device), base)))
     if base != precision:
         with one_line_errors(variant.loaded.name, LoadOptions(precision=precision, device=target)):
             variant = _converted(variant, precision, calibration, settings.skip_modules)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from energyscope.benchmarking.summary import by_preference
 from energyscope.errors import DataError, DeviceError, UsageError
 from energyscope.loading import LoadedModel, load_model
 from energyscope.loading.devices import pick_device
-from energyscope.loading.options import FOUR_BIT, QUANTIZED, resolve_precision
+from energyscope.loading.options import in_precision, resolve_precision
 from energyscope.loading.variants import base_precision
 from energyscope.metering.group import MeterGroup
 from energyscope.reasons import Reason, reason
@@ -59,19 +58,7 @@ def benchmark_alone(settings: RunSettings) -> bool:
 def for_benchmark(settings: RunSettings, names: Sequence[str]) -> list[RunSettings]:
     """Return the settings with each precision that a benchmark's model may be loaded in, the best first."""
     device = pick_device(settings.device)
-    return [_in_precision(settings, base_precision(name, device)) for name in by_preference(names)]
-
-
-def _in_precision(settings: RunSettings, precision: str) -> RunSettings:
-    """Return the settings in another precision, with bitsandbytes' options where it has a use for them."""
-    four_bit = precision in FOUR_BIT
-    return replace(
-        settings,
-        precision=precision,
-        double_quant=settings.double_quant and four_bit,
-        compute_dtype=settings.compute_dtype if four_bit else None,
-        skip_modules=settings.skip_modules if precision in QUANTIZED else (),
-    )
+    return [in_precision(settings, base_precision(name, device)) for name in by_preference(names)]
 
 
 @contextmanager
