@@ -150,7 +150,7 @@ def _heat_map(report: Report) -> Figure:
     for workload in report.workloads:
         table = _cells(workload)
         if len({row["layer"] for row in table.rows}) > 1:
-            chart = grid(table, "row", "layer", "energy", across="Layer")
+            chart = grid(table, "row", "layer", "energy", title="Layer")
             views.append(View(chart, table, {"phase": workload.name}))
     return Figure("energy-heatmap", "Energy by layer and component", views, "Crosses: too noisy.")
 
