@@ -18,7 +18,7 @@ from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.errors import UsageError
 from energyscope.intervals import Interval
-from energyscope.reporting.print.comparative import SUBJECTS, comparative
+from energyscope.reporting.print.comparative import PARTS, comparative
 from energyscope.reporting.print.drawing import DOUBLE_IN, SINGLE_IN, draw
 from energyscope.reporting.print.files import Options, encoded, write_figures
 from energyscope.reporting.print.sheets import PLANS, Panel, Sheet, sheets
@@ -219,7 +219,7 @@ def test_two_models_side_by_side(run, tmp_path):
     """GIVEN two complete runs, THEN every subject is a panel, and a run has one colour in all of them."""
     other = complete(tmp_path / "other", model={"name": "distilbert"})
     sheet = comparative(Report(run), Report(other))
-    assert [panel.title for panel in panels(sheet)] == [subject.title for subject in SUBJECTS]
+    assert [panel.title for panel in panels(sheet)] == [part.title for part in PARTS]
     assert sheet.reason is None
     said = texts(draw(sheet, "paper"))
     assert [said.count(name) for name in ("tiny-gpt2", "distilbert")] == [1, 1]

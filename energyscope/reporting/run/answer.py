@@ -62,9 +62,9 @@ class Stat:
     hint: str = ""
 
     @classmethod
-    def of(cls, label: str, item: Interval | None, unit: str) -> Stat:
+    def of(cls, label: str, item: Interval | None, unit: str, hint: str = "") -> Stat:
         """Write a value and its 95 % interval apart."""
-        return cls(label, *fmt.apart(item, unit))
+        return cls(label, *fmt.apart(item, unit), hint)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,9 @@ def change_figure(report: Report) -> Figure | None:
     """Return the bars of what each change saves, one view for each phase that has any."""
     measured = changes(report.run)
     every = change_table(measured, report)
-    states = [(workload.phase, {"phase": workload.name}) for workload in report.workloads]
+    states: list[tuple[str | None, dict[str, str]]] = [
+        (workload.phase, {"phase": workload.name}) for workload in report.workloads
+    ]
     views = []
     for phase, state in states or [(None, {})]:
         rows = [row for row, change in zip(every.rows, measured, strict=True) if phase in {None, change.phase}]
