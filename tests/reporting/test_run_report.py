@@ -51,6 +51,6 @@ def test_a_run_without_energy_has_no_moment(tmp_path):
 
 def test_tokens_per_kilowatt_hour():
     """GIVEN 3.6 J a token, THEN a kilowatt-hour makes a million, with limits the other way round."""
-    found = tokens_per_kwh(Interval(3600.0, 1800.0, 7200.0))
-    assert (found.value, found.low, found.high) == pytest.approx((1e6, 5e5, 2e6))
+    tokens = tokens_per_kwh(Interval(3600.0, 1800.0, 7200.0))
+    assert (tokens.value, tokens.low, tokens.high) == pytest.approx((1e6, 5e5, 2e6))
     assert tokens_per_kwh(None) is None
