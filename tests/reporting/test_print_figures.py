@@ -224,7 +224,7 @@ def test_what_one_of_two_runs_lacks_is_said(run, tmp_path):
     other = build_run(tmp_path / "other", Shape(layers=2, impact=False), model={"name": "distilbert"})
     sheet = comparative(Report(run), Report(other))
     lacking = [read for read in reasons.split(sheet.reason) if read.code == "without-panels"]
-    values = lacking[0].values
+    values = dict(lacking[0].values)
     assert "distilbert" in reasons.words(values["why"])
     assert len(values["panels"]) == 6  # impact, four of precisions, and energy with impact
     empty = build_run(tmp_path / "empty", Shape(profile=False, impact=False))

@@ -75,7 +75,7 @@ def test_missing_sections_are_named_with_their_options(full):
 
 
 def test_every_figure_name_is_unique_and_every_view_has_numbers(full, inference):
-    """GIVEN whole pages, THEN figure names are unique, views differ in state and have tables, captions 20 words."""
+    """GIVEN whole pages, THEN figure names are unique, views differ in state and have rows, captions are short."""
     for run in (full, inference):
         every = list(figures(RUN.shown(Report(run))))
         assert len({figure.name for figure in every}) == len(every)

@@ -323,15 +323,11 @@ def _contexts(report: Report) -> Table:
 def _skipped(report: Report) -> Table:
     """Return what could not be measured, and why."""
     rows: list[Row] = [
-        {
-            "what": f"{entry.get('what')} {entry.get('value')}".replace("_", " "),
-            "phase": entry.get("phase"),
-            "reason": entry.get("reason"),
-        }
+        {**entry, "what": f"{entry.get('what')} {entry.get('value')}".replace("_", " ")}
         for entry in report.alternatives.get("skipped") or []
     ]
     rows += [
-        {"what": precision_name(entry.get("precision")), "phase": None, "reason": entry.get("reason")}
+        {"what": precision_name(entry.get("precision")), "reason": entry.get("reason")}
         for entry in report.benchmark.get("skipped") or []
     ]
     columns = [Column("what", "Not measured"), Column("phase", "Phase"), Column("reason", "Why", "reasons")]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import pandas as pd
 
@@ -79,7 +79,11 @@ def _valid(impact: pd.DataFrame, metric: str) -> pd.DataFrame:
     return chosen[~chosen["component"].map(is_joint)]
 
 
-def _value(row: Mapping[Hashable, Any]) -> Interval | None:
+def _records(impact: pd.DataFrame) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", impact.to_dict("records"))
+
+
+def _value(row: Mapping[str, Any]) -> Interval | None:
     return interval(row["value"], row["ci_low"], row["ci_high"])
 
 
@@ -102,7 +106,7 @@ def ranking(report: Report) -> list[dict[str, Any]]:
         method = _first(kl, methods)
         rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
         if method is not None and len(rows) > 1:
-            ordered = [(str(row["kind"]), finite(row["layer"])) for row in rows.to_dict("records")]
+            ordered = [(str(row["kind"]), finite(row["layer"])) for row in _records(rows)]
             least, most = _names(ordered[:3]), _names(ordered[-1:])
             rankings.append({"family": family, "method": method_name(method), "least": least, "most": most})
     return rankings
@@ -146,7 +150,7 @@ def kinds_table(impact: pd.DataFrame, metric: str) -> Table:
     rows: list[dict[str, Any]] = []
     valid = _valid(impact, metric) if not impact.empty else impact
     for (kind, method), group in valid.groupby(["kind", "method"], sort=False) if not valid.empty else ():
-        known = [value for row in group.to_dict("records") if (value := _value(row)) is not None]
+        known = [value for row in _records(group) if (value := _value(row)) is not None]
         # over the same examples, errors go the same way
         mean = total_of_same(known).scaled(1 / len(known)) if known else None
         rows.append(
@@ -177,15 +181,7 @@ def _ranked(impact: pd.DataFrame) -> Iterator[Figure]:
         return
     rows = rows if len(rows) <= _MOST_RANKED else pd.concat([rows.head(_MOST_RANKED - 5), rows.tail(5)])
     columns = [Column("component", "Component", "code"), Column("part", "Kind"), Column("value", "KL (nats)", "")]
-    records = [
-        {
-            "component": row["component"],
-            "kind": row["kind"],
-            "part": title_of(row["kind"]),
-            "value": _value(row),
-        }
-        for row in rows.to_dict("records")
-    ]
+    records = [{**row, "part": title_of(row["kind"]), "value": _value(row)} for row in _records(rows)]
     table = Table(columns, records, f"Harm done by {method_name(method)}, component by component")
     chart = dots(table, "component", "value", log=True)
     title = f"Safest to quantize first ({method_name(method)})"
@@ -242,14 +238,8 @@ def _by_layer(impact: pd.DataFrame) -> Iterator[Figure]:
         lambda row: str(row["component"]).partition(f".{int(row['layer'])}.")[2] or str(row["kind"]), axis=1
     )
     records = [
-        {
-            "component": row["component"],
-            "kind": row["kind"],
-            "part": tail,
-            "layer": int(row["layer"]),
-            "value": _value(row),
-        }
-        for row, tail in zip(rows.to_dict("records"), tails, strict=True)
+        {**row, "part": tail, "layer": int(row["layer"]), "value": _value(row)}
+        for row, tail in zip(_records(rows), tails, strict=True)
     ]
     table = Table(columns, records)
     chart = grid(table, "part", "layer", "value", title="Layer")
@@ -339,17 +329,9 @@ def impact_table(impact: pd.DataFrame) -> Table:
         Column("examples", "Examples", "count", rank=1),
         Column("reasons", "Reasons", "reasons", rank=2),
     ]
-    rows: Sequence[Row] = [
-        {
-            "component": row["component"],
-            "kind": row["kind"],
-            "method": method_name(row["method"]),
-            "metric": row["metric"],
-            "value": _value(row) if row["valid"] else None,
-            "examples": row["examples"],
-            "reasons": row["reasons"],
-        }
-        for row in impact.to_dict("records")
+    rows: list[Row] = [
+        {**row, "method": method_name(row["method"]), "value": _value(row) if row["valid"] else None}
+        for row in _records(impact)
     ]
     return Table(columns, rows, "Impact of every change")
 

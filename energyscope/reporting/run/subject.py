@@ -121,15 +121,15 @@ def _pass(report: Report, workload: MeasuredWorkload) -> Headline | None:
         work=workload.work,
         idle=workload.idle,
         per_token=workload.per_token,
-        time=_latency(workload, modelled=report.modelled),
+        time=_latency(report, workload),
         power=interval(workload.number("power_w")),
     )
 
 
-def _latency(workload: MeasuredWorkload, *, modelled: bool) -> Interval | None:
+def _latency(report: Report, workload: MeasuredWorkload) -> Interval | None:
     """Return the time of a pass; modelled energy is time x watts, so its interval is the time's."""
     time = interval(workload.number("time_us"))
-    if time is None or not modelled or workload.energy is None or workload.energy.value <= 0:
+    if time is None or not report.modelled or workload.energy is None or workload.energy.value <= 0:
         return time
     return workload.energy.scaled(time.value / workload.energy.value)
 
