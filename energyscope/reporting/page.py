@@ -137,7 +137,6 @@ def _keep_returns(value: Any) -> Any:
 
 @cache
 def _script() -> str:
-    """Return the script of the pages: its parts as one, so that none of their names is global."""
     folder = templates_directory() / "script"
     parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     return '"use strict";\n(function () {\n' + "\n".join(parts) + "})();\n"

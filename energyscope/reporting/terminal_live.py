@@ -168,7 +168,6 @@ def _stage(stage: StageState, picture: Picture, width: int) -> list[Text]:
 
 
 def _left(left: Left, width: int) -> list[Text]:
-    """Return the line of what is left of the run, in two where the terminal is narrow."""
     time, without = _left_parts(left)
     line = left_said(left)
     lines = [line] if cell_len(line) + 1 < width else [f"{time},", without] if without else [time]
@@ -176,7 +175,6 @@ def _left(left: Left, width: int) -> list[Text]:
 
 
 def _left_parts(left: Left) -> tuple[str, str]:
-    """Return how long a run has still to go, and the stages that this does not count."""
     if left.span is None:
         return "time left: known once the model is loaded", ""
     without = f"not counting {', '.join(left.without)}" if left.without else ""
@@ -214,7 +212,6 @@ def _power(picture: Picture) -> str:
 
 
 def _costliest(picture: Picture, width: int, most: int) -> list[Text]:
-    """Return a blank line, a heading, and a line for each of the costliest components."""
     energy = "MODELLED energy" if picture.modelled else "energy"
     moment = f", {printable(picture.moment)}" if picture.moment else ""
     lines = [Text(""), _cut(Text(f" Most {energy} so far{moment}", style="italic"), width)]

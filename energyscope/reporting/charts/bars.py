@@ -173,7 +173,6 @@ def _segments(row: Row, lines: _Lines, work: str | None) -> list[Record]:
 
 
 def _end(row: Row, lines: _Lines) -> Record:
-    """Return where a bar and its interval end, and the label there."""
     low, high = lines.limits(row)
     end = max(limit for limit in (lines.size(row), high, 0.0) if limit is not None)
     label = row.get("label", fmt.quantity(data.value_of(row[lines.value]), lines.column.unit))

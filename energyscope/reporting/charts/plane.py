@@ -297,7 +297,6 @@ def _moved(points: _Points, record: Mapping[str, Any], end: str) -> names.Spot:
 
 
 def _corners(corners: Mapping[tuple[str, str], str]) -> list[Any]:
-    """Write words into corners of the plot."""
     alt = altair()
     layers = []
     for (across, down), words in corners.items():

@@ -80,7 +80,6 @@ def _beside(sheet: Sheet, plots: Sequence[float], width: float, indents: Sequenc
 
 
 def _keys(sheet: Sheet, width: float) -> Any:
-    """Return the legends of all panels as one, above them."""
     alt = theme.altair()
     charts = [panel.chart.to_dict(validate=False) for row in sheet.rows for panel in row if panel]
     colours = dict(pair for chart in charts for pair in _colours(chart))
@@ -91,7 +90,6 @@ def _keys(sheet: Sheet, width: float) -> Any:
 
 
 def _colours(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the names and colours of a specification's legends."""
     if isinstance(value, dict):
         if _is_legend(value):
             yield from zip(value["scale"]["domain"], value["scale"]["range"], strict=True)
@@ -165,7 +163,6 @@ def _size(svg: str) -> tuple[float, float]:
 
 
 def _begin(svg: str) -> float:
-    """Return where the first plot of a picture begins."""
     place = re.search(r"translate\(([\d.]+)", svg)
     return float(place[1]) if place else 0.0
 

@@ -174,7 +174,6 @@ def _panel(plan: SheetPlan, figure: Figure, view: View, report: Report) -> Panel
 
 
 def _coefficients(report: Report) -> list[str]:
-    """Return the coefficients of energy with impact, or why there is none."""
     entries = [entry for entry in chosen(report.correlation) if entry["method"] in {"spearman", "pearson"}]
     known = [
         f"{str(entry['method']).capitalize()} {fmt.measured(entry['value'])}, n = {entry['n']}"
@@ -228,7 +227,6 @@ def _missing(plan: SheetPlan, report: Report) -> str:
 
 
 def _ended(entry: Mapping[str, Any] | None, stage: str) -> Reason:
-    """Return how a stage without results ended."""
     state, why = (entry or {}).get("state"), (entry or {}).get("reason")
     if state is None:
         return reason("stage-not-run", stage=stage)

@@ -350,7 +350,6 @@ def _largest(workload: MeasuredWorkload, *, work: bool) -> tuple[list[str], floa
 
 
 def _shape(report: Report) -> str:
-    """Return the batch size and the length of what was measured."""
     shape = report.cells[0] if report.main is None and report.cells else report.part("workload")
     batch, length = shape.get("batch_size"), shape.get("sequence_length")
     if not batch:

@@ -247,7 +247,6 @@ def _panels(table: Table) -> Iterator[Figure]:
 
 
 def _first_shape(table: Table) -> Table:
-    """Return the benchmark at its first batch size and length."""
     return replace(table, rows=[row for row in table.rows if row["shape"] == table.rows[0]["shape"]])
 
 
@@ -321,7 +320,6 @@ def _contexts(report: Report) -> Table:
 
 
 def _skipped(report: Report) -> Table:
-    """Return what could not be measured, and why."""
     rows: list[Row] = [
         {**entry, "what": f"{entry.get('what')} {entry.get('value')}".replace("_", " ")}
         for entry in report.alternatives.get("skipped") or []

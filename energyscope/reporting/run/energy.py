@@ -117,13 +117,11 @@ def layer_range(workload: MeasuredWorkload) -> dict[str, Any]:
 
 
 def _layers(workload: MeasuredWorkload) -> list[Node]:
-    """Return the layers that were each measured by themselves."""
     layers = (node for node in workload.tree.nodes if node.level == "layer")
     return [layer for layer in layers if layer.energy is not None and not layer.reused]
 
 
 def _by_layer(report: Report, ranges: dict[str, dict[str, Any]]) -> Figure:
-    """Return the layers one by one, of workloads in which they differ."""
     columns = [
         Column("component", "Layer", "code"),
         Column("energy", "Energy", "mJ"),
@@ -246,7 +244,6 @@ def _work(kind: str, nodes: Sequence[Node]) -> dict[str, Any] | None:
 
 
 def _missing(report: Report) -> list[Row]:
-    """Return the components without a value, with their reasons."""
     return [
         {"component": node.name, "workload": workload.label, "reasons": node.row.get("reasons")}
         for workload in report.workloads

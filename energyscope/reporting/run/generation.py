@@ -279,7 +279,6 @@ def _verdict(parts_by_traced: Interval | None) -> str:
 
 
 def _tokens(document: Mapping[str, Any]) -> Table:
-    """Return the energy of decode steps along a generation, in groups of steps."""
     columns = [
         Column("steps", "Tokens"),
         Column("energy", "Energy of a step", "mJ"),

@@ -88,7 +88,6 @@ def _value(row: Mapping[str, Any]) -> Interval | None:
 
 
 def _first(impact: pd.DataFrame, methods: Sequence[str]) -> str | None:
-    """Return the first of methods that was measured."""
     return next((name for name in methods if (impact["method"] == name).any()), None)
 
 
@@ -173,7 +172,6 @@ def kinds_table(impact: pd.DataFrame, metric: str) -> Table:
 
 
 def _ranked(impact: pd.DataFrame) -> Iterator[Figure]:
-    """Yield every component's KL under the first quantization, the least harmed first."""
     kl = _valid(impact, "kl")
     method = _first(kl, SENSITIVITIES)
     rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
@@ -287,7 +285,6 @@ def _quadrants(report: Report) -> Iterator[Figure]:
 
 
 def _point_name(kind: str, layer: float | None) -> str:
-    """Return what a component is called in a chart, such as ``MLP of layer 3``."""
     if kind == "layer":
         return f"layer {layer or 0:.0f}"
     return title_of(kind) + ("" if layer is None else f" of layer {layer:.0f}")
@@ -337,7 +334,6 @@ def impact_table(impact: pd.DataFrame) -> Table:
 
 
 def _invalid(impact: pd.DataFrame) -> Table:
-    """Return the rows without a value, counted by their reason."""
     invalid = impact[~impact["valid"].astype(bool)]
     groups = invalid.groupby(invalid["reasons"].map(lambda reasons: str(reasons or "")), sort=False)
     rows: list[dict[str, Any]] = [

@@ -100,7 +100,6 @@ def _line(table: Table, fixed: float, slope: float) -> Table:
 
 
 def _kinds(group: Mapping[str, Any]) -> Table:
-    """Return the law of each kind: fixed energy and energy per further FLOP."""
     rows = [
         {
             "subject": subject.get("subject"),

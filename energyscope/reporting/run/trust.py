@@ -141,7 +141,6 @@ def _interval(entry: Mapping[str, Any], name: str) -> Interval | None:
 
 
 def _levels(workload: MeasuredWorkload) -> Table:
-    """Return what parts add up to at every level, by energy, time, work and idle."""
     columns = [
         Column("level", "Level"),
         Column("energy", "Energy", "share"),
