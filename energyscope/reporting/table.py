@@ -95,6 +95,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Row]
     title: str = ""
+    notes: Sequence[str] = ()
     more: int = 0
 
     def __bool__(self) -> bool:
@@ -141,7 +142,8 @@ class Table:
         writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
         writer.writerow([f"{column.name}{end}" for column in self.columns for end in ends[column.key]])
         for row in self.rows:
-            cells = [cell for key in ends for cell in _cells(row.get(key), wide=key in wide)]
+            values = ((row.get(column.key), column.key in wide) for column in self.columns)
+            cells = [cell for value, three in values for cell in _cells(value, wide=three)]
             writer.writerow([clean(cell) if isinstance(cell, str) else cell for cell in cells])
         return out.getvalue()
 
