@@ -85,7 +85,8 @@ def quantity(value: float | None, unit: str = "") -> str:
     if unit in _PERCENT:
         if 0 < abs(shown) < _LEAST_PERCENT:
             return f"<{_LEAST_PERCENT} %" if shown > 0 else f">\u2212{_LEAST_PERCENT} %"
-        return _signed(f"{shown:,.{_percent_places(shown)}f} %", value, unit)
+        places = 0 if abs(shown) >= 9.95 or not shown else 1 if abs(shown) >= 0.095 else 2
+        return _signed(f"{shown:,.{places}f} %", value, unit)
     return _minus(f"{number(shown)} {name}".rstrip())
 
 
@@ -98,10 +99,8 @@ def apart(item: Interval | None, unit: str = "") -> tuple[str, str]:
     """Write a value, and apart its 95 % interval: ``"\u00b1 0.22"`` or ``"[1.6, 2.4]"``, empty if not known."""
     if item is None:
         return UNKNOWN, ""
-    if item.low is None or item.high is None or not math.isfinite(item.value):
-        return quantity(item.value, unit), ""
-    half = (item.high - item.low) / 2
-    if half <= 0:
+    half = 0.0 if item.low is None or item.high is None else (item.high - item.low) / 2
+    if item.low is None or item.high is None or half <= 0 or not math.isfinite(item.value):
         return quantity(item.value, unit), ""
     divisor, name = (1.0, "x") if unit == "ratio" else scale(max(abs(item.value), half), unit)
     if abs(item.value / divisor) < _TINY:
@@ -111,11 +110,10 @@ def apart(item: Interval | None, unit: str = "") -> tuple[str, str]:
     if unit in _PERCENT and half >= _FINEST_PERCENT:
         places = min(places, 2 if half < _FINE_PERCENT or abs(item.value) < 0.01 else 1)
     value, low, high = (_minus(f"{part / divisor:z,.{places}f}") for part in (item.value, item.low, item.high))
-    named = f"{value}{name}" if unit == "ratio" else f"{value} {name}".rstrip()
-    named = _signed(named, item.value, unit)
+    text = _signed(f"{value}{name}" if unit == "ratio" else f"{value} {name}".rstrip(), item.value, unit)
     if max(item.above, item.below) > _SKEWED * min(item.above, item.below):
-        return named, f"[{low}, {high}]"
-    return named, f"{PLUS_MINUS} {half / divisor:,.{places}f}"
+        return text, f"[{low}, {high}]"
+    return text, f"{PLUS_MINUS} {half / divisor:,.{places}f}"
 
 
 def relative(item: Interval | None) -> float | None:
@@ -162,14 +160,9 @@ def _signed(written: str, value: float, unit: str) -> str:
     return f"+{written}" if unit == "change" and value > 0 else _minus(written)
 
 
-def _percent_places(percent: float) -> int:
-    size = abs(percent)
-    return 0 if size >= 9.95 or not size else 1 if size >= 0.095 else 2
-
-
 def _places(half: float, value: float) -> int:
     """Decimal places for one digit of the half-width, two where it begins with 1 or 2, and not too many in all."""
     exponent = math.floor(math.log10(half))
-    wanted = -exponent + (1 if half / 10**exponent < 2.95 else 0)
+    places = -exponent + (1 if half / 10**exponent < 2.95 else 0)
     digits = 0 if not value else math.floor(math.log10(abs(value))) + 1
-    return max(min(wanted, _MOST_DIGITS - digits, 9), 0)
+    return max(min(places, _MOST_DIGITS - digits, 9), 0)

@@ -35,10 +35,10 @@ class Reason(str):
     values: Mapping[str, Any]
 
     def __new__(cls, text: str, code: str | None = None, values: Mapping[str, Any] | None = None) -> Self:
-        """Hold a text with what it means."""
-        made = super().__new__(cls, text)
-        made.code, made.values = code, values or {}
-        return made
+        """Return a text with its meaning."""
+        item = super().__new__(cls, text)
+        item.code, item.values = code, values or {}
+        return item
 
     def __getnewargs__(self) -> tuple[Any, ...]:  # for pickle, between processes
         """Return what makes an equal one."""
@@ -66,22 +66,21 @@ def reason(code: str, **values: Any) -> Reason:
         raise ValueError(f"no reason {code!r}: add its words to energyscope/reasons")
     if (named := _fields(WORDS[code])) != set(values):
         raise ValueError(f"the words of {code!r} name {sorted(named)}, and the values are {sorted(values)}")
-    held = {name: _short(value) for name, value in values.items()}
-    inside = ", ".join(f"{name}={_json(value)}" for name, value in held.items())
-    return Reason(f"{code}({inside})" if inside else code, code, held)
+    values = {name: _short(value) for name, value in values.items()}
+    inside = ", ".join(f"{name}={_json(value)}" for name, value in values.items())
+    return Reason(f"{code}({inside})" if inside else code, code, values)
 
 
 def read(text: str) -> Reason:
-    """Read one reason; what is none that the catalogue lists stays free text."""
+    """Read one reason; what the catalogue does not list stays free text."""
     if isinstance(text, Reason):
         return text
-    found = _WRITTEN.fullmatch(text)
-    if found is None or found[1] not in WORDS:
+    match = _WRITTEN.fullmatch(text)
+    if match is None or match[1] not in WORDS:
         return Reason(text)
-    values = _values(found[2] or "")
-    if values is None or _fields(WORDS[found[1]]) - set(values):
-        return Reason(text)
-    return Reason(text, found[1], values)
+    values = _values(match[2] or "")
+    known = values is not None and _fields(WORDS[match[1]]) <= set(values)
+    return Reason(text, match[1], values) if known else Reason(text)
 
 
 def split(cell: object) -> list[Reason]:

@@ -20,7 +20,6 @@ from energyscope import reasons
 from energyscope.errors import RunError
 from energyscope.reporting.charts import data, theme
 from energyscope.reporting.section import Figure, Page, Shown, View, figures
-from energyscope.reporting.table import Table
 from energyscope.runs.files import write_text
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def environment(*, escape: bool = True) -> jinja2.Environment:
     """Return a Jinja2 environment that fails on names that do not exist; ``escape`` for HTML."""
     import jinja2
 
-    made = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates_directory()),
         autoescape=escape,  # noqa: S701 - off for the texts of terminals, which are no HTML
         undefined=jinja2.StrictUndefined,
@@ -57,17 +56,16 @@ def environment(*, escape: bool = True) -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_keep_returns if escape else None,
     )
-    made.filters |= {
+    templates.filters |= {
         "quantity": fmt.quantity,
         "measured": fmt.measured,
-        "noise": fmt.noise,
         "listed": fmt.listed,
         "unbroken": fmt.unbroken,
         "words": reasons.words,
         "capital": lambda text: text[:1].upper() + text[1:],
     }
-    made.globals |= {"count": fmt.count, "grade": fmt.grade, "relative": fmt.relative}
-    return made
+    templates.globals["count"] = fmt.count
+    return templates
 
 
 def sentence(template: str, **values: Any) -> str:
@@ -81,10 +79,12 @@ def render(page: Page[Any], shown: Sequence[Shown[Any]], extra: Sequence[Figure]
     ``extra`` are figures outside of the sections; ``values`` go to the template. Of these, ``downloads`` and the
     ``tree`` of components go to the script, and ``missing`` names the sections of the closing line.
     """
-    drawn = [*extra, *figures(shown)]
+    every = {figure.name: figure for figure in (*extra, *figures(shown))}
     libraries, script = _vega(), _script()
     payload = {
-        "figures": {figure.name: [_view(view, at) for at, view in enumerate(figure.views)] for figure in drawn},
+        "figures": {
+            name: [_view(view, at) for at, view in enumerate(figure.views)] for name, figure in every.items()
+        },
         "themes": {"light": theme.config("light"), "dark": theme.config("dark")},
         "downloads": values.get("downloads") or {},
         "tree": values.pop("tree", []),
@@ -94,7 +94,7 @@ def render(page: Page[Any], shown: Sequence[Shown[Any]], extra: Sequence[Figure]
         page=page.name,
         shown=shown,
         missing=values.pop("missing", ()),
-        figures={figure.name: figure for figure in drawn},
+        figures=every,
         style=(templates_directory() / "page.css").read_text(encoding="utf-8"),
         libraries=libraries,
         script=script,
@@ -120,13 +120,12 @@ def write(target: Path, html: str) -> Path:
 
 def _view(view: View, at: int) -> dict[str, Any]:
     """Return what the script needs of a view; the numbers of the first stand in the page."""
-    table = {"table": _texts(view.table)} if at else {}
-    return {"when": dict(view.when), "spec": data.spec(view.chart), **table}
-
-
-def _texts(table: Table) -> dict[str, Any]:
-    filled = table.filled()
-    return {"columns": [column.title for column in filled.columns], "rows": filled.texts()}
+    view_data = {"when": dict(view.when), "spec": data.spec(view.chart)}
+    if not at:
+        return view_data
+    table = view.table.filled()
+    titles = [column.title for column in table.columns]
+    return {**view_data, "table": {"columns": titles, "rows": table.texts()}}
 
 
 def _keep_returns(value: Any) -> Any:
@@ -138,7 +137,6 @@ def _keep_returns(value: Any) -> Any:
 
 @cache
 def _script() -> str:
-    """Return the script of the pages: its parts as one, so that none of their names is global."""
     folder = templates_directory() / "script"
     parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     return '"use strict";\n(function () {\n' + "\n".join(parts) + "})();\n"

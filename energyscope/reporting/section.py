@@ -31,19 +31,18 @@ class View:
 class Figure:
     """One place on a page for charts of one kind; ``name`` is unique there. The first view is shown first.
 
-    ``caption`` says in at most 20 words what the marks mean. ``hint`` explains more, folded.
+    ``caption`` says in at most 20 words what the marks mean.
     """
 
     name: str
     title: str
     views: Sequence[View]
     caption: str = ""
-    hint: str = ""
 
     @classmethod
-    def of(cls, name: str, title: str, chart: Any, table: Table, caption: str = "", hint: str = "") -> Figure:
+    def of(cls, name: str, title: str, chart: Any, table: Table, caption: str = "") -> Figure:
         """Return a figure with one view."""
-        return cls(name, title, [View(chart, table)], caption, hint)
+        return cls(name, title, [View(chart, table)], caption)
 
 
 @dataclass(frozen=True)

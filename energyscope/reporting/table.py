@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope import format as fmt
 from energyscope import reasons
@@ -95,7 +95,7 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Row]
     title: str = ""
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
     more: int = 0
 
     def __bool__(self) -> bool:
@@ -137,16 +137,13 @@ class Table:
             for column in self.columns
             if any(isinstance(row.get(column.key), Interval) for row in self.rows)
         }
-        names = []
-        for column in self.columns:
-            names += [column.name, *(f"{column.name}_{end}" for end in ("low", "high") if column.key in wide)]
+        ends = {column.key: ("", "_low", "_high") if column.key in wide else ("",) for column in self.columns}
         out = io.StringIO()
         writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(names)
+        writer.writerow([f"{column.name}{end}" for column in self.columns for end in ends[column.key]])
         for row in self.rows:
-            cells = [
-                cell for column in self.columns for cell in _cells(row.get(column.key), wide=column.key in wide)
-            ]
+            values = ((row.get(column.key), column.key in wide) for column in self.columns)
+            cells = [cell for value, three in values for cell in _cells(value, wide=three)]
             writer.writerow([clean(cell) if isinstance(cell, str) else cell for cell in cells])
         return out.getvalue()
 
@@ -156,10 +153,10 @@ class Table:
         texts = {column.key: [column.text(row.get(column.key)) for row in self.rows] for column in columns}
         widths = {column.key: max(map(len, [column.title, *texts[column.key]])) + _BETWEEN for column in columns}
         while sum(widths[column.key] for column in columns) - _BETWEEN > width:
-            last = max(reversed(columns), key=lambda column: column.rank, default=None)
-            if last is None or not last.rank:
+            least = max(reversed(columns), key=lambda column: column.rank, default=None)
+            if least is None or not least.rank:
                 break
-            columns.remove(last)
+            columns.remove(least)
         return replace(self, columns=columns)
 
     def rich(self, width: int) -> RichTable:
@@ -169,7 +166,7 @@ class Table:
         from rich.text import Text
 
         fitted = self.fitted(width)
-        drawn = RichTable(
+        table = RichTable(
             title=Text(self.title) if self.title else None,
             title_justify="left",
             title_style="bold",
@@ -181,15 +178,11 @@ class Table:
             padding=(0, _PADDING, 0, 0),
         )
         for column in fitted.columns:
-            drawn.add_column(
-                Text(column.title),
-                justify="right" if column.numeric else "left",
-                overflow="fold",
-                no_wrap=column.numeric,
-            )
+            justify: Literal["left", "right"] = "right" if column.numeric else "left"
+            table.add_column(Text(column.title), justify=justify, overflow="fold", no_wrap=column.numeric)
         for row in fitted.texts():
-            drawn.add_row(*map(Text, row))
-        return drawn
+            table.add_row(*map(Text, row))
+        return table
 
 
 def _plain(value: Any) -> Any:

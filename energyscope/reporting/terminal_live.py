@@ -168,15 +168,13 @@ def _stage(stage: StageState, picture: Picture, width: int) -> list[Text]:
 
 
 def _left(left: Left, width: int) -> list[Text]:
-    """Return the line of what is left of the run, in two where the terminal is narrow."""
     time, without = _left_parts(left)
-    said = ", ".join(part for part in (time, without) if part)
-    lines = [said] if cell_len(said) + 1 < width else [f"{time},", without] if without else [time]
+    line = left_said(left)
+    lines = [line] if cell_len(line) + 1 < width else [f"{time},", without] if without else [time]
     return [_cut(Text(f" {line}"), width) for line in lines]
 
 
 def _left_parts(left: Left) -> tuple[str, str]:
-    """Return how long a run has still to go, and the stages that this does not count."""
     if left.span is None:
         return "time left: known once the model is loaded", ""
     without = f"not counting {', '.join(left.without)}" if left.without else ""
@@ -185,26 +183,20 @@ def _left_parts(left: Left) -> tuple[str, str]:
 
 def _running(line: Text, step: Step, picture: Picture, width: int) -> list[Text]:
     """Return the running stage's bar and times, and below it what is measured, and at what power."""
-    left = "" if step.left_s is None else f", {_left_of_steps(step, step.left_s)}"
+    left = ""  # to the end of the stage, or to the next moment that it measures
+    if step.left_s is not None:
+        time = f"about {duration(step.left_s)}"
+        left = f", next in {time}" if step.moment < step.moments else f", {time} left"
     if step.total > 1:
-        line.append_text(_bar(step, max(min(BAR, width - BESIDE_BAR), 4)))
-        which = f" {step.moment} of {step.moments}:" if step.moments > 1 else ""
-        line.append(f"{which} {min(step.done, step.total)}/{step.total}")
+        size = max(min(BAR, width - BESIDE_BAR), 4)
+        full = min(size * step.done // step.total, size)
+        line.append("\u2501" * full, "green").append("\u2500" * (size - full), "dim")
+        moment = f" {step.moment} of {step.moments}:" if step.moments > 1 else ""
+        line.append(f"{moment} {min(step.done, step.total)}/{step.total}")
     line.append(f"  {duration(step.seconds)}{left}" if step.total > 1 else duration(step.seconds), "dim")
     indent, power = " " * (STAGE_WIDTH + 3), _power(picture)
     label = _fitted(step.label, "", width - cell_len(indent + power) - 3)
     return [_cut(line, width), _ends(Text(f"{indent}{label}", style="cyan"), power, width)]
-
-
-def _left_of_steps(step: Step, seconds: float) -> str:
-    """Say how long the steps still take: to the end of the stage, or to the next moment that it measures."""
-    said = f"about {duration(seconds)}"
-    return f"next in {said}" if step.moment < step.moments else f"{said} left"
-
-
-def _bar(step: Step, size: int) -> Text:
-    full = min(size * step.done // step.total, size)
-    return Text.assemble(("\u2501" * full, "green"), ("\u2500" * (size - full), "dim"))
 
 
 def _power(picture: Picture) -> str:
@@ -214,24 +206,23 @@ def _power(picture: Picture) -> str:
         return ""
     if picture.modelled:
         return f"MODELLED {fmt.quantity(power.watts, 'W')}, as stated"
-    said = [fmt.quantity(power.watts, "W")]
-    said += [] if power.clock_mhz is None else [f"{power.clock_mhz:.0f} MHz"]
-    said += [] if power.temperature_c is None else [f"{power.temperature_c:.0f} \u00b0C"]
-    return ", ".join(said)
+    clock = "" if power.clock_mhz is None else f", {power.clock_mhz:.0f} MHz"
+    temperature = "" if power.temperature_c is None else f", {power.temperature_c:.0f} \u00b0C"
+    return fmt.quantity(power.watts, "W") + clock + temperature
 
 
 def _costliest(picture: Picture, width: int, most: int) -> list[Text]:
-    """Return a blank line, a heading, and a line for each of the costliest components."""
-    word = "MODELLED energy" if picture.modelled else "energy"
-    at = f", {printable(picture.moment)}" if picture.moment else ""
-    heading = Text(f" Most {word} so far{at}", style="italic")
+    energy = "MODELLED energy" if picture.modelled else "energy"
+    moment = f", {printable(picture.moment)}" if picture.moment else ""
+    lines = [Text(""), _cut(Text(f" Most {energy} so far{moment}", style="italic"), width)]
     rows = [_numbers(component) for component in picture.costliest[:most]]
-    value, share = (max((cell_len(row[column]) for row in rows), default=0) for column in range(2))
-    found = [Text(""), _cut(heading, width)]
+    widths = [max((cell_len(row[column]) for row in rows), default=0) for column in range(2)]
     for component, row in zip(picture.costliest, rows, strict=False):
-        numbers = f"{row[0].rjust(value)}  {row[1].rjust(share)}"
-        found.append(_ends(Text(_name(component, width - cell_len(numbers) - 4)), numbers, width))
-    return found
+        numbers = "  ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True))
+        count = f" (each of {component.alike})" if component.alike > 1 else ""
+        name = _fitted(component.name, count, width - cell_len(numbers) - 4)
+        lines.append(_ends(Text(f" {name}"), numbers, width))
+    return lines
 
 
 def _numbers(component: Costly) -> tuple[str, str]:
@@ -240,18 +231,14 @@ def _numbers(component: Costly) -> tuple[str, str]:
     return fmt.measured(energy, "mJ"), "" if component.share is None else fmt.quantity(component.share, "share")
 
 
-def _name(component: Costly, room: int) -> str:
-    return " " + _fitted(component.name, f" (each of {component.alike})" if component.alike > 1 else "", room)
-
-
-def _fitted(name: str, said: str, room: int) -> str:
-    """Return a name and what is said of it; where that does not fit, the name's end, since names differ there."""
+def _fitted(name: str, suffix: str, room: int) -> str:
+    """Return a name and its suffix; where that does not fit, the name's end, since names differ there."""
     name = printable(name)
-    if cell_len(name + said) <= room:
-        return name + said
-    while name and cell_len(f"\u2026{name}{said}") > room:
+    if cell_len(name + suffix) <= room:
+        return name + suffix
+    while name and cell_len(f"\u2026{name}{suffix}") > room:
         name = name[1:]
-    return f"\u2026{name}{said}"
+    return f"\u2026{name}{suffix}"
 
 
 def _ends(left: Text, right: str, width: int) -> Text:

@@ -75,8 +75,8 @@ def _judged(page: Page) -> list[str]:
 
     response = Axe().run(page, options={"runOnly": RULES, "resultTypes": ["violations"]}).response
     return [
-        f"{one['impact']} {one['id']}: {one['nodes'][0]['html'][:200]} (of {len(one['nodes'])})"
-        for one in response["violations"]
+        f"{finding['impact']} {finding['id']}: {finding['nodes'][0]['html'][:200]} (of {len(finding['nodes'])})"
+        for finding in response["violations"]
     ]
 
 
@@ -132,7 +132,7 @@ def _beneath(marks: list[tuple[str, float]], paper: tuple[float, ...]) -> tuple[
 
 
 def _over(ink: tuple[float, ...], opacity: float, paper: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(opacity * one + (1 - opacity) * below for one, below in zip(ink, paper, strict=True))
+    return tuple(opacity * above + (1 - opacity) * below for above, below in zip(ink, paper, strict=True))
 
 
 def _colour(written: str) -> tuple[float, ...]:

@@ -215,7 +215,7 @@ def test_files_and_numbers_are_saved_from_the_page(browser: Browser, gallery: Ga
         page.click("button[data-file='per_layer_energy.csv'][data-format=json]")
     records = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
     rows = list(csv.DictReader(io.StringIO(original)))
-    assert [one["component"] for one in records] == [row["component"] for row in rows]
+    assert [record["component"] for record in records] == [row["component"] for row in rows]
     assert records[0]["energy_mj"] == pytest.approx(float(rows[0]["energy_mj"]))
     unfold(page)
     with page.expect_download() as waiting:

@@ -27,11 +27,11 @@ def themes(page: Page, wanted: str) -> set[str]:
 
 def misfits(page: Page) -> list[str]:
     """Return the charts that are not as wide as their places."""
-    found: list[str] = page.evaluate(
+    charts: list[str] = page.evaluate(
         f"{SHOWN}.filter(place => Math.abs(place.clientWidth"
         " - place.querySelector('svg').getBoundingClientRect().width) > 1).map(place => place.dataset.chart)"
     )
-    return found
+    return charts
 
 
 def fitted(page: Page) -> None:

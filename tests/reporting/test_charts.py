@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import altair as alt
 import pytest
 
@@ -64,77 +66,67 @@ def test_a_chart_is_valid_and_takes_its_theme_from_the_page(name):
 
 def records(chart):
     """Return all records of a chart."""
-    return [record for held in data.spec(chart)["datasets"].values() for record in held]
+    return [record for rows in data.spec(chart)["datasets"].values() for record in rows]
 
 
 def test_bars_show_work_idle_errors_and_noise():
     """GIVEN energies in J, THEN a bar from 0 in two parts, whiskers at its limits, and noisy ones hollow."""
     drawn = records(CHARTS["bars"]())
-    mlp = [one for one in drawn if one["name"] == "MLP" and "start" in one]
-    assert [(one["start"], one["end"], one["fill"]) for one in mlp] == [(0.0, 0.7, 1.0), (0.7, 1.5, theme.PALE)]
-    whisker = next(one for one in drawn if one["name"] == "MLP" and "low" in one)
+    mlp = [bar for bar in drawn if bar["name"] == "MLP" and "start" in bar]
+    assert [(bar["start"], bar["end"], bar["fill"]) for bar in mlp] == [(0.0, 0.7, 1.0), (0.7, 1.5, theme.PALE)]
+    whisker = next(mark for mark in drawn if mark["name"] == "MLP" and "low" in mark)
     assert (whisker["low"], whisker["high"]) == (1.45, 1.55)
-    noisy = [one for one in drawn if one["name"] == "attention" and "fill" in one]
-    assert max(one["fill"] for one in noisy) == theme.HOLLOW
+    noisy = [bar for bar in drawn if bar["name"] == "attention" and "fill" in bar]
+    assert max(bar["fill"] for bar in noisy) == theme.HOLLOW
     assert mlp[0]["colour"] == theme.KINDS["mlp"]
 
 
 def test_what_is_below_zero_is_drawn_below_zero():
     """GIVEN negative unexplained energy, THEN its bar lies left of 0, in one piece."""
-    parts = [one for one in records(CHARTS["bars"]()) if one["name"] == "unexplained" and "start" in one]
-    assert [(one["start"], one["end"]) for one in parts] == [(-0.2, 0.0)]
+    bars = [mark for mark in records(CHARTS["bars"]()) if mark["name"] == "unexplained" and "start" in mark]
+    assert [(bar["start"], bar["end"]) for bar in bars] == [(-0.2, 0.0)]
 
 
 def test_nothing_is_scaled_to_its_whole():
     """GIVEN parts that exceed their whole, THEN each keeps its own size in the flow and in the strip."""
-    boxes = {
-        one["tip0"]: one["bottom"] - one["top"]
-        for one in records(CHARTS["flow"]())
-        if "right" in one and "bottom" in one
-    }
-    assert boxes["MLP"] == pytest.approx(1.5)
-    assert boxes["attention"] == pytest.approx(0.7)
-    assert boxes["model"] == pytest.approx(2.0)
-    cells = {one["tip0"]: one["right"] - one["x"] for one in records(CHARTS["strip"]())}
-    assert cells == pytest.approx({"model": 2.0, "MLP": 1.5, "attention": 0.7})
-    zoom = {
-        one["name"]: one["value"]
-        for one in data.spec(CHARTS["strip"]())["params"]
-        if one["name"] in {"from", "to"}
-    }
-    assert zoom == {"from": 0.0, "to": pytest.approx(2.2)}  # what exceeds the model is shown
+    sizes = {"model": 2.0, "MLP": 1.5, "attention": 0.7}
+    boxes = [mark for mark in records(CHARTS["flow"]()) if {"right", "bottom"} <= set(mark)]
+    heights = {box["tip0"]: box["bottom"] - box["top"] for box in boxes}
+    assert {name: heights[name] for name in sizes} == pytest.approx(sizes)
+    cells = {cell["tip0"]: cell["right"] - cell["x"] for cell in records(CHARTS["strip"]())}
+    assert cells == pytest.approx(sizes)
+    params = {param["name"]: param["value"] for param in data.spec(CHARTS["strip"]())["params"]}
+    assert (params["from"], params["to"]) == (0.0, pytest.approx(2.2))  # what exceeds the model is shown
 
 
 def test_a_mark_says_all_that_its_row_says():
     """GIVEN a tooltip, THEN it holds every column as the table writes it."""
-    tip = next(one for one in records(CHARTS["plane"]()) if one.get("component") == "h.0.mlp")
-    assert [tip[f"tip{at}"] for at in range(4)] == ["MLP", "1.50 J ± 0.05", "700 mJ", "2"]
+    mark = next(mark for mark in records(CHARTS["plane"]()) if mark.get("component") == "h.0.mlp")
+    assert [mark[f"tip{at}"] for at in range(4)] == ["MLP", "1.50 J ± 0.05", "700 mJ", "2"]
 
 
 def test_highlighting_knows_kinds_and_components():
     """GIVEN a chart, THEN it has the parameter that the page sets, and lists the kinds that it knows."""
-    params = {one["name"]: one.get("value") for one in data.spec(CHARTS["bars"]())["params"]}
+    params = {param["name"]: param.get("value") for param in data.spec(CHARTS["bars"]())["params"]}
     assert params["lit"] is None
     assert params["kinds"] == sorted({row["kind"] for row in ROWS})
 
 
 def test_many_records_are_held_by_columns():
     """GIVEN hundreds of records, THEN one record of columns holds them, with recurring words once."""
-    held = [held for held in data.spec(CHARTS["many"]())["datasets"].values() if len(held) == 1]
-    assert held
-    assert len(held[0][0]["column"]) == 200
-    assert held[0][0]["kind_words"] == ["mlp"]
+    columns = next(rows[0] for rows in data.spec(CHARTS["many"]())["datasets"].values() if len(rows) == 1)
+    assert len(columns["column"]) == 200
+    assert columns["kind_words"] == ["mlp"]
 
 
 def test_a_kind_has_one_colour_and_other_things_have_others():
     """GIVEN palettes, THEN kinds, precisions, executions and phases share no colour, and unknown names get one."""
     palettes = [theme.KINDS, theme.PRECISIONS, theme.EXECUTIONS, theme.PHASES]
-    for at, first in enumerate(palettes):
-        for second in palettes[at + 1 :]:
-            assert not set(first.values()) & set(second.values())
-    found = theme.palette(["mlp", "mlp.other", "somebody's model", "another"])
-    assert found["mlp"] == found["mlp.other"]
-    assert len({found["somebody's model"], found["another"], found["mlp"]}) == 3
+    for first, second in itertools.combinations(palettes, 2):
+        assert not set(first.values()) & set(second.values())
+    colours = theme.palette(["mlp", "mlp.other", "somebody's model", "another"])
+    assert colours["mlp"] == colours["mlp.other"]
+    assert len({colours["somebody's model"], colours["another"], colours["mlp"]}) == 3
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -142,10 +134,8 @@ def test_lines_and_words_stand_out_from_the_paper(scheme):
     """GIVEN a theme, THEN text has a contrast of 4.5 to its paper, and lines of intervals and guides of 3."""
     paper = {"light": "#ffffff", "dark": "#14181d"}[scheme]
     styles = theme.config(scheme)["style"]
-    assert contrast(styles[theme.INK]["color"], paper) >= 4.5
-    assert contrast(styles[theme.FAINT]["color"], paper) >= 4.5
-    assert contrast(styles[theme.RANGE]["color"], paper) >= 3
-    assert contrast(styles[theme.GUIDE]["color"], paper) >= 3
+    for style, least in ((theme.INK, 4.5), (theme.FAINT, 4.5), (theme.RANGE, 3), (theme.GUIDE, 3)):
+        assert contrast(styles[style]["color"], paper) >= least, style
 
 
 def contrast(first, second):

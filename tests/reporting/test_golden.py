@@ -57,10 +57,10 @@ def words_of(html: str) -> str:
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def terminal_of(run) -> str:
-    """Return how a run ends at 80 columns."""
+def printed(answer) -> str:
+    """Return how an answer reads in a terminal of 80 columns."""
     console = Console(width=80, file=io.StringIO())
-    console.print(answer_of(run, 80))
+    console.print(answer)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
 
 
@@ -81,7 +81,7 @@ def test_the_words_are_the_golden_ones(tmp_path, monkeypatch, name, form):
     """GIVEN a synthetic run, THEN its page and its end in the terminal read as they did when last looked at."""
     monkeypatch.chdir(tmp_path)
     run = RUNS[name](Path(name))
-    text = words_of(run_page(run)) if form == "page" else terminal_of(run)
+    text = words_of(run_page(run)) if form == "page" else printed(answer_of(run, 80))
     compare(GOLDEN / f"{name}-{form}.txt", text)
 
 
@@ -91,10 +91,8 @@ def test_a_comparison_reads_as_its_golden_text(tmp_path, monkeypatch, form):
     monkeypatch.chdir(tmp_path)
     shapes = {"before": Shape(benchmark=Bench()), "after": Shape(scale=0.9, benchmark=Bench(seed=5))}
     source = ComparedRuns.of(build_run(Path(name), shape) for name, shape in shapes.items())
-    console = Console(width=80, file=io.StringIO())
-    console.print(comparison_answer(source, 80))
-    printed = "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
-    text = words_of(comparison_page(source, Path())) if form == "page" else printed
+    page = form == "page"
+    text = words_of(comparison_page(source, Path())) if page else printed(comparison_answer(source, 80))
     compare(GOLDEN / f"comparison-{form}.txt", text)
 
 

@@ -22,17 +22,16 @@ def test_names_do_not_overlap_anything(count: int) -> None:
     """GIVEN 1 to 400 points, THEN no name meets a point, another name or a corner, in any width."""
     spots = _spots(count, seed=count)
     labels = [f"attention.output {index}" for index in range(count)]
-    corners = [names.corner(right, top, "high energy, low impact: 12", 0.5) for right in (False, True)
-               for top in (False, True)]  # fmt: skip
-    placed = names.named(spots, labels, range(count), 12, [[boxes[at] for boxes in corners] for at in SIZES])
+    corners = [[(x, y, x + 150, y + 15) for x in (0, w - 150) for y in (0, h - 15)] for w, h in names.SIZES]
+    placed = names.place_names(spots, labels, range(count), 12, corners)
     for at in SIZES:
         plot = names._Plot(spots, labels, names.SIZES[at], [])
         shown = [name for name in placed if names._FROM[at] >= name.from_px]
         boxes = [plot.box(name.index, (name.right, name.down)) for name in shown]
         points = [names._around(middle, names._POINT_PX) for middle in plot._middles]
-        assert not any(names._meet(one, other) for one, other in itertools.combinations(boxes, 2))
+        assert not any(itertools.starmap(names._meet, itertools.combinations(boxes, 2)))
         assert not any(names._meet(box, other) for box in boxes for other in points)
-        assert not any(names._meet(box, corner[at]) for box in boxes for corner in corners)
+        assert not any(names._meet(box, corner) for box in boxes for corner in corners[at])
     assert len(placed) <= 12
 
 
@@ -40,9 +39,9 @@ def test_names_lie_on_no_line() -> None:
     """GIVEN a limit across the plot and an interval, THEN the name meets neither; what a point covers is none."""
     spot, limit = (0.5, 0.5), ((0.0, 0.53), (1.0, 0.53))
     for long in (0.005, 0.3):
-        taken = names.lines([limit, ((0.5 - long, 0.5), (0.5 + long, 0.5))])
+        taken = names.line_boxes([limit, ((0.5 - long, 0.5), (0.5 + long, 0.5))])
         assert {len(boxes) for boxes in taken} == {1 if long < 0.007 else 2}
-        (name,) = names.named([spot], ["attention 0"], [0], 5, taken)
+        (name,) = names.place_names([spot], ["attention 0"], [0], 5, taken)
         assert name.down == 1, "the limit lies where a name above would stand"
         for at in SIZES:
             box = names._Plot([spot], ["attention 0"], names.SIZES[at], []).box(0, (name.right, name.down))
@@ -51,23 +50,23 @@ def test_names_lie_on_no_line() -> None:
 
 def test_a_name_is_of_one_point_only() -> None:
     """GIVEN two points on each other and one apart, THEN only the latter is named: the name could be of either."""
-    placed = names.named([(0.5, 0.5), (0.501, 0.505), (0.5, 0.9)], ["a", "b", "c"], [0, 1, 2], 5)
+    placed = names.place_names([(0.5, 0.5), (0.501, 0.505), (0.5, 0.9)], ["a", "b", "c"], [0, 1, 2], 5)
     assert [name.index for name in placed] == [2]
 
 
 def test_a_name_is_written_from_the_width_on_that_has_room() -> None:
     """GIVEN two points with long names, THEN a telephone shows neither, and every wider plot both."""
-    placed = names.named([(0.3, 0.5), (0.6, 0.5)], ["attention.output 10"] * 2, [0, 1], 5)
+    placed = names.place_names([(0.3, 0.5), (0.6, 0.5)], ["attention.output 10"] * 2, [0, 1], 5)
     assert [name.from_px for name in placed] == [names.NARROW_PX] * 2
 
 
 def test_a_lone_point_has_its_name_at_any_width() -> None:
     """GIVEN one point, THEN it is named, also on a telephone; near the right end the name stands left of it."""
-    assert names.named([(0.4, 0.5)], ["norm"], [0], 5) == [names.Name(0, right=False, down=-1, from_px=0)]
-    assert names.named([(0.95, 0.5)], ["norm"], [0], 5)[0].right
+    assert names.place_names([(0.4, 0.5)], ["norm"], [0], 5) == [names.Name(0, right=False, down=-1, from_px=0)]
+    assert names.place_names([(0.95, 0.5)], ["norm"], [0], 5)[0].right
 
 
 def test_the_order_decides_who_is_named() -> None:
     """GIVEN room for one name, THEN it is that of the first in order."""
     spots = [(0.3, 0.5), (0.3, 0.9)]
-    assert [name.index for name in names.named(spots, ["a", "b"], [1, 0], 1)] == [1]
+    assert [name.index for name in names.place_names(spots, ["a", "b"], [1, 0], 1)] == [1]

@@ -18,7 +18,7 @@ from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.errors import UsageError
 from energyscope.intervals import Interval
-from energyscope.reporting.print.comparative import SUBJECTS, comparative
+from energyscope.reporting.print.comparative import PARTS, comparative
 from energyscope.reporting.print.drawing import DOUBLE_IN, SINGLE_IN, draw
 from energyscope.reporting.print.files import Options, encoded, write_figures
 from energyscope.reporting.print.sheets import PLANS, Panel, Sheet, sheets
@@ -59,13 +59,13 @@ def run(tmp_path_factory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def found(run) -> dict[str, Sheet]:
+def run_sheets(run) -> dict[str, Sheet]:
     return {sheet.stem: sheet for sheet in sheets(Report(run))}
 
 
 @pytest.fixture(scope="module")
-def drawn(found) -> dict[str, str]:
-    return {stem: draw(sheet, "paper") for stem, sheet in found.items() if sheet.rows}
+def drawn(run_sheets) -> dict[str, str]:
+    return {stem: draw(sheet, "paper") for stem, sheet in run_sheets.items() if sheet.rows}
 
 
 def parsed(svg: str | bytes) -> ET.Element:
@@ -77,7 +77,7 @@ def texts(svg: str) -> list[str]:
     lines = []
     for element in parsed(svg).iter(f"{{{SVG}}}text"):
         spans = list(element.iter(f"{{{SVG}}}tspan"))
-        lines += ["".join(one.itertext()) for one in spans or [element]]
+        lines += ["".join(part.itertext()) for part in spans or [element]]
     return lines
 
 
@@ -89,17 +89,17 @@ def sizes_pt(svg: str) -> list[float]:
     """Return the font sizes of all visible texts, in points."""
     root = parsed(svg)
     scale = float(root.attrib["width"]) / float(root.attrib["viewBox"].split()[2])
-    shown = (one for one in root.iter(f"{{{SVG}}}text") if one.attrib.get("opacity") != "0")
-    return [float(one.attrib["font-size"].removesuffix("px")) * scale for one in shown]
+    shown = (text for text in root.iter(f"{{{SVG}}}text") if text.attrib.get("opacity") != "0")
+    return [float(text.attrib["font-size"].removesuffix("px")) * scale for text in shown]
 
 
-def test_a_complete_run_has_the_figures_of_the_seed_study(run, found):
+def test_a_complete_run_has_the_figures_of_the_seed_study(run, run_sheets):
     """GIVEN a run of all stages, THEN each figure of the study has its panels: every metric of impact has one."""
     metrics = run.impact["metric"].nunique()
-    counts = {stem: len(panels(found[stem])) for stem in [*SEED, "benchmark_sweep"]}
+    counts = {stem: len(panels(run_sheets[stem])) for stem in [*SEED, "benchmark_sweep"]}
     assert counts == dict(zip(SEED, [6, 2, 3, metrics, 1, 1], strict=True)) | {"benchmark_sweep": 6}
-    assert not [stem for stem in SEED[1:] if stem not in found]
-    assert {stem for stem, sheet in found.items() if not sheet.rows} == set(INFERENCE) - {"choices"}
+    assert not [stem for stem in SEED[1:] if stem not in run_sheets]
+    assert {stem for stem, sheet in run_sheets.items() if not sheet.rows} == set(INFERENCE) - {"choices"}
 
 
 def test_a_generation_has_its_own_figures(tmp_path):
@@ -116,6 +116,7 @@ def test_what_is_left_out_has_a_reason_of_the_catalogue(tmp_path):
     """GIVEN a run without results, THEN every figure has a code that says why; so has every panel left out."""
     bare = sheets(Report(build_run(tmp_path / "bare", Shape(profile=False, impact=False))))
     assert [sheet.stem for sheet in bare] == [plan.stem for plan in PLANS]
+    assert {plan.otherwise for plan in PLANS} <= set(reasons.WORDS)
     assert all(reasons.read(str(sheet.reason)).code for sheet in bare if not sheet.rows)
     random = build_run(
         tmp_path / "random",
@@ -128,27 +129,21 @@ def test_what_is_left_out_has_a_reason_of_the_catalogue(tmp_path):
     assert made["speed_accuracy_tradeoff"].reason == (random.benchmark or {})["predictions_reason"]
 
 
-def test_every_reason_of_a_plan_is_in_the_catalogue():
-    """A figure that has no chart can always say so."""
-    assert {plan.otherwise for plan in PLANS} <= set(reasons.WORDS)
-
-
-def test_a_sheet_is_as_wide_as_its_column_and_its_text_can_be_read(found, drawn):
+def test_a_sheet_is_as_wide_as_its_column_and_its_text_can_be_read(run_sheets, drawn):
     """No text is smaller than 6.5 points or cut off, no tick says NaN, and all lies on the sheet."""
     for stem, svg in drawn.items():
         root = parsed(svg)
-        inches = DOUBLE_IN if found[stem].wide else SINGLE_IN
+        inches = DOUBLE_IN if run_sheets[stem].wide else SINGLE_IN
         assert float(root.attrib["width"]) == pytest.approx(72 * inches, abs=0.1), stem
         assert min(sizes_pt(svg)) >= LEAST_PT, stem
-        said = texts(svg)
-        assert not [line for line in said if "NaN" in line or "undefined" in line or line.endswith("\u2026")]
-        assert 700 < float(root.attrib["viewBox"].split()[2]) < 860 or not found[stem].wide, stem
+        assert not [line for line in texts(svg) if "NaN" in line or "undefined" in line or line.endswith("\u2026")]
+        assert 700 < float(root.attrib["viewBox"].split()[2]) < 860 or not run_sheets[stem].wide, stem
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_other_themes_keep_the_size(found, drawn, theme):
+def test_other_themes_keep_the_size(run_sheets, drawn, theme):
     """GIVEN another theme, THEN a sheet has another paper, and the same size and texts."""
-    svg = draw(found["benchmark_overview"], theme)
+    svg = draw(run_sheets["benchmark_overview"], theme)
     paper = drawn["benchmark_overview"]
     assert parsed(svg).attrib["viewBox"] == parsed(paper).attrib["viewBox"]
     assert texts(svg) == texts(paper)
@@ -169,25 +164,25 @@ def test_files_have_their_physical_size(drawn):
     assert parsed(encoded(svg, "svg", 300)).attrib["width"].endswith("pt")
 
 
-def test_modelled_and_random_stand_on_every_figure_that_they_concern(run, found, tmp_path):
+def test_modelled_and_random_stand_on_every_figure_that_they_concern(run, run_sheets, tmp_path):
     """GIVEN modelled joules and random weights, THEN each figure with joules says so, and measured ones not."""
     shape = Shape(layers=2, modelled=True, benchmark=Bench(modelled=True))
     modelled = sheets(Report(build_run(tmp_path / "modelled", shape, model={"weights": "random"})))
-    for sheet in (one for one in modelled if one.rows):
-        said = " ".join(sheet.notes)
-        assert ("MODELLED" in said) == (sheet.stem != "prediction_impact_by_type")
-        assert "RANDOM WEIGHTS" in said
-    assert not any("MODELLED" in note or "RANDOM" in note for one in found.values() for note in one.notes)
-    assert all("95 %" in " ".join(found[stem].notes) for stem in SEED[:5])
+    for sheet in (sheet for sheet in modelled if sheet.rows):
+        notes = " ".join(sheet.notes)
+        assert ("MODELLED" in notes) == (sheet.stem != "prediction_impact_by_type")
+        assert "RANDOM WEIGHTS" in notes
+    assert not any("MODELLED" in note or "RANDOM" in note for sheet in run_sheets.values() for note in sheet.notes)
+    assert all("95 %" in " ".join(run_sheets[stem].notes) for stem in SEED[:5])
 
 
 def test_the_correlation_stands_in_the_scatter(run, drawn):
     """The coefficients written in the figure are those of correlation.json, with their limits."""
     document = json.loads((run.path / schema.CORRELATION_FILE).read_text())
     entry = next(
-        one
-        for one in document["correlations"]
-        if (one["x"], one["y"], one["method"]) == ("energy_mj", document["impact"], "spearman")
+        entry
+        for entry in document["correlations"]
+        if (entry["x"], entry["y"], entry["method"]) == ("energy_mj", document["impact"], "spearman")
     )
     value = fmt.measured(Interval(entry["value"], entry["ci_low"], entry["ci_high"]))
     assert f"Spearman {value}, n = {entry['n']}" in texts(drawn["energy_vs_impact_scatter"])
@@ -195,8 +190,8 @@ def test_the_correlation_stands_in_the_scatter(run, drawn):
 
 def test_one_legend_is_that_of_all_panels(drawn):
     """GIVEN six panels of four precisions, THEN each precision is named once."""
-    said = texts(drawn["benchmark_sweep"])
-    assert [said.count(name) for name in ("FP32", "FP16", "BF16", "INT8")] == [1, 1, 1, 1]
+    lines = texts(drawn["benchmark_sweep"])
+    assert [lines.count(name) for name in ("FP32", "FP16", "BF16", "INT8")] == [1, 1, 1, 1]
 
 
 def test_hostile_names_are_only_text(tmp_path):
@@ -205,13 +200,12 @@ def test_hostile_names_are_only_text(tmp_path):
     run = build_run(tmp_path / "run", Shape(layers=2), model={"name": evil + "\ud800"})
     assert run.energy is not None
     run.energy["kind"] = run.energy["kind"].replace({"mlp.up": evil, "attention": "x" * 400})
-    sheet = next(one for one in sheets(Report(run)) if one.stem == "per_layer_energy_analysis")
+    energy = next(sheet for sheet in sheets(Report(run)) if sheet.stem == "per_layer_energy_analysis")
     both = comparative(Report(run), Report(build_run(tmp_path / "other", Shape(layers=2))))
-    for one in (sheet, both):
-        svg = draw(one, "paper")
-        assert not {"script", "image", "foreignObject"} & {
-            one.tag.rpartition("}")[2] for one in parsed(svg).iter()
-        }
+    for sheet in (energy, both):
+        svg = draw(sheet, "paper")
+        tags = {element.tag.rpartition("}")[2] for element in parsed(svg).iter()}
+        assert not {"script", "image", "foreignObject"} & tags
         assert encoded(svg, "png", 72).startswith(b"\x89PNG")
 
 
@@ -219,10 +213,10 @@ def test_two_models_side_by_side(run, tmp_path):
     """GIVEN two complete runs, THEN every subject is a panel, and a run has one colour in all of them."""
     other = complete(tmp_path / "other", model={"name": "distilbert"})
     sheet = comparative(Report(run), Report(other))
-    assert [panel.title for panel in panels(sheet)] == [subject.title for subject in SUBJECTS]
+    assert [panel.title for panel in panels(sheet)] == [part.title for part in PARTS]
     assert sheet.reason is None
-    said = texts(draw(sheet, "paper"))
-    assert [said.count(name) for name in ("tiny-gpt2", "distilbert")] == [1, 1]
+    lines = texts(draw(sheet, "paper"))
+    assert [lines.count(name) for name in ("tiny-gpt2", "distilbert")] == [1, 1]
 
 
 def test_what_one_of_two_runs_lacks_is_said(run, tmp_path):
@@ -230,9 +224,9 @@ def test_what_one_of_two_runs_lacks_is_said(run, tmp_path):
     other = build_run(tmp_path / "other", Shape(layers=2, impact=False), model={"name": "distilbert"})
     sheet = comparative(Report(run), Report(other))
     lacking = [read for read in reasons.split(sheet.reason) if read.code == "without-panels"]
-    held = dict(lacking[0].values)
-    assert "distilbert" in reasons.words(held["why"])
-    assert len(held["panels"]) == 6  # impact, four of precisions, and energy with impact
+    values = dict(lacking[0].values)
+    assert "distilbert" in reasons.words(values["why"])
+    assert len(values["panels"]) == 6  # impact, four of precisions, and energy with impact
     empty = build_run(tmp_path / "empty", Shape(profile=False, impact=False))
     assert not comparative(Report(empty), Report(empty)).rows
 
@@ -253,6 +247,6 @@ def test_a_figure_that_cannot_be_drawn_says_so(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(vl_convert, "vegalite_to_svg", refuse)
     made = list(write_figures([run], tmp_path / "out", Options()))
-    assert not any(one.path for one in made)
-    assert {reasons.read(str(one.reason)).code for one in made} >= {"cannot-be-drawn"}
+    assert not any(figure.path for figure in made)
+    assert {reasons.read(str(figure.reason)).code for figure in made} >= {"cannot-be-drawn"}
     assert list((tmp_path / "out").iterdir()) == []

@@ -35,11 +35,9 @@ def waiting(table):
 def test_a_run_that_waits_is_told_by_work_and_idle_power(tmp_path):
     """GIVEN 80 % idle power while the host launches, THEN the sentence has both parts of the model's energy."""
     run = rewritten(build_run(tmp_path / "run"), waiting)
-    found = answer(run)
-    energy = Report(run).main.energy.value
-    assert found.facts["case"] == "waits"
-    assert found.facts["work"] == pytest.approx(0.2 * energy)
-    assert found.facts["idle"] == pytest.approx(0.8 * energy)
+    facts, energy = answer(run).facts, Report(run).main.energy.value
+    assert facts["case"] == "waits"
+    assert (facts["work"], facts["idle"]) == pytest.approx((0.2 * energy, 0.8 * energy))
 
 
 def test_a_run_that_works_is_told_by_its_largest_blocks(tmp_path):
@@ -81,21 +79,18 @@ def test_a_classifier_at_several_precisions_is_told_by_the_winner(tmp_path):
 
 def test_a_benchmark_alone_is_told_by_its_winner(tmp_path):
     """GIVEN nothing but a benchmark, THEN precisions are the question, whatever the task."""
-    found = answer(build_run(tmp_path / "run", Shape(profile=False, impact=False, benchmark=Bench(metric=None))))
-    assert found.facts["case"] == "winner"
-    assert found.facts["metric"] is None
-    assert "not judged" in found.sentence
+    shown = answer(build_run(tmp_path / "run", Shape(profile=False, impact=False, benchmark=Bench(metric=None))))
+    assert shown.facts["case"] == "winner"
+    assert shown.facts["metric"] is None
+    assert "not judged" in shown.sentence
 
 
 def test_where_no_precision_saves_none_is_praised(tmp_path):
     """GIVEN intervals of all ratios that include 1, THEN there is no winner."""
     run = build_run(tmp_path / "run", Shape(profile=False, impact=False, benchmark=Bench()))
-    store = RunStore.open(run.path)
-    document = run.benchmark
-    for cell in document["cells"]:
+    for cell in run.benchmark["cells"]:
         cell["energy_ratio"] = {"value": 0.9, "low": 0.7, "high": 1.2}
-    store.write_json("benchmark.json", document)
-    assert answer(load_run(run.path)).facts["case"] == "no-winner"
+    assert answer(run).facts["case"] == "no-winner"
 
 
 def test_a_run_with_nothing_measured_says_so(tmp_path):
@@ -104,11 +99,11 @@ def test_a_run_with_nothing_measured_says_so(tmp_path):
     store = RunStore.open(run.path)
     store.document["stages"]["profile"] = {"state": "failed", "reason": "CUDA out of memory", "seconds": 1.0}
     store.update()
-    found = answer(load_run(run.path))
-    assert found.facts["case"] == "nothing"
-    assert [one["stage"] for one in found.alerts] == ["profile"]
-    assert "profile" in found.sentence
-    assert found.stats == []
+    shown = answer(load_run(run.path))
+    assert shown.facts["case"] == "nothing"
+    assert [stage["stage"] for stage in shown.alerts] == ["profile"]
+    assert "profile" in shown.sentence
+    assert shown.stats == []
 
 
 @pytest.mark.parametrize("modelled", [False, True])
@@ -137,7 +132,7 @@ def test_stats_carry_errors_and_joules_per_thousand_tokens(tmp_path):
     stats = answer(run).stats
     assert 4 <= len(stats) <= 5
     assert stats[0].error.startswith("±")
-    assert any("kWh" in one.label for one in stats)
+    assert any("kWh" in stat.label for stat in stats)
     energy = Report(run).main
     assert energy.per_token.value * 128 == pytest.approx(energy.energy.value)
 
@@ -154,8 +149,8 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_the_sentence_is_short(tmp_path, name):
     """GIVEN any run, THEN its sentence has at most 20 words, and two numbers with a unit beside precisions."""
-    found = answer(RUNS[name](tmp_path / "run"))
-    for text in (found.sentence, found.cause):
+    shown = answer(RUNS[name](tmp_path / "run"))
+    for text in (shown.sentence, shown.cause):
         words = [word for word in text.split() if re.search(r"\w", word)]
         assert len(words) <= 24, text
         assert len(re.findall(r"(?<![\w.])\d[\d.,]*(?= ?(?:%|[a-zµ]?J\b|x\b))", text)) <= 2, text

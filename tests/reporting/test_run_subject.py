@@ -37,10 +37,10 @@ def test_alternatives_alone_are_told_by_what_they_are_measured_against(generatio
     """GIVEN nothing but alternatives, THEN the token of their own setting, with the errors of the file."""
     run = without_a_profile(generation, generation=None)
     base = next(row for row in run.alternatives["rows"] if row["what"] == "base" and row["phase"] == DECODE)
-    found = subject_of(Report(run))
-    assert found.phase == DECODE
-    assert found.energy.value == pytest.approx(base["joules_per_token"]["value"] * 1e3)
-    assert found.energy.low == pytest.approx(base["joules_per_token"]["low"] * 1e3)
+    headline = subject_of(Report(run))
+    assert headline.phase == DECODE
+    assert headline.energy.value == pytest.approx(base["joules_per_token"]["value"] * 1e3)
+    assert headline.energy.low == pytest.approx(base["joules_per_token"]["low"] * 1e3)
     assert Answer(Report(run)).facts["case"] == "blocks"
 
 
@@ -57,9 +57,9 @@ def test_a_benchmark_of_one_precision_is_told_by_its_inference(tmp_path):
     bench = Bench(precisions=("fp16",), batch_sizes=(4,), metric=None)
     run = build_run(tmp_path / "run", Shape(profile=False, impact=False, benchmark=bench))
     (cell,) = run.benchmark["cells"]
-    found, answer = subject_of(Report(run)), Answer(Report(run))
-    assert found.energy.value == pytest.approx(cell["energy_mj"]["value"])
-    assert found.per_token.value == pytest.approx(cell["energy_mj"]["value"] / (4 * cell["sequence_length"]))
+    headline, answer = subject_of(Report(run)), Answer(Report(run))
+    assert headline.energy.value == pytest.approx(cell["energy_mj"]["value"])
+    assert headline.per_token.value == pytest.approx(cell["energy_mj"]["value"] / (4 * cell["sequence_length"]))
     assert answer.facts["case"] == "blocks"
     assert answer.stats
     assert "no component was measured" in answer.trust
@@ -68,7 +68,7 @@ def test_a_benchmark_of_one_precision_is_told_by_its_inference(tmp_path):
 def test_a_baseline_that_was_not_measured_is_no_verdict_on_precisions(tmp_path):
     """GIVEN cells without the baseline's, THEN the sentence says that, and not that nothing saves energy."""
     run = build_run(tmp_path / "run", Shape(profile=False, impact=False, benchmark=Bench()))
-    document = {**run.benchmark, "cells": [one for one in run.benchmark["cells"] if one["precision"] != "fp32"]}
+    document = {**run.benchmark, "cells": [cell for cell in run.benchmark["cells"] if cell["precision"] != "fp32"]}
     answer = Answer(Report(replace(run, benchmark=document)))
     assert answer.facts["case"] == "no-baseline"
     assert answer.facts["energy"] is not None

@@ -27,7 +27,7 @@ def page():
 def test_what_has_content_is_shown_in_order():
     """GIVEN three sections of which one has content, THEN it alone is shown, with its figures and tables."""
     shown = page().shown("run")
-    assert [one.section.name for one in shown] == ["first"]
+    assert [item.section.name for item in shown] == ["first"]
     assert [section.name for section in page().sections] == ["first", "second", "third", "fourth"]
     assert shown[0].content.data == {"subject": "run"}
     assert [figure.name for figure in figures(shown)] == ["one"]

@@ -56,11 +56,8 @@ def test_lines_of_cells_hold_raw_numbers():
     """GIVEN a pipe, THEN raw values, an interval in three columns, and no cell that breaks a line."""
     rows = list(csv.DictReader(io.StringIO(TABLE.delimited()), delimiter="\t"))
     assert rows[0]["name"] == "a\tb"
-    assert [float(rows[0][key]) for key in ("energy_mj", "energy_mj_low", "energy_mj_high")] == [
-        1550.0,
-        1500.0,
-        1600.0,
-    ]
+    energy = [float(rows[0][f"energy_mj{end}"]) for end in ("", "_low", "_high")]
+    assert energy == [1550.0, 1500.0, 1600.0]
     assert (rows[1]["energy_mj"], rows[1]["energy_mj_low"], rows[1]["share"]) == ("2.0", "", "")
 
 

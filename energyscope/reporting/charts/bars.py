@@ -13,6 +13,7 @@ from energyscope.reporting.table import Row, Table
 
 _ROW_PX, _DOT_PX, _SERIES_PX, _MARGIN_PX = 27, 22, 15, 8
 _LETTER_PX = 6.7  # mean width of a letter of the labels
+Record = dict[str, Any]
 
 
 @data.built_unchecked
@@ -28,39 +29,38 @@ def bars(
 ) -> Any:
     """Draw a bar for each row: its name ``by``, its length ``value``, solid up to ``work`` and pale beyond.
 
-    Rows may hold ``label`` (what stands at the bar's end; else the value), ``noisy`` (drawn hollow) and
-    ``colour``, which otherwise follows from the column ``colour``, by default the row's kind. With ``series``,
-    rows of one name stand together, coloured by that column, with a legend. Whiskers are 95 % intervals; nothing
-    is scaled to a sum.
-    ``reference`` draws a line, as at "no change".
+    Rows may hold ``label`` (the text at the bar's end; else the value), ``noisy`` (drawn hollow) and ``colour``,
+    which otherwise follows from the column ``colour``, by default the row's kind. With ``series``, rows of one
+    name stand together, coloured by that column, with a legend. Whiskers are 95 % intervals; nothing is scaled to
+    a sum. ``reference`` draws a line, as at "no change".
     """
     alt = altair()
-    lines = _DotRows(table, by, value, series)
+    lines = _Lines(table, by, value, series)
     group = series or colour or "kind"
-    painted = palette(str(row.get(group)) for row in lines.rows)
+    colours = palette(str(row.get(group)) for row in lines.rows)
     records, ends = [], []
     for row in lines.rows:
-        shared = {"name": str(row[by]), **lines.marked(row, painted[str(row.get(group))])}
+        shared = {"name": str(row[by]), **lines.mark(row, colours[str(row.get(group))])}
         shared |= {"series": str(row[series])} if series else {}
-        records += [{**shared, **part} for part in _segments(row, lines, work)]
+        records += [{**shared, **segment} for segment in _segments(row, lines, work)]
         ends.append({**shared, **_end(row, lines)})
-    at = None if reference is None else reference / lines.divisor
-    across = lines.across()
-    x = {"scale": _with_room(records, ends, at or 0.0), "axis": None}
+    guide = None if reference is None else reference / lines.divisor
+    y = lines.y()
+    x = {"scale": _scale_with_room(records, ends, guide or 0.0), "axis": None}
     solid = data.chart_of(records).mark_bar(strokeWidth=1.3, cornerRadius=1)
     layers = [
         solid.encode(
-            **across,
-            **lines.paint(painted),
+            **y,
+            **lines.paint(colours),
             x=alt.X("start:Q", **x),
             x2=alt.X2("end:Q"),
             strokeDash=alt.StrokeDash("dash:N", scale=None),
         ),
-        *_whiskers(ends, across, **x),
-        *_guide(at, **x),
-        *_written(ends, across, halo=at is not None, **x),
+        *_whiskers(ends, y, **x),
+        *_guide(guide, **x),
+        *_labels(ends, y, halo=guide is not None, **x),
     ]
-    return lines.finished(layers, records, _ROW_PX, 8)
+    return lines.chart(layers, records, _ROW_PX, 8)
 
 
 @data.built_unchecked
@@ -80,32 +80,32 @@ def dots(
     a line, as at "no change".
     """
     alt = altair()
-    lines = _DotRows(table, by, value, series)
+    lines = _Lines(table, by, value, series)
     names = [str(row[series]) if series else str(row.get("kind", row[by])) for row in lines.rows]
-    painted = palette(names)
-    painted |= {str(row[series]): row["colour"] for row in lines.rows if series and row.get("colour")}
+    colours = palette(names)
+    colours |= {str(row[series]): row["colour"] for row in lines.rows if series and row.get("colour")}
     values = [lines.size(row) for row in lines.rows]
     limits = [limit for row in lines.rows for limit in lines.limits(row)]
     axis = magnitude(values + ([reference] if reference else []), limits, log=log)
     records = []
-    for row, name, at in zip(lines.rows, names, values, strict=True):
+    for row, name, size in zip(lines.rows, names, values, strict=True):
         low, high = map(axis.limit, lines.limits(row))
         fill = HOLLOW if row.get("noisy") else 1.0
-        drawn = {"name": str(row[by]), "series": name, "at": at, "low": low, "high": high, "fill": fill}
-        records.append({**drawn, **lines.marked(row, painted[name])})
-    across = lines.across(grid=True)
+        mark = {"name": str(row[by]), "series": name, "at": size, "low": low, "high": high, "fill": fill}
+        records.append({**mark, **lines.mark(row, colours[name])})
+    y = lines.y(grid=True)
     heading = title or (f"{lines.column.title} ({lines.unit})" if lines.unit else lines.column.title)
     points = data.chart_of(records).mark_point(size=46, filled=True, strokeWidth=1.4)
     x = alt.X("at:Q", title=heading, scale=axis.scale(), axis=axis.axis())
     layers = [
         *_guide(reference, title=heading),
-        *_whiskers(records, across, title=heading),
-        points.encode(**across, **lines.paint(painted), x=x),
+        *_whiskers(records, y, title=heading),
+        points.encode(**y, **lines.paint(colours), x=x),
     ]
-    return lines.finished(layers, records, _DOT_PX, 6)
+    return lines.chart(layers, records, _DOT_PX, 6)
 
 
-class _DotRows:
+class _Lines:
     """The rows that have a value, each on the line of its name, or on that of its series within the name."""
 
     def __init__(self, table: Table, by: str, value: str, series: str) -> None:
@@ -124,24 +124,23 @@ class _DotRows:
         """Return the limits of a row's value in the chart's unit."""
         return [None if limit is None else limit / self.divisor for limit in data.limits_of(row[self.value])]
 
-    def marked(self, row: Row, colour: str) -> dict[str, Any]:
-        """Return what each mark of a row holds: its own colour or else this one, and what is said of it."""
-        return {"colour": row.get("colour") or colour, **data.named(row), **data.tips(row, self.columns)}
+    def mark(self, row: Row, colour: str) -> Record:
+        """Return what each mark of a row holds: its own colour or else this one, and its tooltip."""
+        return {"colour": row.get("colour") or colour, **data.mark(row, self.columns)}
 
-    def across(self, *, grid: bool = False) -> dict[str, Any]:
+    def y(self, *, grid: bool = False) -> dict[str, Any]:
         """Return the encoding of the lines, in the order of the rows."""
         alt = altair()
         axis = alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=190, grid=grid)
-        named = {"y": alt.Y("name:N", sort=self._of(self.by), title=None, axis=axis)}
-        return {**named, "yOffset": alt.YOffset("series:N", sort=self._of(self.series))} if self.series else named
+        y = {"y": alt.Y("name:N", sort=self._names(self.by), title=None, axis=axis)}
+        return {**y, "yOffset": alt.YOffset("series:N", sort=self._names(self.series))} if self.series else y
 
-    def paint(self, painted: Mapping[str, str]) -> dict[str, Any]:
+    def paint(self, colours: Mapping[str, str]) -> dict[str, Any]:
         """Colour marks by their records; series have a legend, which needs a scale of their names."""
         alt = altair()
         colour = alt.Color("colour:N", scale=None)
         if self.series:
-            scale = alt.Scale(domain=list(painted), range=list(painted.values()))
-            colour = alt.Color("series:N", scale=scale, legend=data.legend(list(painted)))
+            colour = alt.Color("series:N", scale=data.colour_scale(colours), legend=data.legend(list(colours)))
         return {
             "color": colour,
             "fillOpacity": alt.FillOpacity("fill:Q", scale=None),
@@ -150,74 +149,67 @@ class _DotRows:
             "tooltip": data.tooltip(self.columns),
         }
 
-    def finished(
-        self, layers: Sequence[Any], records: Sequence[Mapping[str, Any]], each: float, gap: float
-    ) -> Any:
-        """Return the chart of layers, a name ``each`` pixels high, or its series with a gap between names."""
-        pitch = _SERIES_PX * len(self._of(self.series)) + gap if self.series else each
-        return data.layered(layers, records, pitch * len(self._of(self.by)) + _MARGIN_PX)
+    def chart(self, layers: Sequence[Any], records: Sequence[Record], row_px: float, gap_px: float) -> Any:
+        """Return the chart of layers: a line for each name, or lines of its series with a gap between names."""
+        pitch = _SERIES_PX * len(self._names(self.series)) + gap_px if self.series else row_px
+        return data.layered(layers, records, pitch * len(self._names(self.by)) + _MARGIN_PX)
 
-    def _of(self, key: str) -> list[str]:
+    def _names(self, key: str) -> list[str]:
         return list(dict.fromkeys(str(row[key]) for row in self.rows))
 
 
-def _segments(row: Row, lines: _DotRows, work: str | None) -> list[dict[str, Any]]:
+def _segments(row: Row, lines: _Lines, work: str | None) -> list[Record]:
     """Return a bar in its two parts where both are known and parts of it, else in one piece."""
     whole, part = lines.size(row), data.value_of(row.get(work)) if work else None
     noisy = bool(row.get("noisy"))
     solid, dash = (HOLLOW if noisy else 1.0), ([4, 3] if noisy else [1, 0])
     if part is None or not 0 <= part / lines.divisor <= whole:
-        fill = PALE * solid if work is not None and row.get("idle_only") else solid
-        return [{"start": min(whole, 0.0), "end": max(whole, 0.0), "fill": fill, "dash": dash}]
+        return [{"start": min(whole, 0.0), "end": max(whole, 0.0), "fill": solid, "dash": dash}]
     middle = part / lines.divisor
-    pale = HOLLOW / 2 if noisy else PALE
     return [
         {"start": 0.0, "end": middle, "fill": solid, "dash": dash},
-        {"start": middle, "end": whole, "fill": pale, "dash": dash},
+        {"start": middle, "end": whole, "fill": HOLLOW / 2 if noisy else PALE, "dash": dash},
     ]
 
 
-def _end(row: Row, lines: _DotRows) -> dict[str, Any]:
-    """Return where a bar and its interval end, and what stands there."""
+def _end(row: Row, lines: _Lines) -> Record:
     low, high = lines.limits(row)
-    end = max(part for part in (lines.size(row), high, 0.0) if part is not None)
+    end = max(limit for limit in (lines.size(row), high, 0.0) if limit is not None)
     label = row.get("label", fmt.quantity(data.value_of(row[lines.value]), lines.column.unit))
     return {"low": low, "high": high, "end": end, "label": label}
 
 
-def _whiskers(records: Sequence[Mapping[str, Any]], across: Mapping[str, Any], **options: Any) -> list[Any]:
+def _whiskers(records: Sequence[Record], y: Mapping[str, Any], **options: Any) -> list[Any]:
     known = [dict(record) for record in records if record["low"] is not None and record["high"] is not None]
     if not known:
         return []
-    ends = {"x": altair().X("low:Q", **options), "x2": altair().X2("high:Q")}
-    return [data.chart_of(known).mark_rule(style=RANGE).encode(**across, **ends, opacity=data.faded(0.8))]
+    x = {"x": altair().X("low:Q", **options), "x2": altair().X2("high:Q")}
+    return [data.chart_of(known).mark_rule(style=RANGE).encode(**y, **x, opacity=data.faded(0.8))]
 
 
-def _guide(at: float | None, **options: Any) -> list[Any]:
-    if at is None:
+def _guide(value: float | None, **options: Any) -> list[Any]:
+    if value is None:
         return []
-    return [data.chart_of([{"at": at}]).mark_rule(style=GUIDE).encode(x=altair().X("at:Q", **options))]
+    return [data.chart_of([{"at": value}]).mark_rule(style=GUIDE).encode(x=altair().X("at:Q", **options))]
 
 
-def _written(
-    ends: list[dict[str, Any]], across: Mapping[str, Any], *, halo: bool, **options: Any
-) -> Iterator[Any]:
-    """Yield what stands at the bars' ends, with a halo where a line may cross it."""
-    encoded = {
+def _labels(ends: list[Record], y: Mapping[str, Any], *, halo: bool, **options: Any) -> Iterator[Any]:
+    """Yield the labels at the bars' ends, with a halo where a line may cross them."""
+    encoding = {
         "x": altair().X("end:Q", **options),
         "text": altair().Text("label:N"),
         "opacity": data.faded(left=0.5),
     }
     for style in (HALO, INK) if halo else (INK,):
-        written = data.chart_of(ends).mark_text(style=style, align="left", baseline="middle", dx=6)
-        yield written.encode(**across, **encoded)
+        text = data.chart_of(ends).mark_text(style=style, align="left", baseline="middle", dx=6)
+        yield text.encode(**y, **encoding)
 
 
-def _with_room(records: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]], reference: float) -> Any:
+def _scale_with_room(records: Sequence[Record], ends: Sequence[Record], reference: float) -> Any:
     """Leave room at the bars' ends for the longest label, whatever the width."""
     alt = altair()
     least = min([0.0, *(end["low"] or 0.0 for end in ends), *(record["start"] for record in records)])
-    most = max([*(one["end"] for one in ends), reference])
+    most = max([*(end["end"] for end in ends), reference])
     room = max((len(str(end["label"])) for end in ends), default=0) * _LETTER_PX + 12
     span = f"({most:.6g} - ({least:.6g}))"
     right = alt.ExprRef(f"{least:.6g} + {span} * width / max(width - {room:.0f}, 40)")

@@ -48,13 +48,14 @@ def limits_of(cell: Any) -> tuple[float | None, float | None]:
     return (cell.low, cell.high) if isinstance(cell, Interval) and cell.known else (None, None)
 
 
-def tips(row: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, str]:
-    """Return what a mark's tooltip says of a row: every column as it is written in the table."""
-    return {f"tip{at}": column.text(row.get(column.key)) for at, column in enumerate(columns)}
+def mark(row: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, Any]:
+    """Return what the mark of a row is highlighted by, and its tooltip: every column as the table writes it."""
+    tips = {f"tip{at}": column.text(row.get(column.key)) for at, column in enumerate(columns)}
+    return {**identity(row), **tips}
 
 
 def tooltip(columns: Sequence[Column]) -> list[Any]:
-    """Return the encoding of such tooltips."""
+    """Return the encoding of the tooltips of marks."""
     alt = altair()
     return [alt.Tooltip(f"tip{at}:N", title=column.title) for at, column in enumerate(columns)]
 
@@ -64,8 +65,8 @@ def shown_columns(table: Table, most: int = 7) -> list[Column]:
     return [column for column in table.filled().columns if column.unit != "reasons"][:most]
 
 
-def named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a mark can be highlighted by: its component, and its kind."""
+def identity(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a mark is highlighted by: its component and its kind."""
     return {key: row[key] for key in ("kind", "component") if row.get(key) is not None}
 
 
@@ -75,13 +76,18 @@ def faded(opacity: float = 1.0, left: float = _FADED) -> Any:
     return altair().OpacityValue(round(opacity * left, 3), condition=lit)
 
 
+def colour_scale(colours: Mapping[str, str]) -> Any:
+    """Return the scale of series with their colours."""
+    return altair().Scale(domain=list(colours), range=list(colours.values()))
+
+
 def legend(names: Sequence[str], **options: Any) -> Any:
     """Return a legend above a chart, with as many names in a line as the chart's width has room for."""
     alt = altair()
     each = max(map(len, names), default=0) * _LETTER_PX + _SYMBOL_PX
     columns = alt.ExprRef(f"max(1, floor(width / {each:.0f}))")
-    titled = f"{json.dumps(theme.TITLES)}[datum.label] || datum.label"
-    return alt.Legend(**{"orient": "top", "title": None, "columns": columns, "labelExpr": titled, **options})
+    label = f"{json.dumps(theme.TITLES)}[datum.label] || datum.label"
+    return alt.Legend(**{"orient": "top", "title": None, "columns": columns, "labelExpr": label, **options})
 
 
 def layered(layers: Sequence[Any], records: Iterable[Mapping[str, Any]], height: float, *params: Any) -> Any:
@@ -93,33 +99,33 @@ def layered(layers: Sequence[Any], records: Iterable[Mapping[str, Any]], height:
     kinds = sorted({str(record["kind"]) for record in records if record.get("kind")})
     first, *others = layers
     first = first.add_params(alt.param(LIT, value=None), alt.param("kinds", value=kinds), *params)
-    fitted = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return alt.layer(first, *others, width="container", height=height, padding=4, autosize=fitted)
+    autosize = alt.AutoSizeParams(type="fit-x", contains="padding")
+    return alt.layer(first, *others, width="container", height=height, padding=4, autosize=autosize)
 
 
 def chart_of(records: list[dict[str, Any]]) -> Any:
-    """Return an Altair chart of records, of which many are held by columns: a page may hold thousands.
+    """Return an Altair chart of records; many are stored by columns, since a page may hold thousands.
 
-    Words that recur are held once; the chart's first transforms make the records of it again.
+    Words that recur are stored once; the chart's first transforms restore the records.
     """
     alt = altair()
     if len(records) < _MANY:
         return alt.Chart(_rows_class()(values=records))
     names = list(dict.fromkeys(name for record in records for name in record))
     columns: dict[str, list[Any]] = {name: [record.get(name) for record in records] for name in names}
-    words = {f"{name}_words": list(dict.fromkeys(columns[name])) for name in names if _recurs(columns[name])}
-    coded = [name for name in names if f"{name}_words" in words]
+    coded = [name for name in names if _recurs(columns[name])]
+    words = {f"{name}_words": list(dict.fromkeys(columns[name])) for name in coded}
     for name in coded:
-        at = {word: index for index, word in enumerate(words[f"{name}_words"])}
-        columns[name] = [at[word] for word in columns[name]]
+        codes = {word: code for code, word in enumerate(words[f"{name}_words"])}
+        columns[name] = [codes[word] for word in columns[name]]
     chart = alt.Chart(_rows_class()(values=[{**columns, **words}])).transform_flatten(names)
     return chart.transform_calculate(**{name: f"datum.{name}_words[datum.{name}]" for name in coded})
 
 
 def _recurs(values: Sequence[Any]) -> bool:
     """Whether values are words, or nothing, of which most occur more than once."""
-    written = all(value is None or isinstance(value, str | bool) for value in values)
-    return written and len(set(values)) <= len(values) / 2
+    words = all(value is None or isinstance(value, str | bool) for value in values)
+    return words and len(set(values)) <= len(values) / 2
 
 
 @cache
@@ -137,9 +143,9 @@ def _rows_class() -> Any:
 
 
 def spec(chart: Any) -> dict[str, Any]:
-    """Return a chart as a Vega-Lite specification without a theme; data that layers share are held once.
+    """Return a chart as a Vega-Lite specification without a theme; data that layers share are stored once.
 
-    The specification is not validated here, which would take seconds for a large run: the tests do that.
+    It is not validated here, which would take seconds for a large run: tests do that.
     """
     specification: dict[str, Any] = chart.to_dict(validate=False)
     specification.pop("config", None)
@@ -147,7 +153,7 @@ def spec(chart: Any) -> dict[str, Any]:
     for part in (specification, *specification.get("layer", [])):
         values = (part.get("data") or {}).get("values")
         if values is not None:
-            name = next((known for known, held in datasets.items() if held == values), f"data{len(datasets)}")
+            name = next((name for name, data in datasets.items() if data == values), f"data{len(datasets)}")
             datasets[name] = values
             part["data"] = {"name": name}
-    return {**specification, "datasets": {name: [*map(dict, held)] for name, held in datasets.items()}}
+    return {**specification, "datasets": {name: [*map(dict, values)] for name, values in datasets.items()}}

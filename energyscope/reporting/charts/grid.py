@@ -23,56 +23,52 @@ def grid(
     *,
     diverging: bool = False,
     written: bool = False,
-    across: str = "",
+    title: str = "",
 ) -> Any:
     """Draw a cell for each row of a table, at its ``row`` and ``column``, coloured by its ``value``.
 
     Noisy cells have a cross. ``diverging`` colours lie between -1 and 1, around a pale 0; ``written`` puts the
-    values into the cells. ``across`` is the title below the columns.
+    values into the cells. ``title`` stands below the columns.
     """
     alt = altair()
-    held = table.column(value)
-    rows = [item for item in table.rows if data.value_of(item.get(value)) is not None]
-    values = [data.value_of(item[value]) or 0.0 for item in rows]
-    divisor, unit = fmt.scale(max(map(abs, values), default=0.0), held.unit)
+    rows = [cell for cell in table.rows if data.value_of(cell.get(value)) is not None]
+    values = [data.value_of(cell[value]) or 0.0 for cell in rows]
+    divisor, unit = fmt.scale(max(map(abs, values), default=0.0), table.column(value).unit)
     columns = data.shown_columns(table)
     records = [
         {
-            "row": str(one[row]),
-            "column": one[column],
-            "value": at / divisor,
-            "text": fmt.number(at / divisor, 2),
+            "row": str(cell[row]),
+            "column": cell[column],
+            "value": number / divisor,
+            "text": fmt.number(number / divisor, 2),
             "ink": ink,
-            "noisy": bool(one.get("noisy")),
-            **data.named(one),
-            **data.tips(one, columns),
+            "noisy": bool(cell.get("noisy")),
+            **data.mark(cell, columns),
         }
-        for one, at, ink in zip(rows, values, _inks(values, diverging=diverging), strict=True)
+        for cell, number, ink in zip(rows, values, _inks(values, diverging=diverging), strict=True)
     ]
-    order, over = (list(dict.fromkeys(record[key] for record in records)) for key in ("row", "column"))
-    base = data.chart_of(records).encode(**_axes(order, over, across), tooltip=data.tooltip(columns))
-    title = f"{held.title} ({unit})" if unit else held.title
-    fill = _fill([at / divisor for at in values], title, diverging=diverging)
-    cells = base.mark_rect(cornerRadius=2 if len(over) <= 40 else 0)
+    downwards, across = (list(dict.fromkeys(record[key] for record in records)) for key in ("row", "column"))
+    base = data.chart_of(records).encode(**_axes(downwards, across, title), tooltip=data.tooltip(columns))
+    heading = table.column(value).title + (f" ({unit})" if unit else "")
+    fill = _fill([number / divisor for number in values], heading, diverging=diverging)
+    cells = base.mark_rect(cornerRadius=2 if len(across) <= 40 else 0)
     layers = [cells.encode(fill=fill, opacity=data.faded())]
     if any(record["noisy"] for record in records):
-        crosses = base.transform_filter("datum.noisy").mark_point(
-            shape="M-1,-1L1,1M-1,1L1,-1", size=60, strokeWidth=1.4, filled=False
-        )
+        cross = {"shape": "M-1,-1L1,1M-1,1L1,-1", "size": 60, "strokeWidth": 1.4, "filled": False}
+        crosses = base.transform_filter("datum.noisy").mark_point(**cross)
         layers.append(crosses.encode(stroke=alt.Stroke("ink:N", scale=None), opacity=data.faded(0.8)))
     if written:
-        layers.append(
-            base.mark_text(fontSize=11).encode(text=alt.Text("text:N"), color=alt.Color("ink:N", scale=None))
-        )
-    return data.layered(layers, records, _ROW_PX * len(order))
+        text = {"text": alt.Text("text:N"), "color": alt.Color("ink:N", scale=None)}
+        layers.append(base.mark_text(fontSize=11).encode(**text))
+    return data.layered(layers, records, _ROW_PX * len(downwards))
 
 
 def _inks(values: Sequence[float], *, diverging: bool) -> list[str]:
     """Return the colour that can be read on the cell of each value."""
     if diverging:
-        return ["#10161d" if abs(at) < 0.55 else "#ffffff" for at in values]
+        return ["#10161d" if abs(value) < 0.55 else "#ffffff" for value in values]
     middle = (max(values, default=0.0) + min(values, default=0.0)) / 2
-    return ["#ffffff" if at < middle else "#000000" for at in values]
+    return ["#ffffff" if value < middle else "#000000" for value in values]
 
 
 def _fill(values: Sequence[float], title: str, *, diverging: bool) -> Any:
@@ -84,19 +80,20 @@ def _fill(values: Sequence[float], title: str, *, diverging: bool) -> Any:
     else:
         scale = alt.Scale(scheme="viridis", **({} if size.type == "linear" else {"type": size.type}))
     ticks = {"values": size.ticks, "labelOverlap": True} if size.ticks else {}
-    long = alt.ExprRef("min(180, width)")
-    legend = alt.Legend(orient="top", gradientLength=long, gradientThickness=10, titleLimit=360, **ticks)
+    length = alt.ExprRef("min(180, width)")
+    legend = alt.Legend(orient="top", gradientLength=length, gradientThickness=10, titleLimit=360, **ticks)
     return alt.Fill("value:Q", title=title, scale=scale, legend=legend)
 
 
-def _axes(order: list[Any], over: list[Any], across: str) -> dict[str, Any]:
+def _axes(rows: list[Any], columns: list[Any], title: str) -> dict[str, Any]:
     """Return the encoding of the rows and the columns, whose names are turned where they are long."""
     alt = altair()
-    turned = any(isinstance(name, str) and len(name) > 4 for name in over)
-    angle = -40 if turned else 0
-    plain = alt.Axis(domain=False, ticks=False, labelPadding=6, labelLimit=200)
-    below = alt.Axis(domain=False, ticks=False, labelAngle=angle, labelOverlap=not turned, labelLimit=120)
+    long = any(isinstance(name, str) and len(name) > 4 for name in columns)
+    left = alt.Axis(domain=False, ticks=False, labelPadding=6, labelLimit=200)
+    below = alt.Axis(
+        domain=False, ticks=False, labelAngle=-40 if long else 0, labelOverlap=not long, labelLimit=120
+    )
     return {
-        "x": alt.X("column:O", sort=over, title=across or None, axis=below),
-        "y": alt.Y("row:N", sort=order, title=None, axis=plain),
+        "x": alt.X("column:O", sort=columns, title=title or None, axis=below),
+        "y": alt.Y("row:N", sort=rows, title=None, axis=left),
     }

@@ -35,7 +35,7 @@ class Name:
     from_px: int
 
 
-def named(
+def place_names(
     spots: Sequence[Spot],
     names: Sequence[str],
     order: Sequence[int],
@@ -48,48 +48,35 @@ def named(
     out where another point is so near that the name could be of either.
     """
     plots = [_Plot(spots, names, size, [*(taken[at] if taken else ())]) for at, size in enumerate(SIZES)]
-    found: list[Name] = []
+    placed: list[Name] = []
     for index in order:
-        if len(found) >= most:
+        if len(placed) >= most:
             break
-        for least in sorted(set(_FROM)):
-            chosen = [plot for plot, begins in zip(plots, _FROM, strict=True) if begins >= least]
-            side = next(
-                (side for side in _sides(spots[index]) if all(plot.free(index, side) for plot in chosen)), None
-            )
+        for width in sorted(set(_FROM)):
+            wider = [plot for plot, begin in zip(plots, _FROM, strict=True) if begin >= width]
+            sides = (side for side in _sides(spots[index]) if all(plot.free(index, side) for plot in wider))
+            side = next(sides, None)
             if side is not None:
-                found.append(Name(index, *side, least))
-                for plot in chosen:
+                placed.append(Name(index, *side, width))
+                for plot in wider:
                     plot.taken.append(plot.box(index, side))
                 break
-    return found
+    return placed
 
 
-def lines(ends: Sequence[Line]) -> list[list[Box]]:
+def line_boxes(lines: Sequence[Line]) -> list[list[Box]]:
     """Return the boxes of lines, in each of the `SIZES`; those that a point covers are left out."""
-    return [[box for line in ends if (box := _line(line, size)) is not None] for size in SIZES]
-
-
-def _line(ends: Line, size: tuple[float, float]) -> Box | None:
-    (left, bottom), (right, top) = ((x * size[0], (1 - y) * size[1]) for x, y in ends)
-    long = max(right - left, bottom - top)
-    return (left - 1, top - 1, right + 1, bottom + 1) if long > 2 * _POINT_PX else None
-
-
-def corner(right: bool, top: bool, words: str, share: float) -> list[Box]:
-    """Return the box of what is written in a corner, in each of the `SIZES`.
-
-    The words stand on one line where this ``share`` of the width has room for them, else on two.
-    """
-    boxes: list[Box] = []
+    plots = []
     for width, height in SIZES:
-        lines = 1 if share * width > len(words) * _LETTER_PX else 2
-        long = min(len(words) * _LETTER_PX, share * width)
-        left = width - long if right else 0.0
-        tall = (lines + 0.2) * _LINE_PX
-        upper = 0.0 if top else height - tall
-        boxes.append((left, upper, left + long, upper + tall))
-    return boxes
+        ends = [(x0 * width, (1 - y1) * height, x1 * width, (1 - y0) * height) for (x0, y0), (x1, y1) in lines]
+        plots.append(
+            [
+                (left - 1, top - 1, right + 1, bottom + 1)
+                for left, top, right, bottom in ends
+                if max(right - left, bottom - top) > 2 * _POINT_PX
+            ]
+        )
+    return plots
 
 
 def _sides(spot: Spot) -> list[Side]:
@@ -120,13 +107,15 @@ class _Plot:
         return left, y - _LINE_PX / 2, left + long, y + _LINE_PX / 2
 
     def free(self, index: int, side: Side) -> bool:
-        """Whether a name lies within the plot, meets nothing, and is of no point but its own."""
+        """Whether a name lies within the plot, meets nothing, and is near no point but its own."""
         box, (width, height) = self.box(index, side), self.size
         if box[0] < -_LEAST_PX or box[2] > width + 2 * _LEAST_PX or box[1] < -_LEAST_PX or box[3] > height:
             return False
+        point = self._middles[index]
         others = (middle for at, middle in enumerate(self._middles) if at != index)
         return not any(_meet(box, other) for other in self.taken) and not any(
-            _within(other, self._middles[index], _POINT_PX) or _meet(box, _around(other, _CLEAR_PX))
+            max(abs(other[0] - point[0]), abs(other[1] - point[1])) < _POINT_PX
+            or _meet(box, _around(other, _CLEAR_PX))
             for other in others
         )
 
@@ -135,9 +124,5 @@ def _around(middle: Spot, half: float) -> Box:
     return middle[0] - half, middle[1] - half, middle[0] + half, middle[1] + half
 
 
-def _within(one: Spot, other: Spot, distance: float) -> bool:
-    return max(abs(one[0] - other[0]), abs(one[1] - other[1])) < distance
-
-
-def _meet(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _meet(first: Box, second: Box) -> bool:
+    return first[0] < second[2] and second[0] < first[2] and first[1] < second[3] and second[1] < first[3]

@@ -38,14 +38,14 @@ class Magnitude:
         constant = {"constant": self.constant} if self.type == "symlog" else {}
         return alt.Scale(type=self.type, nice=False, **{"padding": 14, **constant, **options})
 
-    def axis(self, **options: Any) -> Any:
+    def axis(self) -> Any:
         """Return the Altair axis with ticks that can be read."""
-        chosen = {"values": self.ticks, "labelOverlap": True} if self.ticks else {"tickCount": 6}
-        return altair().Axis(**{"format": _PLAIN, "labelExpr": _LABEL, **chosen, **options})
+        ticks = {"values": self.ticks, "labelOverlap": True} if self.ticks else {"tickCount": 6}
+        return altair().Axis(format=_PLAIN, labelExpr=_LABEL, **ticks)
 
     def limit(self, value: float | None) -> float | None:
         """Return where a limit of an interval is drawn: no lower than a logarithmic axis begins."""
-        return None if value is None else value if self.low is None else max(value, self.low)
+        return value if value is None or self.low is None else max(value, self.low)
 
     def position(self, value: float) -> float:
         """Return where a value lies along the axis, up to a shift and a factor."""
@@ -70,14 +70,14 @@ def magnitude(
     if min(values) > 0:
         known = [limit for limit in limits if limit is not None and limit > 0]
         low = max(min([sizes[0], *known]), sizes[0] / _ROOM)
-        return Magnitude("log", log_ticks(low, max([sizes[-1], *known])), low=low)
+        return Magnitude("log", _log_ticks(low, max([sizes[-1], *known])), low=low)
     smallest = max(sizes[len(sizes) // 10], sizes[-1] * 1e-4)
     positive = _powers(smallest, sizes[-1])
     ticks = [-tick for tick in reversed(positive)] + [0.0, *positive]
     return Magnitude("symlog", [tick for tick in ticks if min(values) <= tick <= max(values)], smallest)
 
 
-def log_ticks(low: float, high: float) -> list[float]:
+def _log_ticks(low: float, high: float) -> list[float]:
     """Return 1, 2 and 5 times the powers of ten between two sizes; the powers alone where that is too many."""
     ticks = [power * factor for power in _powers(low, high) for factor in (1, 2, 5)]
     inside = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]

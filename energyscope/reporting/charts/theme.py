@@ -68,20 +68,14 @@ def title_of(kind: str) -> str:
     return TITLES.get(kind, kind)
 
 
-def kind_colour(kind: str) -> str:
-    """Return a kind's colour; a kind that we do not know has its family's, or grey."""
-    return KINDS.get(kind) or KINDS.get(kind.partition(".")[0]) or KINDS["other"]
-
-
 def palette(names: Iterable[str]) -> dict[str, str]:
     """Return a colour for each name: its own as a kind, precision, execution or phase, else one of a series."""
     every = {**KINDS, **PRECISIONS, **EXECUTIONS, **PHASES, **REMOVALS}
     known = {_key(name): colour for name, colour in every.items()}
-    wanted = list(dict.fromkeys(names))
-    rest = iter(SERIES * (1 + len(wanted) // len(SERIES)))
-    kind = {name: name.partition(".")[0] in KINDS for name in wanted}
-    own = {name: known.get(_key(name)) for name in wanted}
-    return {name: own[name] or (kind_colour(name) if kind[name] else next(rest)) for name in wanted}
+    names = list(dict.fromkeys(names))
+    series = iter(SERIES * (1 + len(names) // len(SERIES)))
+    family = {name: KINDS.get(name.partition(".")[0]) for name in names}  # of kinds that are not known
+    return {name: known.get(_key(name)) or family[name] or next(series) for name in names}
 
 
 def _key(name: str) -> str:

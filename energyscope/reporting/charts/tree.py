@@ -7,7 +7,7 @@ that exceed their whole reach beyond it, and what is below 0 has no width but is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,46 +51,35 @@ def flow(table: Table, value: str) -> Any:
     """Draw bands from the whole, at the left, to its parts and theirs, each as high as its ``value``."""
     alt = altair()
     root = _tree(table, value)
-    every = list(root.walk())
-    tall = _FLOW_PX if len(every) > _FEW else _LOW_PX
-    height = _place(root, 0.0, max(root.size, 1e-12) * _LABEL_PX / tall)
-    depth = max(part.depth for part in every)
-    across = depth + min(0.25 + 0.25 * depth, 0.9)
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, across], nice=False))
-    y = alt.Y("top:Q", axis=None, scale=alt.Scale(domain=[0, height], reverse=True, nice=False))
-    painted = palette(str(part.row["kind"]) for part in every)
-    box = _BOX * across
-    points = [point for part in every for point in _bands(part, box, painted)]
+    parts = list(root.walk())
+    whole_px = _FLOW_PX if len(parts) > _FEW else _LOW_PX
+    height = _place(root, 0.0, max(root.size, 1e-12) * _LABEL_PX / whole_px)
+    depth = max(part.depth for part in parts)
+    width = depth + min(0.25 + 0.25 * depth, 0.9)
+    box_width = _BOX * width
+    colours = palette(str(part.row["kind"]) for part in parts)
     columns = data.shown_columns(table)
-    boxes = [_box(part, box, painted, columns) for part in every]
+    place = {
+        "x": alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False)),
+        "y": alt.Y("top:Q", axis=None, scale=alt.Scale(domain=[0, height], reverse=True, nice=False)),
+    }
+    points = [point for part in parts for point in _bands(part, box_width, colours)]
+    boxes = [_box(part, box_width, colours, columns) for part in parts]
     layers = []
     if points:
         bands = data.chart_of(points).mark_area(strokeWidth=0)
-        layers.append(
-            bands.encode(
-                x=x,
-                y=y,
-                y2=alt.Y2("bottom:Q"),
-                detail=alt.Detail("band:N"),
-                fill=alt.Fill("colour:N", scale=None),
-                fillOpacity=alt.FillOpacity("fill:Q", scale=None),
-                opacity=data.faded(),
-            )
-        )
-    drawn = data.chart_of(boxes).mark_bar(strokeWidth=1.2)
-    layers.append(
-        drawn.encode(
-            x=x,
-            x2=alt.X2("right:Q"),
-            y=y,
-            y2=alt.Y2("bottom:Q"),
-            **_paint(alt),
-            tooltip=data.tooltip(columns),
-            opacity=data.faded(),
-        )
-    )
-    layers += _flow_labels(every, root, value, (x, y, box, across))
-    return data.layered(layers, boxes, round(height / max(root.size, 1e-12) * tall))
+        detail = {"y2": alt.Y2("bottom:Q"), "detail": alt.Detail("band:N")}
+        layers.append(bands.encode(**place, **detail, **_fill(alt), opacity=data.faded()))
+    bars = data.chart_of(boxes).mark_bar(strokeWidth=1.2)
+    ends = {"x2": alt.X2("right:Q"), "y2": alt.Y2("bottom:Q")}
+    tooltip = data.tooltip(columns)
+    outline = {
+        "stroke": alt.Stroke("colour:N", scale=None),
+        "strokeDash": alt.StrokeDash("dash:N", scale=None),
+    }
+    layers.append(bars.encode(**place, **ends, **_fill(alt), **outline, tooltip=tooltip, opacity=data.faded()))
+    layers += _flow_labels([_flow_label(part, root, value, box_width) for part in parts], place, width)
+    return data.layered(layers, boxes, round(height / max(root.size, 1e-12) * whole_px))
 
 
 @data.built_unchecked
@@ -102,30 +91,24 @@ def strip(table: Table, value: str) -> Any:
     alt = altair()
     root = _tree(table, value)
     _spread(root, 0.0)
-    every = [part for part in root.walk() if part.width > 0]
-    painted = palette(str(part.row["kind"]) for part in every)
+    parts = [part for part in root.walk() if part.width > 0]
+    colours = palette(str(part.row["kind"]) for part in parts)
     columns = data.shown_columns(table)
     unit = table.column(value).unit
-    records = [_cell(part, root, value, unit, painted, columns) for part in every]
-    levels = 1 + max(part.depth for part in every)
+    records = [_cell(part, root, value, unit, colours, columns) for part in parts]
+    levels = 1 + max(part.depth for part in parts)
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[alt.ExprRef("from"), alt.ExprRef("to")], nice=False))
     y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[0, levels], reverse=True, nice=False))
+    ends = {"x2": alt.X2("right:Q"), "y2": alt.Y2("bottom:Q")}
     base = data.chart_of(records)
     cells = base.mark_rect(clip=True, style=CUT, cursor="pointer").encode(
-        x=x,
-        x2=alt.X2("right:Q"),
-        y=y,
-        y2=alt.Y2("bottom:Q"),
-        **_paint(alt, stroke=False),
-        tooltip=data.tooltip(columns),
-        opacity=data.faded(),
+        x=x, y=y, **ends, **_fill(alt), tooltip=data.tooltip(columns), opacity=data.faded()
     )
     room = "width * (min(datum.right, to) - max(datum.x, from)) / (to - from)"
     base = base.transform_calculate(room=room, middle="(min(datum.right, to) + max(datum.x, from)) / 2")
-    for form, shorter in (("long", "short"),):
-        fits = f"datum.room > length(datum.{form}) * {_LETTER_PX} + 8"
-        short = f"datum.room > length(datum.{shorter}) * {_LETTER_PX} + 6 ? datum.{shorter} : ''"
-        base = base.transform_calculate(label=f"{fits} ? datum.{form} : {short}")
+    long = f"datum.room > length(datum.long) * {_LETTER_PX} + 8"
+    short = f"datum.room > length(datum.short) * {_LETTER_PX} + 6 ? datum.short : ''"
+    base = base.transform_calculate(label=f"{long} ? datum.long : {short}")
     words = (
         base.transform_filter("datum.label != ''")
         .mark_text(baseline="middle", fontSize=12)
@@ -137,8 +120,8 @@ def strip(table: Table, value: str) -> Any:
             opacity=data.faded(left=0.6),
         )
     )
-    ends = (alt.param("from", value=0.0), alt.param("to", value=root.width))
-    return data.layered([cells, words], records, _LEVEL_PX * levels, *ends)
+    zoom = (alt.param("from", value=0.0), alt.param("to", value=root.width))
+    return data.layered([cells, words], records, _LEVEL_PX * levels, *zoom)
 
 
 def _tree(table: Table, value: str) -> _Part:
@@ -164,24 +147,24 @@ def _tree(table: Table, value: str) -> _Part:
 
 def _place(part: _Part, top: float, room: float) -> float:
     """Place a part and all below it, each with ``room`` for its label; return the height that it takes."""
-    below = 0.0
+    height = 0.0  # of all parts
     for child in part.parts:
-        below += _place(child, top + below, room)
-    taken = max(below, part.size + 0.35 * room, room)
+        height += _place(child, top + height, room)
+    taken = max(height, part.size + 0.35 * room, room)
     part.top = top + (taken - max(part.size, 0.0)) / 2
-    shift = (taken - below) / 2
+    shift = (taken - height) / 2
     for child in part.parts:
-        for one in child.walk():
-            one.top += shift
+        for below in child.walk():
+            below.top += shift
     return taken
 
 
-def _bands(part: _Part, box: float, painted: dict[str, str]) -> Iterator[dict[str, Any]]:
+def _bands(part: _Part, box_width: float, colours: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Follow the band to each part of a part along a smooth step."""
     leaving = part.top
     for child in part.parts:
         height = max(child.size, 0.0)
-        left, right = part.depth + box, float(child.depth)
+        left, right = part.depth + box_width, float(child.depth)
         for step in range(_POINTS if height else 0):
             t = step / (_POINTS - 1)
             top = leaving + (child.top - leaving) * (3 * t**2 - 2 * t**3)
@@ -190,23 +173,22 @@ def _bands(part: _Part, box: float, painted: dict[str, str]) -> Iterator[dict[st
                 "x": round(left + (right - left) * t, 3),
                 "top": float(f"{top:.5g}"),
                 "bottom": float(f"{top + height:.5g}"),
-                "colour": painted[str(child.row["kind"])],
+                "colour": colours[str(child.row["kind"])],
                 "fill": 0.2 if child.row.get("rest") else 0.36,
-                **data.named(child.row),
+                **data.identity(child.row),
             }
         leaving += height
 
 
-def _box(part: _Part, box: float, painted: dict[str, str], columns: Sequence[Column]) -> dict[str, Any]:
+def _box(part: _Part, box_width: float, colours: Mapping[str, str], columns: Sequence[Column]) -> dict[str, Any]:
     return {
         "x": part.depth,
-        "right": part.depth + box,
+        "right": part.depth + box_width,
         "top": part.top,
         "bottom": part.top + max(part.size, 0.0),
-        "colour": painted[str(part.row["kind"])],
+        "colour": colours[str(part.row["kind"])],
         **_look(part.row),
-        **data.named(part.row),
-        **data.tips(part.row, columns),
+        **data.mark(part.row, columns),
     }
 
 
@@ -216,43 +198,38 @@ def _look(row: Row) -> dict[str, Any]:
     return {"fill": 0.35 if row.get("rest") else 1.0, "dash": [3, 2] if row.get("rest") else [1, 0]}
 
 
-def _paint(alt: Any, *, stroke: bool = True) -> dict[str, Any]:
-    fill = {"fill": alt.Fill("colour:N", scale=None), "fillOpacity": alt.FillOpacity("fill:Q", scale=None)}
-    outline = {"stroke": alt.Stroke("colour:N", scale=None), "strokeDash": alt.StrokeDash("dash:N", scale=None)}
-    return {**fill, **outline} if stroke else fill
+def _fill(alt: Any) -> dict[str, Any]:
+    return {"fill": alt.Fill("colour:N", scale=None), "fillOpacity": alt.FillOpacity("fill:Q", scale=None)}
 
 
-def _flow_labels(
-    every: Sequence[_Part], root: _Part, value: str, place: tuple[Any, Any, float, float]
-) -> list[Any]:
-    x, y, box, across = place
-    written = []
-    for part in every:
-        size = data.value_of(part.row[value])
-        share = (
-            ""
-            if part is root
-            else f" \u00b7 {fmt.quantity(part.size / root.size if root.size else None, 'share')}"
-        )
-        name = str(part.row["part"])
-        amount = fmt.quantity(size, "mJ")
-        written.append(
-            {
-                "x": part.depth + box,
-                "top": part.top + max(part.size, 0.0) / 2,
-                "long": f"{name} \u00b7 {amount}{share}",
-                "short": amount if not share else name if part.parts else f"{name}{share}",
-                "over": bool(part.parts) and part is not root,
-                **data.named(part.row),
-            }
-        )
-    needed = max(len(label["long"]) * _LETTER_PX * across / (across - label["x"]) + 12 for label in written)
+def _share(part: _Part, root: _Part) -> str:
+    """Return a part's share of the whole, to stand behind its name; nothing for the whole."""
+    share = fmt.quantity(part.size / root.size if root.size else None, "share")
+    return "" if part is root else f" \u00b7 {share}"
+
+
+def _flow_label(part: _Part, root: _Part, value: str, box_width: float) -> dict[str, Any]:
+    name, amount = str(part.row["part"]), fmt.quantity(data.value_of(part.row[value]), "mJ")
+    share = _share(part, root)
+    return {
+        "x": part.depth + box_width,
+        "top": part.top + max(part.size, 0.0) / 2,
+        "long": f"{name} \u00b7 {amount}{share}",
+        "short": amount if not share else name if part.parts else f"{name}{share}",
+        "over": bool(part.parts) and part is not root,
+        **data.identity(part.row),
+    }
+
+
+def _flow_labels(records: list[dict[str, Any]], place: Mapping[str, Any], width: float) -> list[Any]:
+    """Write labels beside boxes, short where the chart is narrow, with a halo where bands lie beneath."""
+    needed = max(len(label["long"]) * _LETTER_PX * width / (width - label["x"]) + 12 for label in records)
     wide = max(needed, _NARROW_PX)
-    labels = data.chart_of(written).transform_calculate(label=f"width < {wide:.0f} ? datum.short : datum.long")
-    encoded = {"x": x, "y": y, "text": altair().Text("label:N"), "opacity": data.faded(left=0.5)}
-    placed = {"align": "left", "baseline": "middle", "dx": 5}
-    halo = labels.transform_filter("datum.over").mark_text(style=HALO, **placed).encode(**encoded)
-    return [halo, labels.mark_text(style=INK, **placed).encode(**encoded)]
+    labels = data.chart_of(records).transform_calculate(label=f"width < {wide:.0f} ? datum.short : datum.long")
+    encoding = {**place, "text": altair().Text("label:N"), "opacity": data.faded(left=0.5)}
+    style = {"align": "left", "baseline": "middle", "dx": 5}
+    halo = labels.transform_filter("datum.over").mark_text(style=HALO, **style).encode(**encoding)
+    return [halo, labels.mark_text(style=INK, **style).encode(**encoding)]
 
 
 def _spread(part: _Part, left: float) -> None:
@@ -263,10 +240,9 @@ def _spread(part: _Part, left: float) -> None:
 
 
 def _cell(
-    part: _Part, root: _Part, value: str, unit: str, painted: dict[str, str], columns: Sequence[Column]
+    part: _Part, root: _Part, value: str, unit: str, colours: Mapping[str, str], columns: Sequence[Column]
 ) -> dict[str, Any]:
-    look, colour = _look(part.row), painted[str(part.row["kind"])]
-    share = fmt.quantity(part.size / root.size if root.size else None, "share")
+    look, colour = _look(part.row), colours[str(part.row["kind"])]
     name, amount = str(part.row["part"]), fmt.quantity(data.value_of(part.row[value]), unit)
     solid = look["fill"] == 1.0
     return {
@@ -275,11 +251,10 @@ def _cell(
         "y": part.depth,
         "bottom": part.depth + 1 - _GAP,
         "line": part.depth + 0.5 - _GAP / 2,
-        "long": f"{name} \u00b7 {amount}" + ("" if part is root else f" \u00b7 {share}"),
+        "long": f"{name} \u00b7 {amount}{_share(part, root)}",
         "short": name,
         "colour": colour,
         "ink": "#ffffff" if solid and is_dark(colour) else "#10161d" if solid else "gray",
         **look,
-        **data.named(part.row),
-        **data.tips(part.row, columns),
+        **data.mark(part.row, columns),
     }

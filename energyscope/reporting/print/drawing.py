@@ -40,16 +40,8 @@ def draw(sheet: Sheet, name: theme.Theme) -> str:
     chart = chart.resolve_scale(**dict.fromkeys(_OWN_SCALES, "independent"))
     lines = [line for note in sheet.notes for line in textwrap.wrap(note, int(width / _LETTER_PX))]
     if lines:
-        below = alt.TitleParams(
-            lines,
-            orient="bottom",
-            anchor="start",
-            offset=12,
-            fontSize=_NOTE_PX,
-            fontWeight="normal",
-            lineHeight=14,
-        )
-        chart = chart.properties(title=below)
+        font = {"fontSize": _NOTE_PX, "fontWeight": "normal", "lineHeight": 14}
+        chart = chart.properties(title=alt.TitleParams(lines, orient="bottom", anchor="start", offset=12, **font))
     return _in_points(_svg(chart, sheet, name), inches * PT_PER_INCH)
 
 
@@ -78,9 +70,7 @@ def _beside(sheet: Sheet, plots: Sequence[float], width: float, indents: Sequenc
     rows = []
     for row, plot, indent in zip(sheet.rows, plots, indents or [0.0] * len(plots), strict=True):
         charts = [
-            _titled(panel, next(letters, ""), width / len(row), -indent if at == 0 else 0.0).properties(
-                width=round(plot)
-            )
+            _titled(panel, next(letters, ""), width / len(row), 0.0 if at else -indent, round(plot))
             for at, panel in enumerate(row)
             if panel is not None
         ]
@@ -90,41 +80,38 @@ def _beside(sheet: Sheet, plots: Sequence[float], width: float, indents: Sequenc
 
 
 def _keys(sheet: Sheet, width: float) -> Any:
-    """Return the legends of all panels as one, above them."""
     alt = theme.altair()
     charts = [panel.chart.to_dict(validate=False) for row in sheet.rows for panel in row if panel]
-    painted = dict(pair for chart in charts for pair in _painted(chart))
-    legend = data.legend(list(painted), symbolOpacity=1, symbolSize=60, offset=0)
-    colour = alt.Color("name:N", sort=list(painted), scale=alt.Scale(range=list(painted.values())), legend=legend)
-    marks = alt.Chart(alt.Data(values=[{"name": one} for one in painted])).mark_point(filled=True, size=0)
+    colours = dict(pair for chart in charts for pair in _colours(chart))
+    legend = data.legend(list(colours), symbolOpacity=1, symbolSize=60, offset=0)
+    colour = alt.Color("name:N", sort=list(colours), scale=alt.Scale(range=list(colours.values())), legend=legend)
+    marks = alt.Chart(alt.Data(values=[{"name": name} for name in colours])).mark_point(filled=True, size=0)
     return marks.encode(color=colour).properties(width=round(width - _AROUND_PX), height=1)
 
 
-def _painted(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the names and colours of a specification's legends."""
+def _colours(value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         if _is_legend(value):
             yield from zip(value["scale"]["domain"], value["scale"]["range"], strict=True)
         value = list(value.values())
     for item in value if isinstance(value, list) else ():
-        yield from _painted(item)
+        yield from _colours(item)
 
 
 def _is_legend(channel: dict[str, Any]) -> bool:
-    """Tell whether a channel has a legend of names and their colours."""
     return isinstance(channel.get("legend"), dict) and "domain" in (channel.get("scale") or {})
 
 
-def _titled(panel: Panel, letter: str, width: float, dx: float) -> Any:
-    """Return a panel's chart below its title, whose lines fit the panel's width."""
+def _titled(panel: Panel, letter: str, width: float, dx: float, plot: int) -> Any:
+    """Return a panel's chart, its ``plot`` so wide, below its title, whose lines fit the panel's width."""
     alt = theme.altair()
     chart = panel.chart.copy(deep=False)
     chart.autosize = chart.padding = alt.Undefined  # they are the whole sheet's
     title = textwrap.wrap(f"{letter} {panel.title}".strip(), int((width - _GAP_PX) / _BOLD_PX))
-    lines = [line for said in panel.lines for line in textwrap.wrap(said, int((width - _GAP_PX) / _LETTER_PX))]
-    under = {"subtitle": lines} if lines else {}
-    heading = alt.TitleParams(title, **under, frame="bounds", anchor="start", offset=8, dx=round(dx))
-    return chart.properties(height=round(panel.height or panel.chart.height), title=heading)
+    lines = [line for text in panel.lines for line in textwrap.wrap(text, int((width - _GAP_PX) / _LETTER_PX))]
+    subtitle = {"subtitle": lines} if lines else {}
+    heading = alt.TitleParams(title, **subtitle, frame="bounds", anchor="start", offset=8, dx=round(dx))
+    return chart.properties(height=round(panel.height or panel.chart.height), title=heading, width=plot)
 
 
 def _svg(chart: Any, sheet: Sheet, name: theme.Theme) -> str:
@@ -136,8 +123,9 @@ def _svg(chart: Any, sheet: Sheet, name: theme.Theme) -> str:
     spec = _for_print(chart.to_dict(validate=False), width, bare=sheet.shared)
     version = theme.altair().SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
     spec["config"] = theme.printed(name)
-    params = {param["name"]: param for param in spec.get("params", [])}  # each chart has its own
-    spec["params"] = list(params.values())
+    spec["params"] = list(
+        {param["name"]: param for param in spec.get("params", [])}.values()
+    )  # each chart has its own
     try:
         return str(vl_convert.vegalite_to_svg(spec, vl_version=version, allowed_base_urls=[]))
     except ValueError as error:
@@ -156,11 +144,11 @@ def _for_print(value: Any, panel: float, plot: tuple[float, float] = (0, 0), *, 
             value = {**value, "legend": None}
         if isinstance(value.get("width"), int | float):
             plot = (value["width"], value.get("height", plot[1]))
-        found = {key: _for_print(item, panel, plot, bare=bare) for key, item in value.items() if key != "tooltip"}
-        for key in _EXPRESSIONS & found.keys():
-            if isinstance(found[key], str):
-                found[key] = _SIZES.sub(lambda size: str(plot[size[1] == "height"]), found[key])
-        return found | ({"labelLimit": round(panel * _LABELS)} if "labelLimit" in found else {})
+        spec = {key: _for_print(item, panel, plot, bare=bare) for key, item in value.items() if key != "tooltip"}
+        for key in _EXPRESSIONS & spec.keys():
+            if isinstance(spec[key], str):
+                spec[key] = _SIZES.sub(lambda size: str(plot[size[1] == "height"]), spec[key])
+        return spec | ({"labelLimit": round(panel * _LABELS)} if "labelLimit" in spec else {})
     if isinstance(value, list | tuple):
         return [_for_print(item, panel, plot, bare=bare) for item in value]
     return _UNPRINTABLE.sub("?", value) if isinstance(value, str) else value
@@ -175,9 +163,8 @@ def _size(svg: str) -> tuple[float, float]:
 
 
 def _begin(svg: str) -> float:
-    """Return where the first plot of a picture begins."""
-    found = re.search(r"translate\(([\d.]+)", svg)
-    return float(found[1]) if found else 0.0
+    place = re.search(r"translate\(([\d.]+)", svg)
+    return float(place[1]) if place else 0.0
 
 
 def _in_points(svg: str, width: float) -> str:

@@ -74,12 +74,12 @@ def write_figures(runs: Sequence[Run], directory: Path, options: Options) -> Ite
     """
     _prepare(directory)
     reports = [Report(run) for run in runs]
-    found = [*sheets(reports[0]), *(comparative(reports[0], other) for other in reports[1:])]
-    files = [directory / f"{sheet.stem}.{name}" for sheet in found if sheet.rows for name in options.formats]
+    figures = [*sheets(reports[0]), *(comparative(reports[0], other) for other in reports[1:])]
+    files = [directory / f"{sheet.stem}.{name}" for sheet in figures if sheet.rows for name in options.formats]
     taken = next((path for path in files if os.path.lexists(path)), None)
     if taken and not options.replace:
         raise UsageError(f"{taken} exists already: choose another --output, or replace it with --force")
-    for sheet in found:
+    for sheet in figures:
         yield from _write(sheet, directory, options)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.intervals import finite
 from energyscope.reasons import Reason, join, read, reason, words
 from energyscope.reporting.page import environment
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
@@ -17,8 +16,6 @@ from energyscope.reporting.run.quality import kind_figures
 from energyscope.reporting.run.report import DECODE, RUN, Report, precision_name
 from energyscope.reporting.run.statistics import METRICS, chosen
 from energyscope.reporting.section import Figure, View, figures
-
-_NOT_ITS_KERNELS = "not-its-kernels"
 
 
 @dataclass(frozen=True)
@@ -72,14 +69,14 @@ class SheetPlan:
 
 
 def _quality(report: Report) -> str | None:
-    return (report.run.benchmark or {}).get("predictions_reason")
+    return report.benchmark.get("predictions_reason")
 
 
 def _layers(report: Report) -> Reason:
-    found = layer_range(report.main) if report.main else {}
-    if found.get("low") is None:
+    energies = layer_range(report.main) if report.main else {}
+    if energies.get("low") is None:
         return reason("layers-not-measured")
-    low, high = (fmt.quantity(found[key], "mJ") for key in ("low", "high"))
+    low, high = (fmt.quantity(energies[key], "mJ") for key in ("low", "high"))
     return reason("equal-layers", low=low, high=high)
 
 
@@ -124,9 +121,8 @@ PLANS = (
 
 def sheets(report: Report) -> list[Sheet]:
     """Return every figure of a run, drawn or with the reason why it is not."""
-    beside = [block_figure(report), type_figure(report), change_figure(report), *kind_figures(report)]
-    every = [*filter(None, beside), *figures(RUN.shown(report))]
-    drawn = {figure.name: figure for figure in every}
+    more = [block_figure(report), type_figure(report), change_figure(report), *kind_figures(report)]
+    drawn = {figure.name: figure for figure in (*more, *figures(RUN.shown(report))) if figure}
     return [_sheet(plan, drawn, report) for plan in PLANS]
 
 
@@ -146,24 +142,18 @@ def _sheet(plan: SheetPlan, drawn: Mapping[str, Figure], report: Report) -> Shee
     shapes = _shapes(report)
     if plan.stem == "benchmark_overview" and len(shapes) > 1:
         left_out.append(reason("first-shape-of", shape=shapes[0], shapes=len(shapes)))
-    said = [*notes(report, joules=plan.stage != "ablate"), *captions]
-    return Sheet(plan.stem, rows, said, join(left_out) or None, plan.wide, plan.shared)
+    lines = [*notes(report, joules=plan.stage != "ablate"), *captions]
+    return Sheet(plan.stem, rows, lines, join(left_out) or None, plan.wide, plan.shared)
 
 
 def _rows(plan: SheetPlan, drawn: Mapping[str, Figure], report: Report) -> Iterator[Sequence[Panel | None]]:
     for across, names in plan.groups:
-        present = [drawn[name] for name in names if name in drawn]
-        views = [
-            (figure, view)
-            for figure in present
-            for view in (_different(figure.views) if plan.every else figure.views[:1])
-        ]
-        yield from in_rows([_panel(plan, figure, view, report) for figure, view in views], across)
-
-
-def _different(views: Sequence[View]) -> Iterator[View]:
-    """Yield views, each table once: what holds for a phase is that of all its contexts."""
-    yield from (view for at, view in enumerate(views) if view.table not in [other.table for other in views[:at]])
+        panels = []
+        for figure in (drawn[name] for name in names if name in drawn):
+            tables = [view.table for view in figure.views]  # of a phase, all contexts have one
+            views = [view for at, view in enumerate(figure.views) if view.table not in tables[:at]]
+            panels += [_panel(plan, figure, view, report) for view in (views if plan.every else figure.views[:1])]
+        yield from in_rows(panels, across)
 
 
 def in_rows(panels: Sequence[Panel], most: int) -> Iterator[Sequence[Panel | None]]:
@@ -184,34 +174,33 @@ def _panel(plan: SheetPlan, figure: Figure, view: View, report: Report) -> Panel
 
 
 def _coefficients(report: Report) -> list[str]:
-    """Return the coefficients of energy with impact, or why there is none."""
-    found = [entry for entry in chosen(report.run.correlation or {}) if entry["method"] in {"spearman", "pearson"}]
+    entries = [entry for entry in chosen(report.correlation) if entry["method"] in {"spearman", "pearson"}]
     known = [
         f"{str(entry['method']).capitalize()} {fmt.measured(entry['value'])}, n = {entry['n']}"
-        for entry in found
+        for entry in entries
         if entry["value"] is not None
     ]
-    return known or list(dict.fromkeys(f"No coefficient: {words(entry['reason'])}" for entry in found))
+    return known or list(dict.fromkeys(f"No coefficient: {words(entry['reason'])}" for entry in entries))
 
 
 def notes(report: Report, *, joules: bool = True) -> list[str]:
     """Return what has to stand on every figure of a run; ``joules`` tells whether it shows energy."""
-    models = (report.run.benchmark or {}).get("models") or []
+    models = report.benchmark.get("models") or []
     kernels = [
-        (precision_name(one.get("precision")), note)
-        for one in (models if joules else [])
-        for note in one.get("notes") or []
-        if read(str(note)).code == _NOT_ITS_KERNELS
+        (precision_name(model.get("precision")), note)
+        for model in (models if joules else [])
+        for note in model.get("notes") or []
+        if read(str(note)).code == "not-its-kernels"
     ]
-    written = environment(escape=False).get_template("print/notes.txt.j2").render(
+    text = environment(escape=False).get_template("print/notes.txt.j2").render(
         joules=joules,
         modelled=report.modelled,
-        watts=finite(report.part("sensor").get("watts")),
+        watts=report.watts,
         random=report.random,
         triggered=report.triggered,
         kernels=kernels,
     )  # fmt: skip
-    return written.split("\n")[:-1] if written else []
+    return text.split("\n")[:-1] if text else []
 
 
 def _missing(plan: SheetPlan, report: Report) -> str:
@@ -227,18 +216,17 @@ def _missing(plan: SheetPlan, report: Report) -> str:
     }
     if not results[plan.stage]:
         return _ended(report.part("stages").get(plan.stage), plan.stage)
-    matrix = (run.correlation or {}).get("matrix") or {}
-    noted = {
+    matrix = report.correlation.get("matrix") or {}
+    reasons = {
         "speed_accuracy_tradeoff": _quality(report),
         "energy_impact_correlation_matrix": next(iter((matrix.get("reasons") or {}).values()), None),
         "attention_by_context": reason("no-decode-steps") if main is None or main.phase != DECODE else None,
     }
     values = {"stage": plan.stage} if plan.otherwise == "stage-left-nothing" else {}
-    return noted.get(plan.stem) or reason(plan.otherwise, **values)
+    return reasons.get(plan.stem) or reason(plan.otherwise, **values)
 
 
 def _ended(entry: Mapping[str, Any] | None, stage: str) -> Reason:
-    """Return how a stage without results ended."""
     state, why = (entry or {}).get("state"), (entry or {}).get("reason")
     if state is None:
         return reason("stage-not-run", stage=stage)
@@ -248,5 +236,6 @@ def _ended(entry: Mapping[str, Any] | None, stage: str) -> Reason:
 
 
 def _shapes(report: Report) -> list[str]:
-    cells = (report.run.benchmark or {}).get("cells") or []
-    return list(dict.fromkeys(f"{cell.get('batch_size')} x {cell.get('sequence_length')}" for cell in cells))
+    return list(
+        dict.fromkeys(f"{cell.get('batch_size')} x {cell.get('sequence_length')}" for cell in report.cells)
+    )

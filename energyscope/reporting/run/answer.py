@@ -31,6 +31,11 @@ from energyscope.reporting.run.trust import trust
 from energyscope.reporting.section import Figure
 from energyscope.reporting.table import Column, Table
 
+_GRADES = "A: known to 1 %, B: to 3 %, C: to 10 %, each with enough windows and no disturbance; else too noisy."
+_EXECUTIONS = {
+    "eager": "As most people run it: the host launches every kernel, and what that costs is included.",
+    "cuda-graph": "The GPU's work was recorded once and is replayed without gaps, without launches by the host.",
+}
 _MEMORY_BOUND = 30.0  # FLOPs for a byte of traffic, below which reading memory sets the pace of any current GPU
 _COMPUTE_BOUND = 300.0  # and above which arithmetic does
 _MOSTLY = 0.5
@@ -59,8 +64,7 @@ class Stat:
     @classmethod
     def of(cls, label: str, item: Interval | None, unit: str, hint: str = "") -> Stat:
         """Write a value and its 95 % interval apart."""
-        value, error = fmt.apart(item, unit)
-        return cls(label, value, error, hint)
+        return cls(label, *fmt.apart(item, unit), hint)
 
 
 @dataclass(frozen=True)
@@ -72,29 +76,27 @@ class Answer:
     @cached_property
     def chips(self) -> list[Chip]:
         """What was measured, how and where, with what must not be overlooked."""
-        report, model = self.report, self.report.part("model")
-        settings = report.part("settings")
-        device = report.part("device")
-        measured = max(len(device.get("measured") or []), len(report.part("sensor").get("devices") or []), 1)
+        report, device = self.report, self.report.part("device")
+        count = max(len(device.get("measured") or []), len(report.part("sensor").get("devices") or []), 1)
         name = str(device.get("name") or device.get("type") or "")
+        weights = report.part("model").get("weights")
         executions = dict.fromkeys(workload.execution for workload in report.workloads)
         chips = [
-            Chip(f"{measured} x {name}" if measured > 1 else name),
+            Chip(f"{count} x {name}" if count > 1 else name),
             Chip(report.precision),
             *(
                 Chip(execution_name(execution), hint=_EXECUTIONS.get(execution, ""))
-                for execution in executions or [str(settings.get("execution") or "eager")]
+                for execution in executions or [str(report.part("settings").get("execution") or "eager")]
             ),
-            Chip(_batch(report, report.part("workload"))),
+            Chip(_shape(report)),
         ]
         if report.random:
             chips.append(Chip("random weights", "warn", RANDOM_WEIGHTS))
-        elif model.get("weights"):
-            chips.append(Chip(f"{model['weights']} weights"))
+        elif weights:
+            chips.append(Chip(f"{weights} weights"))
         if report.modelled:
-            watts = finite(report.part("sensor").get("watts"))
-            stated = "stated watts" if watts is None else fmt.quantity(watts, "W")
-            chips.append(Chip("MODELLED", "warn", f"No power sensor was read: every joule is time x {stated}."))
+            watts = "stated watts" if report.watts is None else fmt.quantity(report.watts, "W")
+            chips.append(Chip("MODELLED", "warn", f"No power sensor was read: every joule is time x {watts}."))
         if report.triggered:
             hint = "Components were read in passing: what is shorter than a tick has no energy."
             chips.append(Chip("triggered sampling", "warn", hint))
@@ -179,35 +181,29 @@ class Answer:
     def cause(self) -> str:
         """Why it takes so much, and what to do, in one sentence."""
         workload = self.report.main
-        phase = self.subject.phase if self.subject and not self.compares else None
-        remedy = best(self.changes, phase)
-        workloads = (change for change in self.changes if change.what in WORKLOAD and change.phase == phase)
+        judged = self.subject.phase if self.subject and not self.compares else None
+        remedy = best(self.changes, judged)
+        workloads = (change for change in self.changes if change.what in WORKLOAD and change.phase == judged)
         batch = next((change for change in workloads if change.recommended), None)
-        root = workload.tree.root if workload else None
-        flops, moved = (root.number(name) if root else None for name in ("flops", "bytes"))
+        phase = self.subject.phase if self.subject else None
+        faster = (change for change in self.changes if change.phase == phase and change.verdict == "saves")
+        quickest = next((change for change in faster if not change.degrades), None)
+        flops, moved = (workload.number(name) if workload else None for name in ("flops", "bytes"))
         return sentence(
             "run/cause.txt.j2",
             case=self.facts["case"],
             modelled=self.report.modelled,
-            watts=finite(self.report.part("sensor").get("watts")),
+            watts=self.report.watts,
             intensity=flops / moved if flops is not None and moved else None,
             memory_bound=_MEMORY_BOUND,
             compute_bound=_COMPUTE_BOUND,
             weights=finite(self.report.part("model").get("size_bytes")),
             remedy=_named(remedy),
             batch=None if batch is None or batch is remedy else _named(batch),
-            measured=any(phase in {None, change.phase} for change in self.changes),
-            device=self.report.part("device").get("type"),
-            quickest=self._quickest if self.report.modelled else None,
+            measured=any(judged in {None, change.phase} for change in self.changes),
+            quickest=_named(quickest) if self.report.modelled else None,
             facts=self.facts,
         )
-
-    @property
-    def _quickest(self) -> dict[str, Any] | None:
-        """The change that saves most where joules are time: what clearly takes less of it."""
-        phase = self.subject.phase if self.subject else None
-        saving = (change for change in self.changes if change.phase == phase and change.verdict == "saves")
-        return _named(next((change for change in saving if not change.degrades), None))
 
     @cached_property
     def stats(self) -> list[Stat]:
@@ -217,21 +213,22 @@ class Answer:
         subject = self.subject
         if subject is None:
             return []
-        word = "Modelled energy" if self.report.modelled else "Energy"
         stats = [
-            Stat.of(f"{word} per {subject.unit}", subject.energy, "mJ"),
+            Stat.of(self._energy_per(subject.unit), subject.energy, "mJ"),
             Stat.of(_PER_THOUSAND, subject.per_token.scaled(1000) if subject.per_token else None, "mJ"),
             Stat.of("Tokens per kWh", tokens_per_kwh(subject.per_token), "amount"),
             Stat.of(subject.time_name, subject.time, "us"),
         ]
         return stats if self.report.modelled else [*stats, Stat.of("Mean power", subject.power, "W")]
 
+    def _energy_per(self, unit: str) -> str:
+        return f"{'Modelled energy' if self.report.modelled else 'Energy'} per {unit}"
+
     @cached_property
     def figures(self) -> list[Figure]:
         """Energy by block, what would change it, and what the predictions need."""
-        first = block_figure(self.report) or precision_figure(self.report)
-        figures = [first, change_figure(self.report), rank_figure(self.report)]
-        return [figure for figure in figures if figure is not None]
+        energy = block_figure(self.report) or precision_figure(self.report)
+        return [figure for figure in (energy, change_figure(self.report), rank_figure(self.report)) if figure]
 
     @cached_property
     def ranking(self) -> str:
@@ -249,7 +246,7 @@ class Answer:
             benchmark=noise if self.compares else None,
             alone=fmt.relative(self.subject.energy) if self.subject else None,
             modelled=self.report.modelled,
-            watts=finite(self.report.part("sensor").get("watts")),
+            watts=self.report.watts,
         )
 
     @property
@@ -268,12 +265,12 @@ class Answer:
         baseline = precision_name(document.get("baseline"))
         metric = next((str(score.get("metric")) for score in document.get("predictions") or []), None)
         if first is None:
-            least = self._cell
+            precision = self._cell.get("precision")
             return {
-                "case": "no-winner" if least.get("precision") == document.get("baseline") else "no-baseline",
+                "case": "no-winner" if precision == document.get("baseline") else "no-baseline",
                 "baseline": baseline,
-                "name": precision_name(least.get("precision")),
-                "energy": given(least.get("energy_mj")),
+                "name": precision_name(precision),
+                "energy": given(self._cell.get("energy_mj")),
                 "modelled": self.report.modelled,
                 "metric": metric,
             }
@@ -284,7 +281,6 @@ class Answer:
             "baseline": baseline,
             "metric": first.metric or metric,
             "degrades": first.degrades,
-            "quality": first.quality,
             "modelled": self.report.modelled,
             "random": self.report.random,
             "change": first,
@@ -295,35 +291,31 @@ class Answer:
         """Return the other precisions whose interval overlaps the winner's."""
         high = first.energy.high
         others = [change for change in self.changes if change.what == "precision" and change.value != first.value]
-        lows = [other.energy.low for other in others]
         return [
-            other
-            for other, low in zip(others, lows, strict=True)
-            if low is not None and high is not None and low <= high
+            other for other in others if high is not None and (low := other.energy.low) is not None and low <= high
         ]
 
     def _precision_stats(self) -> list[Stat]:
         document, cell = self.report.benchmark, self._cell
-        name, written = str(cell.get("precision")), precision_name(cell.get("precision"))
-        word = "Modelled energy" if self.report.modelled else "Energy"
-        unit = "inference" if finite(cell.get("batch_size")) == 1 else "batch"
+        name = precision_name(cell.get("precision"))
+        per = self._energy_per("inference" if finite(cell.get("batch_size")) == 1 else "batch")
         energy, base = given(cell.get("energy_mj")), str(document.get("baseline"))
         tokens = (finite(cell.get("batch_size")) or 0) * (finite(cell.get("sequence_length")) or 0)
         per_token = energy.scaled(1 / tokens) if energy and tokens else None
-        stats = [Stat.of(f"{word} per {unit}, {written}", energy, "mJ")]
+        stats = [Stat.of(f"{per}, {name}", energy, "mJ")]
         if winner(self.report.run):
-            of_base = given(self._first_cells.get(base, {}).get("energy_mj"))
-            stats.append(Stat.of(f"{word} per {unit}, {precision_name(base)}", of_base, "mJ"))
+            base_energy = given(self._first_cells.get(base, {}).get("energy_mj"))
+            stats.append(Stat.of(f"{per}, {precision_name(base)}", base_energy, "mJ"))
         stats += [
-            Stat.of(f"{_PER_THOUSAND}, {written}", per_token.scaled(1000) if per_token else None, "mJ"),
-            Stat.of(f"Tokens per kWh, {written}", tokens_per_kwh(per_token), "amount"),
-            Stat.of(f"Latency, {written}", given(cell.get("latency_s"), 1e6), "us"),
+            Stat.of(f"{_PER_THOUSAND}, {name}", per_token.scaled(1000) if per_token else None, "mJ"),
+            Stat.of(f"Tokens per kWh, {name}", tokens_per_kwh(per_token), "amount"),
+            Stat.of(f"Latency, {name}", given(cell.get("latency_s"), 1e6), "us"),
         ]
-        predictions = document.get("predictions") or []
-        for prediction in [entry for entry in predictions if entry.get("precision") == name][:1]:
-            metric = str(prediction.get("metric"))
+        scores = document.get("predictions") or []
+        for score in [entry for entry in scores if entry.get("precision") == str(cell.get("precision"))][:1]:
+            metric = str(score.get("metric"))
             unit = "share" if metric == "accuracy" else ""
-            stats[4:] = [Stat.of(metric.capitalize(), given(prediction.get("value")), unit)]
+            stats[4:] = [Stat.of(metric.capitalize(), given(score.get("value")), unit)]
         return stats
 
     def _benchmark_noise(self) -> dict[str, Any] | None:
@@ -338,13 +330,6 @@ class Answer:
             "judged": bool(self.report.benchmark.get("predictions")),
             "modelled": self.report.modelled,
         }
-
-
-_GRADES = "A: known to 1 %, B: to 3 %, C: to 10 %, each with enough windows and no disturbance; else too noisy."
-_EXECUTIONS = {
-    "eager": "As most people run it: the host launches every kernel, and what that costs is included.",
-    "cuda-graph": "The GPU's work was recorded once and is replayed without gaps, without launches by the host.",
-}
 
 
 def _named(change: Change | None) -> dict[str, Any] | None:
@@ -364,9 +349,8 @@ def _largest(workload: MeasuredWorkload, *, work: bool) -> tuple[list[str], floa
     return [title_of(kind) for _, kind in ranked[:most]], sum(size for size, _ in ranked[:most]) / whole
 
 
-def _batch(report: Report, shape: Mapping[str, Any]) -> str:
-    if report.main is None and report.cells:
-        shape = report.cells[0]
+def _shape(report: Report) -> str:
+    shape = report.cells[0] if report.main is None and report.cells else report.part("workload")
     batch, length = shape.get("batch_size"), shape.get("sequence_length")
     if not batch:
         return ""

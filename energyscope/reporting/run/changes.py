@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from energyscope import format as fmt
@@ -11,7 +12,7 @@ from energyscope.intervals import Interval, finite, given, not_negative
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
-from energyscope.reporting.run.parts import NOISY, blocks
+from energyscope.reporting.run.parts import blocks, is_noisy
 from energyscope.reporting.run.report import (
     EAGER,
     EXECUTIONS,
@@ -51,7 +52,7 @@ def section(report: Report) -> Content | None:
         "contexts": contexts,
         "skipped": _skipped(report),
     }
-    figures = [figure for figure in (*_panels(precisions), _launching(report)) if figure.views]
+    figures = [figure for figure in (*_panels(precisions), _executions(report)) if figure.views]
     data = {
         "notes": [*(report.alternatives.get("notes") or []), *(report.benchmark.get("notes") or [])],
         "panels": [figure.name for figure in figures],
@@ -76,25 +77,20 @@ def change_name(change: Change) -> str:
 
 def change_table(measured: list[Change], report: Report) -> Table:
     """Return changes with the energy that they save, what they do to time and quality, and how sure that is."""
+    saved = "Energy saved (MODELLED)" if report.modelled else "Energy saved"
     columns = [
         Column("change", "Change"),
         Column("phase", "Phase"),
-        Column(
-            "saved",
-            "Energy saved (MODELLED)" if report.modelled else "Energy saved",
-            "share",
-            "of the same work; 95 % interval",
-        ),
+        Column("saved", saved, "share", "of the same work; 95 % interval"),
         Column("time", "Time", "ratio", "of a step or pass, against the run's own", rank=1),
         Column("quality", "Quality", hint="change of accuracy or perplexity against the baseline", rank=2),
         Column("confidence", "Confidence", hint="clear: the interval excludes no change"),
         Column("setup", "Set up once", "s", rank=4),
     ]
-    generates = report.generates
     rows = [
         {
             "change": _capital(change_name(change)),
-            "phase": change.phase if generates else "forward pass",
+            "phase": change.phase if report.generates else "forward pass",
             "saved": change.saved,
             "time": change.time,
             "quality": _quality(change),
@@ -118,14 +114,15 @@ def change_figure(report: Report) -> Figure | None:
     """Return the bars of what each change saves, one view for each phase that has any."""
     measured = changes(report.run)
     every = change_table(measured, report)
+    states: list[tuple[str | None, dict[str, str]]] = [
+        (workload.phase, {"phase": workload.name}) for workload in report.workloads
+    ]
     views = []
-    workloads: list[MeasuredWorkload | None] = [*report.workloads] or [None]
-    for workload in workloads:
-        phase = workload.phase if workload else None
+    for phase, state in states or [(None, {})]:
         rows = [row for row, change in zip(every.rows, measured, strict=True) if phase in {None, change.phase}]
         if rows:
-            table = Table(every.columns, rows[:_MOST_BARS], every.title)
-            views.append(View(bars(table, "change", "saved"), table, {"phase": workload.name} if workload else {}))
+            table = replace(every, rows=rows[:_MOST_BARS])
+            views.append(View(bars(table, "change", "saved"), table, state))
     baseline = precision_name(report.benchmark.get("baseline")) if report.main is None else "this run"
     caption = f"Percent of energy saved against {baseline}, same work; left of zero: costs more. Hollow: unclear."
     return Figure("changes-saved", "What would change it", views, caption) if views else None
@@ -137,7 +134,7 @@ def precision_figure(report: Report) -> Figure | None:
     if not table:
         return None
     columns = [table.column(key) for key in ("name", "energy", "ratio", "latency", "quality", "grade")]
-    first = Table(columns, [row for row in table.rows if row["shape"] == table.rows[0]["shape"]], table.title)
+    first = replace(_first_shape(table), columns=columns)
     caption = "Energy of one batch; whiskers: 95 % intervals; hollow: known to no better than 10 %."
     return Figure.of("precisions", "Energy by precision", bars(first, "name", "energy"), first, caption)
 
@@ -163,15 +160,15 @@ def _confidence(change: Change) -> str:
 
 def benchmark_table(report: Report) -> Table:
     """Return the benchmark: every precision at every batch size and length."""
-    judged, models = (
+    scores, models = (
         {str(entry.get("precision")): entry for entry in report.benchmark.get(key) or []}
         for key in ("predictions", "models")
     )
-    metric = next((str(prediction.get("metric")) for prediction in judged.values()), "accuracy")
+    metric = next((str(score.get("metric")) for score in scores.values()), "accuracy")
     columns = [
         Column("name", "Precision"),
         Column("shape", "Batch x tokens", rank=2),
-        Column("energy", "Energy (MODELLED)" if report.modelled else "Energy", "mJ", "of one inference"),
+        Column("energy", report.energy_title, "mJ", "of one inference"),
         Column("ratio", "Energy / baseline", "ratio"),
         Column("latency", "Latency", "us"),
         Column("speedup", "Speed-up", "ratio", rank=3),
@@ -189,31 +186,30 @@ def benchmark_table(report: Report) -> Table:
         Column("grade", "Grade", "grade", rank=1),
         Column("reasons", "Reasons", "reasons", rank=9),
     ]
-    rows = [_cell(cell, judged, models) for cell in report.cells]
+    rows = [_cell(cell, scores, models) for cell in report.cells]
     return Table(columns, rows, "Precisions of the whole model")
 
 
-def _cell(cell: Mapping[str, Any], judged: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
+def _cell(cell: Mapping[str, Any], scores: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
     def read(key: str, scale: float = 1.0) -> Interval | None:
         return not_negative(given(cell.get(key), scale))
 
-    name = str(cell.get("precision"))
-    prediction, model = judged.get(name) or {}, models.get(name) or {}
+    name, energy = str(cell.get("precision")), read("energy_mj")
+    score, model = scores.get(name) or {}, models.get(name) or {}
     size, memory = finite(model.get("model_size_mb")), finite(cell.get("peak_allocated_gb"))
-    half = fmt.relative(read("energy_mj"))
     return {
         "name": precision_name(name),
         "kind": name,
         "shape": f"{cell.get('batch_size')} x {cell.get('sequence_length')}",
-        "energy": read("energy_mj"),
+        "energy": energy,
         "ratio": read("energy_ratio") or Interval(1.0),
         "latency": read("latency_s", 1e6),
         "speedup": read("speedup") or Interval(1.0),
         "throughput": read("throughput"),
         "power": read("power_w"),
-        "quality": given(prediction.get("value")),
-        "difference": given(prediction.get("difference")),
-        "kl": given(prediction.get("kl")),
+        "quality": given(score.get("value")),
+        "difference": given(score.get("difference")),
+        "kl": given(score.get("kl")),
         "size": None if size is None else size * 1e6,
         "memory": None if memory is None else memory * 1e9,
         "tokens_per_j": read("tokens_per_joule"),
@@ -222,10 +218,9 @@ def _cell(cell: Mapping[str, Any], judged: Mapping[str, Any], models: Mapping[st
         "trials": cell.get("trials"),
         "grade": cell.get("quality"),
         "reasons": cell.get("reasons"),
-        "noisy": half is None or half > NOISY,
+        "noisy": energy is None or is_noisy(energy),
         "batch": cell.get("batch_size"),
         "length": cell.get("sequence_length"),
-        "implementation": model.get("implementation"),
     }
 
 
@@ -233,26 +228,33 @@ def _panels(table: Table) -> Iterator[Figure]:
     """Yield the six panels of the benchmark, the trade-off, and growth where several shapes were measured."""
     if not table:
         return
-    first = table.rows[0]["shape"]
-    here = Table(table.columns, [row for row in table.rows if row["shape"] == first])
+    first = _first_shape(table)
+    shape = first.rows[0]["shape"]
     for key, title in _PANELS:
-        rows = [{**row, "noisy": _noisy(row[key])} for row in here.rows if row.get(key) is not None]
+        rows = [{**row, "noisy": _noisy(row[key])} for row in first.rows if row.get(key) is not None]
         if rows:
-            panel = Table([table.column("name"), table.column(key), table.column("grade")], rows)
+            panel = Table([table.column(column) for column in ("name", key, "grade")], rows)
             heading = panel.column(key).title if key in {"quality", "energy"} else title
-            caption = f"At {first} tokens. Whiskers: 95 % intervals. Hollow: known to no better than 10 %."
+            caption = f"At {shape} tokens. Whiskers: 95 % intervals. Hollow: known to no better than 10 %."
             yield Figure.of(f"precision-{key}", heading, bars(panel, "name", key), panel, caption)
-    judged = Table(table.columns, [row for row in here.rows if row["quality"] is not None])
-    for name, key in (("tradeoff", "energy"), ("speed", "latency")):
-        if len(judged.rows) > 1:
-            title = f"{table.column(key).title} against {table.column('quality').title.lower()}"
-            chart = plane(judged, Axis(key), Axis("quality"), series="name", name="name")
-            caption = f"At {first} tokens. Lines: 95 % intervals. Hollow: energy known to no better than 10 %."
-            yield Figure.of(f"precision-{name}", title, chart, judged, caption)
-    yield from _grown(table)
+    judged = Table(table.columns, [row for row in first.rows if row["quality"] is not None])
+    for name, key in (("tradeoff", "energy"), ("speed", "latency")) if len(judged.rows) > 1 else ():
+        title = f"{table.column(key).title} against {table.column('quality').title.lower()}"
+        chart = plane(judged, Axis(key), Axis("quality"), series="name", name="name")
+        caption = f"At {shape} tokens. Lines: 95 % intervals. Hollow: energy known to no better than 10 %."
+        yield Figure.of(f"precision-{name}", title, chart, judged, caption)
+    yield from _growth(table)
 
 
-def _grown(table: Table) -> Iterator[Figure]:
+def _first_shape(table: Table) -> Table:
+    return replace(table, rows=[row for row in table.rows if row["shape"] == table.rows[0]["shape"]])
+
+
+def _noisy(value: object) -> bool:
+    return isinstance(value, Interval) and fmt.relative(value) is not None and is_noisy(value)
+
+
+def _growth(table: Table) -> Iterator[Figure]:
     """Yield tokens per joule, energy and latency over batch sizes at the first length, and the other way round."""
     for key, other, title in (("batch", "length", "batch size"), ("length", "batch", "length")):
         rows = sorted((row for row in table.rows if row[other] == table.rows[0][other]), key=lambda row: row[key])
@@ -267,31 +269,25 @@ def _grown(table: Table) -> Iterator[Figure]:
             yield Figure.of(f"precision-{name}by-{key}", heading, chart, line, caption)
 
 
-def _noisy(value: object) -> bool:
-    half = fmt.relative(value) if isinstance(value, Interval) else None
-    return half is not None and half > NOISY
-
-
-def _launching(report: Report) -> Figure:
+def _executions(report: Report) -> Figure:
     """Return each block's energy in both executions, of the workloads that were measured in both."""
-    by_workload: dict[tuple[str, int | None], list[Any]] = {}
+    by_pass: dict[tuple[str, int | None], list[MeasuredWorkload]] = {}
     for workload in report.workloads:
-        by_workload.setdefault((workload.phase, workload.context), []).append(workload)
+        by_pass.setdefault((workload.phase, workload.context), []).append(workload)
     views = []
-    for workloads in by_workload.values():
-        if len({workload.execution for workload in workloads}) < 2:
-            continue
+    for workloads in by_pass.values():
         tables = {workload.execution: blocks(workload.tree, modelled=report.modelled) for workload in workloads}
-        columns = next(iter(tables.values())).columns
-        kinds = [row["kind"] for row in next(iter(tables.values())).rows if not row.get("rest")]
+        if len(tables) < 2:
+            continue
+        first = next(iter(tables.values()))
         rows = [
-            {**row, "part": title_of(kind), "series": execution_name(execution), "execution": execution}
-            for kind in kinds
+            {**row, "part": title_of(row["kind"]), "series": execution_name(execution), "execution": execution}
+            for kind in [row["kind"] for row in first.rows if not row.get("rest")]
             for execution, table in tables.items()
             for row in table.rows
             if row["kind"] == kind
         ]
-        both = Table([columns[0], Column("series", "Execution"), *columns[1:]], rows)
+        both = Table([first.columns[0], Column("series", "Execution"), *first.columns[1:]], rows)
         chart = bars(both, "part", "energy", work="work", series="execution")
         views += [View(chart, both, {"phase": workload.name}) for workload in workloads]
     caption = "Solid: work; pale: idle power; whiskers: 95 % intervals."
@@ -324,17 +320,12 @@ def _contexts(report: Report) -> Table:
 
 
 def _skipped(report: Report) -> Table:
-    """Return what could not be measured, and why."""
     rows: list[Row] = [
-        {
-            "what": f"{entry.get('what')} {entry.get('value')}".replace("_", " "),
-            "phase": entry.get("phase"),
-            "reason": entry.get("reason"),
-        }
+        {**entry, "what": f"{entry.get('what')} {entry.get('value')}".replace("_", " ")}
         for entry in report.alternatives.get("skipped") or []
     ]
     rows += [
-        {"what": precision_name(entry.get("precision")), "phase": None, "reason": entry.get("reason")}
+        {"what": precision_name(entry.get("precision")), "reason": entry.get("reason")}
         for entry in report.benchmark.get("skipped") or []
     ]
     columns = [Column("what", "Not measured"), Column("phase", "Phase"), Column("reason", "Why", "reasons")]

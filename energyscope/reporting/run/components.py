@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from energyscope.intervals import finite
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
@@ -60,7 +58,7 @@ def component_table(report: Report) -> Table:
         Column("kind", "Kind", rank=3),
         Column("workload", "Workload", rank=2),
         Column("layer", "Layer", "count", rank=9),
-        Column("energy", "Energy (MODELLED)" if report.modelled else "Energy", "mJ", "of one pass or step"),
+        Column("energy", report.energy_title, "mJ", "of one pass or step"),
         Column("share", "Share", "share", "of the model", rank=1),
         Column("work", "Work", "mJ", "beyond idle power x time", rank=4),
         Column("idle", "Idle", "mJ", "idle power x time", rank=5),
@@ -79,10 +77,10 @@ def component_table(report: Report) -> Table:
     several = len(report.every_workload) > 1
     rows = []
     for workload in report.every_workload:
-        held: dict[str, list[Node]] = {}
+        by_source: dict[str, list[Node]] = {}
         for node in workload.tree.nodes:
-            held.setdefault(node.source, []).append(node)
-        rows += [_row(source, nodes, workload.label if several else None) for source, nodes in held.items()]
+            by_source.setdefault(node.source, []).append(node)
+        rows += [_row(source, nodes, workload.label if several else None) for source, nodes in by_source.items()]
     return Table(columns, rows, "Every component").filled()
 
 
@@ -90,7 +88,6 @@ def _row(source: str, nodes: list[Node], workload: str | None) -> dict[str, Any]
     node = nodes[0]
     energy, flops, moved = node.energy, node.number("flops"), node.number("bytes")
     several = len(nodes) > 1
-    share = node.number("share_of_total")
     return {
         "name": f"{source} (each of {len(nodes)})" if several else node.name,
         "component": None if several else node.name,
@@ -98,13 +95,13 @@ def _row(source: str, nodes: list[Node], workload: str | None) -> dict[str, Any]
         "workload": workload,
         "layer": None if several else node.layer,
         "energy": energy,
-        "share": share,
+        "share": node.number("share_of_total"),
         "work": node.number("dynamic_mj"),
         "idle": node.number("static_mj"),
         "time": node.number("time_us"),
         "power": node.number("power_w"),
         "glue": node.glue,
-        "unexplained": finite(node.row.get("unexplained_mj")),
+        "unexplained": node.number("unexplained_mj"),
         "flops": flops,
         "bytes": moved,
         "pj_per_flop": energy.scaled(1e9 / flops) if energy and flops else None,
@@ -123,17 +120,14 @@ def tree(report: Report) -> list[tuple[str, str, str | None]]:
 
 def downloads(folder: Path) -> list[Download]:
     """Return the files of a run's directory that its page carries, the ones it needs most first."""
-    room, found = _MOST_BYTES, []
-    for name, title in _existing(folder):
-        packed = base64.b64encode(zlib.compress((folder / name).read_bytes(), 9)).decode("ascii")
-        fits = len(packed) <= room
-        room -= len(packed) if fits else 0
-        found.append(Download(name, title, packed if fits else None))
-    return found
-
-
-def _existing(folder: Path) -> Iterator[tuple[str, str]]:
-    return ((name, title) for name, title in _FILES if (folder / name).is_file())
+    room, files = _MOST_BYTES, []
+    for name, title in _FILES:
+        if (folder / name).is_file():
+            packed = base64.b64encode(zlib.compress((folder / name).read_bytes(), 9)).decode("ascii")
+            fits = len(packed) <= room
+            room -= len(packed) if fits else 0
+            files.append(Download(name, title, packed if fits else None))
+    return files
 
 
 def payload(report: Report, files: list[Download]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from energyscope import format as fmt
 from energyscope.correlation.resampling import UncertainValues
 from energyscope.correlation.within import differences
-from energyscope.intervals import Interval, finite
+from energyscope.intervals import finite
 from energyscope.reporting.charts.bars import bars
+from energyscope.reporting.charts.data import value_of
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import title_of
@@ -36,12 +37,11 @@ def section(report: Report) -> Content | None:
     for workload in report.workloads:
         down = parts.from_model_down(workload.tree, modelled=report.modelled)
         inside = parts.one_layer(workload.tree, modelled=report.modelled)
-        for part, _ in report.part_dimension or [("energy", "")]:
-            when = {"phase": workload.name} | ({"part": part} if report.part_dimension else {})
+        for part, state in _states(report, workload):
             if len(down.rows) > 1 and _drawable(down, part):
-                flows.append(View(flow(down, part), down, when))
+                flows.append(View(flow(down, part), down, state))
             if len(inside.rows) > 2 and _drawable(inside, part):
-                layers.append(View(strip(inside, part), inside, when))
+                layers.append(View(strip(inside, part), inside, state))
         tables[f"blocks-{workload.name}"] = parts.blocks(workload.tree, modelled=report.modelled)
     ranges = {workload.name: layer_range(workload) for workload in report.workloads}
     figures = [
@@ -72,15 +72,20 @@ def _bars(report: Report, name: str, title: str, grouped: Callable[..., Table]) 
     views = []
     for workload in report.workloads:
         table = grouped(workload.tree, modelled=report.modelled)
-        for part, _ in report.part_dimension or [("energy", "")]:
-            rows = [{**row, "label": _label(row, part, workload)} for row in table.rows]
-            labelled = replace(table, rows=rows)
+        for part, state in _states(report, workload):
+            labelled = replace(table, rows=[{**row, "label": _label(row, part, workload)} for row in table.rows])
             if _drawable(labelled, part):
-                when = {"phase": workload.name} | ({"part": part} if report.part_dimension else {})
                 chart = bars(labelled, "part", part, work="work" if part == "energy" else None)
-                views.append(View(chart, labelled, when))
+                views.append(View(chart, labelled, state))
     caption = _CAPTION if report.part_dimension else _NOT_SPLIT
     return Figure(name, title, views, caption) if views else None
+
+
+def _states(report: Report, workload: MeasuredWorkload) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield energy, work and idle, or energy alone, with the state of the page that shows it."""
+    yield from ((part, {"phase": workload.name, "part": part}) for part, _ in report.part_dimension)
+    if not report.part_dimension:
+        yield "energy", {"phase": workload.name}
 
 
 def _drawable(table: Table, part: str) -> bool:
@@ -88,10 +93,9 @@ def _drawable(table: Table, part: str) -> bool:
 
 
 def _label(row: Row, part: str, workload: MeasuredWorkload) -> str:
-    value = row.get(part)
-    amount = value.value if isinstance(value, Interval) else value
+    amount = value_of(row.get(part))
     work, idle = workload.work, workload.idle
-    whole = {"energy": workload.energy.value if workload.energy else None, "work": work, "idle": idle}[part]
+    whole = {"energy": value_of(workload.energy), "work": work, "idle": idle}[part]
     share = f" \u00b7 {fmt.quantity(amount / whole, 'share')}" if whole and amount is not None else ""
     if part == "energy" and work and idle and idle > work and row.get("work") is not None:
         share = f" \u00b7 {fmt.quantity(row['work'] / work, 'share')} of all work"  # the better known of the two
@@ -113,13 +117,11 @@ def layer_range(workload: MeasuredWorkload) -> dict[str, Any]:
 
 
 def _layers(workload: MeasuredWorkload) -> list[Node]:
-    """Return the layers that were each measured by themselves."""
     layers = (node for node in workload.tree.nodes if node.level == "layer")
     return [layer for layer in layers if layer.energy is not None and not layer.reused]
 
 
 def _by_layer(report: Report, ranges: dict[str, dict[str, Any]]) -> Figure:
-    """Return the layers one by one, of workloads in which they differ."""
     columns = [
         Column("component", "Layer", "code"),
         Column("energy", "Energy", "mJ"),
@@ -129,17 +131,11 @@ def _by_layer(report: Report, ranges: dict[str, dict[str, Any]]) -> Figure:
     for workload in report.workloads:
         if ranges[workload.name]["differ"]:
             rows = [
-                {
-                    "component": node.name,
-                    "kind": "layer",
-                    "energy": node.energy,
-                    "layer": node.layer,
-                    "of": "layer",
-                }
+                {"component": node.name, "kind": "layer", "energy": node.energy, "layer": node.layer}
                 for node in _layers(workload)
             ]
             table = Table(columns, rows)
-            chart = curves(table, Axis("layer", "Layer"), Axis("energy"), series="of", height=150)
+            chart = curves(table, Axis("layer", "Layer"), Axis("energy"), series="kind", height=150)
             views.append(View(chart, table, {"phase": workload.name}))
     return Figure("energy-by-layer", "Energy of each layer", views, "Band: 95 % intervals.")
 
@@ -150,7 +146,7 @@ def _heat_map(report: Report) -> Figure:
     for workload in report.workloads:
         table = _cells(workload)
         if len({row["layer"] for row in table.rows}) > 1:
-            chart = grid(table, "row", "layer", "energy", across="Layer")
+            chart = grid(table, "row", "layer", "energy", title="Layer")
             views.append(View(chart, table, {"phase": workload.name}))
     return Figure("energy-heatmap", "Energy by layer and component", views, "Crosses: too noisy.")
 
@@ -193,11 +189,10 @@ def _efficiency(report: Report, tables: dict[str, Table]) -> Figure:
     views = []
     for workload in report.workloads:
         table = tables[f"efficiency-{workload.name}"] = efficiency(workload)
-        drawn = Table(table.columns, [row for row in table.rows if row["intensity"] and row["power"]])
-        if len(drawn.rows) > 2:
-            axes = Axis("intensity", log=True), Axis("power")
-            chart = plane(drawn, *axes, series="kind", name="part", height=260)
-            views.append(View(chart, drawn, {"phase": workload.name}))
+        known = Table(table.columns, [row for row in table.rows if row["intensity"] and row["power"]])
+        if len(known.rows) > 2:
+            chart = plane(known, Axis("intensity", log=True), Axis("power"), name="part", height=260)
+            views.append(View(chart, known, {"phase": workload.name}))
     caption = "Each point: the components of a kind."
     return Figure("energy-intensity", "Power against arithmetic intensity", views, caption)
 
@@ -249,7 +244,6 @@ def _work(kind: str, nodes: Sequence[Node]) -> dict[str, Any] | None:
 
 
 def _missing(report: Report) -> list[Row]:
-    """Return the components without a value, with their reasons."""
     return [
         {"component": node.name, "workload": workload.label, "reasons": node.row.get("reasons")}
         for workload in report.workloads

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from energyscope.accounting.closure import AGREEMENT, too_wide
-from energyscope.intervals import Interval, difference, finite, given, ratio, total, total_of_same
+from energyscope.intervals import Interval, difference, finite, given, interval, ratio, total, total_of_same
 from energyscope.reporting.charts.plane import Axis, curves, spans
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import strip
@@ -35,44 +35,42 @@ _GROUPS = {
 @RUN.section(2, "generation", "Generation", "--phase both", lambda report: report.writes)
 def section(report: Report) -> Content | None:
     """Return phases, power, tokens and contexts; None where the run explains no generation."""
-    document = report.run.generation
-    grown = _growth(report)
-    if document is None and not grown:
+    growth = _growth(report)
+    if report.run.generation is None and not growth:
         return None
-    phases, figures = phase_table(report), []
-    whole = _down(report, phases)
-    if len(whole.rows) > 1:
+    phases = phase_table(report)
+    parts, power = _parts(report, phases), power_over_time(report.run.trace, report.generation)
+    tokens = _tokens(report.generation)
+    figures = []
+    if len(parts.rows) > 1:
         caption = "Width: energy. Below a phase: the model's passes and generate's own loop."
-        chart = strip(whole, "energy")
-        figures.append(Figure.of("generation-phases", "Phases of one generation", chart, whole, caption))
-    power = power_over_time(report.run.trace, document or {})
+        chart = strip(parts, "energy")
+        figures.append(Figure.of("generation-phases", "Phases of one generation", chart, parts, caption))
     if power:
         chart = spans(power, "begin", "end", "power", series="phase")
         figures.append(Figure.of("generation-power", power.title, chart, power, "Mean power between readings."))
-    steps = _steps(document or {})
-    if steps:
-        chart = curves(steps, Axis("token"), Axis("energy", zero=True), series="of")
+    if tokens:
+        chart = curves(tokens, Axis("token"), Axis("energy", zero=True), series="of")
         caption = "Decode steps in groups; band: 95 % interval."
-        figures.append(Figure.of("generation-tokens", steps.title, chart, steps, caption))
-    if grown:
-        chart = curves(grown, Axis("context", log=True), Axis("energy", zero=True), series="group")
+        figures.append(Figure.of("generation-tokens", tokens.title, chart, tokens, caption))
+    if growth:
+        chart = curves(growth, Axis("context", log=True), Axis("energy", zero=True), series="group")
         caption = "Energy of a step by what takes it."
-        figures.append(Figure.of("generation-context", grown.title, chart, grown, caption))
-    settings = (document or {}).get("settings") or {}
-    data = {"settings": settings, "rates": rates(report), "grown": _slope(report)}
+        figures.append(Figure.of("generation-context", growth.title, chart, growth, caption))
+    data = {"settings": report.generation.get("settings") or {}, "slope": _slope(report)}
     return Content(data, figures, {"phases": phases})
 
 
 def rates(report: Report) -> dict[str, Interval | None]:
     """Return the rates of the traced generation, in the units of generation.json."""
-    return {name: given(value) for name, value in ((report.run.generation or {}).get("rates") or {}).items()}
+    return {name: given(value) for name, value in (report.generation.get("rates") or {}).items()}
 
 
 def phase_table(report: Report) -> Table:
     """Return the phases with their sum, in mJ and us; the load, which happens once, is in no sum."""
     columns = [
         Column("part", "Phase"),
-        Column("energy", "Energy (MODELLED)" if report.modelled else "Energy", "mJ"),
+        Column("energy", report.energy_title, "mJ"),
         Column("share", "Share", "share", "of a generation without the load", rank=1),
         Column("work", "Work", "mJ", "beyond idle power x time", rank=2),
         Column("idle", "Idle", "mJ", "idle power x time", rank=3),
@@ -88,23 +86,22 @@ def phase_table(report: Report) -> Table:
         ),
         Column("reason", "Why not", "reasons", rank=7),
     ]
-    rows = [_phase(entry) for entry in (report.run.generation or {}).get("phases") or []]
+    rows = [_phase(entry) for entry in report.generation.get("phases") or []]
     summed = [row for row in rows if row["kind"] != LOAD and row["energy"] is not None]
     if {PREFILL, DECODE} <= {row["kind"] for row in summed}:
         energy = total_of_same([row["energy"] for row in summed])
         for row in summed:
             row["share"] = share_of(Interval(row["energy"].value), Interval(energy.value))
-        times = [row["time"] for row in summed]
-        known = [time for time in times if time is not None]
+        times = [row["time"] for row in summed if row["time"] is not None]
         rows.append(
             {
                 "part": "generation",
                 "kind": "model",
                 "energy": energy,
                 "share": Interval(1.0),
-                "work": _added(summed, "work"),
-                "idle": _added(summed, "idle"),
-                "time": total_of_same(known) if len(known) == len(times) else None,
+                "work": _sum(summed, "work"),
+                "idle": _sum(summed, "idle"),
+                "time": total_of_same(times) if len(times) == len(summed) else None,
             }
         )
     return Table(columns, rows, "Phases of one generation")
@@ -131,32 +128,27 @@ def _milli(joules: object) -> float | None:
     return None if number is None else number * 1e3
 
 
-def _added(rows: Sequence[Row], key: str) -> float | None:
-    values = [row.get(key) for row in rows]
-    return sum(values) if values and None not in values else None  # type: ignore[arg-type]
+def _sum(rows: Sequence[Row], key: str) -> float | None:
+    values = [row[key] for row in rows if row[key] is not None]
+    return sum(values) if len(values) == len(rows) else None
 
 
-def _down(report: Report, phases: Table) -> Table:
+def _parts(report: Report, phases: Table) -> Table:
     """Return the generation, its phases, and below them the model's passes, the loop and what is unexplained."""
     columns = [Column("part", "Part"), Column("energy", "Energy", "mJ"), Column("share", "Share", "share")]
     whole = next((row for row in phases.rows if row["part"] == "generation"), None)
     if whole is None:
         return Table(columns, [])
     rows: list[dict[str, Any]] = [{**whole, "depth": 0}]
-    beside = {row["phase"]: row for row in _beside(report)}
+    comparisons = {row["phase"]: row for row in _comparisons(report)}
     for row in phases.rows:
         if row is whole or row["kind"] == LOAD or row["energy"] is None:
             continue
         rows.append({**row, "depth": 1})
-        parts = beside.get(row["kind"])
+        parts = comparisons.get(row["kind"])
         if parts is not None:
-            times = parts["times"]
-            inside = [
-                ("model", "model's passes", parts["model"].scaled(times)),
-                ("loop", "generate's loop", parts["loop"].scaled(times)),
-            ]
-            left = difference(row["energy"], total([energy for _, _, energy in inside]))
-            inside.append(("unexplained", "unexplained", left))
+            model, loop = (parts[name].scaled(parts["times"]) for name in ("model", "loop"))
+            rest = difference(row["energy"], total([model, loop]))
             rows += [
                 {
                     "part": part,
@@ -166,80 +158,86 @@ def _down(report: Report, phases: Table) -> Table:
                     "depth": 2,
                     "rest": kind == "unexplained",
                 }
-                for kind, part, energy in inside
+                for kind, part, energy in (
+                    ("model", "model's passes", model),
+                    ("loop", "generate's loop", loop),
+                    ("unexplained", "unexplained", rest),
+                )
             ]
     return Table(columns, rows, "A generation and its parts")
 
 
-def _beside(report: Report) -> Iterator[dict[str, Any]]:
+def _comparisons(report: Report) -> Iterator[dict[str, Any]]:
     """Yield for prefill and decode the model's own pass and the loop of one step, beside what was traced of it.
 
     Where the host sets the pace, most of an energy is idle power x time, and that pace drifts between two
     measurements; the work, beyond it, does not: ``work_ratio`` is parts / traced of the work alone.
     """
-    document = report.run.generation or {}
+    document = report.generation
     settings, loop = document.get("settings") or {}, document.get("loop") or {}
     prompt, new = finite(settings.get("prompt_tokens")), finite(settings.get("new_tokens"))
     traced = {str(entry.get("phase")): entry for entry in document.get("phases") or []}
     per_step, per_call = (loop.get(name) or {} for name in ("per_token", "per_call"))
     if prompt is None or new is None:
         return
-    wanted: list[tuple[str, float, _OwnStep | None, list[Mapping[str, Any]]]] = [
+    decode = _step(document) or _pass_at(report, DECODE, prompt + new // 2)
+    for phase, times, model, loops in (
         (PREFILL, 1.0, _pass_at(report, PREFILL, prompt), [per_step, per_call]),
-        (DECODE, new - 1, _own_step(document) or _pass_at(report, DECODE, prompt + new // 2), [per_step]),
-    ]
-    for phase, times, own, shares in wanted:
+        (DECODE, new - 1, decode, [per_step]),
+    ):
         row = _phase(traced.get(phase) or {"phase": phase})
-        loop_energies = [given(share.get("energy_mj")) for share in shares]
-        known = [energy for energy in loop_energies if energy is not None]
-        if own is not None and row["energy"] is not None and len(known) == len(shares) and times > 0:
-            loop_times = [given(share.get("seconds")) for share in shares]
+        known = [energy for part in loops if (energy := given(part.get("energy_mj"))) is not None]
+        if model is not None and row["energy"] is not None and len(known) == len(loops) and times > 0:
+            seconds = [given(part.get("seconds")) for part in loops]
             yield {
                 "phase": phase,
                 "times": times,
-                "model": own.energy,
+                "model": model.energy,
                 "loop": total(known),
                 "traced": row["energy"].scaled(1 / times),
-                "work_ratio": _work_ratio(own, total(known).value, loop_times, row, times),
+                "work_ratio": _work_ratio(model, total(known).value, seconds, row, times),
             }
 
 
-class _OwnStep(NamedTuple):
+class _Pass(NamedTuple):
     """The model's own pass or step: its energy, and its energy beyond idle power x time, mJ."""
 
     energy: Interval
     work: Interval | None
 
 
-def _own_step(document: Mapping[str, Any]) -> _OwnStep | None:
-    """Return the step that was taken in turn with the generations."""
+def _step(document: Mapping[str, Any]) -> _Pass | None:
+    """Return the step that was measured in turn with the generations."""
     step = document.get("step") or {}
     energy = given(step.get("energy_mj"))
-    return None if energy is None else _OwnStep(energy, given(step.get("dynamic_mj")))
+    return None if energy is None else _Pass(energy, given(step.get("dynamic_mj")))
 
 
-def _pass_at(report: Report, phase: str, context: float) -> _OwnStep | None:
+def _pass_at(report: Report, phase: str, context: float) -> _Pass | None:
     """Return the model's pass of a phase at a context, eagerly, as `generate` runs it."""
-    wanted = (phase, int(context), EAGER)
     for workload in report.every_workload:
-        if (workload.phase, workload.context, workload.execution) == wanted and workload.energy:
-            return _OwnStep(workload.energy, None if workload.work is None else Interval(workload.work))
+        if (workload.phase, workload.context, workload.execution) == (
+            phase,
+            int(context),
+            EAGER,
+        ) and workload.energy:
+            return _Pass(workload.energy, interval(workload.work))
     return None
 
 
 def _work_ratio(
-    own: _OwnStep, loop_mj: float, loop_times: Sequence[Interval | None], phase: Mapping[str, Any], times: float
+    model: _Pass, loop_mj: float, loop_times: Sequence[Interval | None], phase: Mapping[str, Any], times: float
 ) -> Interval | None:
     """Return parts / traced of the work; the trace's work is known as well as its power is."""
     idle, work, time, power = (phase[name] for name in ("idle", "work", "time", "power"))
     seconds = [part.value for part in loop_times if part is not None]
-    if own.work is None or idle is None or work is None or not time or len(seconds) < len(loop_times):
+    if model.work is None or idle is None or work is None or not time or len(seconds) < len(loop_times):
+        return None
+    if power is None or not power.known or work <= 0:
         return None
     idle_mj_per_s = idle / (time.value / US_PER_S)
     loop_work = loop_mj - idle_mj_per_s * sum(seconds)
-    parts = total([own.work, Interval(loop_work, loop_work, loop_work)])
-    if power is None or not power.known or work <= 0:
-        return None
+    parts = total([model.work, Interval(loop_work, loop_work, loop_work)])
     mj_per_w = time.value / US_PER_S * 1e3
     traced = Interval(work, work - power.below * mj_per_w, work + power.above * mj_per_w).scaled(1 / times)
     return ratio(parts, traced)
@@ -263,32 +261,24 @@ def agreements(report: Report) -> Table:
         Column("verdict", "Verdict", hint="agrees within 7 %, of the work where that is known"),
     ]
     rows = []
-    for row in _beside(report):
-        parts = total([row["model"], row["loop"]])
-        against, work = ratio(parts, row["traced"]), row["work_ratio"]
-        rows.append(
-            {
-                "part": row["phase"],
-                "kind": row["phase"],
-                **row,
-                "parts": parts,
-                "ratio": against,
-                "verdict": _agrees(work if work and work.known else against),
-            }
-        )
+    for row in _comparisons(report):
+        parts, work = total([row["model"], row["loop"]]), row["work_ratio"]
+        energy = ratio(parts, row["traced"])
+        verdict = _verdict(work if work and work.known else energy)
+        names = {"part": row["phase"], "kind": row["phase"]}
+        rows.append({**names, **row, "parts": parts, "ratio": energy, "verdict": verdict})
     return Table(columns, rows, "Parts against the traced generation, of one step")
 
 
-def _agrees(against: Interval | None) -> str:
-    if against is None or against.low is None or against.high is None:
+def _verdict(parts_by_traced: Interval | None) -> str:
+    if parts_by_traced is None or not parts_by_traced.known:
         return "unclear"
-    if abs(against.value - 1) <= AGREEMENT:
-        return "unclear" if too_wide(against.low, against.high) else "agrees"
-    return "differs" if against.excludes(1.0) else "unclear"
+    if abs(parts_by_traced.value - 1) <= AGREEMENT:
+        return "unclear" if too_wide(parts_by_traced.low, parts_by_traced.high) else "agrees"
+    return "differs" if parts_by_traced.excludes(1.0) else "unclear"
 
 
-def _steps(document: Mapping[str, Any]) -> Table:
-    """Return the energy of decode steps along a generation, in groups of steps."""
+def _tokens(document: Mapping[str, Any]) -> Table:
     columns = [
         Column("steps", "Tokens"),
         Column("energy", "Energy of a step", "mJ"),
@@ -338,12 +328,9 @@ def _growth(report: Report) -> Table:
 
 
 def _contexts(report: Report) -> list[MeasuredWorkload]:
-    main = report.main
-    steps = [
-        workload
-        for workload in report.workloads
-        if workload.phase == DECODE and workload.context and main and workload.execution == main.execution
-    ]
+    """Return the decode steps at several contexts in the main execution, the shortest first; else none."""
+    steps = [workload for workload in report.workloads if workload.phase == DECODE and workload.context]
+    steps = [workload for workload in steps if report.main and workload.execution == report.main.execution]
     several = len({workload.context for workload in steps}) > 1
     return sorted(steps, key=lambda workload: workload.context or 0) if several else []
 

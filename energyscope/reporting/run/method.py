@@ -30,15 +30,13 @@ def section(report: Report) -> Content | None:
         for name, value in _facts(report.part(part))
     ]
     table = Table(columns, rows, "Settings, sensor, model, device and versions")
-    older = dict.fromkeys(text for text in _older(report) if text)
+    executions = [EXECUTIONS.get(workload.execution, workload.execution) for workload in report.workloads]
     data = {
         "command": report.document.get("command"),
         "modelled": report.modelled,
         "triggered": report.triggered,
-        "executions": list(
-            dict.fromkeys(EXECUTIONS.get(workload.execution, workload.execution) for workload in report.workloads)
-        ),
-        "older": list(older),
+        "executions": list(dict.fromkeys(executions)),
+        "older": list(dict.fromkeys(text for text in _older(report) if text)),
         "stages": _stages(report),
     }
     return Content(data, tables={"settings": table})
@@ -76,40 +74,34 @@ def _facts(part: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
     for key, value in part.items():
         name = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, Mapping):
-            places = Counter(str(item) for item in value.values())
             if key == "device_map":
-                yield (
-                    name,
-                    ", ".join(f"{fmt.count(amount, 'module')} on {place}" for place, amount in places.items()),
-                )
+                places = Counter(map(str, value.values())).items()
+                yield name, ", ".join(f"{fmt.count(count, 'module')} on {place}" for place, count in places)
             elif len(value) < 12:
                 yield from _facts(value, f"{key} ")
         elif isinstance(value, list):
             if value and len(value) < 12 and not isinstance(value[0], Mapping):
                 yield name, ", ".join(map(str, value))
         elif value not in {None, ""}:
-            yield _without_unit(name, key), _written(key, value)
+            ending, unit = next((pair for pair in _UNITS if key.endswith(pair[0])), ("", None))
+            yield name[: len(name) - len(ending)], _text(value, unit)
 
 
-def _written(key: str, value: object) -> str:
-    unit = next((unit for ending, unit in _UNITS if key.endswith(ending)), None)
-    amount = None if isinstance(value, bool | str) else finite(value)
-    if amount is None:
-        text = {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+def _text(value: object, unit: str | None) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    number = None if isinstance(value, str) else finite(value)
+    if number is None:
+        text = str(value)
         return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
     if unit is not None:
-        return fmt.quantity(amount, unit)
-    return f"{amount:,.0f}" if amount == int(amount) and abs(amount) < 1e15 else fmt.number(amount)
-
-
-def _without_unit(name: str, key: str) -> str:
-    ending = next((ending for ending, _ in _UNITS if key.endswith(ending)), "")
-    return name[: len(name) - len(ending)] if ending else name
+        return fmt.quantity(number, unit)
+    return f"{number:,.0f}" if number == int(number) and abs(number) < 1e15 else fmt.number(number)
 
 
 def _older(report: Report) -> Iterator[str | None]:
-    """Yield what was mended in the method since the run's passes were measured."""
+    """Yield what was corrected in the method since the run's passes were measured."""
     passes = [passes_of(report.document, "prefill")] if report.run.benchmark else []
     passes += [(workload.phase, workload.execution) for workload in report.workloads]
-    for item in passes:
-        yield lacking(method_of(report.document, *item), *item)
+    for phase, execution in passes:
+        yield lacking(method_of(report.document, phase, execution), phase, execution)

@@ -25,7 +25,6 @@ _HINTS = {
     "work": "beyond idle power x time",
     "idle": "idle power x time",
 }
-Rest = tuple[str, Interval, float | None]
 
 
 def columns(*, modelled: bool, whole: str = "model") -> list[Column]:
@@ -42,33 +41,37 @@ def columns(*, modelled: bool, whole: str = "model") -> list[Column]:
     ]
 
 
+def is_noisy(energy: Interval) -> bool:
+    """Tell whether an energy is known to no better than 10 %."""
+    half = fmt.relative(energy)
+    return half is None or half > NOISY
+
+
 def blocks(tree: EnergyTree, *, modelled: bool) -> Table:
     """Return the energy by block, the largest first, then overhead and what is unexplained.
 
     Blocks are what the model and its layers are made of, each measured as a whole. They add up to the model.
     """
-    if tree.root is None:
-        return Table(columns(modelled=modelled), [])
-    opened = [tree.root, *(node for node in tree.root.children if _is_open(node))]
+    tops = [tree.root, *tree.root.children] if tree.root else []
+    opened = [node for node in tops if node is tree.root or _is_open(node)]
     inside = [child for node in opened for child in node.children if not _is_open(child)]
-    kinds = dict.fromkeys(node.kind for node in inside)
-    rows = [row for kind in kinds if (row := _row([node for node in inside if node.kind == kind], tree.root, 1.0))]
-    rows.sort(key=lambda row: -row["energy"].value)
-    rows += [_rest_row(rest, tree.root.energy, 1.0, len(opened)) for rest in _rests(opened)]
-    return Table(columns(modelled=modelled), rows)
+    return Table(columns(modelled=modelled), _by_kind(tree, inside, opened))
 
 
 def types(tree: EnergyTree, *, modelled: bool) -> Table:
     """Return the energy of the smallest components that were measured by kind, the largest first, and the rest."""
-    if tree.root is None:
-        return Table(columns(modelled=modelled), [])
-    kinds = dict.fromkeys(node.kind for node in tree.leaves)
-    same = [[node for node in tree.leaves if node.kind == kind] for kind in kinds]
-    rows = [row for nodes in same if (row := _row(nodes, tree.root, 1.0))]
-    rows.sort(key=lambda row: -row["energy"].value)
     opened = [node for node in tree.nodes if any(child.energy for child in node.children)]
-    rows += [_rest_row(rest, tree.root.energy, 1.0, len(opened)) for rest in _rests(opened)]
-    return Table(columns(modelled=modelled), rows)
+    return Table(columns(modelled=modelled), _by_kind(tree, tree.leaves, opened))
+
+
+def _by_kind(tree: EnergyTree, nodes: Sequence[Node], opened: Sequence[Node]) -> list[dict[str, Any]]:
+    """Return nodes by kind, the largest first, and what ``opened`` nodes take beside their parts."""
+    if tree.root is None:
+        return []
+    kinds = dict.fromkeys(node.kind for node in nodes)
+    rows = [row for kind in kinds if (row := _row([node for node in nodes if node.kind == kind], tree.root, 1.0))]
+    rows.sort(key=lambda row: -row["energy"].value)
+    return rows + list(_rests(opened, tree.root.energy, 1.0))
 
 
 def from_model_down(tree: EnergyTree, *, modelled: bool) -> Table:
@@ -117,9 +120,8 @@ def _descend(
             rows[0] = {**rows[0], "part": f"{rows[0]['part']} ({group[0].tail})"}
         yield from rows
     measured = [node for node in nodes if any(child.energy for child in node.children)]
-    against = whole or (root.energy if root else None)
-    for rest in _rests(measured):
-        yield {**_rest_row(rest, against, scale, len(measured)), "depth": depth + 1}
+    for rest in _rests(measured, whole or (root.energy if root else None), scale):
+        yield {**rest, "depth": depth + 1}
 
 
 def _row(
@@ -130,73 +132,58 @@ def _row(
     energy = sum_energy(measured)
     if energy is None:
         return None
-    work = sum_column(measured, "dynamic_mj")
-    half = fmt.relative(energy)
-    first = measured[0]
-    count = len(measured)
+    work, count = sum_column(measured, "dynamic_mj"), len(measured)
     shown = round(count * scale) or 1
-    name = title_of(first.kind)
     return {
-        "part": name + (f" \u00d7{shown}" if shown > 1 else ""),
-        "kind": first.kind,
-        "component": first.name if count == 1 else None,
+        "part": title_of(measured[0].kind) + (f" \u00d7{shown}" if shown > 1 else ""),
+        "kind": measured[0].kind,
+        "component": measured[0].name if count == 1 else None,
         "energy": energy.scaled(scale),
         "share": share_of(energy.scaled(scale), whole or (root.energy if root else None)),
         "work": None if work is None else work * scale,
         "idle": None if work is None else (energy.value - work) * scale,
         "count": count,
-        "noisy": half is None or half > NOISY,
-        "weak": sum(node.invalid for node in measured),
+        "noisy": is_noisy(energy),
     }
 
 
-def _rests(nodes: Sequence[Node]) -> Iterator[Rest]:
-    """Yield what nodes take beside their parts: overhead, what is unexplained, and what was not told apart."""
-    told = [node for node in nodes if node.glue is not None and node.self_energy is not None]
-    other = [node for node in nodes if node.glue is None and node.self_energy is not None]
-    for kind, pairs, static in (
-        (OVERHEAD, [(node, node.glue) for node in nodes if node.glue is not None], _overhead_idle),
-        (UNEXPLAINED, [(node, node.unexplained) for node in told], _unexplained_idle),
-        (OTHER, [(node, node.self_energy) for node in other], _other_idle),
-    ):
-        energy = sum_intervals(pairs)
-        if energy is not None and (energy.value or kind != OTHER):
-            idles = [static(node) for node, _ in pairs]
-            known = [idle for idle in idles if idle is not None]
-            yield kind, energy, math.fsum(known) if len(known) == len(idles) else None
-
-
-def _rest_row(rest: Rest, whole: Interval | None, scale: float, count: int) -> dict[str, Any]:
-    kind, energy, idle = rest
-    half = fmt.relative(energy)
-    return {
-        "part": title_of(kind),
-        "kind": kind,
-        "component": None,
-        "energy": energy.scaled(scale),
-        "share": share_of(energy.scaled(scale), whole),
-        "work": None if idle is None else (energy.value - idle) * scale,
-        "idle": None if idle is None else idle * scale,
-        "count": count,
-        "noisy": half is None or half > NOISY,
-        "weak": 0,
-        "rest": True,
+def _rests(nodes: Sequence[Node], whole: Interval | None, scale: float) -> Iterator[dict[str, Any]]:
+    """Yield what nodes take beside their parts: overhead and what is unexplained, else both together."""
+    split = [(node, node.number("glue_static_mj"), _own_idle(node)) for node in nodes if node.glue is not None]
+    rests = {
+        OVERHEAD: [(node, node.glue, overhead) for node, overhead, _ in split],
+        UNEXPLAINED: [
+            (node, node.unexplained, None if own is None or overhead is None else own - overhead)
+            for node, overhead, own in split
+        ],
+        OTHER: [(node, node.self_energy, _own_idle(node)) for node in nodes if node.glue is None],
     }
+    for kind, entries in rests.items():
+        known = [(node, energy, idle) for node, energy, idle in entries if energy is not None]
+        energy = sum_intervals((node, energy) for node, energy, _ in known)
+        if energy is None or (kind == OTHER and not energy.value):
+            continue
+        idles = [idle for *_, idle in known if idle is not None]
+        idle = math.fsum(idles) if len(idles) == len(known) else None
+        yield {
+            "part": title_of(kind),
+            "kind": kind,
+            "component": None,
+            "energy": energy.scaled(scale),
+            "share": share_of(energy.scaled(scale), whole),
+            "work": None if idle is None else (energy.value - idle) * scale,
+            "idle": None if idle is None else idle * scale,
+            "count": len(nodes),
+            "noisy": is_noisy(energy),
+            "rest": True,
+        }
 
 
-def _overhead_idle(node: Node) -> float | None:
-    return node.number("glue_static_mj")
-
-
-def _other_idle(node: Node) -> float | None:
-    own, parts = node.number("static_mj"), [child.number("static_mj") for child in node.children]
-    known = [part for part in parts if part is not None]
-    return None if own is None or len(known) < len(parts) else own - math.fsum(known)
-
-
-def _unexplained_idle(node: Node) -> float | None:
-    own, overhead = _other_idle(node), _overhead_idle(node)
-    return None if own is None or overhead is None else own - overhead
+def _own_idle(node: Node) -> float | None:
+    """Return a node's idle energy without its children's; None where one is not known."""
+    own, children = node.number("static_mj"), [child.number("static_mj") for child in node.children]
+    known = [idle for idle in children if idle is not None]
+    return None if own is None or len(known) < len(children) else own - math.fsum(known)
 
 
 def share_of(part: Interval, whole: Interval | None) -> Interval | None:
@@ -205,9 +192,9 @@ def share_of(part: Interval, whole: Interval | None) -> Interval | None:
         return None
     if not whole.known:
         return part.scaled(1 / whole.value)
-    found = ratio(part, whole)
-    if found is not None and found.known:
-        return found
+    exact = ratio(part, whole)
+    if exact is not None and exact.known:
+        return exact
     share = part.value / whole.value
     down, up = (whole.above, whole.below) if share >= 0 else (whole.below, whole.above)
     below = math.hypot(part.below, share * down) / whole.value

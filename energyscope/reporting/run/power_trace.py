@@ -31,8 +31,8 @@ def power_over_time(trace: Any, document: Mapping[str, Any]) -> Table:
     points = [(begin, end, watts) for begin, end, watts in readings if end > low and begin < high]
     step = -(-len(points) // _MOST_POINTS) or 1
     rows = []
-    for at in range(0, len(points), step):
-        group = points[at : at + step]
+    for first in range(0, len(points), step):
+        group = points[first : first + step]
         begin, end = group[0][0], group[-1][1]
         seconds = sum(end - begin for begin, end, _ in group)
         energy = sum(watts * (end - begin) for begin, end, watts in group)

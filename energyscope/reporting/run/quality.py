@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from energyscope.correlation.advice import SENSITIVITIES
 from energyscope.correlation.joint import is_joint
 from energyscope.correlation.quadrants import UNDECIDED, high_is_more
 from energyscope.impact.methods import PREDICT, QUANTIZATIONS, REMOVALS
-from energyscope.intervals import finite, interval, total_of_same
+from energyscope.intervals import Interval, finite, interval, total_of_same
 from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.grid import grid
 from energyscope.reporting.charts.plane import Axis, plane
@@ -36,21 +36,20 @@ _BLOCKS = frozenset(
 _COLOURS = palette(METHODS)  # a change has one colour on every chart
 
 
-@RUN.section(
-    4,
-    "quality",
-    "Quality",
-    lambda report: f"{'--weights pretrained ' if report.random else ''}--stages ablate,correlate",
-)
+def _option(report: Report) -> str:
+    return f"{'--weights pretrained ' if report.random else ''}--stages ablate,correlate"
+
+
+@RUN.section(4, "quality", "Quality", _option)
 def section(report: Report) -> Content | None:
     """Return quadrants, impact by kind, and the statistics behind them; None where no impact was measured."""
     impact = _measured(report)
     if impact.empty:
         return None
-    correlation = report.run.correlation or {}
+    correlation = report.correlation
     by_kind = {metric: table for metric in METRICS if (table := kinds_table(impact, metric))}
     figures = [
-        *_quadrants(correlation, report),
+        *_quadrants(report),
         *_ranked(impact),
         *_by_kind(by_kind),
         *_by_layer(impact),
@@ -60,20 +59,11 @@ def section(report: Report) -> Content | None:
     tables |= {"impact-by-kind": by_kind["kl"]} if "kl" in by_kind else {}
     tables |= {"advice": _advice(correlation), "invalid": _invalid(impact)}
     data = {
-        "ranking": ranking(report),
         "evaluation": report.part("workload").get("evaluation") or {},
-        "chosen": statistics.chosen(correlation),
+        "coefficients": statistics.chosen(correlation),
         "metrics": list(by_kind),
     }
     return Content(data, figures, tables)
-
-
-def component_name(kind: str, layer: object) -> str:
-    """Return what a component is called in sentences, such as ``MLP of layer 3``."""
-    number = finite(layer)
-    if kind == "layer":
-        return f"layer {number or 0:.0f}"
-    return title_of(kind) + (f" of layer {number:.0f}" if number is not None else "")
 
 
 def _measured(report: Report) -> pd.DataFrame:
@@ -89,8 +79,15 @@ def _valid(impact: pd.DataFrame, metric: str) -> pd.DataFrame:
     return chosen[~chosen["component"].map(is_joint)]
 
 
+def _records(impact: pd.DataFrame) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", impact.to_dict("records"))
+
+
+def _value(row: Mapping[str, Any]) -> Interval | None:
+    return interval(row["value"], row["ci_low"], row["ci_high"])
+
+
 def _first(impact: pd.DataFrame, methods: Sequence[str]) -> str | None:
-    """Return the first of methods that was measured."""
     return next((name for name in methods if (impact["method"] == name).any()), None)
 
 
@@ -108,13 +105,13 @@ def ranking(report: Report) -> list[dict[str, Any]]:
         method = _first(kl, methods)
         rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
         if method is not None and len(rows) > 1:
-            ordered = [(str(row["kind"]), finite(row["layer"])) for row in rows.to_dict("records")]
-            least, most = _grouped(ordered[:3]), _grouped(ordered[-1:])
+            ordered = [(str(row["kind"]), finite(row["layer"])) for row in _records(rows)]
+            least, most = _names(ordered[:3]), _names(ordered[-1:])
             rankings.append({"family": family, "method": method_name(method), "least": least, "most": most})
     return rankings
 
 
-def _grouped(blocks: Sequence[tuple[str, float | None]]) -> list[str]:
+def _names(blocks: Sequence[tuple[str, float | None]]) -> list[str]:
     """Name blocks, those of one kind together: ``attention of layers 3 and 1``."""
     by_kind: dict[str, list[str]] = {}
     for kind, layer in dict.fromkeys(blocks):
@@ -152,8 +149,7 @@ def kinds_table(impact: pd.DataFrame, metric: str) -> Table:
     rows: list[dict[str, Any]] = []
     valid = _valid(impact, metric) if not impact.empty else impact
     for (kind, method), group in valid.groupby(["kind", "method"], sort=False) if not valid.empty else ():
-        values = [interval(row["value"], row["ci_low"], row["ci_high"]) for row in group.to_dict("records")]
-        known = [value for value in values if value is not None]
+        known = [value for row in _records(group) if (value := _value(row)) is not None]
         # over the same examples, errors go the same way
         mean = total_of_same(known).scaled(1 / len(known)) if known else None
         rows.append(
@@ -176,7 +172,6 @@ def kinds_table(impact: pd.DataFrame, metric: str) -> Table:
 
 
 def _ranked(impact: pd.DataFrame) -> Iterator[Figure]:
-    """Yield every component's KL under the first quantization, the least harmed first."""
     kl = _valid(impact, "kl")
     method = _first(kl, SENSITIVITIES)
     rows = kl[(kl["method"] == method) & kl["kind"].isin(_BLOCKS)].sort_values("value")
@@ -184,15 +179,7 @@ def _ranked(impact: pd.DataFrame) -> Iterator[Figure]:
         return
     rows = rows if len(rows) <= _MOST_RANKED else pd.concat([rows.head(_MOST_RANKED - 5), rows.tail(5)])
     columns = [Column("component", "Component", "code"), Column("part", "Kind"), Column("value", "KL (nats)", "")]
-    records = [
-        {
-            "component": row["component"],
-            "kind": row["kind"],
-            "part": title_of(row["kind"]),
-            "value": interval(row["value"], row["ci_low"], row["ci_high"]),
-        }
-        for row in rows.to_dict("records")
-    ]
+    records = [{**row, "part": title_of(row["kind"]), "value": _value(row)} for row in _records(rows)]
     table = Table(columns, records, f"Harm done by {method_name(method)}, component by component")
     chart = dots(table, "component", "value", log=True)
     title = f"Safest to quantize first ({method_name(method)})"
@@ -202,12 +189,9 @@ def _ranked(impact: pd.DataFrame) -> Iterator[Figure]:
 def kind_figures(report: Report) -> Iterator[Figure]:
     """Yield impact by kind for each metric, with every removal and quantization in one chart."""
     impact = _measured(report)
-    for metric, (title, _) in METRICS.items():
-        table = Table([], []) if impact.empty else kinds_table(impact, metric)
-        if table:
-            chart = dots(table, "part", "value", series="method", log=None if high_is_more(metric) else False)
-            caption = "Means over a kind's components, each changed alone; lines: 95 % intervals."
-            yield Figure.of(f"impact-{metric}", title, chart, table, caption)
+    for metric, (title, _) in METRICS.items() if not impact.empty else ():
+        caption = "Means over a kind's components, each changed alone; lines: 95 % intervals."
+        yield from _kind_figure(f"impact-{metric}", title, metric, kinds_table(impact, metric), caption)
 
 
 def _by_kind(by_kind: Mapping[str, Table]) -> Iterator[Figure]:
@@ -217,11 +201,17 @@ def _by_kind(by_kind: Mapping[str, Table]) -> Iterator[Figure]:
             continue
         for family, methods in (("removal", REMOVALS), ("quantization", QUANTIZATIONS)):
             rows = Table(table.columns, [row for row in table.rows if row["id"] in methods])
-            if rows:
-                chart = dots(rows, "part", "value", series="method", log=None if high_is_more(metric) else False)
-                title = f"{METRICS[metric][0]}: {family}"
-                caption = "Mean over a kind's components; lines: 95 % intervals."
-                yield Figure.of(f"impact-{family}-{metric}", title, chart, rows, caption)
+            title, caption = (
+                f"{METRICS[metric][0]}: {family}",
+                "Mean over a kind's components; lines: 95 % intervals.",
+            )
+            yield from _kind_figure(f"impact-{family}-{metric}", title, metric, rows, caption)
+
+
+def _kind_figure(name: str, title: str, metric: str, table: Table, caption: str) -> Iterator[Figure]:
+    if table:
+        chart = dots(table, "part", "value", series="method", log=None if high_is_more(metric) else False)
+        yield Figure.of(name, title, chart, table, caption)
 
 
 def _by_layer(impact: pd.DataFrame) -> Iterator[Figure]:
@@ -246,23 +236,18 @@ def _by_layer(impact: pd.DataFrame) -> Iterator[Figure]:
         lambda row: str(row["component"]).partition(f".{int(row['layer'])}.")[2] or str(row["kind"]), axis=1
     )
     records = [
-        {
-            "component": row["component"],
-            "kind": row["kind"],
-            "part": tail,
-            "layer": int(row["layer"]),
-            "value": interval(row["value"], row["ci_low"], row["ci_high"]),
-        }
-        for row, tail in zip(rows.to_dict("records"), tails, strict=True)
+        {**row, "part": tail, "layer": int(row["layer"]), "value": _value(row)}
+        for row, tail in zip(_records(rows), tails, strict=True)
     ]
     table = Table(columns, records)
-    chart = grid(table, "part", "layer", "value", across="Layer")
+    chart = grid(table, "part", "layer", "value", title="Layer")
     title, caption = f"Impact by layer, {method_name(method)}", "KL divergence when one component is removed."
     yield Figure.of("impact-by-layer", title, chart, table, caption)
 
 
-def _quadrants(correlation: Mapping[str, Any], report: Report) -> Iterator[Figure]:
+def _quadrants(report: Report) -> Iterator[Figure]:
     """Yield energy against impact, with the medians that part the quadrants."""
+    correlation = report.correlation
     points = correlation.get("points") or []
     if not points:
         return
@@ -271,7 +256,7 @@ def _quadrants(correlation: Mapping[str, Any], report: Report) -> Iterator[Figur
     limits = correlation.get("quadrants") or {}
     columns = [
         Column("component", "Component", "code"),
-        Column("energy", "Energy (MODELLED)" if report.modelled else "Energy", "mJ"),
+        Column("energy", report.energy_title, "mJ"),
         Column("impact", f"{title}, {method_name(method)}", unit),
         Column("quadrant", "Quadrant"),
         Column("stability", "Stays there", "share", "share of resamples in which it keeps its quadrant"),
@@ -280,7 +265,7 @@ def _quadrants(correlation: Mapping[str, Any], report: Report) -> Iterator[Figur
         {
             "component": point["component"],
             "kind": point["kind"],
-            "name": component_name(point["kind"], point.get("layer")),
+            "name": _point_name(point["kind"], finite(point.get("layer"))),
             "energy": interval(point["energy_mj"], point.get("energy_ci_low_mj"), point.get("energy_ci_high_mj")),
             "impact": interval(point["impact"], point.get("impact_ci_low"), point.get("impact_ci_high")),
             "quadrant": point["quadrant"],
@@ -290,19 +275,19 @@ def _quadrants(correlation: Mapping[str, Any], report: Report) -> Iterator[Figur
         for point in sorted(points, key=lambda point: -point["energy_mj"])
     ]
     table = Table(columns, rows, "Energy against impact")
-    guides = [
-        [value] if (value := finite(limits.get(key))) is not None else []
-        for key in ("energy_threshold_mj", "impact_threshold")
+    axes = [
+        Axis(key, guides=[] if (median := finite(limits.get(name))) is None else [median])
+        for key, name in (("energy", "energy_threshold_mj"), ("impact", "impact_threshold"))
     ]
-    chart = plane(
-        table,
-        Axis("energy", guides=guides[0]),
-        Axis("impact", guides=guides[1]),
-        name="name",
-        corners=_CORNERS if high_is_more(metric) else None,
-    )
+    chart = plane(table, *axes, name="name", corners=_CORNERS if high_is_more(metric) else None)
     caption = "Dashed: medians. Lines: 95 % intervals. Hollow: undecided."
     yield Figure.of("quality-quadrants", "Energy against impact", chart, table, caption)
+
+
+def _point_name(kind: str, layer: float | None) -> str:
+    if kind == "layer":
+        return f"layer {layer or 0:.0f}"
+    return title_of(kind) + ("" if layer is None else f" of layer {layer:.0f}")
 
 
 def _advice(correlation: Mapping[str, Any]) -> Table:
@@ -341,23 +326,14 @@ def impact_table(impact: pd.DataFrame) -> Table:
         Column("examples", "Examples", "count", rank=1),
         Column("reasons", "Reasons", "reasons", rank=2),
     ]
-    rows: Sequence[Row] = [
-        {
-            "component": row["component"],
-            "kind": row["kind"],
-            "method": method_name(row["method"]),
-            "metric": row["metric"],
-            "value": interval(row["value"], row["ci_low"], row["ci_high"]) if row["valid"] else None,
-            "examples": row["examples"],
-            "reasons": row["reasons"],
-        }
-        for row in impact.to_dict("records")
+    rows: list[Row] = [
+        {**row, "method": method_name(row["method"]), "value": _value(row) if row["valid"] else None}
+        for row in _records(impact)
     ]
     return Table(columns, rows, "Impact of every change")
 
 
 def _invalid(impact: pd.DataFrame) -> Table:
-    """Return the rows without a value, counted by their reason."""
     invalid = impact[~impact["valid"].astype(bool)]
     groups = invalid.groupby(invalid["reasons"].map(lambda reasons: str(reasons or "")), sort=False)
     rows: list[dict[str, Any]] = [

@@ -18,15 +18,14 @@ from energyscope.runs.tree import EnergyTree, Node, energy_tree, tokens_of
 PREFILL, DECODE = "prefill", "decode"
 EAGER, GRAPH = "eager", "cuda-graph"
 EXECUTIONS = {EAGER: "eager", GRAPH: "CUDA graph", "torch-compile": "torch.compile"}
-TRIGGERED = "triggered"
 
 
 @dataclass(frozen=True)
 class MeasuredWorkload:
-    """What was measured in one execution: a pass over a prompt, or a decode step.
+    """A measured pass over a prompt, or a decode step, in one execution.
 
-    Energies are in mJ and times in us of one pass or step; ``tokens`` are read (prefill) or made (decode) by it.
-    ``weight`` is how often an inference takes it, ``document`` run.json as of this workload alone.
+    Energies are in mJ and times in us of one pass or step, which reads (prefill) or makes (decode) ``tokens``.
+    ``weight`` is how often an inference takes it; ``document`` is run.json of this workload alone.
     """
 
     name: str
@@ -47,7 +46,7 @@ class MeasuredWorkload:
     @property
     def work(self) -> float | None:
         """Its energy beyond idle power x time; None where that is not known or not a part of it."""
-        work, energy = self._root("dynamic_mj"), self.energy
+        work, energy = self.number("dynamic_mj"), self.energy
         return work if work is not None and energy is not None and 0 <= work <= energy.value else None
 
     @property
@@ -55,15 +54,9 @@ class MeasuredWorkload:
         """Idle power x its time."""
         return None if self.work is None or self.energy is None else self.energy.value - self.work
 
-    @property
-    def time_us(self) -> float | None:
-        """How long it takes."""
-        return self._root("time_us")
-
-    @property
-    def power_w(self) -> float | None:
-        """Mean power while it runs again and again."""
-        return self._root("power_w")
+    def number(self, column: str) -> float | None:
+        """Return a column of the whole model's row; None where it is missing."""
+        return self.tree.root.number(column) if self.tree.root else None
 
     @property
     def quality(self) -> str:
@@ -81,11 +74,6 @@ class MeasuredWorkload:
         return None if self.tree.root is None else self.tree.root.flag("host_bound")
 
     @property
-    def unit(self) -> str:
-        """What its energy is of."""
-        return "step" if self.phase == DECODE else "pass"
-
-    @property
     def per_token(self) -> Interval | None:
         """Energy (mJ) for each token that it reads or makes."""
         return self.energy.scaled(1 / self.tokens) if self.energy and self.tokens else None
@@ -94,9 +82,6 @@ class MeasuredWorkload:
     def cost(self) -> float:
         """What it takes in one inference, mJ."""
         return self.weight * (self.energy.value if self.energy else 0.0)
-
-    def _root(self, column: str) -> float | None:
-        return self.tree.root.number(column) if self.tree.root else None
 
 
 @dataclass(frozen=True)
@@ -131,9 +116,29 @@ class Report:
         return self.run.alternatives or {}
 
     @property
+    def generation(self) -> Mapping[str, Any]:
+        """What generation.json holds; empty where there is none."""
+        return self.run.generation or {}
+
+    @property
+    def correlation(self) -> Mapping[str, Any]:
+        """What correlation.json holds; empty where there is none."""
+        return self.run.correlation or {}
+
+    @property
+    def watts(self) -> float | None:
+        """The stated power of a modelled run, W."""
+        return finite(self.part("sensor").get("watts"))
+
+    @property
     def modelled(self) -> bool:
         """Whether its joules are time x stated watts."""
         return self.run.modelled
+
+    @property
+    def energy_title(self) -> str:
+        """The title of a column of its energies."""
+        return "Energy (MODELLED)" if self.modelled else "Energy"
 
     @property
     def random(self) -> bool:
@@ -155,7 +160,7 @@ class Report:
     @property
     def triggered(self) -> bool:
         """Whether components were read in passing, and never replayed."""
-        return self.part("settings").get("sampling") == TRIGGERED
+        return self.part("settings").get("sampling") == "triggered"
 
     @cached_property
     def every_workload(self) -> list[MeasuredWorkload]:
@@ -192,16 +197,20 @@ class Report:
         """The switch between workloads: values, and labels with what each takes; empty where there is one."""
         if len(self.workloads) < 2:
             return []
-        energies = {
-            workload.name: f" ({fmt.quantity(workload.energy.value, 'mJ')})" if workload.energy else ""
+        return [
+            (
+                workload.name,
+                f"{workload.label} ({fmt.quantity(workload.energy.value, 'mJ')})"
+                if workload.energy
+                else workload.label,
+            )
             for workload in self.workloads
-        }
-        return [(workload.name, workload.label + energies[workload.name]) for workload in self.workloads]
+        ]
 
     @cached_property
     def part_dimension(self) -> list[tuple[str, str]]:
         """The switch between all energy, work and idle; empty where the two are not known."""
-        known = self.workloads and all(splits(workload.tree) for workload in self.workloads)
+        known = self.workloads and all(_splits(workload.tree) for workload in self.workloads)
         return [("energy", "all"), ("work", "work"), ("idle", "idle")] if known else []
 
     def _workload(self, entry: Mapping[str, Any], run: Run, *, generates: bool, twice: bool) -> MeasuredWorkload:
@@ -237,7 +246,7 @@ def _label(phase: str, context: float | None, batch: float | None, *, generates:
     return f"{name}, {sequences}{length} tokens" if length else name
 
 
-def splits(tree: EnergyTree) -> bool:
+def _splits(tree: EnergyTree) -> bool:
     """Tell whether work and idle energy are known of the model and of every component with an energy."""
     if tree.root is None or (tree.root.number("dynamic_mj") or 0.0) <= 0:
         return False

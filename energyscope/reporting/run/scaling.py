@@ -23,45 +23,42 @@ _CURVE = 40  # points on a line of a law
 def section(report: Report) -> Content | None:
     """Return the laws of the nearest set that joins the run; None where none does."""
     sets = laws_naming(report.run.path) if report.workloads else []
-    for named in sets:
-        documents = [] if flaw(named.document) else named.document["groups"]
-        groups = [group for document in documents if (group := _group(document, named, report))]
-        if groups:
-            first, caption = groups[0], "Points: measured; line: E0 + k x FLOPs; ringed: this run."
-            figure = Figure.of("scaling-law", "Energy against work", first["chart"], first["table"], caption)
-            tables = {"scaling": first["table"], "scaling-kinds": first["kinds"]}
-            return Content({"set": _link(named, report), "groups": groups, "stale": False}, [figure], tables)
-    if sets:
-        return Content({"set": _link(sets[0], report), "groups": [], "stale": True})
-    return None
+    for laws in sets:
+        documents = [] if flaw(laws.document) else laws.document["groups"]
+        law = next((law for document in documents if (law := _law(document, laws, report))), None)
+        if law is not None:
+            caption = "Points: measured; line: E0 + k x FLOPs; ringed: this run."
+            figure = Figure.of("scaling-law", "Energy against work", law["chart"], law["table"], caption)
+            tables = {"scaling": law["table"], "scaling-kinds": law["kinds"]}
+            return Content({"set": _link(laws, report), "law": law}, [figure], tables)
+    return Content({"set": _link(sets[0], report), "law": None}) if sets else None
 
 
-def _link(named: NamingLaws, report: Report) -> dict[str, Any]:
-    page = named.folder / REPORT_FILE
+def _link(laws: NamingLaws, report: Report) -> dict[str, Any]:
+    page = laws.folder / REPORT_FILE
     link = os.path.relpath(page, report.run.path.resolve()).replace(os.sep, "/") if page.is_file() else None
-    return {"name": str(named.document.get("name") or named.folder.name), "link": link}
+    return {"name": str(laws.document.get("name") or laws.folder.name), "link": link}
 
 
-def _group(group: Mapping[str, Any], named: NamingLaws, report: Report) -> dict[str, Any] | None:
-    """Return a group of cells that holds this run with the energies that it has now."""
+def _law(group: Mapping[str, Any], laws: NamingLaws, report: Report) -> dict[str, Any] | None:
+    """Return the law of a group of cells that holds this run with the energies that it has now; else None."""
     place = report.run.path.resolve()
-    cells = [cell for cell in group["cells"] if is_of_run(cell, named.folder, place)]
-    mine = {(cell["batch_size"], cell["tokens"]) for cell in cells}
+    own = {(cell["batch_size"], cell["tokens"]) for cell in group["cells"] if is_of_run(cell, laws.folder, place)}
     whole = next((subject for subject in group["subjects"] if subject.get("role") == "whole"), None)
-    if not mine or whole is None:
+    if not own or whole is None:
         return None
-    table, law = _cells(whole, str(group.get("phase")), mine, report), whole.get("two_term") or {}
+    table, law = _cells(whole, str(group.get("phase")), own, report), whole.get("two_term") or {}
     if not any(row["own"] for row in table.rows):
         return None
     fixed, slope = given(law.get("fixed_mj")), given(law.get("marginal_pj_per_flop"))
     lines = _line(table, fixed.value, slope.value) if fixed and slope else None
     errors = (error for error in whole.get("held_out") or [] if error.get("law") == "two-term")
     held_out: Mapping[str, Any] = next(errors, {})
+    setting = precision_name(group.get("precision")), execution_name(group.get("execution"))
     return {
-        "label": _label(group),
+        "label": ", ".join(map(str, (group.get("model"), group.get("phase"), *setting))),
         "fixed": fixed,
         "slope": slope,
-        "r2": finite(law.get("r2")),
         "cells": len(table.rows),
         "held_out": finite(held_out.get("median")),
         "reason": law.get("reason"),
@@ -73,8 +70,8 @@ def _group(group: Mapping[str, Any], named: NamingLaws, report: Report) -> dict[
     }
 
 
-def _cells(whole: Mapping[str, Any], phase: str, mine: Container[tuple[int, int]], report: Report) -> Table:
-    """Return the measured points of a law: the run's own are those of ``mine`` that hold the energy it has now."""
+def _cells(whole: Mapping[str, Any], phase: str, shapes: Container[tuple[int, int]], report: Report) -> Table:
+    """Return the measured points of a law: the run's own are of its ``shapes`` and hold the energy it has now."""
     energies = [workload.energy.value for workload in report.every_workload if workload.energy]
     rows = []
     for point in whole.get("points") or []:
@@ -82,32 +79,16 @@ def _cells(whole: Mapping[str, Any], phase: str, mine: Container[tuple[int, int]
         if energy is None or not flops:
             continue
         same = any(math.isclose(energy.value, other, rel_tol=_SAME) for other in energies)
-        own = (point["batch_size"], point["tokens"]) in mine and same
-        rows.append(
-            {
-                "cell": _shape(point, phase),
-                "flops": flops,
-                "energy": energy,
-                "own": own,
-                "series": "this run" if own else "other cells",
-                "name": "this run" if own else None,
-            }
-        )
+        own = (point["batch_size"], point["tokens"]) in shapes and same
+        shape = f"{point['batch_size']} x {point['tokens']:,}" + (" in the cache" if phase == DECODE else "")
+        names = {"series": "this run", "name": "this run"} if own else {"series": "other cells"}
+        rows.append({"cell": shape, "flops": flops, "energy": energy, "own": own, **names})
     columns = [
         Column("cell", "Batch x tokens"),
         Column("flops", "FLOPs", "FLOP"),
         Column("energy", "Energy", "mJ"),
     ]
     return Table(columns, rows, "Cells of the law")
-
-
-def _label(group: Mapping[str, Any]) -> str:
-    how = precision_name(group.get("precision")), execution_name(group.get("execution"))
-    return ", ".join(map(str, (group.get("model"), group.get("phase"), *how)))
-
-
-def _shape(point: Mapping[str, Any], phase: str) -> str:
-    return f"{point['batch_size']} x {point['tokens']:,}" + (" in the cache" if phase == DECODE else "")
 
 
 def _line(table: Table, fixed: float, slope: float) -> Table:
@@ -119,20 +100,18 @@ def _line(table: Table, fixed: float, slope: float) -> Table:
 
 
 def _kinds(group: Mapping[str, Any]) -> Table:
-    """Return the law of each kind: fixed energy and energy per further FLOP."""
-    rows = []
-    for subject in group["subjects"]:
-        law = subject.get("two_term") or {}
-        rows.append(
-            {
-                "subject": subject.get("subject"),
-                "kind": subject.get("subject"),
-                "fixed": given(law.get("fixed_mj")),
-                "slope": given(law.get("marginal_pj_per_flop")),
-                "r2": finite(law.get("r2")),
-                "reason": law.get("reason"),
-            }
-        )
+    rows = [
+        {
+            "subject": subject.get("subject"),
+            "kind": subject.get("subject"),
+            "fixed": given(law.get("fixed_mj")),
+            "slope": given(law.get("marginal_pj_per_flop")),
+            "r2": finite(law.get("r2")),
+            "reason": law.get("reason"),
+        }
+        for subject in group["subjects"]
+        for law in [subject.get("two_term") or {}]
+    ]
     columns = [
         Column("subject", "Kind"),
         Column("fixed", "Fixed energy", "mJ", "E0"),

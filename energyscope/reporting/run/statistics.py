@@ -59,14 +59,12 @@ def impact_name(column: str) -> str:
 
 def tables(correlation: Mapping[str, Any]) -> dict[str, Table]:
     """Return the tables of statistics by name."""
-    left_out = (correlation.get("compared") or {}).get("left_out") or []
-    columns = [Column("components", "Components", "count"), Column("reason", "Not compared because", "reasons")]
     return {
         "coefficients": coefficients(correlation),
         "null-models": _null_models(correlation),
         "predictors": _predictors(correlation),
         "joint": _joint(correlation),
-        "compared": Table(columns, left_out, "Components that are not compared"),
+        "compared": _not_compared(correlation),
     }
 
 
@@ -116,17 +114,19 @@ def _coefficient(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _value(entry: Mapping[str, Any], key: str = "value", of: str = "") -> Interval | None:
-    return interval(entry.get(key), entry.get(f"{of}ci_low"), entry.get(f"{of}ci_high"))
+def _value(entry: Mapping[str, Any], key: str = "value", prefix: str = "") -> Interval | None:
+    return interval(entry.get(key), entry.get(f"{prefix}ci_low"), entry.get(f"{prefix}ci_high"))
+
+
+def _not_compared(correlation: Mapping[str, Any]) -> Table:
+    columns = [Column("components", "Components", "count"), Column("reason", "Not compared because", "reasons")]
+    rows = (correlation.get("compared") or {}).get("left_out") or []
+    return Table(columns, rows, "Components that are not compared")
 
 
 def _null_models(correlation: Mapping[str, Any]) -> Table:
     rows = [
-        {
-            **entry,
-            "value": _value(entry),
-            "measured": _value(entry, "measured", "measured_"),
-        }
+        {**entry, "value": _value(entry), "measured": _value(entry, "measured", "measured_")}
         for entry in correlation.get("nulls") or []
     ]
     columns = [
@@ -191,17 +191,13 @@ def matrix(correlation: Mapping[str, Any]) -> Iterator[Figure]:
     values, points = document.get("value") or [], document.get("n") or []
     columns = [Column("row", "Impact"), Column("column", "Energy"), Column("value", "Spearman", "")]
     rows = [
-        {
-            "row": impact_name(name),
-            "column": _ENERGY_COLUMNS.get(other, other),
-            "value": finite(values[down][across]),
-        }
-        for down, name in enumerate(names)
-        if name not in energy and down < len(values)
-        for across, other in enumerate(names)
-        if other in energy and not too_few(int(finite(points[down][across]) or 0))
+        {"row": impact_name(name), "column": _ENERGY_COLUMNS.get(other, other), "value": value}
+        for name, coefficients, counts in zip(names, values, points, strict=False)
+        if name not in energy
+        for other, coefficient, count in zip(names, coefficients, counts, strict=False)
+        if other in energy and not too_few(int(finite(count) or 0)) and (value := finite(coefficient)) is not None
     ]
-    table = Table(columns, [row for row in rows if row["value"] is not None])
+    table = Table(columns, rows)
     if table:
         chart = grid(table, "row", "column", "value", diverging=True, written=True)
         title, caption = "Every energy metric against every impact", "Spearman's rank correlation over components."

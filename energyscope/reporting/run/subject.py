@@ -66,7 +66,7 @@ def _traced(report: Report) -> Headline | None:
     tokens = finite(row.get("tokens")) if row else None
     if row is None or not tokens or row["per_token"] is None:
         return None
-    settings = (report.run.generation or {}).get("settings") or {}
+    settings = report.generation.get("settings") or {}
     seconds = rates(report).get("time_per_output_token_s")
     work, idle = (None if row[key] is None else row[key] / tokens for key in ("work", "idle"))
     return Headline(
@@ -101,9 +101,9 @@ def _step(workload: MeasuredWorkload) -> Headline | None:
         work=work,
         idle=idle,
         per_token=energy,
-        time=interval(workload.time_us),
+        time=interval(workload.number("time_us")),
         time_name="Time per token",
-        power=interval(workload.power_w),
+        power=interval(workload.number("power_w")),
     )
 
 
@@ -121,15 +121,15 @@ def _pass(report: Report, workload: MeasuredWorkload) -> Headline | None:
         work=workload.work,
         idle=workload.idle,
         per_token=workload.per_token,
-        time=_latency(workload, modelled=report.modelled),
-        power=interval(workload.power_w),
+        time=_latency(report, workload),
+        power=interval(workload.number("power_w")),
     )
 
 
-def _latency(workload: MeasuredWorkload, *, modelled: bool) -> Interval | None:
+def _latency(report: Report, workload: MeasuredWorkload) -> Interval | None:
     """Return the time of a pass; modelled energy is time x watts, so its interval is the time's."""
-    time = interval(workload.time_us)
-    if time is None or not modelled or workload.energy is None or workload.energy.value <= 0:
+    time = interval(workload.number("time_us"))
+    if time is None or not report.modelled or workload.energy is None or workload.energy.value <= 0:
         return time
     return workload.energy.scaled(time.value / workload.energy.value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope import reasons
@@ -62,10 +63,9 @@ def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[R
     breakdown = _columns(answer.breakdown, _BLOCKS)
     if breakdown:
         rest = [row for row in breakdown.rows if row.get("rest")]  # never left out: they say how well it adds up
-        named = [row for row in breakdown.rows if not row.get("rest")]
-        most = max(blocks - len(rest), 1)
-        left = max(len(named) - most, 0)
-        yield Table(breakdown.columns, [*named[:most], *rest], more=left).rich(width)
+        parts = replace(breakdown, rows=breakdown.rows[: len(breakdown.rows) - len(rest)], title="")
+        parts = parts.head(max(blocks - len(rest), 1))
+        yield replace(parts, rows=[*parts.rows, *rest]).rich(width)
     phase = answer.subject.phase if answer.subject else None
     measured = [change for change in answer.changes if change.phase == phase] or answer.changes
     if measured:
@@ -73,18 +73,14 @@ def _answer(answer: Answer, blocks: int, changes: int, width: int) -> Iterator[R
     if answer.ranking:
         yield Text(printable(answer.ranking))
     yield Text.assemble(("Can I trust this? ", "bold"), printable(answer.trust))
-    yield Text(printable(_where(report.run)), style="bold", overflow="fold")
+    file = report.run.path / schema.REPORT_FILE
+    command = f"No page yet: energyscope report {shlex.quote(printable(report.run.path))}"
+    where = f"Report: {file}" if file.is_file() else command
+    yield Text(printable(where), style="bold", overflow="fold")
 
 
 def _columns(table: Table, keys: tuple[str, ...]) -> Table:
     return Table([column for column in table.columns if column.key in keys], table.rows, table.title).filled()
-
-
-def _where(run: Run) -> str:
-    """Say where the page is, else how it is made."""
-    file = run.path / schema.REPORT_FILE
-    missing = f"No page yet: energyscope report {shlex.quote(printable(run.path))}"
-    return f"Report: {file}" if file.is_file() else missing
 
 
 def run_tables(run: Run) -> dict[str, Table]:
@@ -120,16 +116,20 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
 
     """
     if name not in {None, SUMMARY}:
-        _print(table_of(run, str(name)), console)
+        table = table_of(run, str(name))
+        if console.is_terminal:
+            console.print(_drawn(table, console))
+        else:
+            console.file.write(table.delimited(clean=printable))
         return
     console.print(Harmless(answer_of(run, console.width)))
     if name is None:
-        for key, table in run_tables(run).items():
-            if key in _SHOWN:
-                console.print()
-                console.print(_drawn(table.head(_SHOWN[key]), console))
-        others = ", ".join(printable(key) for key in run_tables(run))
-        console.print(f"One table whole: energyscope show RUN --table NAME ({others})", style="dim", markup=False)
+        every = run_tables(run)
+        for key in (key for key in every if key in _SHOWN):
+            console.print()
+            console.print(_drawn(every[key].head(_SHOWN[key]), console))
+        names = ", ".join(map(printable, every))
+        console.print(f"One table whole: energyscope show RUN --table NAME ({names})", style="dim", markup=False)
 
 
 def trials(run: Run) -> Table:
@@ -147,12 +147,13 @@ def trials(run: Run) -> Table:
         Column("ticks", "Ticks", "count", rank=5),
         Column("reasons", "Reasons", "reasons", rank=6),
     ]
-    rows = [] if run.trials is None else run.trials.to_dict("records")
-    for row in rows:
-        row["energy"] = interval(
-            row["energy_per_inference_mj"], row.get("energy_ci_low_mj"), row.get("energy_ci_high_mj")
-        )
-    return Table(columns, [{str(key): value for key, value in row.items()} for row in rows], "Trials")
+    keys = ("energy_per_inference_mj", "energy_ci_low_mj", "energy_ci_high_mj")
+    records = [] if run.trials is None else run.trials.to_dict("records")
+    rows = [
+        {**{str(key): cell for key, cell in row.items()}, "energy": interval(*map(row.get, keys))}
+        for row in records
+    ]
+    return Table(columns, rows, "Trials")
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
@@ -167,22 +168,20 @@ def runs_table(runs: Sequence[Run]) -> Table:
         Column("created", "Created", rank=5),
         Column("state", "State", rank=2),
     ]
-    return Table(columns, [_listed(run) for run in runs], "Runs")
+    return Table(columns, [_run_row(run) for run in runs], "Runs")
 
 
-def _listed(run: Run) -> dict[str, Any]:
+def _run_row(run: Run) -> dict[str, Any]:
     report = Report(run)
     settings, device = report.part("settings"), report.part("device")
     baseline = report.benchmark.get("baseline")
     base = next((cell for cell in report.cells if cell.get("precision") == baseline), {})
     energy = report.main.energy if report.main else given(base.get("energy_mj"))
-    sampling = settings.get("sampling")
-    how = [
-        settings.get("precision"),
-        settings.get("execution"),
-        sampling if sampling != "replay" else None,
-        "MODELLED" if run.modelled else None,
-    ]
+    how = [settings.get(key) for key in ("precision", "execution", "sampling") if settings.get(key) != "replay"]
+    how += ["MODELLED"] if run.modelled else []
+    written = state(run.document)
+    if written == "running":
+        written = {True: "running", False: "broken off", None: "running or broken off"}[is_written(run.path)]
     return {
         "name": run.name,
         "energy": energy,
@@ -191,22 +190,8 @@ def _listed(run: Run) -> dict[str, Any]:
         "device": device.get("name") or device.get("type"),
         "how": ", ".join(str(word) for word in how if word),
         "created": str(report.document.get("created") or "").replace("T", " ").removesuffix("Z"),
-        "state": _state(run),
+        "state": written,
     }
-
-
-def _state(run: Run) -> str:
-    written = state(run.document)
-    if written != "running":
-        return written
-    return {True: "running", False: "broken off", None: "running or broken off"}[is_written(run.path)]
-
-
-def _print(table: Table, console: Console) -> None:
-    if not console.is_terminal:
-        console.file.write(table.delimited(clean=printable))
-        return
-    console.print(_drawn(table, console))
 
 
 def _drawn(table: Table, console: Console) -> Harmless:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,11 +16,11 @@ from energyscope.reporting.run.parts import NOISY, UNEXPLAINED, blocks
 from energyscope.reporting.run.report import RUN, MeasuredWorkload, Report, grades
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.tree import sum_column, sum_energy
+from energyscope.runs.tree import Node, sum_column, sum_energy
 
 Level = Literal["yes", "mostly", "partly", "no"]
 WELL, ILL, UNKNOWN = "\u2713", "!", "?"
-_ADDS_UP = {CLOSED: WELL, UNDER: ILL, OVER: ILL, UNCERTAIN: UNKNOWN}
+_MARKS = {CLOSED: WELL, UNDER: ILL, OVER: ILL}
 AGREES, COSTLIER, CHEAPER = "agrees", "costlier in replay", "cheaper in replay"
 _REPLAY_AGREES = 0.05  # how far replayed / in the model may be from 1
 _REPLAY_REACH = 0.15  # and how far its interval may reach
@@ -50,26 +50,27 @@ def trust(report: Report) -> Trust | None:
     workload = report.main
     if workload is None:
         return None
-    total, adds_up = fmt.relative(workload.energy), adds_up_of(workload)
-    judged = grades(workload.tree.nodes)
-    noisy = judged["invalid"] / max(sum(judged.values()), 1)
-    drift = _drift(workload.document)
-    state = adds_up[1] if adds_up else None
+    total = fmt.relative(workload.energy)
+    adds_up, state = adds_up_of(workload) or (None, None)
+    counts = grades(workload.tree.nodes)
+    noisy = counts["invalid"] / max(sum(counts.values()), 1)
+    drift = workload.document.get("drift") or {}
+    drifted = finite(drift.get("change")) if drift.get("significant") else None
     level: Level = "yes"
-    if total is None or total > GRADES["B"] or state != CLOSED or drift or noisy > 0.25:
+    if total is None or total > GRADES["B"] or state != CLOSED or drifted or noisy > 0.25:
         level = "mostly"
     if total is None or total > NOISY or state in {UNDER, OVER} or noisy > 0.5:
         level = "partly"
     return Trust(
         level="no" if report.modelled else level,
         modelled=report.modelled,
-        watts=finite(report.part("sensor").get("watts")),
+        watts=report.watts,
         total=total,
-        adds_up=adds_up[0] if adds_up else None,
+        adds_up=adds_up,
         blocks=blocks_add_up_to(workload),
         state=state,
         noisy=noisy,
-        drifted=drift,
+        drifted=drifted,
     )
 
 
@@ -91,7 +92,7 @@ def section(report: Report) -> Content | None:
             "adds_up": _adds_up(workload),
             "blocks": blocks_add_up_to(workload),
             "replay": _replay(workload),
-            "drift": _drift_cell(workload.document),
+            "drift": _drift(workload.document.get("drift") or {}),
             "noise": _noise(workload),
         }
         for workload in report.workloads
@@ -99,9 +100,7 @@ def section(report: Report) -> Content | None:
     columns = [
         Column("workload", "Workload"),
         Column("adds_up", "Parts add up to", hint="layers, other parts and overhead, of the measured model"),
-        Column(
-            "blocks", "Blocks add up to", "share", "the same with the blocks inside layers, each measured", rank=1
-        ),
+        Column("blocks", "Blocks add up to", "share", "the same with the blocks inside layers, each measured", 1),
         Column(
             "replay", "Replay", hint="whether kinds take in replay what the model saves without them, within 5 %"
         ),
@@ -126,22 +125,22 @@ def adds_up_of(workload: MeasuredWorkload, level: str = "model") -> tuple[Interv
     entry = (workload.document.get("closure") or {}).get(level)
     if not isinstance(entry, Mapping):
         return None
-    energy = interval(entry.get("energy"), entry.get("energy_low"), entry.get("energy_high"))
-    if energy is None:
+    if (energy := _interval(entry, "energy")) is None:
         return None
     verdict = str(entry.get("state") or state(entry, workload.execution))
     return energy, UNCERTAIN if verdict == CLOSED and too_wide(energy.low, energy.high) else verdict
 
 
 def _adds_up(workload: MeasuredWorkload) -> str:
-    if (adds_up := adds_up_of(workload)) is None:
-        return fmt.UNKNOWN
-    share, verdict = adds_up
-    return f"{_ADDS_UP.get(verdict, UNKNOWN)} {fmt.measured(share, 'share')}"
+    share, verdict = adds_up_of(workload) or (None, None)
+    return fmt.UNKNOWN if share is None else f"{_MARKS.get(str(verdict), UNKNOWN)} {fmt.measured(share, 'share')}"
+
+
+def _interval(entry: Mapping[str, Any], name: str) -> Interval | None:
+    return interval(entry.get(name), entry.get(f"{name}_low"), entry.get(f"{name}_high"))
 
 
 def _levels(workload: MeasuredWorkload) -> Table:
-    """Return what parts add up to at every level, by energy, time, work and idle."""
     columns = [
         Column("level", "Level"),
         Column("energy", "Energy", "share"),
@@ -155,10 +154,7 @@ def _levels(workload: MeasuredWorkload) -> Table:
     for level, entry in (workload.document.get("closure") or {}).items():
         adds_up = adds_up_of(workload, level)
         if adds_up is not None:
-            shares = {
-                name: interval(entry.get(name), entry.get(f"{name}_low"), entry.get(f"{name}_high"))
-                for name in ("energy", "time", "dynamic", "static")
-            }
+            shares = {name: _interval(entry, name) for name in ("energy", "time", "dynamic", "static")}
             rows.append({"level": title_of(level), **shares, "state": words.get(adds_up[1], adds_up[1])})
     return Table(columns, rows, "What the parts of each level add up to")
 
@@ -170,17 +166,10 @@ def _replayed(workload: MeasuredWorkload) -> list[dict[str, Any]]:
         saved = interval(entry.get("energy_mj"), entry.get("low"), entry.get("high"))
         if saved is None:
             continue
-        ratio = interval(entry.get("ratio"), entry.get("ratio_low"), entry.get("ratio_high"))
-        rows.append(
-            {
-                "kind": kind,
-                "part": title_of(kind),
-                "saved": saved,
-                "replayed": finite(entry.get("replayed_mj")),
-                "ratio": ratio,
-                "verdict": _agreement(saved, ratio),
-            }
-        )
+        ratio = _interval(entry, "ratio")
+        names = {"kind": kind, "part": title_of(kind)}
+        values = {"saved": saved, "replayed": finite(entry.get("replayed_mj")), "ratio": ratio}
+        rows.append({**names, **values, "verdict": _agreement(saved, ratio)})
     return sorted(rows, key=lambda row: -row["saved"].value)
 
 
@@ -189,11 +178,8 @@ def _agreement(saved: Interval, ratio: Interval | None) -> str:
         return "unclear"
     if saved.value <= 0 or (saved.low is not None and saved.low <= 0):
         return "too small"
-    if (
-        abs(ratio.value - 1) <= _REPLAY_AGREES
-        and ratio.low >= 1 - _REPLAY_REACH
-        and ratio.high <= 1 + _REPLAY_REACH
-    ):
+    narrow = ratio.low >= 1 - _REPLAY_REACH and ratio.high <= 1 + _REPLAY_REACH
+    if narrow and abs(ratio.value - 1) <= _REPLAY_AGREES:
         return AGREES
     if not ratio.excludes(1.0):
         return "unclear"
@@ -222,18 +208,11 @@ def _kinds(workload: MeasuredWorkload) -> Table:
     return Table(columns, _replayed(workload), "Replay against the model, by kind")
 
 
-def _drift(document: Mapping[str, Any]) -> float | None:
-    """Return the relative drift of the model's energy, where it is shown; else None."""
-    entry = document.get("drift") or {}
-    return finite(entry.get("change")) if entry.get("significant") else None
-
-
-def _drift_cell(document: Mapping[str, Any]) -> str:
-    entry = document.get("drift") or {}
+def _drift(entry: Mapping[str, Any]) -> str:
     change = interval(entry.get("change"), entry.get("low"), entry.get("high"))
     if change is None:
         return fmt.UNKNOWN
-    half = 0.0 if change.low is None or change.high is None else (change.high - change.low) / 2
+    half = (change.high - change.low) / 2 if change.low is not None and change.high is not None else 0.0
     mark = ILL if entry.get("significant") else UNKNOWN if half > NOISY else WELL
     return f"{mark} {fmt.measured(change, 'change')}"
 
@@ -251,11 +230,11 @@ def _passes(workload: MeasuredWorkload) -> Table:
 
 
 def _noise(workload: MeasuredWorkload) -> str:
-    half, judged = fmt.relative(workload.energy), grades(workload.tree.nodes)
-    weak, every = judged["invalid"], sum(judged.values())
-    mark = UNKNOWN if half is None else WELL if half <= GRADES["B"] and weak <= every / 4 else ILL
-    total = "" if half is None else f"{fmt.noise(workload.energy)}; "
-    return f"{mark} {total}{weak} of {fmt.count(every, 'value')} too noisy"
+    half, counts = fmt.relative(workload.energy), grades(workload.tree.nodes)
+    noisy, total = counts["invalid"], sum(counts.values())
+    mark = UNKNOWN if half is None else WELL if half <= GRADES["B"] and noisy <= total / 4 else ILL
+    whole = "" if half is None else f"{fmt.noise(workload.energy)}; "
+    return f"{mark} {whole}{noisy} of {fmt.count(total, 'value')} too noisy"
 
 
 def _methods(workload: MeasuredWorkload, report: Report) -> Table:
@@ -287,17 +266,11 @@ def _devices(report: Report) -> Table:
     places = [str(device.get("place")) for device in report.part("device").get("spread") or []]
     leaves = [node for node in workload.tree.leaves if node.energy is not None]
     rows = []
-    for at, name in enumerate(names):
-        place = places[at] if len(places) == len(names) else None
+    for number, name in enumerate(names):
+        place = places[number] if len(places) == len(names) else None
         elsewhere = [node for node in leaves if place and place not in str(node.row.get("device")).split("+")]
-        rows.append(
-            {
-                "device": name,
-                "place": place,
-                "energy": _on([workload.tree.root], at),
-                "waiting": _on(elsewhere, at) if elsewhere else None,
-            }
-        )
+        energy, waiting = (_sum_on(nodes, number) for nodes in ([workload.tree.root], elsewhere))
+        rows.append({"device": name, "place": place, "energy": energy, "waiting": waiting})
     columns = [
         Column("device", "Device", "code"),
         Column("place", "Place", "code"),
@@ -307,8 +280,8 @@ def _devices(report: Report) -> Table:
     return Table(columns, rows, f"Energy by device: {workload.label}")
 
 
-def _on(nodes: list[Any], at: int) -> float | None:
+def _sum_on(nodes: Sequence[Node], device: int) -> float | None:
     """Add up what nodes take on one device; None where one of them does not say, since a part is no sum."""
-    listed = [str(node.row.get("devices_mj") or "").split(";") for node in nodes]
-    known = [value for parts in listed if at < len(parts) and (value := finite(parts[at])) is not None]
+    energies = [str(node.row.get("devices_mj") or "").split(";") for node in nodes]
+    known = [value for by in energies if device < len(by) and (value := finite(by[device])) is not None]
     return sum(known) if nodes and len(known) == len(nodes) else None
