@@ -1,9 +1,8 @@
-"""Outcomes by example: packed into the journal, written as a table, compared in pairs."""
+"""Outcomes by example: packed into the journal, and written as a table."""
 
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,25 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from energyscope.errors import RunError, UsageError
-from energyscope.impact.examples import (
-    COLUMNS,
-    pack,
-    paired_difference,
-    unpack,
-    write_examples,
-)
-from energyscope.impact.metrics import METRICS, Outcomes, by_example, estimate
+from energyscope.impact.examples import COLUMNS, pack, unpack, write_examples
+from energyscope.impact.metrics import Outcomes, by_example
 
 NAMES = [field.name for field in fields(Outcomes)]
 
 
-def outcomes(count: int = 50, seed: int = 0, *, hardness: float = 0.0) -> Outcomes:
+def outcomes(count: int = 50, seed: int = 0) -> Outcomes:
     """Outcomes of ``count`` examples of 1 to 9 tokens; the original's numbers do not depend on the seed."""
     data, change = np.random.default_rng(99), np.random.default_rng(seed)
     tokens = data.integers(1, 10, count).astype(float)
     reference = data.uniform(1, 4, count) * tokens
-    shared = data.exponential(1.0, count) * hardness
-    kl = shared + change.exponential(0.1, count)
+    kl = change.exponential(0.1, count)
     margins = data.normal(size=count)
     return Outcomes(
         kl=kl,
@@ -142,58 +134,3 @@ def test_text_is_stored_once_and_numbers_compactly(tmp_path: Path) -> None:
     items = [(f"a.very.long.name.of.a.component.{index}", "zero", outcomes(1000, index)) for index in range(20)]
     write_examples(tmp_path / "e.parquet", items)
     assert (tmp_path / "e.parquet").stat().st_size < 40 * 20_000
-
-
-def test_pairing_cancels_what_the_examples_share() -> None:
-    """GIVEN two changes that the same examples make hard, THEN their difference is surer than their values say."""
-    first, second = outcomes(80, 1, hardness=3.0), outcomes(80, 2, hardness=3.0)
-    better = Outcomes(**{**vars(second), "kl": second.kl - 0.05})
-    difference = paired_difference(first, better)
-    assert difference.value == pytest.approx(first.kl.mean() - better.kl.mean())
-    assert difference.ci_low is not None
-    assert difference.ci_high is not None
-    alone = estimate("kl", first)
-    assert alone.ci_low is not None
-    assert alone.ci_high is not None
-    assert difference.ci_high - difference.ci_low < 0.2 * (alone.ci_high - alone.ci_low)
-    assert difference.ci_low > 0
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_difference_is_of_the_two_values(metric: str) -> None:
-    """For every metric the paired difference is the one value minus the other, and of itself exactly 0."""
-    first, second = outcomes(30, 1), outcomes(30, 2)
-    ours, theirs = estimate(metric, first).value, estimate(metric, second).value
-    assert ours is not None
-    assert theirs is not None
-    assert paired_difference(first, second, metric).value == pytest.approx(ours - theirs, abs=1e-12)
-    same = paired_difference(first, first, metric)
-    assert (same.value, same.ci_low, same.ci_high) == (0.0, 0.0, 0.0)
-
-
-def test_only_shared_examples_are_compared() -> None:
-    """GIVEN changes tried on different examples, THEN those that both were tried on decide; none is a reason."""
-    first, second = outcomes(40, 1), outcomes(40, 2)
-    chosen = np.arange(40)
-    early = Outcomes(**{name: np.where(chosen < 30, getattr(first, name), math.nan) for name in NAMES})
-    late = Outcomes(**{name: np.where(chosen >= 10, getattr(second, name), math.nan) for name in NAMES})
-    both = (chosen >= 10) & (chosen < 30)
-    assert paired_difference(early, late) == paired_difference(first.subset(both), second.subset(both))
-    nothing = paired_difference(early, Outcomes.unseen(40))
-    assert (nothing.value, nothing.reason) == (None, "no-common-examples")
-
-
-def test_other_data_cannot_be_paired() -> None:
-    """WHEN two changes were measured on different data, THEN they are not compared."""
-    first = outcomes(20)
-    other = Outcomes(**{**vars(first), "reference_nll": first.reference_nll + 1})
-    for second in (outcomes(21), other):
-        with pytest.raises(UsageError, match="only be compared on the same examples"):
-            paired_difference(first, second)
-
-
-def test_packed_outcomes_can_be_paired_with_fresh_ones() -> None:
-    """GIVEN one change from the journal and one just measured, THEN they are of the same data."""
-    first, second = outcomes(20, 1), outcomes(20, 2)
-    kept = paired_difference(unpack(pack(first)), second).value
-    assert kept == pytest.approx(paired_difference(first, second).value, rel=1e-5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from energyscope.impact.means import Mean
 from energyscope.impact.outputs import HOST_WIDENED, Effect, as_rows, pieces, position_weights, row_weights
+from energyscope.impact.removal import Mean
 
 FEATURES = 1000
 MASK = torch.arange(300) < torch.tensor([[300], [7], [120]])

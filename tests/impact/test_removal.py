@@ -9,9 +9,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from energyscope.adapters import SDPA
 from energyscope.functions import FunctionCall
-from energyscope.impact.means import Mean, MeanGatherer
 from energyscope.impact.outputs import Effect, first_tensor, position_weights, with_first_tensor
-from energyscope.impact.removal import Removal, removal, replace_by, resample, zero
+from energyscope.impact.removal import Mean, MeanGatherer, Removal, removal, replace_by, resample, zero
 
 MASK = torch.tensor([[1, 1, 1], [1, 0, 0]]).bool()
 VALUES = torch.tensor([[[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [[6.0, 4.0], [99.0, 99.0], [torch.nan, 0.0]]])

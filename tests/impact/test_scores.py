@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from energyscope.impact import scores
+from energyscope.impact.outputs import pieces
 from energyscope.impact.scores import ReferenceScores, per_example, score
 
 
@@ -163,9 +164,9 @@ def test_pieces_do_not_change_the_scores(monkeypatch: pytest.MonkeyPatch) -> Non
     first, second, targets = random_logits(11, 7)
     whole = score(first, second, targets)
     monkeypatch.setattr(scores, "HOST_PIECE", 20)
-    pieces = score(first, second, targets)
-    assert len(scores._pieces(first)) == 6
-    for ours, theirs in zip(vars(pieces).values(), vars(whole).values(), strict=True):
+    in_pieces = score(first, second, targets)
+    assert len(list(pieces(first, 20))) == 6
+    for ours, theirs in zip(vars(in_pieces).values(), vars(whole).values(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-15)
 
 

@@ -15,6 +15,7 @@ A weight that two modules share counts only as the module at hand uses it, excep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,7 @@ from energyscope.impact.predicting.gradients import (
     widened,
 )
 from energyscope.impact.predicting.weights import WeightErrorCache
-from energyscope.impact.predictions import Positions, compared_logits, positions_in
+from energyscope.impact.predictions import compared_logits, positions_in
 from energyscope.impact.quantizing.matrices import is_quantized, own_matrices
 from energyscope.reasons import Reason
 
@@ -190,25 +191,25 @@ def _places(evaluation: Evaluation) -> list[tuple[int, int]]:
 def _example_gradients(
     model: nn.Module, evaluation: Evaluation, place: tuple[int, int], parameters: list[nn.Parameter]
 ) -> list[Tensor | None]:
-    index, row = place
-    batch = {key: values[row : row + 1] for key, values in evaluation.batches[index].items()}
-    positions = _row_of(evaluation, index, row)
-    scale = loss_scale(model)
+    example = _example(evaluation, *place)
+    positions, scale = positions_in(example, 0), loss_scale(model)
     with torch.enable_grad():
-        loss = example_losses(compared_logits(model, batch, positions, evaluation.task), positions).sum()
+        logits = compared_logits(model, example.batches[0], positions, example.task)
+        loss = example_losses(logits, positions).sum()
         if not loss.requires_grad:
             return [None] * len(parameters)
         gradients = torch.autograd.grad(loss * scale, parameters, allow_unused=True)
     return [None if gradient is None else widened(gradient) / scale for gradient in gradients]
 
 
-def _row_of(evaluation: Evaluation, index: int, row: int) -> Positions:
-    positions = positions_in(evaluation, index)
-    mask = positions.mask[row : row + 1]
-    if positions.targets is None:
-        return Positions(mask, None)
-    before = int(positions.mask[:row].sum())
-    return Positions(mask, positions.targets[before : before + int(mask.sum())])
+def _example(evaluation: Evaluation, index: int, row: int) -> Evaluation:
+    """Return the data with one example of one batch only."""
+
+    def only(parts: Sequence[Tensor] | None) -> tuple[Tensor, ...] | None:
+        return None if parts is None else (parts[index][row : row + 1],)
+
+    batch = {key: values[row : row + 1] for key, values in evaluation.batches[index].items()}
+    return replace(evaluation, batches=(batch,), labels=only(evaluation.labels), counted=only(evaluation.counted))
 
 
 def _form(module: nn.Module, names: list[str]) -> str | None:
