@@ -136,5 +136,5 @@ def _differs(differences: Floats, level: float, seed: int) -> bool:
     count = len(differences)
     if count < FEWEST_EXAMPLES:
         return False
-    low, high = percentile_interval(bootstrap_weights(count, seed=seed) @ differences / count, level)
+    low, high = percentile_interval(bootstrap_weights(count, seed) @ differences / count, level)
     return low > 0 or high < 0

@@ -117,14 +117,14 @@ class MetricEstimate:
 
 
 @lru_cache(maxsize=4)
-def bootstrap_weights(count: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """Return how often each of ``count`` items occurs in each resample, shape (resamples, count).
+def bootstrap_weights(count: int, seed: int = 0) -> Floats:
+    """Return how often each of ``count`` items occurs in each resample, shape (RESAMPLES, count).
 
     The same seed gives the same resamples, so that two components measured on the same examples are
     resampled together (paired).
     """
     rng = np.random.default_rng([seed, count])
-    weights = rng.multinomial(count, np.full(count, 1 / count), size=resamples).astype(np.float64)
+    weights = rng.multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(np.float64)
     weights.setflags(write=False)  # shared by all who ask for it
     return weights
 
@@ -135,7 +135,7 @@ def percentile_interval(draws: Floats, level: float = 0.95) -> tuple[float, floa
     return float(low), float(high)
 
 
-def bootstrap(statistic: Statistic, count: int, seed: int = 0, resamples: int = RESAMPLES) -> MetricEstimate:
+def bootstrap(statistic: Statistic, count: int, seed: int = 0) -> MetricEstimate:
     """Estimate a statistic with its percentile interval over ``count`` examples.
 
     ``statistic`` maps weights of shape (rows, count) to one value for each row, shape (rows,). With every
@@ -147,11 +147,10 @@ def bootstrap(statistic: Statistic, count: int, seed: int = 0, resamples: int = 
         return MetricEstimate(None, reason=reason("value-not-finite"))
     if count < 2:
         return MetricEstimate(value, reason=reason("one-example"))
-    draws = statistic(bootstrap_weights(count, resamples, seed))
-    draws = draws[np.isfinite(draws)]
-    if len(draws) < resamples:
-        bad = resamples - len(draws)
-        return MetricEstimate(value, reason=reason("resamples-not-finite", bad=bad, of=resamples))
+    draws = statistic(bootstrap_weights(count, seed))
+    bad = int((~np.isfinite(draws)).sum())
+    if bad:
+        return MetricEstimate(value, reason=reason("resamples-not-finite", bad=bad, of=RESAMPLES))
     return MetricEstimate(value, *percentile_interval(draws))
 
 

@@ -109,10 +109,6 @@ class LayerStarts:
         """Return the layers that a pass over a batch may begin at, and the place after the last."""
         return sorted(self._kept.get(index, {}))
 
-    def kept_bytes(self) -> int:
-        """Return the memory that the kept inputs take."""
-        return sum(tensor.nbytes for kept in self._kept.values() for tensor in kept.values())
-
     def _before_layer(
         self, calls: _LayerCalls, number: int, index: int, _module: nn.Module, args: Any, kwargs: Any
     ) -> None:

@@ -27,7 +27,7 @@ from energyscope.impact.metrics import Outcomes
 from energyscope.impact.outputs import checksum
 from energyscope.impact.plan import Intervention, singles
 from energyscope.impact.predicting.predictors import predict
-from energyscope.impact.predicting.weights import simulated_errors
+from energyscope.impact.predicting.weight_gradients import simulated_errors
 from energyscope.impact.predictions import Reference, attention_mask, memory_share
 from energyscope.impact.proof import Witness
 from energyscope.impact.removal import MeanGatherer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -40,15 +41,20 @@ def outcomes(count: int = 50, seed: int = 0) -> Outcomes:
     )
 
 
+def written(path: Path, *items: tuple[str, str, Outcomes], order: Sequence[int] | None = None) -> pd.DataFrame:
+    write_examples(path / "e.parquet", iter(items), order)
+    return pd.read_parquet(path / "e.parquet")
+
+
 def test_packed_outcomes_come_back_from_a_line_of_text() -> None:
     """GIVEN outcomes, THEN one line of JSON brings them back to single precision, in under 60 bytes an example."""
-    found = outcomes()
-    line = json.dumps(pack(found))
+    original = outcomes()
+    line = json.dumps(pack(original))
     assert "\n" not in line
-    assert len(line) < 60 * len(found) + 300
+    assert len(line) < 60 * len(original) + 300
     back = unpack(json.loads(line))
     for name in NAMES:
-        np.testing.assert_array_equal(getattr(back, name), getattr(found, name).astype(np.float32))
+        np.testing.assert_array_equal(getattr(back, name), getattr(original, name).astype(np.float32))
         assert getattr(back, name).dtype == np.float64
 
 
@@ -79,8 +85,7 @@ def test_damaged_line_is_one_clear_error(damage: str) -> None:
 def test_table_has_a_row_for_each_example(tmp_path: Path) -> None:
     """GIVEN two changes, THEN the table has their numbers, example by example, in single precision."""
     first, second = outcomes(5), outcomes(5, seed=1)
-    write_examples(tmp_path / "e.parquet", [("mlp", "zero", first), ("mlp", "mean", second)])
-    table = pd.read_parquet(tmp_path / "e.parquet")
+    table = written(tmp_path, ("mlp", "zero", first), ("mlp", "mean", second))
     assert tuple(table.columns) == COLUMNS
     assert len(table) == 10
     assert {str(table[name].dtype) for name in COLUMNS[3:]} == {"float32"}
@@ -96,9 +101,7 @@ def test_table_has_a_row_for_each_example(tmp_path: Path) -> None:
 def test_of_a_change_measured_twice_the_last_counts(tmp_path: Path) -> None:
     """GIVEN a resumed run, in which one change comes twice, THEN the last one's numbers are in the table."""
     early, late, other = outcomes(4), outcomes(6, seed=1), outcomes(6, seed=2)
-    items = [("mlp", "zero", early), ("attention", "zero", other), ("mlp", "zero", late)]
-    write_examples(tmp_path / "e.parquet", iter(items))
-    table = pd.read_parquet(tmp_path / "e.parquet")
+    table = written(tmp_path, ("mlp", "zero", early), ("attention", "zero", other), ("mlp", "zero", late))
     assert len(table) == 12
     np.testing.assert_allclose(table[table["component"] == "mlp"]["kl"], late.kl, rtol=1e-6)
     assert not list(tmp_path.glob("*.part"))
@@ -107,30 +110,27 @@ def test_of_a_change_measured_twice_the_last_counts(tmp_path: Path) -> None:
 def test_examples_keep_their_place_in_the_data(tmp_path: Path) -> None:
     """GIVEN a change that was not tried on the first examples, THEN the others' rows carry their own numbers."""
     partial = Outcomes.concatenate([Outcomes.unseen(3), outcomes(2)])
-    write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)])
-    assert pd.read_parquet(tmp_path / "e.parquet")["example"].tolist() == [3, 4]
+    assert written(tmp_path, ("mlp", "zero", partial))["example"].tolist() == [3, 4]
 
 
 def test_examples_carry_their_index_in_the_source(tmp_path: Path) -> None:
     """GIVEN the order that batching brought, THEN rows name the data's own index; one of other data is refused."""
     partial = Outcomes.concatenate([Outcomes.unseen(1), outcomes(3)])
-    write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)], order=(9, 4, 0, 7))
-    table = pd.read_parquet(tmp_path / "e.parquet")
+    table = written(tmp_path, ("mlp", "zero", partial), order=(9, 4, 0, 7))
     assert table["example"].tolist() == [4, 0, 7]
     np.testing.assert_allclose(table["kl"], outcomes(3).kl, rtol=1e-6)
     with pytest.raises(UsageError, match="order of 3 examples does not fit outcomes of 4"):
-        write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)], order=(0, 1, 2))
+        written(tmp_path, ("mlp", "zero", partial), order=(0, 1, 2))
 
 
 def test_nothing_measured_is_an_empty_table(tmp_path: Path) -> None:
     """GIVEN no changes, THEN the table has its columns and no rows."""
-    write_examples(tmp_path / "e.parquet", [])
-    table = pd.read_parquet(tmp_path / "e.parquet")
+    table = written(tmp_path)
     assert (len(table), tuple(table.columns)) == (0, COLUMNS)
 
 
 def test_text_is_stored_once_and_numbers_compactly(tmp_path: Path) -> None:
     """GIVEN 20,000 examples of long names, THEN the file takes less than 40 bytes a row."""
     items = [(f"a.very.long.name.of.a.component.{index}", "zero", outcomes(1000, index)) for index in range(20)]
-    write_examples(tmp_path / "e.parquet", items)
+    written(tmp_path, *items)
     assert (tmp_path / "e.parquet").stat().st_size < 40 * 20_000
