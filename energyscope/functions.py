@@ -1,13 +1,13 @@
 """Functions that a module calls, as components of their own: the attention core is one.
 
-Scaled dot product attention is no module: nothing can be hooked or replayed there. A `FunctionCall` stands for
-the calls that one module, its caller, makes of one function. To see or to answer these calls, the function is
-exchanged on its owner while the caller's forward runs, and at no other time:
+Scaled dot product attention is no module: it cannot be hooked or replayed. A `FunctionCall` stands for the calls
+of one function by one module, its caller. To see or to answer these calls, the function is replaced on its owner
+while the caller's forward runs, and at no other time:
 
     caller.forward:      |-- query, key, value --|-- core --|-- output --|
     owner.function:  own | stand-in ...................................  | own
 
-So the calls of other modules are left alone, and nothing has to know which layer is running.
+So the calls of other modules stay as they are, and no code has to track which layer is running.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from energyscope.errors import ModelError
 class FunctionCall(nn.Module):
     """The calls of one function by one module. It has no weights; calling it calls the function itself.
 
-    ``path`` is the function's dotted path; it is called by attribute of its owner, else its calls are not seen.
-    The owner is a module, or a class: of a method, the object that it is called on is the first argument.
-    The caller is not a child, and is not kept alive.
+    ``path`` is the function's dotted path; calls are only seen if they look it up on its owner. The owner is a
+    module, or a class: a method's first argument is the object that it is called on. The caller is not a child,
+    and is not kept alive.
     """
 
     def __init__(self, path: str, caller: nn.Module) -> None:
@@ -51,13 +51,13 @@ class FunctionCall(nn.Module):
         self._caller = weakref.ref(caller)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function; through PyTorch's machinery only for hooks: in the model it is no module's call."""
+        """Call the function; through `nn.Module.__call__` only for hooks, since in the model it is no module."""
         if self._forward_hooks or self._forward_pre_hooks:
             return super().__call__(*args, **kwargs)
         return self.function(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function, also where the caller's calls of it are answered by something else."""
+        """Call the function itself, also while the caller's calls are answered by a stand-in."""
         return self.function(*args, **kwargs)
 
     def extra_repr(self) -> str:
@@ -66,7 +66,7 @@ class FunctionCall(nn.Module):
 
     @property
     def owner(self) -> Any:
-        """What the function is an attribute of; found again each time, since a module cannot be copied."""
+        """The object that has the function as attribute; resolved each time, since a module cannot be copied."""
         return pkgutil.resolve_name(self.path.rpartition(".")[0])
 
     @property
@@ -92,7 +92,9 @@ def answered(call: FunctionCall, stand_in: Callable[..., Any]) -> Iterator[None]
     """
     original = call.caller.forward
     owner, name = call.owner, call.name
-    answer = _method(stand_in) if isinstance(owner, type) else stand_in
+
+    def answer(*args: Any, **kwargs: Any) -> Any:  # a plain function: a class hands it the object it is called on
+        return stand_in(*args, **kwargs)
 
     @functools.wraps(original)
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -107,20 +109,11 @@ def answered(call: FunctionCall, stand_in: Callable[..., Any]) -> Iterator[None]
         yield
 
 
-def _method(stand_in: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that a class hands the object that it is called on, as it does for its own."""
-
-    def method(*args: Any, **kwargs: Any) -> Any:
-        return stand_in(*args, **kwargs)
-
-    return method
-
-
 @contextmanager
 def routed(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Let the functions' calls go through those of the modules that are a `FunctionCall`, so that hooks see them.
+    """Route calls of functions through those of the modules that are a `FunctionCall`, so that hooks see them.
 
-    Ordinary modules are left as they are: the model calls them itself.
+    Other modules are left as they are: the model calls them itself.
     """
     with ExitStack() as stack:
         for module in modules:
@@ -131,7 +124,7 @@ def routed(modules: Iterable[nn.Module]) -> Iterator[None]:
 
 @contextmanager
 def exchanged_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Give one module another forward as long as the context lasts."""
+    """Replace one module's forward as long as the context lasts."""
     before = module.__dict__.get("forward")
     module.forward = forward
     try:

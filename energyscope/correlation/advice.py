@@ -1,7 +1,7 @@
 """What to do about each component, from its quadrant; withheld where the measurements do not support it. Pure.
 
-"Quantize first" needs a *sensitivity*: what quantizing the component does to the predictions. Removing it says
-how critical it is, which is another thing.
+"Quantize first" needs a *sensitivity*: what quantizing the component does to the predictions. Removal measures how
+critical it is, which differs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from energyscope.correlation.quadrants import UNDECIDED, Point
 from energyscope.reasons import Reason, reason
 
 GOOD = ("A", "B")
-# the order in which a sensitivity is looked for: kernels as deployed before simulated ones, 8 bits before 4
+# the first of these that was measured is used: kernels as deployed before simulated ones, 8 bits before 4
 SENSITIVITIES = (
     "bnb-int8", "int8", "int8-wa", "int8-tensor", "fp8", "fp8-wa", "bnb-nf4", "nf4", "int4",
 )  # fmt: skip
@@ -51,26 +51,26 @@ class Advice:
     stability: float | None = None
 
 
-def sensitivity_column(columns: Sequence[str], metric: str = "kl") -> str | None:
-    """Return the ``method:metric`` on which advice rests; None where no quantization was measured."""
-    names = (f"{method}:{metric}" for method in SENSITIVITIES)
+def sensitivity_column(columns: Sequence[str]) -> str | None:
+    """Return the ``method:metric`` that advice is based on; None where no quantization was measured."""
+    names = (f"{method}:kl" for method in SENSITIVITIES)
     return next((name for name in names if name in columns), None)
 
 
 def advise(points: Sequence[Point], *, sensitivity: bool, closure: float | None, modelled: bool) -> list[Advice]:
-    """Return an advice for every point, most energy first.
+    """Return the advice for every point, most energy first.
 
     ``sensitivity`` says that the points' impact is that of quantization. ``closure`` is the share of the model's
-    energy that its components and the work between them account for; unknown, it withholds as poor closure does.
+    energy that its components and the work between them account for; None withholds advice as poor closure does.
     """
     for_all = _withheld_for_all(closure, modelled=modelled)
     return [
-        _of_point(point, for_all or _withheld(point), sensitivity=sensitivity)
+        _advice(point, for_all or _withheld(point), sensitivity=sensitivity)
         for point in sorted(points, key=lambda point: -point.energy_mj)
     ]
 
 
-def _of_point(point: Point, withheld: Reason | None, *, sensitivity: bool) -> Advice:
+def _advice(point: Point, withheld: Reason | None, *, sensitivity: bool) -> Advice:
     table = BY_SENSITIVITY if sensitivity else BY_CRITICALITY
     advice, why = (None, None) if withheld else table[point.quadrant]
     return Advice(

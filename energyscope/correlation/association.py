@@ -1,23 +1,17 @@
-"""Correlation of two measured axes: coefficient, interval with both error bars, permutation p-value.
+"""Correlation of two measured axes: coefficient, interval with both error bars, permutation p-value; a matrix.
 
 Pure functions over numpy arrays. What cannot be computed is None with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from energyscope.correlation.coefficients import (
-    METHODS,
-    Ints,
-    Method,
-    average_ranks,
-    coefficient,
-    statistic,
-)
+from energyscope.correlation.coefficients import METHODS, Ints, Method, coefficient, statistic
 from energyscope.correlation.resampling import Resamples, UncertainValues, axis, clusters_of, interval_of
 from energyscope.impact.metrics import Floats
 from energyscope.reasons import Reason, join, reason
@@ -25,7 +19,7 @@ from energyscope.reasons import Reason, join, reason
 __all__ = ["FEWEST_POINTS", "METHODS", "Association", "Method", "associate", "permutation_p", "rank_agreement"]
 
 PERMUTATIONS = 4999
-ALONE = 500  # resamples of the errors only: no more than their median is used
+ERROR_RESAMPLES = 500  # with redrawn errors only: no more than their median is used
 FEWEST_POINTS = 8  # over fewer there is no coefficient, and no share of resamples
 
 
@@ -60,11 +54,11 @@ def associate(
     0). ``permutations=0`` leaves it out.
 
     ``kinds`` names the kind of each point, (n,), where points of several kinds are pooled: those of one kind are
-    not independent, so that kinds are drawn before their points (see `resampling`), and there is no
-    p-value, since no exchange of points holds. It changes nothing where all points are of one kind, or each is of
-    its own. It does not go with ``strata``.
+    not independent, so that kinds are drawn before their points (see `resampling`), and there is no p-value, since
+    points cannot be exchanged. It changes nothing where all points are of one kind, or each is of its own. It
+    excludes ``strata``.
     """
-    x, y = _axis(x), _axis(y)
+    x, y = (values if isinstance(values, UncertainValues) else axis(values) for values in (x, y))
     if (why := why_not(x.values, y.values, strata)) is not None:
         return Association(method, len(x), reason=why)
     if strata is not None:
@@ -116,13 +110,8 @@ def draws(
     both = resamples.coefficients(x, y, method, strata)
     if x.exact and y.exact:
         return both, None
-    return both, coefficient(resamples.keep(x, 0)[:ALONE], resamples.keep(y, 1)[:ALONE], method, strata)
-
-
-def ranks(values: Floats) -> Floats:
-    """Return ranks from 1, (n,); ties share their mean rank."""
-    result: Floats = average_ranks(values[None])[0]
-    return result
+    first, second = (resamples.keep(values, stream)[:ERROR_RESAMPLES] for stream, values in enumerate((x, y)))
+    return both, coefficient(first, second, method, strata)
 
 
 def permutation_p(
@@ -137,15 +126,55 @@ def permutation_p(
 
     With ``strata`` (in ascending order) only points of one stratum are exchanged.
     """
-    if method == "spearman":
-        x, y, method = ranks(x), ranks(y), "pearson"
     keys = np.random.default_rng([seed, len(x)]).random((permutations, len(x)))
-    order = np.argsort(keys if strata is None else keys + strata, axis=1)  # a stratum's places stay its own
-    drawn = np.abs(statistic(x, y[order], method, strata))
-    observed = abs(statistic(x, y[None], method, strata)[0])
-    slack = 1e-9 * max(observed, 1e-3)  # the same pairing may add up differently
+    order = np.argsort(keys if strata is None else keys + strata, axis=1)  # places stay within their stratum
+    drawn = np.abs(statistic(x, y, order, method, strata))
+    observed = abs(statistic(x, y, np.arange(len(x))[None], method, strata)[0])
+    slack = 1e-9 * max(observed, 1e-3)  # sums of the same pairing may differ by rounding
     return float((1 + np.count_nonzero(drawn >= observed - slack)) / (1 + permutations))
 
 
-def _axis(values: UncertainValues | Floats) -> UncertainValues:
-    return values if isinstance(values, UncertainValues) else axis(values)
+def correlation_matrix(
+    columns: Mapping[str, Floats], layers: Mapping[str, Floats], energy_count: int
+) -> dict[str, Any]:
+    """Return Spearman's coefficient and the number of points of every pair of columns.
+
+    ``columns`` holds the values (n,) of the components compared, NaN where unknown; ``layers`` holds those of the
+    layers, (m,), in the same columns: they are correlated where one of the pair has values for layers only. The
+    first ``energy_count`` columns are energy. The result holds ``columns``, ``energy_columns``, and ``value``,
+    ``n`` as lists of rows; ``reasons`` by ``"first|second"`` where the value is None; ``left_out`` the columns
+    without any value.
+    """
+    used = {
+        name: layers if not np.isfinite(values).any() and np.isfinite(layers[name]).any() else columns
+        for name, values in columns.items()
+    }
+    names = [name for name in columns if np.isfinite(used[name][name]).any()]
+    value: list[list[float | None]] = [[None] * len(names) for _ in names]
+    count = [[0] * len(names) for _ in names]
+    reasons = {}
+    for i, first in enumerate(names):
+        for j, second in enumerate(names[: i + 1]):
+            table = layers if used[first] is layers or used[second] is layers else columns
+            spearman, n, why = _pair(table, first, second)
+            value[i][j] = value[j][i] = spearman
+            count[i][j] = count[j][i] = n
+            if why is not None:
+                reasons[f"{first}|{second}"] = why
+    return {
+        "method": "spearman",
+        "columns": names,
+        "energy_columns": [name for name in names if name in list(columns)[:energy_count]],
+        "value": value,
+        "n": count,
+        "reasons": reasons,
+        "left_out": {name: reason("no-value") for name in columns if name not in names},
+    }
+
+
+def _pair(table: Mapping[str, Floats], first: str, second: str) -> tuple[float | None, int, Reason | None]:
+    known = np.isfinite(table[first]) & np.isfinite(table[second])
+    x, y = table[first][known], table[second][known]
+    if (why := why_not(x, y, names=(first, second))) is not None:
+        return None, len(x), why
+    return round(float(coefficient(x[None], y[None], "spearman")[0]), 4), len(x), None

@@ -7,7 +7,8 @@ Kendall's pairs are those of one stratum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -24,28 +25,21 @@ PIECE = 500_000  # elements worked on at once: they and their temporaries stay i
 
 def coefficient(x: Floats, y: Floats, method: Method, strata: Ints | None = None) -> Floats:
     """Return the coefficient of each row, (rows,); NaN where a row is constant on an axis."""
-    rows = max(1, PIECE // max(1, x.shape[1]))
-    pieces = [
-        _coefficient(x[start : start + rows], y[start : start + rows], method, strata)
-        for start in range(0, len(x), rows)
-    ]
-    return np.concatenate(pieces) if pieces else np.empty(0)
+    return _in_pieces(partial(_coefficient, method=method, strata=strata), x, y)
 
 
-def statistic(x: Floats, y: Floats, method: Method, strata: Ints | None = None) -> Floats:
-    """Return what a permutation of ``y`` (within strata) changes of the coefficient, (rows,).
+def statistic(x: Floats, y: Floats, orders: Ints, method: Method, strata: Ints | None = None) -> Floats:
+    """Return the part of the coefficient that permuting ``y`` (within strata) changes, (rows,).
 
-    That is its numerator: the denominators depend on each axis alone, and a permutation keeps them.
-    ``x`` is one row, (n,), and ``y`` holds a permutation in each row, (rows, n).
+    That is its numerator: the denominators depend on each axis alone, and a permutation keeps them. ``x`` and
+    ``y`` are (n,); each row of ``orders`` (rows, n) is a permutation of ``y``.
     """
     if method == "kendall":
-        rows = max(1, PIECE // y.shape[1])
-        pieces = [y[start : start + rows] for start in range(0, len(y), rows)]
-        return np.concatenate([kendall_parts(np.tile(x, (len(piece), 1)), piece, strata)[0] for piece in pieces])
+        return _in_pieces(lambda x, y: kendall_parts(x, y, strata)[0], np.broadcast_to(x, orders.shape), y[orders])
     if method == "spearman":
-        x, y = average_ranks(x[None])[0], average_ranks(y)
-    centred: Floats = _centred(_scaled(y), strata) @ _centred(_scaled(x[None]), strata)[0]
-    return centred
+        x, y = average_ranks(np.stack([x, y]))
+    numerators: Floats = _centred(_scaled(y[orders]), strata) @ _centred(_scaled(x[None]), strata)[0]
+    return numerators
 
 
 def average_ranks(values: Floats) -> Floats:
@@ -65,6 +59,13 @@ def kendall_parts(x: Floats, y: Floats, strata: Ints | None = None) -> tuple[Flo
     counted = [_kendall_of(x[:, columns], y[:, columns]) for columns in _members(strata, x.shape[1])]
     difference, in_x, in_y = (np.sum(part, axis=0) for part in zip(*counted, strict=True))
     return difference, in_x, in_y
+
+
+def _in_pieces(function: Callable[[Floats, Floats], Floats], x: Floats, y: Floats) -> Floats:
+    rows = max(1, PIECE // max(1, x.shape[1]))
+    starts = range(0, len(x), rows)
+    pieces = [function(x[start : start + rows], y[start : start + rows]) for start in starts]
+    return np.concatenate(pieces) if pieces else np.empty(0)
 
 
 def _coefficient(x: Floats, y: Floats, method: Method, strata: Ints | None) -> Floats:
@@ -157,8 +158,8 @@ def _inversions(ranks: Ints, count: int) -> Ints:
         before = np.cumsum(ones, axis=1) - ones
         start = np.ones(ranks.shape, bool)
         start[:, 1:] = group[:, 1:] != group[:, :-1]
-        of_others = np.maximum.accumulate(np.where(start, before, 0), axis=1)
-        inversions += ((1 - ones) * (before - of_others)).sum(1)
+        before_group = np.maximum.accumulate(np.where(start, before, 0), axis=1)
+        inversions += ((1 - ones) * (before - before_group)).sum(1)
         order = np.argsort((ranks >> bit).astype(np.uint16 if count <= 2**16 else np.int64), axis=1, kind="stable")
         ranks = np.take_along_axis(ranks, order, axis=1)
     return inversions

@@ -1,7 +1,7 @@
 """The energy of attention heads, apportioned: one kernel computes all heads, so none can be measured by itself.
 
 A head gets an equal share of the attention core and of the projections, whose slices are of one size; a group
-that shares keys and values gets the share of its heads. It is no measurement of the head, and the rows say so.
+that shares keys and values gets the share of its heads. This is no measurement of the head; the rows say so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from energyscope.grouping import group_by
 from energyscope.metering.grades import QUALITIES
 from energyscope.reasons import reason
 
@@ -30,15 +31,13 @@ def apportioned(energy: pd.DataFrame, impact: pd.DataFrame) -> list[dict[str, An
     ``energy_mj`` is their share per forward pass; its interval is that of the sum of the parts, which are measured
     independently. It is None, with the reason, where the core or a projection in the table has no energy.
     """
-    heads = impact[impact["kind"].isin(KINDS)].drop_duplicates("component")
-    by_attention: dict[tuple[str, str], list[Any]] = {}
-    for head in heads.itertuples():
-        by_attention.setdefault((str(head.component).rsplit(".", 2)[0], str(head.kind)), []).append(head)
+    rows = impact[impact["kind"].isin(KINDS)].drop_duplicates("component").to_dict("records")
+    by_attention = group_by(rows, lambda row: (row["component"].rsplit(".", 2)[0], row["kind"]))
     return [
-        {**_share(part, energy, len(of_one)), "component": head.component, "kind": kind, "layer": head.layer}
-        for (attention, kind), of_one in by_attention.items()
+        {**_share(part, energy, len(heads)), **{name: head[name] for name in ("component", "kind", "layer")}}
+        for (attention, _kind), heads in by_attention.items()
         for part in energy[energy["component"] == attention].to_dict("records")
-        for head in of_one
+        for head in heads
     ]
 
 
@@ -49,19 +48,18 @@ def _share(attention: Mapping[Any, Any], energy: pd.DataFrame, heads: int) -> di
         "energy_mj": None, "energy_ci_low_mj": None, "energy_ci_high_mj": None,
         "reasons": reason("no-attention-core"),
     }  # fmt: skip
-    same = (energy["parent"] == attention["component"]) & energy["kind"].isin(SHARED)
+    of_attention = (energy["parent"] == attention["component"]) & energy["kind"].isin(SHARED)
     for name in COPIED[:5]:
-        same &= energy[name] == attention[name]
-    parts = energy[same]
+        of_attention &= energy[name] == attention[name]
+    parts = energy[of_attention]
     unknown = parts[parts["energy_mj"].isna()]
     if CORE not in set(parts["kind"]) or CORE in set(unknown["kind"]):
         return row
-    if len(unknown):  # the sum of the others would count it as nothing
+    if len(unknown):  # a sum without them would count them as 0
         return row | {"reasons": reason("parts-without-energy", parts=unknown["component"].tolist())}
     total = float(parts["energy_mj"].sum()) / heads
-    half = (
-        math.sqrt((((parts["energy_ci_high_mj"] - parts["energy_ci_low_mj"]) / 2) ** 2).sum(skipna=False)) / heads
-    )
+    half_widths = (parts["energy_ci_high_mj"] - parts["energy_ci_low_mj"]) / 2
+    half = math.sqrt((half_widths**2).sum(skipna=False)) / heads
     known = not math.isnan(half)
     return row | {
         "energy_mj": total,

@@ -1,19 +1,18 @@
-"""Removing several components at once, beside removing each of them: redundant, or unimportant? Pure.
+"""Removing several components at once, compared with removing each of them: redundant, or unimportant? Pure.
 
-Where a joint removal does more than the single ones add up to, the components stand in for each other: each seems
-unimportant only because the others are there. KL divergences do not have to add up (they saturate), so the
-comparison says in which direction they fail to, not by how much they should.
+Where a joint removal does more than the sum of the single ones, the components replace each other: each seems
+unimportant only because the others are there. KL divergences need not add up (they saturate), so the comparison
+gives the direction of the difference, not its size.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from energyscope.correlation.leaves import number, valid_impact
-from energyscope.reasons import Reason, reason
+from energyscope.reasons import reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,37 +21,19 @@ METRIC = "kl"
 MORE, LESS, ALIKE = "more-than-sum", "less-than-sum", "unclear"
 
 
-@dataclass(frozen=True)
-class Joint:
-    """The effect of removing ``parts`` together, and the sum of the effects of removing each by itself.
-
-    The sum's interval adds the single intervals up without letting their errors cancel: they were measured on
-    the same examples. ``verdict`` is `MORE`, `LESS` or `ALIKE` (the intervals meet), None without intervals.
-    """
-
-    component: str
-    method: str
-    parts: list[str]
-    joint: float
-    joint_ci_low: float | None
-    joint_ci_high: float | None
-    single_sum: float | None
-    sum_ci_low: float | None
-    sum_ci_high: float | None
-    verdict: str | None
-    reason: Reason | None = None
-
-
-def joint_effects(impact: pd.DataFrame) -> list[Joint]:
+def joint_effects(impact: pd.DataFrame) -> list[dict[str, Any]]:
     """Compare every joint removal of an impact table with the single removals of the same method, by KL.
 
-    A joint removal is named with ``{layer}`` left open, or with the names of its parts joined by ``+``. Its parts
-    are those that were tried singly; where one of them has no valid effect the sum is None, with the reason.
+    A joint removal is named with ``{layer}`` left open, or with the names of its parts joined by ``+``. Its
+    ``parts`` are those that were tried singly. Each entry holds its effect (``joint``) and the sum of the single
+    ones (``single_sum``), with intervals; the sum's adds the ends of the single intervals, whose errors do not
+    cancel: they were measured on the same examples. ``verdict`` is `MORE`, `LESS` or `ALIKE` (the intervals
+    overlap). Without a valid effect of a part there is no sum, without intervals no verdict: see ``reason``.
     """
     effects = []
     for method in dict.fromkeys(impact["method"].astype(str)):
         values = valid_impact(impact, f"{method}:{METRIC}")
-        # of all rows, also invalid ones: a part without a valid effect must not be left out of the sum
+        # invalid rows too: a part without a valid effect must not be left out of the sum
         tried = dict.fromkeys(impact.loc[impact["method"].astype(str) == method, "component"].astype(str))
         singles = [name for name in tried if not is_joint(name)]
         effects += [
@@ -69,24 +50,32 @@ def is_joint(component: str) -> bool:
 
 
 def parts_of(component: str, singles: Iterable[str]) -> list[str]:
-    """Return the single components that a joint name stands for; of named ones also those that are missing."""
+    """Return the single components of a joint name; those it names even where they are missing."""
     if "+" in component:
         return component.split("+")
     pattern = re.compile(re.escape(component).replace(re.escape("{layer}"), r"\d+"))
     return [name for name in singles if pattern.fullmatch(name)]
 
 
-def _effect(component: str, method: str, parts: list[str], values: pd.DataFrame) -> Joint:
-    value, low, high = values.loc[[component]].to_numpy("float64")[0].tolist()
-    joint = float(value), number(low), number(high)
+def _effect(component: str, method: str, parts: list[str], values: pd.DataFrame) -> dict[str, Any]:
+    joint, low, high = map(number, values.loc[component, ["value", "ci_low", "ci_high"]])
+    entry: dict[str, Any] = {
+        "component": component,
+        "method": method,
+        "parts": parts,
+        "joint": joint,
+        "joint_ci_low": low,
+        "joint_ci_high": high,
+        **dict.fromkeys(("single_sum", "sum_ci_low", "sum_ci_high", "verdict", "reason")),
+    }
     missing = [name for name in parts if name not in values.index]
     if missing or len(parts) < 2:
         why = reason("no-single-effect", components=missing) if missing else reason("fewer-than-two-parts")
-        return Joint(component, method, parts, *joint, None, None, None, None, why)
-    single = values.loc[parts]
-    total = float(single["value"].sum())
-    least, most = (number(single[name].sum(skipna=False)) for name in ("ci_low", "ci_high"))
-    if joint[1] is None or joint[2] is None or least is None or most is None:
-        return Joint(component, method, parts, *joint, total, least, most, None, reason("intervals-incomplete"))
-    verdict = MORE if joint[1] > most else LESS if joint[2] < least else ALIKE
-    return Joint(component, method, parts, *joint, total, least, most, verdict)
+        return entry | {"reason": why}
+    total, least, most = (
+        number(values.loc[parts, name].sum(skipna=False)) for name in ("value", "ci_low", "ci_high")
+    )
+    entry |= {"single_sum": total, "sum_ci_low": least, "sum_ci_high": most}
+    if low is None or high is None or least is None or most is None:
+        return entry | {"reason": reason("intervals-incomplete")}
+    return entry | {"verdict": MORE if low > most else LESS if high < least else ALIKE}

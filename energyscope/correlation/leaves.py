@@ -1,8 +1,8 @@
 """Which rows of the energy and impact tables may be compared with each other. Pure functions over tables.
 
-Each joule may be in one row only: a parent would count its children's energy twice, and a value taken over from
-another layer says nothing about this one. So the deepest components that were measured on their very layer
-are compared; for the skipping of layers, which only layers know, the layers.
+Each joule may be in one row only: a parent would count its children's energy twice, and a value copied from
+another layer tells nothing about this one. So the deepest components that were measured on their own layer are
+compared; for skipping, which applies to layers only, the layers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def impact_columns(impact: pd.DataFrame) -> list[str]:
 
 
 def measured_columns(impact: pd.DataFrame) -> list[str]:
-    """Return the ``method:metric`` names that are impact: not what only predicts it."""
+    """Return the ``method:metric`` names of measured impact, without its predictors."""
     return [name for name in impact_columns(impact) if not name.startswith(f"{PREDICT}:")]
 
 
@@ -45,7 +45,7 @@ def one_setting(energy: pd.DataFrame) -> pd.DataFrame:
 
 
 def reliable(energy: pd.DataFrame) -> pd.DataFrame:
-    """Return the components with an energy of sufficient quality, measured on their very layer; not the model."""
+    """Return the components with an energy of sufficient quality, measured on their own layer; not the model."""
     known = energy["energy_mj"].notna() & ~energy["reused"].eq(True) & (energy["quality"] != "invalid")
     return energy[known & (energy["kind"] != "model")]
 
@@ -84,10 +84,10 @@ def left_out(column: str, energy: pd.DataFrame, impact: pd.DataFrame) -> list[di
 
 
 def stand_ins(measured: pd.DataFrame, energy: pd.DataFrame) -> set[str]:
-    """Return the components that stand for parts of theirs which could not be measured, where others' could.
+    """Return the components that replace their parts, which could not be measured although other layers' could.
 
-    Such a component lies a level above its like in other layers: it takes more energy and more impact by
-    being more of the model.
+    Such a component lies a level above the others of its kind: it has more energy and impact because it is a
+    larger part of the model.
     """
     tree = parents(energy)
     above = ancestors(measured["component"], tree)

@@ -1,25 +1,27 @@
-"""High or low energy against high or low impact, and undecided where the intervals do not tell. Pure."""
+"""High or low energy against high or low impact, undecided where intervals hold a threshold, and its stability.
+
+Pure functions over points.
+"""
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
+from energyscope.correlation.association import FEWEST_POINTS
+from energyscope.correlation.coefficients import average_ranks
+from energyscope.correlation.resampling import Resamples, UncertainValues, axis
+from energyscope.impact.metrics import Floats
 from energyscope.reasons import Reason, reason
 
 Side = Literal["high", "low"]
 
 UNDECIDED = "undecided"
-QUADRANTS = (
-    "high energy, high impact",
-    "high energy, low impact",
-    "low energy, high impact",
-    "low energy, low impact",
-    UNDECIDED,
-)
 LESS_IS_WORSE = ("accuracy_difference", "top1_agreement", "logit_difference")  # metrics that fall as impact grows
 
 
@@ -27,9 +29,9 @@ LESS_IS_WORSE = ("accuracy_difference", "top1_agreement", "logit_difference")  #
 class Point:
     """One component with its energy (mJ per forward pass) and its impact, each with a 95 % interval or None.
 
-    ``stands_for_parts``: it is compared in the place of parts that could not be measured, where those of its like
-    in other layers could: it lies a level above them. ``likely_quadrant``, ``stability`` and the ranks (from
-    1 for most) are those of `stability.add_stability`.
+    ``stands_for_parts``: it replaces parts that could not be measured, although the same parts of other layers
+    could, and lies a level above those. ``likely_quadrant``, ``stability`` and the ranks (from 1 for most) are
+    those of `add_stability`.
     """
 
     component: str
@@ -54,7 +56,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where high begins on each axis, None without points, and the rule behind it."""
+    """Where high begins on each axis, None without points, and the rule for it."""
 
     energy_mj: float | None
     impact: float | None
@@ -62,23 +64,24 @@ class Thresholds:
 
 
 def high_is_more(metric: str) -> bool:
-    """Say whether a larger value means more impact, as with KL, or less, as with agreement and accuracy."""
+    """Return whether a larger value means more impact, as with KL, or less, as with agreement and accuracy."""
     return metric not in LESS_IS_WORSE
 
 
 def assign_quadrants(points: Sequence[Point], metric: str) -> Thresholds:
     """Set the quadrant of every point, by the medians of the points; return the thresholds."""
-    rule = reason("median-split", side="above" if high_is_more(metric) else "below")
+    rising = high_is_more(metric)
+    rule = reason("median-split", side="above" if rising else "below")
     if not points:
         return Thresholds(None, None, rule)
-    energy = statistics.median(point.energy_mj for point in points)
-    impact = statistics.median(point.impact for point in points)
+    energy, impact = (float(np.median(values.values)) for values in (energies(points), impacts(points)))
     for point in points:
-        heat = side(point.energy_ci_low_mj, point.energy_ci_high_mj, energy)
-        effect = side(point.impact_ci_low, point.impact_ci_high, impact)
-        if effect is not None and not high_is_more(metric):
-            effect = "low" if effect == "high" else "high"
-        point.quadrant = UNDECIDED if heat is None or effect is None else f"{heat} energy, {effect} impact"
+        energy_side = side(point.energy_ci_low_mj, point.energy_ci_high_mj, energy)
+        impact_side = side(point.impact_ci_low, point.impact_ci_high, impact)
+        if impact_side is not None and not rising:
+            impact_side = "low" if impact_side == "high" else "high"
+        decided = energy_side is not None and impact_side is not None
+        point.quadrant = f"{energy_side} energy, {impact_side} impact" if decided else UNDECIDED
     return Thresholds(energy, impact, rule)
 
 
@@ -89,3 +92,61 @@ def side(ci_low: float | None, ci_high: float | None, threshold: float) -> Side 
     if ci_low > threshold:
         return "high"
     return "low" if ci_high < threshold else None
+
+
+def add_stability(points: Sequence[Point], metric: str, seed: int = 0) -> None:
+    """Set ``likely_quadrant``, ``stability`` and the rank intervals of every point.
+
+    A resample draws the points anew, which moves the medians, and each point's values, which moves the point;
+    ``likely_quadrant`` is the most frequent one of a component, ``stability`` the share of resamples in which it
+    lies in its quadrant (in the likely one where it is undecided). Ranks count from 1 for most energy and most
+    impact among the same points, with redrawn values; their intervals hold 95 %. With fewer points than a
+    correlation needs all stay None.
+    """
+    if len(points) < FEWEST_POINTS:
+        return
+    energy, impact = energies(points), impacts(points)
+    if not high_is_more(metric):
+        impact = UncertainValues(-impact.values, impact.above, impact.below)
+    resamples = Resamples(len(points), seed)
+    costly, important = (_is_high(values, resamples, stream) for stream, values in enumerate((energy, impact)))
+    ranks = [_rank_intervals(values, resamples, stream) for stream, values in enumerate((energy, impact))]
+    for place, point in enumerate(points):
+        shares = {
+            f"{first} energy, {second} impact": float(
+                np.mean((costly[:, place] == (first == "high")) & (important[:, place] == (second == "high")))
+            )
+            for first in ("high", "low")
+            for second in ("high", "low")
+        }
+        point.likely_quadrant = max(shares, key=lambda name: shares[name])
+        point.stability = shares[point.likely_quadrant if point.quadrant == UNDECIDED else point.quadrant]
+        (point.energy_rank_low, point.energy_rank_high), (point.impact_rank_low, point.impact_rank_high) = (
+            (float(low[place]), float(high[place])) for low, high in ranks
+        )
+
+
+def energies(points: Sequence[Point]) -> UncertainValues:
+    """Return the points' energies, mJ."""
+    return _axis([(p.energy_mj, p.energy_ci_low_mj, p.energy_ci_high_mj) for p in points])
+
+
+def impacts(points: Sequence[Point]) -> UncertainValues:
+    """Return the points' impacts."""
+    return _axis([(p.impact, p.impact_ci_low, p.impact_ci_high) for p in points])
+
+
+def _axis(rows: Sequence[tuple[float | None, ...]]) -> UncertainValues:
+    return axis(*np.array(rows, np.float64).reshape(-1, 3).T)
+
+
+def _is_high(values: UncertainValues, resamples: Resamples, stream: int) -> npt.NDArray[np.bool_]:
+    medians = np.median(resamples.take(values, stream), axis=1)
+    high: npt.NDArray[np.bool_] = resamples.keep(values, stream) > medians[:, None]
+    return high
+
+
+def _rank_intervals(values: UncertainValues, resamples: Resamples, stream: int) -> tuple[Floats, Floats]:
+    ranks = average_ranks(-resamples.keep(values, stream))
+    low, high = np.quantile(ranks, [0.025, 0.975], axis=0)
+    return np.floor(low), np.ceil(high)

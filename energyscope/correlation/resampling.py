@@ -1,13 +1,13 @@
-"""Measured values with their intervals, and resamples that carry both: other points, and other errors. Pure.
+"""Measured values with their intervals, and resamples of both the points and their errors. Pure.
 
-Each resample draws the points anew (which components were there) and each point's values anew (what the
-measurement could have said). A value is redrawn from a normal on each side, half of the draws on each: their
-2.5, 50 and 97.5 % points are the interval's lower end, the value and its upper end, so that asymmetric
-intervals (percentile bootstrap) stay asymmetric. Errors are taken as independent between components. Those of
-impacts measured on the same examples mostly are not: they rise and fall together, which changes a rank less
-than independent errors do, so that what is said here of ranks errs on the careful side.
+Each resample draws the points anew (which components there are) and each point's values anew (what the
+measurement could have been). A value is redrawn from a normal on each side, half of the draws on each: their 2.5,
+50 and 97.5 % points are the interval's lower end, the value and its upper end, so that asymmetric intervals
+(percentile bootstrap) stay asymmetric. Errors are taken as independent between components. Those of impacts
+measured on the same examples mostly are not: they rise and fall together, which changes ranks less than
+independent errors do, so that rank intervals are wide rather than narrow.
 
-Points come in kinds, and those of one kind are alike: 12 MLPs are not 12 independent witnesses. Where several
+Points come in kinds, and those of one kind are alike: 12 MLPs are not 12 independent observations. Where several
 kinds are pooled a resample therefore draws as many kinds as there are, with replacement, and then from each kind
 drawn as many of its points as it has, with replacement (two-stage cluster bootstrap, Davison and Hinkley 1997,
 section 3.8).
@@ -71,8 +71,8 @@ class Resamples:
     """Draws of ``count`` points, within strata or by clusters where given; the same seed gives the same draws.
 
     ``strata`` numbers the stratum of each point, (n,), in ascending order. ``clusters`` numbers its cluster,
-    (n,), in any order: clusters are drawn first, so that rows differ in length and only
-    `coefficients` can be had of them. ``take`` redraws an axis and takes the points drawn; ``keep`` redraws the
+    (n,), in any order: clusters are drawn first, so that rows differ in length and only `coefficients` works.
+    ``take`` redraws an axis and takes the points drawn; ``keep`` redraws the
     same values and takes every point once.
     """
 
@@ -114,10 +114,10 @@ class Resamples:
         """Return the coefficient of each resample, (rows,); NaN where an axis is constant in it."""
         if self._groups is None:
             return coefficient(self.take(x, streams[0]), self.take(y, streams[1]), method, strata)
-        heat, effect = self.keep(x, streams[0]), self.keep(y, streams[1])
+        redrawn = [self.keep(values, stream) for values, stream in zip((x, y), streams, strict=True)]
         result = np.empty(self.rows)
         for rows, chosen in self._groups:
-            drawn_x, drawn_y = (np.take_along_axis(drawn[rows], chosen, axis=1) for drawn in (heat, effect))
+            drawn_x, drawn_y = (np.take_along_axis(values[rows], chosen, axis=1) for values in redrawn)
             result[rows] = coefficient(drawn_x, drawn_y, method)
         return result
 
@@ -137,15 +137,15 @@ def _drawn_clusters(clusters: Ints, rows: int, seed: Sequence[int]) -> list[tupl
     rng = np.random.default_rng(seed)
     order, size = np.argsort(clusters, kind="stable"), np.bincount(clusters)
     drawn = rng.integers(0, len(size), (rows, len(size)))
-    times, first = size[drawn].ravel(), (np.cumsum(size) - size)[drawn].ravel()
-    places = np.floor(rng.random(int(times.sum())) * np.repeat(times, times)).astype(np.int64)
-    points = order[np.repeat(first, times) + places]
+    sizes, first = size[drawn].ravel(), (np.cumsum(size) - size)[drawn].ravel()
+    places = np.floor(rng.random(int(sizes.sum())) * np.repeat(sizes, sizes)).astype(np.int64)
+    points = order[np.repeat(first, sizes) + places]
     lengths = size[drawn].sum(1)
     starts = np.cumsum(lengths) - lengths
     return [
-        (same, points[starts[same][:, None] + np.arange(length)])
+        (rows_of_length, points[starts[rows_of_length][:, None] + np.arange(length)])
         for length in np.unique(lengths)
-        for same in [np.flatnonzero(lengths == length)]
+        for rows_of_length in [np.flatnonzero(lengths == length)]
     ]
 
 
@@ -153,8 +153,8 @@ def interval_of(value: float, both: Floats, alone: Floats | None) -> tuple[float
     """Return the 95 % interval of a coefficient, or None where most resamples have none.
 
     ``both`` are its draws with other points and other errors, ``alone`` with other errors only (None where
-    there are none). The measured values hold their errors already; to redraw them adds errors a second
-    time, and pulls coefficients towards 0. So the draws are shifted back by what the errors alone move them.
+    there are none). The measured values hold their errors already; to redraw them adds errors a second time, and
+    pulls coefficients towards 0. So the draws are shifted back by the shift that the errors alone cause.
     """
     finite = both[np.isfinite(both)]
     if len(finite) < len(both) / 2:

@@ -1,8 +1,8 @@
-"""Energy against impact within each kind of component, and pooled over kinds without what lies between them.
+"""Energy against impact within each kind of component, and pooled over kinds without differences between them.
 
 A correlation over pooled kinds may come from the kinds alone, and may reverse within each of them (Simpson 1951).
-Within a kind the layers mostly take the same energy, and to correlate their measurement errors says nothing: so
-a kind is tested only where its layers differ by more than the measurement does, on both axes.
+Within a kind the layers mostly take the same energy, and a correlation of their measurement errors is meaningless:
+so a kind is tested only where its layers differ by more than the measurement does, on both axes.
 """
 
 from __future__ import annotations
@@ -77,13 +77,10 @@ def chi_squared_tail(value: float, df: int) -> float:
     if value <= 0:
         return 1.0
     half = value / 2
-    steps = range(1, df // 2) if df % 2 == 0 else range(1, (df - 1) // 2 + 1)
-    if df % 2 == 0:
-        first, terms = math.exp(-half), [-half + i * math.log(half) - math.lgamma(i + 1) for i in steps]
-    else:
-        first = math.erfc(math.sqrt(half))
-        terms = [-half + (i - 0.5) * math.log(half) - math.lgamma(i + 0.5) for i in steps]
-    return min(1.0, first + sum(math.exp(term) for term in terms))
+    odd = df % 2
+    powers = [step - odd / 2 for step in range(1, (df + odd) // 2)]
+    first = math.erfc(math.sqrt(half)) if odd else math.exp(-half)
+    return min(1.0, first + sum(math.exp(-half + p * math.log(half) - math.lgamma(p + 1)) for p in powers))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -106,7 +103,7 @@ def within_kinds(
     """
     entries = []
     for kind in dict.fromkeys(kinds):
-        chosen = np.array([other == kind for other in kinds])
+        chosen = np.asarray(kinds) == kind
         if chosen.sum() > 1:
             entries.append(_of_kind(kind, energy[chosen], impact[chosen], seed))
     for place in range(len(METHODS)):
@@ -148,7 +145,7 @@ def adjusted(
 ) -> Association:
     """Correlate over all kinds that have two components or more, each kind centred on its own mean.
 
-    Values (Pearson) and ranks (Spearman) are centred within a kind; Kendall compares the pairs of one kind. Points
+    Values (Pearson) and ranks (Spearman) are centred within a kind; Kendall compares pairs within a kind. Points
     are resampled and exchanged within their kind only.
     """
     several, numbers = _strata(kinds)
@@ -160,10 +157,10 @@ def adjusted_ranks(
 ) -> tuple[float | None, Reason | None]:
     """Return Spearman's coefficient with ranks centred within kinds, or None and why there is none."""
     several, numbers = _strata(kinds)
-    of_x, of_y = x.values[several], y.values[several]
-    if (why := why_not(of_x, of_y, numbers, names)) is not None:
+    x, y = x[several], y[several]
+    if (why := why_not(x.values, y.values, numbers, names)) is not None:
         return None, why
-    return float(coefficient(of_x[None], of_y[None], "spearman", numbers)[0]), None
+    return float(coefficient(x.values[None], y.values[None], "spearman", numbers)[0]), None
 
 
 def _strata(kinds: Sequence[str]) -> tuple[npt.NDArray[np.bool_], Ints]:

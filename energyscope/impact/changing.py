@@ -1,4 +1,4 @@
-"""Make one change after another, keep what it did to the predictions, batch by batch, and give it as rows."""
+"""Make each change, record what it does to the predictions, batch by batch, and return impact rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from energyscope.adapters import Task
 from energyscope.failures import device_failed, first_line, out_of_memory
-from energyscope.impact.means import Mean
 from energyscope.impact.methods import QUANTIZATIONS
 from energyscope.impact.metrics import MetricEstimate, Outcomes, estimate
 from energyscope.impact.outputs import Effect
@@ -20,7 +19,7 @@ from energyscope.impact.predictions import Reference, attention_mask
 from energyscope.impact.proof import Witness
 from energyscope.impact.quantizing import Quantization, quantization
 from energyscope.impact.quantizing.matrices import shared_weights
-from energyscope.impact.removal import removal
+from energyscope.impact.removal import Mean, removal
 from energyscope.impact.reuse import LayerStarts
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import ImpactRow
@@ -56,7 +55,7 @@ class Measurement:
     def outcomes(self, sizes: Sequence[int]) -> Outcomes | None:
         """Return the numbers by example, in the order of the data; None where nothing was run.
 
-        ``sizes`` is how many examples each batch has: those that were not looked at keep their places.
+        ``sizes`` is how many examples each batch has: those that were not run keep their places.
         """
         if not self.by_batch:
             return None
@@ -64,7 +63,7 @@ class Measurement:
         return Outcomes.concatenate(batches)
 
     def problem(self) -> Reason | None:
-        """Return why the change proves nothing, None where it does."""
+        """Return why the change is invalid, None where it is valid."""
         if self.refused is not None:
             return self.refused
         if self.altered_before:
@@ -114,7 +113,7 @@ class Changer:
         return Measurement(intervention, alterations, effects, notes=tuple(notes))
 
     def go_on(self, measurement: Measurement, batches: Sequence[int]) -> None:
-        """Run a change on some more batches; a model that fails with it leaves the reason in the measurement."""
+        """Run a change on more batches; if the model fails with it, the measurement holds the reason."""
         if measurement.refused is not None:
             return
         try:
@@ -172,11 +171,16 @@ class Changer:
 
 
 def impact_rows(measured: Measurement, reference: Reference, seed: int) -> list[ImpactRow]:
-    """Return a row for each metric; without values where the change is invalid, lest they be ranked."""
+    """Return a row for each metric; without values where the change is invalid, so that they are not ranked."""
     problem = measured.problem()
     outcomes = measured.outcomes(reference.sizes())
-    estimates = _estimates(outcomes, reference.evaluation.task, problem, seed)
-    estimates["output_change"] = _own_change(measured, problem)
+    estimates = {
+        metric: MetricEstimate(None, reason=problem or "")
+        if problem is not None or outcomes is None
+        else estimate(metric, outcomes, seed)
+        for metric in TASK_METRICS[reference.evaluation.task]
+    }
+    estimates["output_change"] = _output_change(measured, problem)
     intervention = measured.intervention
     return [
         ImpactRow(
@@ -196,15 +200,7 @@ def impact_rows(measured: Measurement, reference: Reference, seed: int) -> list[
     ]
 
 
-def _estimates(
-    outcomes: Outcomes | None, task: Task, problem: Reason | None, seed: int
-) -> dict[str, MetricEstimate]:
-    if problem is not None or outcomes is None:
-        return {metric: MetricEstimate(None, reason=problem or "") for metric in TASK_METRICS[task]}
-    return {metric: estimate(metric, outcomes, seed) for metric in TASK_METRICS[task]}
-
-
-def _own_change(measured: Measurement, problem: Reason | None) -> MetricEstimate:
+def _output_change(measured: Measurement, problem: Reason | None) -> MetricEstimate:
     """Return how far the component's own output changed, relative to itself."""
     if len(measured.effects) > 1:
         return MetricEstimate(None, reason=problem or reason("changed-together"))

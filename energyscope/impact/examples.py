@@ -1,4 +1,4 @@
-"""Outcomes of every example, kept compactly: so that changes can be compared on the same examples later.
+"""Outcomes of every example, stored compactly, so that changes can be compared on the same examples later.
 
 ``impact_examples.parquet`` has one row for each component, method and example, in single precision.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from energyscope.errors import RunError, UsageError
-from energyscope.impact import metrics
-from energyscope.impact.metrics import Floats, MetricEstimate, Outcomes
-from energyscope.reasons import reason
+from energyscope.impact.metrics import Floats, Outcomes, by_example
 
-COLUMNS = (
-    "component", "method", "example", "kl", "js", "loss_difference", "margin_difference", "agreement", "correct",
-    "reference_correct", "predictions",
-)  # fmt: skip
+_NUMBERS: dict[str, Callable[[Outcomes], Floats]] = {
+    "kl": attrgetter("kl"),
+    "js": attrgetter("js"),
+    "loss_difference": partial(by_example, "loss_difference"),
+    "margin_difference": partial(by_example, "logit_difference"),
+    "agreement": attrgetter("agreement"),
+    "correct": attrgetter("correct"),
+    "reference_correct": attrgetter("reference_correct"),
+    "predictions": attrgetter("predictions"),
+}
+COLUMNS = ("component", "method", "example", *_NUMBERS)
 _NAMES = tuple(field.name for field in fields(Outcomes))
-_OF_THE_DATA = ("predictions", "reference_nll")  # the same for every change, if the data are
-NOT_PAIRED = "two changes can only be compared on the same examples: measure both on the same data"
 
 
 def pack(outcomes: Outcomes) -> dict[str, str]:
@@ -60,10 +65,10 @@ def write_examples(
 ) -> None:
     """Write (component, method, outcomes) as a Parquet table with the columns ``COLUMNS``.
 
-    Of a component and method that come more than once, as in a run that was resumed, the last counts.
-    Examples that were not looked at have no row. ``example`` is the index in the source that ``order`` gives for
-    each example (`energyscope.workloads.Evaluation`); without it, the place among the outcomes, which are in
-    the order of the batches. The file is complete or it is not there.
+    Where a component and method come more than once, as in a resumed run, the last counts. Examples that were not
+    run have no row. ``example`` is the index in the source that ``order`` gives for each example
+    (`energyscope.workloads.Evaluation`); without it, the place among the outcomes, which are in the order of the
+    batches. The file is complete or absent.
 
     Raises:
         UsageError: ``order`` is of another number of examples than the outcomes.
@@ -74,43 +79,19 @@ def write_examples(
 
     latest = {(component, method): outcomes for component, method, outcomes in items}
     places = [_indices(outcomes, order) for outcomes in latest.values()]
-    numbers = [_numbers(outcomes.subset(outcomes.seen())) for outcomes in latest.values()]
-    lengths = [len(rows) for rows in places]
+    measured = [outcomes.subset(outcomes.seen()) for outcomes in latest.values()]
+    lengths = np.array([len(outcomes) for outcomes in measured], int)
     columns: dict[str, Any] = {
-        "component": _repeated([component for component, _ in latest], lengths),
-        "method": _repeated([method for _, method in latest], lengths),
-        "example": pa.array(np.concatenate([np.zeros(0), *places]).astype(np.int32)),
+        name: pa.array(np.repeat(np.array(texts, object), lengths), pa.string()).dictionary_encode()
+        for name, texts in (("component", [name for name, _ in latest]), ("method", [name for _, name in latest]))
     }
-    for name in COLUMNS[3:]:
-        values = np.concatenate([np.zeros(0), *(columns_of[name] for columns_of in numbers)])
+    columns["example"] = pa.array(np.concatenate([np.zeros(0), *places]).astype(np.int32))
+    for name, number in _NUMBERS.items():
+        values = np.concatenate([np.zeros(0), *map(number, measured)])
         columns[name] = pa.array(values.astype(np.float32))
     unfinished = path.with_name(path.name + ".part")
     pq.write_table(pa.table(columns), unfinished, compression="zstd")
     unfinished.replace(path)
-
-
-def paired_difference(first: Outcomes, second: Outcomes, metric: str = "kl", seed: int = 0) -> MetricEstimate:
-    """Return the first change's metric minus the second's, on the same examples, resampled together.
-
-    What makes an example hard for both cancels, so the interval is narrower than those of the two values
-    suggest. Of examples that only one of them was tried on, none is used.
-
-    Raises:
-        UsageError: there is no such metric, or the two were not measured on the same data.
-
-    """
-    if len(first) != len(second):
-        raise UsageError(NOT_PAIRED)
-    both = first.seen() & second.seen()
-    first, second = first.subset(both), second.subset(both)
-    if not all(_alike(getattr(first, name), getattr(second, name)) for name in _OF_THE_DATA):
-        raise UsageError(NOT_PAIRED)
-    if not len(first):
-        return MetricEstimate(None, reason=reason("no-common-examples"))
-    ours, theirs = metrics.statistic(metric, first), metrics.statistic(metric, second)
-    if ours is None or theirs is None:
-        return MetricEstimate(None, reason=reason("no-labels"))
-    return metrics.bootstrap(lambda weights: ours(weights) - theirs(weights), len(first), seed)
 
 
 def _indices(outcomes: Outcomes, order: Sequence[int] | None) -> npt.NDArray[np.int64]:
@@ -125,10 +106,6 @@ def _indices(outcomes: Outcomes, order: Sequence[int] | None) -> npt.NDArray[np.
     return np.asarray(order, dtype=np.int64)[places]
 
 
-def _alike(ours: Floats, theirs: Floats) -> bool:
-    return np.allclose(ours, theirs, rtol=1e-4, atol=1e-4, equal_nan=True)  # one of them may have been packed
-
-
 def _encoded(values: Floats) -> str:
     with np.errstate(over="ignore"):  # what is beyond single precision is infinite in it
         return base64.b64encode(values.astype("<f4").tobytes()).decode("ascii")
@@ -136,26 +113,3 @@ def _encoded(values: Floats) -> str:
 
 def _decoded(text: str) -> Floats:
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float64)
-
-
-def _numbers(outcomes: Outcomes) -> dict[str, Floats]:
-    return {
-        "kl": outcomes.kl,
-        "js": outcomes.js,
-        "loss_difference": metrics.by_example("loss_difference", outcomes),
-        "margin_difference": metrics.by_example("logit_difference", outcomes),
-        "agreement": outcomes.agreement,
-        "correct": outcomes.correct,
-        "reference_correct": outcomes.reference_correct,
-        "predictions": outcomes.predictions,
-    }
-
-
-def _repeated(values: list[str], times: list[int]) -> Any:
-    """Return each value as often as it has rows, dictionary-encoded: its text is stored once."""
-    import pyarrow as pa
-
-    known = list(dict.fromkeys(values))
-    place = {value: index for index, value in enumerate(known)}
-    indices = np.repeat(np.array([place[value] for value in values], dtype=np.int32), times)
-    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(known, pa.string()))

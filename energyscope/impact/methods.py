@@ -1,7 +1,7 @@
 """The ways to change a component, by the names that users give them. Nothing here imports torch.
 
-Removal says how *critical* a component is; quantization how *sensitive*. They are different things: removal
-destroys what a component says, quantization keeps most of it.
+Removal measures how *critical* a component is; quantization how *sensitive*. These differ: removal destroys a
+component's output, quantization keeps most of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """From per-example numbers to impact metrics with intervals. Pure functions over numpy arrays.
 
-The model's outputs were reduced to a few numbers per example (``Outcomes``, made in predictions.py), so
-that intervals can be bootstrapped over examples: the data are a sample of examples, and the tokens of one
-text depend on each other.
+`scores` reduces the model's outputs to a few numbers per example (`Outcomes`), so that intervals can be
+bootstrapped over examples: the data are a sample of examples, and the tokens of one text depend on each other.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ class Outcomes:
 
     @classmethod
     def unseen(cls, count: int) -> Outcomes:
-        """Return ``count`` examples that were not looked at: they keep the place of the others, all NaN."""
+        """Return ``count`` examples that were not run, all NaN: they keep the others in their places."""
         return cls(*[np.full(count, np.nan)] * len(fields(cls)))
 
     def seen(self) -> npt.NDArray[np.bool_]:
-        """Return which examples were looked at, (examples,)."""
+        """Return which examples were run, (examples,)."""
         return np.isfinite(self.predictions)
 
     def subset(self, chosen: npt.NDArray[np.bool_]) -> Outcomes:
@@ -118,14 +117,14 @@ class MetricEstimate:
 
 
 @lru_cache(maxsize=4)
-def bootstrap_weights(count: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """Return how often each of ``count`` items occurs in each resample, shape (resamples, count).
+def bootstrap_weights(count: int, seed: int = 0) -> Floats:
+    """Return how often each of ``count`` items occurs in each resample, shape (RESAMPLES, count).
 
     The same seed gives the same resamples, so that two components measured on the same examples are
     resampled together (paired).
     """
     rng = np.random.default_rng([seed, count])
-    weights = rng.multinomial(count, np.full(count, 1 / count), size=resamples).astype(np.float64)
+    weights = rng.multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(np.float64)
     weights.setflags(write=False)  # shared by all who ask for it
     return weights
 
@@ -136,66 +135,58 @@ def percentile_interval(draws: Floats, level: float = 0.95) -> tuple[float, floa
     return float(low), float(high)
 
 
-def bootstrap(statistic: Statistic, count: int, seed: int = 0, resamples: int = RESAMPLES) -> MetricEstimate:
+def bootstrap(statistic: Statistic, count: int, seed: int = 0) -> MetricEstimate:
     """Estimate a statistic with its percentile interval over ``count`` examples.
 
     ``statistic`` maps weights of shape (rows, count) to one value for each row, shape (rows,). With every
-    weight 1 it gives the value itself. Where no example differs from another the interval has no width: it
-    says nothing about examples that were not seen. One example has no interval.
+    weight 1 it gives the value itself. Where all examples are alike the interval has no width: it says nothing
+    about other examples. One example has no interval.
     """
     value = float(statistic(np.ones((1, count)))[0])
     if not np.isfinite(value):
         return MetricEstimate(None, reason=reason("value-not-finite"))
     if count < 2:
         return MetricEstimate(value, reason=reason("one-example"))
-    draws = statistic(bootstrap_weights(count, resamples, seed))
-    draws = draws[np.isfinite(draws)]
-    if len(draws) < resamples:
-        lost = resamples - len(draws)
-        return MetricEstimate(value, reason=reason("resamples-not-finite", bad=lost, of=resamples))
+    draws = statistic(bootstrap_weights(count, seed))
+    bad = int((~np.isfinite(draws)).sum())
+    if bad:
+        return MetricEstimate(value, reason=reason("resamples-not-finite", bad=bad, of=RESAMPLES))
     return MetricEstimate(value, *percentile_interval(draws))
 
 
-def statistic(metric: str, outcomes: Outcomes) -> Statistic | None:
-    """Return how a metric is computed from weights of the examples, or None where it needs labels.
-
-    Raises:
-        UsageError: there is no such metric.
-
-    """
-    _check(metric)
-    if metric in NEEDS_LABELS and not outcomes.labelled():
-        return None
-    if metric == "perplexity_difference":
-        return _perplexity_difference(outcomes)
-    if metric == "loss_difference":
-        return lambda weights: (
-            (weights @ (outcomes.nll - outcomes.reference_nll)) / (weights @ outcomes.predictions)
-        )
-    return _mean_of(_BY_EXAMPLE[metric](outcomes))
-
-
 def estimate(metric: str, outcomes: Outcomes, seed: int = 0) -> MetricEstimate:
-    """Return a metric's value over the examples that were looked at, with its interval.
+    """Return a metric's value over the examples that were run, with its interval.
 
-    It has none where fewer than ``FEWEST_CARRIERS`` examples carry it (see `carriers`).
+    There is no interval where fewer than ``FEWEST_CARRIERS`` examples carry the value (see `carriers`).
 
     Raises:
         UsageError: there is no such metric.
 
     """
     outcomes = outcomes.subset(outcomes.seen())
-    weighted = statistic(metric, outcomes)
-    if weighted is None:
+    values = by_example(metric, outcomes)
+    if metric in NEEDS_LABELS and not outcomes.labelled():
         return MetricEstimate(None, reason=reason("no-labels"))
-    result = bootstrap(weighted, len(outcomes), seed)
+    result = bootstrap(_statistic(metric, outcomes, values), len(outcomes), seed)
     if metric in COUNTS:
-        return _never_seen(metric, result, len(outcomes))
-    return _carried_by_few(result, by_example(metric, outcomes))
+        return _rule_of_three(metric, result, len(outcomes))
+    return _carried_by_few(result, values)
 
 
-def _never_seen(metric: str, result: MetricEstimate, count: int) -> MetricEstimate:
-    """Widen the interval of answers none of which changed: what happens less than once in n was not seen.
+def _statistic(metric: str, outcomes: Outcomes, values: Floats) -> Statistic:
+    """Return how a metric is computed from weights of the examples; ``values`` are those of `by_example`."""
+    nll, reference_nll, predictions = outcomes.nll, outcomes.reference_nll, outcomes.predictions
+    if metric == "perplexity_difference":
+        return lambda weights: (
+            _perplexities(weights, nll, predictions) - _perplexities(weights, reference_nll, predictions)
+        )
+    if metric == "loss_difference":
+        return lambda weights: (weights @ (nll - reference_nll)) / (weights @ predictions)
+    return lambda weights: (weights @ values) / len(values)
+
+
+def _rule_of_three(metric: str, result: MetricEstimate, count: int) -> MetricEstimate:
+    """Widen the interval of answers none of which changed: rare changes may be missing from the sample.
 
     The rule of three: 0 of n leaves up to 3 / n possible, at 95 % (Hanley and Lippman-Hand 1983).
     """
@@ -207,7 +198,7 @@ def _never_seen(metric: str, result: MetricEstimate, count: int) -> MetricEstima
 
 
 def _carried_by_few(result: MetricEstimate, values: Floats) -> MetricEstimate:
-    """Take the interval away where a few examples carry a mean: other few, not seen, would carry another."""
+    """Drop the interval where a few examples carry a mean: another sample may miss them."""
     if result.ci_low is None or not values.any():
         return result
     effective = carriers(values)
@@ -229,15 +220,16 @@ def carriers(values: Floats) -> float:
 
 
 def by_example(metric: str, outcomes: Outcomes) -> Floats:
-    """Return a metric of each example by itself, (examples,): what ranks are resampled from.
+    """Return a metric of each example by itself, (examples,).
 
-    For the perplexity, which is made of all examples together, it is the loss difference.
+    For the perplexity, which is defined only over all examples, it is the loss difference.
 
     Raises:
         UsageError: there is no such metric.
 
     """
-    _check(metric)
+    if metric not in METRICS:
+        raise UsageError(f"no such impact metric: {metric!r} (known: {', '.join(METRICS)})")
     return _BY_EXAMPLE["loss_difference" if metric == "perplexity_difference" else metric](outcomes)
 
 
@@ -247,30 +239,9 @@ def perplexity(nll: Floats, tokens: Floats) -> float:
 
 
 def _perplexities(weights: Floats, nll: Floats, tokens: Floats) -> Floats:
-    with np.errstate(over="ignore"):  # exp(>709) is infinite: seen and said by bootstrap()
+    with np.errstate(over="ignore"):  # exp(>709) is infinite, which bootstrap() reports
         result: Floats = np.exp((weights @ nll) / (weights @ tokens))
     return result
-
-
-def _perplexity_difference(outcomes: Outcomes) -> Statistic:
-    def difference(weights: Floats) -> Floats:
-        changed = _perplexities(weights, outcomes.nll, outcomes.predictions)
-        return changed - _perplexities(weights, outcomes.reference_nll, outcomes.predictions)
-
-    return difference
-
-
-def _mean_of(values: Floats) -> Statistic:
-    def mean(weights: Floats) -> Floats:
-        result: Floats = (weights @ values) / len(values)
-        return result
-
-    return mean
-
-
-def _check(metric: str) -> None:
-    if metric not in METRICS:
-        raise UsageError(f"no such impact metric: {metric!r} (known: {', '.join(METRICS)})")
 
 
 def perplexity_estimate(nll: Floats, tokens: Floats, seed: int = 0) -> MetricEstimate:
@@ -281,7 +252,7 @@ def perplexity_estimate(nll: Floats, tokens: Floats, seed: int = 0) -> MetricEst
 def proportion(successes: float, count: int) -> MetricEstimate:
     """Return a share of ``count`` answers with Wilson's score interval (E. B. Wilson, JASA 22, 1927).
 
-    It has a width where all answers were right, which resampling would not give it.
+    It has a width even where all answers are right, unlike a bootstrap interval.
     """
     if count < 1:
         return MetricEstimate(None, reason=reason("no-answers"))

@@ -1,4 +1,4 @@
-"""What a component puts out: its features by position, and how far a change changed them.
+"""A component's output: its features by position, and how far a change moves them.
 
 Where a module returns several things, the first tensor counts.
 """
@@ -24,7 +24,7 @@ HOST_WIDENED = 2**18  # on a CPU a piece and its temporaries fit in the cache
 
 @dataclass
 class Effect:
-    """How far an ablation changed the component's own output, added up over all batches.
+    """How far a change moves the component's own output, added up over all batches.
 
     For a module that is called several times, the original output of a later call is what the module made
     of inputs that the earlier ones had changed.
@@ -60,7 +60,7 @@ class Effect:
         return ratio if ratio < float("inf") else None
 
     def why_invalid(self) -> Reason | None:
-        """Return why this ablation proves nothing, or None where it did change the output."""
+        """Return why the change is invalid, or None where it changed the output."""
         if self.problem:
             return self.problem
         if not self.calls:
@@ -123,12 +123,13 @@ def row_weights(tensor: Tensor, weights: Tensor) -> Tensor:
     return weights.expand(*tensor.shape[:-1], 1).reshape(-1, 1)
 
 
-def pieces(rows: Tensor) -> Iterator[slice]:
+def pieces(rows: Tensor, host_elements: int = HOST_WIDENED) -> Iterator[slice]:
     """Return which rows (positions, features) to widen at once, in order; at least one piece, be it empty.
 
-    The logits of a large vocabulary, widened as a whole, would take several times their own memory.
+    The logits of a large vocabulary, widened as a whole, would take several times their own memory. A piece has at
+    most ``host_elements`` elements on a CPU.
     """
-    most = HOST_WIDENED if rows.device.type == "cpu" else WIDENED
+    most = host_elements if rows.device.type == "cpu" else WIDENED
     step = max(1, most // max(1, rows.shape[-1]))
     return (slice(start, start + step) for start in range(0, max(1, len(rows)), step))
 
@@ -163,6 +164,7 @@ def _items(output: Any) -> Iterable[Any]:
 
 
 def unsuitable(tensor: Tensor | None) -> Reason:
+    """Return why an output, None without a tensor, has no features to change."""
     if tensor is None:
         return reason("output-without-tensor")
     return reason("output-without-features", dtype=tensor.dtype, dimensions=tensor.dim())
@@ -180,7 +182,7 @@ def _weighted_square(values: Tensor, weights: Tensor) -> Tensor:
 def checksum(tensor: Tensor) -> tuple[int, int]:
     """Return two sums over a tensor's bits, computed on its device: equal bits give equal sums.
 
-    The second weights each element by its place, so that exchanged values are noticed too.
+    The second weights each element by its index, so that it differs for swapped values too.
     """
     integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
     flat = tensor.detach().contiguous().view(integers).flatten()

@@ -1,8 +1,7 @@
 """Which changes are made: of every component by itself, of heads, and of several components together.
 
-What is removed together is removed in one pass: a kind in all layers, or two layers. Where that does much more
-than the single removals do, the components stand in for each other: each of them seems unimportant only because
-the others are there.
+Joint removals are made in one pass: of a kind in all layers, or of two layers. Where that does much more than the
+single removals do, the components replace each other: each seems unimportant only because the others are there.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ CORE = "attention.core"
 
 @dataclass(frozen=True)
 class ChangedPart:
-    """What is changed of one component: all of its output, or the features from one number up to another."""
+    """The changed part of a component: all of its output, or a range of its features."""
 
     part: Component
     features: tuple[int, int] | None = None
@@ -32,9 +31,9 @@ class ChangedPart:
 
 @dataclass(frozen=True)
 class Intervention:
-    """One change of the model, of which a row of the impact table tells.
+    """One change of the model; the impact table has its results.
 
-    ``component`` is the changed component's name, or one for several that are changed together.
+    ``component`` is the changed component's name, or a common name of several that are changed together.
     """
 
     component: str
@@ -62,10 +61,7 @@ def singles(tree: ComponentTree, methods: Sequence[str]) -> list[Intervention]:
 def beside_singles(
     model: nn.Module, tree: ComponentTree, adapter: Adapter, methods: Sequence[str], *, joint: str, per_head: str
 ) -> list[Intervention]:
-    """Return the changes beside those of every component by itself; ``joint`` and ``per_head`` as users say them.
-
-    ``joint`` is one of `methods.JOINT`, ``per_head`` of `methods.HEADS`.
-    """
+    """Return the changes beside `singles`; ``joint`` is of `methods.JOINT`, ``per_head`` of `methods.HEADS`."""
     interventions = joint_kinds(tree, methods) if joint in {"kinds", "all"} else []
     if joint in {"pairs", "all"}:
         interventions += layer_pairs(tree)
@@ -99,8 +95,8 @@ def layer_pairs(tree: ComponentTree) -> list[Intervention]:
 def heads(model: nn.Module, adapter: Adapter, methods: Sequence[str], *, per: str) -> list[Intervention]:
     """Return the removal of every attention head, or of all heads that share keys and values (``per="kv"``).
 
-    A head is its range of the attention core's output; models whose attention does not call that function
-    have none that can be told apart.
+    A head is its range of the attention core's output; where the model's attention does not call that function,
+    heads cannot be separated.
     """
     kind = "attention.head" if per == "each" else "attention.kv_group"
     return [

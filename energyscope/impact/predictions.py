@@ -44,28 +44,21 @@ def attention_mask(batch: Mapping[str, Tensor]) -> Tensor:
     return torch.ones_like(batch["input_ids"], dtype=torch.bool) if mask is None else mask.bool()
 
 
-def compared_positions(
-    batch: Mapping[str, Tensor], labels: Tensor | None, task: Task, counted: Tensor | None = None
-) -> Positions:
-    """Return the predictions of a batch that count.
+def positions_in(evaluation: Evaluation, index: int) -> Positions:
+    """Return the predictions of one batch of the data that count.
 
     Classification: one for each example, P = 1. Next token: positions that are no padding and whose next
     position is none either, P = S - 1; of these, the ones whose next token is ``counted``, (B, S).
     """
+    batch = evaluation.batches[index]
     mask = attention_mask(batch)
-    if task == "classification":
+    if evaluation.task == "classification":
+        labels = None if evaluation.labels is None else evaluation.labels[index]
         return Positions(torch.ones_like(mask[:, :1]), labels)
     valid = mask[:, :-1] & mask[:, 1:]
-    if counted is not None:
-        valid &= counted[:, 1:]
+    if evaluation.counted is not None:
+        valid &= evaluation.counted[index][:, 1:]
     return Positions(valid, batch["input_ids"][:, 1:][valid])
-
-
-def positions_in(evaluation: Evaluation, index: int) -> Positions:
-    """Return the predictions of one batch of the data that count."""
-    labels = None if evaluation.labels is None else evaluation.labels[index]
-    counted = None if evaluation.counted is None else evaluation.counted[index]
-    return compared_positions(evaluation.batches[index], labels, evaluation.task, counted)
 
 
 def compared_logits(model: nn.Module, batch: Mapping[str, Tensor], positions: Positions, task: Task) -> Tensor:
@@ -87,7 +80,7 @@ class Reference:
         budget_bytes: int | None = None,
         watching: Watching | None = None,
     ) -> None:
-        """Run the unchanged model once over the data, each batch inside of the context that ``watching`` gives.
+        """Run the unchanged model once over the data, each batch inside the context that ``watching`` returns.
 
         Raises:
             DataError: there is nothing to predict, or labels lie outside the model's classes.
@@ -121,7 +114,7 @@ class Reference:
             return compared_logits(self.model, batch, self.positions[index], self.evaluation.task)
 
     def run_other_tokens(self, index: int) -> None:
-        """Run the model on a batch's tokens in another order: what it leaves aside is another pass's then."""
+        """Run the model on a batch's tokens in reverse: what it stores between passes is then another pass's."""
         batch = dict(self.evaluation.batches[index])
         batch["input_ids"] = batch["input_ids"].flip(-1)
         with torch.no_grad():
@@ -155,8 +148,7 @@ class Reference:
         with self._watching(index):
             logits = self.run(index)
         targets = self.positions[index].targets
-        if targets is not None and targets.numel():
-            _check_targets(targets, logits.shape[-1])
+        check_targets(targets, logits.shape[-1])
         self.checksums.append(checksum(logits))
         self._scores.append(ReferenceScores.of(logits, targets))
         size = logits.numel() * logits.element_size()
@@ -180,7 +172,15 @@ class Reference:
             )
 
 
-def _check_targets(targets: Tensor, classes: int) -> None:
+def check_targets(targets: Tensor | None, classes: int) -> None:
+    """Refuse labels outside the model's classes.
+
+    Raises:
+        DataError: there is one.
+
+    """
+    if targets is None or not targets.numel():
+        return
     low, high = int(targets.min()), int(targets.max())
     if low < 0 or high >= classes:
         wrong = low if low < 0 else high

@@ -1,20 +1,19 @@
 """Passes that begin at a layer: what lies before a change is not computed again.
 
-In the first, unchanged pass over the data every layer's input is kept. A later pass that changes something in
-layer n answers the calls of the layers before it: each gives layer n's kept input, so that the model's own
-forward arrives there without computing anything on its way. What is left of the way is the lookup of embeddings,
-masks and rotary tables. The numbers are those of a full pass bit for bit, because the same kernels run on the
-same inputs.
+In the first, unchanged pass over the data every layer's input is kept. In a later pass that changes something in
+layer n, every layer before it returns layer n's kept input, so that the model's own forward arrives there without
+computing these layers; only embeddings, masks and rotary tables are looked up again. The numbers are those of a
+full pass bit for bit, because the same kernels run on the same inputs.
 
-It needs a model whose layers hand their output to the next one as it is, and nothing else past it; the former is
-looked at in the first pass, the latter by trying (`starts_prove_right`). Where it is not so, passes are full ones
-and `LayerStarts.reason` says why.
+It needs a model whose layers pass their output unchanged to the next layer, and nothing else around it. The first
+pass checks the former, trial passes the latter (`energyscope.stages.ablate`). Where that fails, passes are full
+ones and `LayerStarts.reason` says why.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +30,7 @@ from energyscope.reasons import Reason, reason
 
 @dataclass
 class _LayerCalls:
-    """What the layers were given and what they gave in one pass, in the order of their calls."""
+    """The layers' inputs and outputs in one pass, in the order of their calls."""
 
     numbers: list[int] = field(default_factory=list)
     inputs: list[Tensor | None] = field(default_factory=list)
@@ -76,11 +75,11 @@ class LayerStarts:
                 stack.callback(module.register_forward_hook(partial(_after_layer, calls)).remove)
             for name, module in self._outside.items():
                 if not isinstance(module, FunctionCall):
-                    stack.callback(module.register_forward_pre_hook(self._placing(name, calls)).remove)
+                    before_other = partial(self._before_other, calls, name)
+                    stack.callback(module.register_forward_pre_hook(before_other).remove)
             yield
-        self.reason = _why_not(calls, len(self._modules))
-        if self.reason is not None:
-            self.give_up(self.reason)
+        if (why := _why_not(calls, len(self._modules))) is not None:
+            self.give_up(why)
             return
         self._kept[index] = calls.kept
         self._templates = {
@@ -97,7 +96,7 @@ class LayerStarts:
         start = max((number for number in kept if number <= layer), default=0)
         with ExitStack() as stack:
             for number in range(start):
-                stub = partial(_given, self._templates[number], kept[start])
+                stub = partial(_kept_input, self._templates[number], kept[start])
                 stack.enter_context(exchanged_forward(self._modules[number], stub))
             yield
 
@@ -110,10 +109,6 @@ class LayerStarts:
         """Return the layers that a pass over a batch may begin at, and the place after the last."""
         return sorted(self._kept.get(index, {}))
 
-    def kept_bytes(self) -> int:
-        """Return the memory that the kept inputs take."""
-        return sum(tensor.nbytes for kept in self._kept.values() for tensor in kept.values())
-
     def _before_layer(
         self, calls: _LayerCalls, number: int, index: int, _module: nn.Module, args: Any, kwargs: Any
     ) -> None:
@@ -123,15 +118,12 @@ class LayerStarts:
         if number:
             self._keep(calls, number, hidden, first=not index)
 
-    def _placing(self, name: str, calls: _LayerCalls) -> Callable[[nn.Module, Any], None]:
-        def before(_module: nn.Module, _args: Any) -> None:
-            # a component that is called in several places counts from the first
-            self._after[name] = min(self._after.get(name, len(self._modules)), len(calls.outputs))
-
-        return before
+    def _before_other(self, calls: _LayerCalls, name: str, _module: nn.Module, _args: Any) -> None:
+        # a component that is called in several places counts from the first
+        self._after[name] = min(self._after.get(name, len(self._modules)), len(calls.outputs))
 
     def _keep(self, calls: _LayerCalls, number: int, tensor: Tensor | None, *, first: bool) -> None:
-        """Keep what a layer is given (the last one's output as if one more followed), as far as memory allows."""
+        """Keep a layer's input (after the last layer, its output), as far as memory allows."""
         if tensor is None or (not first and (number % self._stride or tensor.nbytes > self._budget)):
             return
         calls.kept[number] = tensor.detach().clone()
@@ -139,7 +131,7 @@ class LayerStarts:
             self._budget -= tensor.nbytes
 
     def _thin_out(self, calls: _LayerCalls) -> None:
-        """From what the first batch took: keep every layer's input, or every second one's, third one's, ..."""
+        """Keep every layer's input, or every second, third, ... one's, by the memory that the first batch took."""
         per_batch = sum(tensor.nbytes for tensor in calls.kept.values())
         needed = per_batch * sum(self._tokens) / max(1, self._tokens[0])  # the first batch is the shortest
         self._stride = min(len(self._modules), max(1, math.ceil(needed / max(1, self._budget))))
@@ -156,7 +148,7 @@ def _after_layer(calls: _LayerCalls, _module: nn.Module, _args: Any, output: Any
     calls.outputs.append(output)
 
 
-def _given(template: Any, hidden: Tensor, *_args: Any, **_kwargs: Any) -> Any:
+def _kept_input(template: Any, hidden: Tensor, *_args: Any, **_kwargs: Any) -> Any:
     # a copy: a layer may add to its input in place
     return with_first_tensor(template, hidden.clone())
 
@@ -167,7 +159,7 @@ def _why_not(calls: _LayerCalls, layers: int) -> Reason | None:
         return reason("layers-not-in-order")
     if any(len(tensors_of(output)) != 1 for output in calls.outputs):
         return reason("layers-return-several")
-    handed_on = zip(calls.outputs, calls.inputs[1:], strict=False)
-    if any(first_tensor(output) is not hidden for output, hidden in handed_on):
+    passed_on = zip(calls.outputs, calls.inputs[1:], strict=False)
+    if any(first_tensor(output) is not hidden for output, hidden in passed_on):
         return reason("layers-not-chained")
     return None

@@ -1,4 +1,4 @@
-"""From logits to a few numbers per example, computed where the logits are.
+"""From logits to a few numbers per example, computed on the logits' device.
 
 Logits of large vocabularies are never collected: each batch is reduced on its device, in pieces.
 """
@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from energyscope.impact.metrics import Outcomes
+from energyscope.impact.outputs import pieces
 
-PIECE = 2**23  # elements that an accelerator widens to float64 at once: 64 MiB for each of six temporaries
-HOST_PIECE = 2**16  # on a CPU a piece and its temporaries fit in the cache
+HOST_PIECE = 2**16  # elements that a CPU widens at once: a piece and its six temporaries fit in the cache
 
 
 @dataclass(frozen=True)
 class ReferenceScores:
-    """What a comparison needs of the original's logits beside themselves, float64 (N,): made once per batch.
+    """What comparisons need to know of the original's logits, float64 (N,): computed once per batch.
 
     ``normalizer`` is the log of the sum of the exponentials and ``negentropy`` the sum of p log p, in nats;
     ``best`` is the most likely class; ``anchor`` the class whose margin is taken: the target, or without
@@ -38,11 +38,11 @@ class ReferenceScores:
     @classmethod
     def of(cls, logits: Tensor, targets: Tensor | None) -> ReferenceScores:
         """Reduce the original's logits (N, V); ``targets`` are class indices (N,), None where there are none."""
-        pieces = [
-            _known(logits[rows], None if targets is None else targets[rows].to(logits.device))
-            for rows in _pieces(logits)
+        parts = [
+            _reference_scores(logits[rows], None if targets is None else targets[rows].to(logits.device))
+            for rows in pieces(logits, HOST_PIECE)
         ]
-        return cls(*(torch.cat(column) for column in zip(*pieces, strict=True)))
+        return cls(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -65,50 +65,43 @@ class Scores:
 
 
 def score(
-    reference: Tensor, changed: Tensor, targets: Tensor | None, known: ReferenceScores | None = None
+    reference: Tensor, changed: Tensor, targets: Tensor | None, original: ReferenceScores | None = None
 ) -> Scores:
     """Compare logits (N, V) of the original and the changed model; without targets their scores are NaN.
 
-    ``known`` is ``ReferenceScores.of(reference, targets)``: give it where one reference is compared often.
+    ``original`` is ``ReferenceScores.of(reference, targets)``: pass it where one reference is compared often.
     In float64: the divergence of a component that hardly matters is a small difference of nearly equal
     numbers, and is exactly 0 where the logits are the same. An answer that the original rules out (-inf) adds
-    nothing to ``kl``, whatever the changed model says of it; one that only the changed model rules out makes it
-    infinite. Among equally likely answers the first is taken.
+    nothing to ``kl``; one that only the changed model rules out makes it infinite. Among equally likely answers
+    the first is taken.
     """
-    known = ReferenceScores.of(reference, targets) if known is None else known
-    pieces = [
-        _compared(
+    original = ReferenceScores.of(reference, targets) if original is None else original
+    parts = [
+        _comparison(
             reference[rows],
             changed[rows].to(reference.device),
-            known.normalizer[rows],
-            known.negentropy[rows],
-            known.anchor[rows],
+            original.normalizer[rows],
+            original.negentropy[rows],
+            original.anchor[rows],
         )
-        for rows in _pieces(reference)
+        for rows in pieces(reference, HOST_PIECE)
     ]
-    kl, js, normalizer, best, logit, margin = (torch.cat(column) for column in zip(*pieces, strict=True))
+    kl, js, normalizer, best, logit, margin = (torch.cat(column) for column in zip(*parts, strict=True))
     unknown = torch.full_like(kl, torch.nan)
     return Scores(
         kl=kl,
         js=js,
         nll=unknown if targets is None else normalizer - logit,
-        reference_nll=known.nll,
-        correct=unknown if targets is None else (best == known.anchor).double(),
-        reference_correct=known.correct,
-        agreement=(best == known.best).double(),
+        reference_nll=original.nll,
+        correct=unknown if targets is None else (best == original.anchor).double(),
+        reference_correct=original.correct,
+        agreement=(best == original.best).double(),
         margin=margin,
-        reference_margin=known.margin,
+        reference_margin=original.margin,
     )
 
 
-def _pieces(logits: Tensor) -> list[slice]:
-    """Return which rows to take at once, so that none are too many to widen; at least one piece, be it empty."""
-    most = HOST_PIECE if logits.device.type == "cpu" else PIECE
-    rows = max(1, most // max(1, logits.shape[-1]))
-    return [slice(start, start + rows) for start in range(0, max(1, len(logits)), rows)]
-
-
-def _known(logits: Tensor, targets: Tensor | None) -> tuple[Tensor, ...]:
+def _reference_scores(logits: Tensor, targets: Tensor | None) -> tuple[Tensor, ...]:
     wide = _widened(logits)
     first = wide.argmax(-1) if targets is None else targets
     best, logit, margin, top = _leaders(wide, first)
@@ -119,7 +112,7 @@ def _known(logits: Tensor, targets: Tensor | None) -> tuple[Tensor, ...]:
     return normalizer, negentropy, best, first, margin, nll, correct
 
 
-def _compared(
+def _comparison(
     reference: Tensor, changed: Tensor, normalizer: Tensor, negentropy: Tensor, anchor: Tensor
 ) -> tuple[Tensor, ...]:
     """Return kl, js, the changed normalizer, its best class, and the anchor's logit and margin, each (rows,).
@@ -136,9 +129,9 @@ def _compared(
     both = p.addcmul_(weights, total.reciprocal().unsqueeze(-1))
     js = (negentropy + negentropy_q - torch.linalg.vecdot(both, both.log())) / 2 + math.log(2)
     if not bool((kl.isfinite() & js.isfinite()).all()):
-        kl, js = _careful(reference.double(), changed.double(), normalizer, normalizer_q)
+        kl, js = _divergences_at_limits(reference.double(), changed.double(), normalizer, normalizer_q)
     kl = kl.clamp_min(0.0)  # rounding can fall below, the divergence cannot
-    # where the one is 0 to the last bit, what the other is above it is rounding
+    # where KL is exactly 0, a JS above 0 is rounding
     js = torch.where(kl == 0, 0.0, js.clamp(0.0, math.log(2)))
     return kl, js, normalizer_q, best, logit, margin
 
@@ -175,7 +168,9 @@ def _exponentials(logits: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor, 
     return weights, total, top + total.log(), torch.linalg.vecdot(weights, shifted) / total - total.log()
 
 
-def _careful(a: Tensor, b: Tensor, normalizer_p: Tensor, normalizer_q: Tensor) -> tuple[Tensor, Tensor]:
+def _divergences_at_limits(
+    a: Tensor, b: Tensor, normalizer_p: Tensor, normalizer_q: Tensor
+) -> tuple[Tensor, Tensor]:
     """Return kl and js of logits of which some are infinite, or so small that their probability is 0."""
     log_p, log_q = a - normalizer_p.unsqueeze(-1), b - normalizer_q.unsqueeze(-1)
     p, q = log_p.exp(), log_q.exp()

@@ -40,7 +40,6 @@ WORDS: dict[str, str] = {
     "few-carriers": "no interval: about {effective:.0f} of {of:count example} carry the mean",
     "no-answer-changed": "no answer of {examples:count example} changed: the interval is what so many can exclude",
     "no-answers": "no answers",
-    "no-common-examples": "the two changes have no example in common",
     "no-labels": "the data have no labels",
     "one-example": "no interval: one example",
     "one-ratio": "no interval: one ratio over all the data",

@@ -22,15 +22,15 @@ from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.failures import device_failed, first_line
 from energyscope.impact.adaptive import Looks
 from energyscope.impact.changing import Changer, Measurement, impact_rows
-from energyscope.impact.means import MeanGatherer
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS, SIMULATED
 from energyscope.impact.metrics import Outcomes
 from energyscope.impact.outputs import checksum
 from energyscope.impact.plan import Intervention, singles
 from energyscope.impact.predicting.predictors import predict
-from energyscope.impact.predicting.weights import simulated_errors
+from energyscope.impact.predicting.weight_gradients import simulated_errors
 from energyscope.impact.predictions import Reference, attention_mask, memory_share
 from energyscope.impact.proof import Witness
+from energyscope.impact.removal import MeanGatherer
 from energyscope.impact.reuse import LayerStarts
 from energyscope.reasons import Reason, reason
 from energyscope.runs.schema import ImpactRow

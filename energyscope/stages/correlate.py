@@ -14,14 +14,19 @@ import numpy as np
 
 from energyscope.correlation import leaves
 from energyscope.correlation.advice import Advice, advise, sensitivity_column
-from energyscope.correlation.agreement import predictor_agreement
-from energyscope.correlation.association import METHODS, associate, too_few
+from energyscope.correlation.association import METHODS, associate, correlation_matrix, too_few
 from energyscope.correlation.heads import apportioned
 from energyscope.correlation.joint import joint_effects
-from energyscope.correlation.matrix import correlation_matrix
-from energyscope.correlation.nulls import PREDICTORS, null_models
-from energyscope.correlation.quadrants import UNDECIDED, Point, Thresholds, assign_quadrants
-from energyscope.correlation.stability import add_stability, energies, impacts
+from energyscope.correlation.predictors import PREDICTORS, null_models, predictor_agreement
+from energyscope.correlation.quadrants import (
+    UNDECIDED,
+    Point,
+    Thresholds,
+    add_stability,
+    assign_quadrants,
+    energies,
+    impacts,
+)
 from energyscope.correlation.within import RULE, adjusted, within_kinds
 from energyscope.errors import DataError
 from energyscope.impact.methods import is_sensitivity
@@ -121,10 +126,10 @@ def correlate(
             for method in METHODS
         ],
         "within_kinds": {"rule": RULE, "kinds": within_kinds(kinds, heat, effect, seed)},
-        "nulls": [asdict(null) for null in null_models(_null_values(setting, points), heat, effect, seed, kinds)],
+        "nulls": null_models(_null_values(setting, points), heat, effect, seed, kinds),
         "matrix": _matrix(setting, impact, columns),
         "predictors": predictor_agreement(impact, setting, seed),
-        "joint": [asdict(change) for change in joint_effects(impact)],
+        "joint": joint_effects(impact),
         "advice": [asdict(entry) for entry in advice],
         "advice_column": advised_by,
     }

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from energyscope.correlation.agreement import predictor_agreement
+from energyscope.correlation.predictors import predictor_agreement
 from energyscope.reasons import reason
 
 NAMES = [f"h.{layer}.{part}" for layer in range(8) for part in ("attn", "mlp")]
@@ -32,25 +32,25 @@ def test_agreement_with_each_measured_impact() -> None:
         rows("predict", "taylor_removal", {name: value**3 for name, value in kl.items()}),
         rows("predict", "sqnr_int8_db", {name: -value for name, value in kl.items()}),
     ])  # fmt: skip
-    found = {(one["predictor"], one["impact"]): one for one in predictor_agreement(impact, tree())}
-    assert set(found) == {
-        (name, of) for name in ("taylor_removal", "sqnr_int8_db") for of in ("zero:kl", "int8:kl")
+    entries = {(entry["predictor"], entry["impact"]): entry for entry in predictor_agreement(impact, tree())}
+    assert set(entries) == {
+        (name, column) for name in ("taylor_removal", "sqnr_int8_db") for column in ("zero:kl", "int8:kl")
     }
-    best = found["taylor_removal", "zero:kl"]
+    best = entries["taylor_removal", "zero:kl"]
     assert best["value"] == pytest.approx(1)
     assert best["n"] == 16
     assert best["ci_low"] > 0.9
-    assert found["taylor_removal", "int8:kl"]["value"] == pytest.approx(-1)
-    assert found["sqnr_int8_db", "zero:kl"]["expected"] == "negative"
+    assert entries["taylor_removal", "int8:kl"]["value"] == pytest.approx(-1)
+    assert entries["sqnr_int8_db", "zero:kl"]["expected"] == "negative"
 
 
 def test_telling_kinds_apart_is_not_all() -> None:
     """GIVEN a predictor that knows the kinds and is wrong within them, THEN the value within kinds shows it."""
     kl = {name: layer + (20 if "mlp" in name else 0) for layer, name in enumerate(NAMES)}
     wrong = {name: -layer + (40 if "mlp" in name else 0) for layer, name in enumerate(NAMES)}
-    (one,) = predictor_agreement(pd.concat([rows("zero", "kl", kl), rows("predict", "fisher", wrong)]), tree())
-    assert one["value"] > 0.4
-    assert one["within_kinds"] < -0.9
+    (entry,) = predictor_agreement(pd.concat([rows("zero", "kl", kl), rows("predict", "fisher", wrong)]), tree())
+    assert entry["value"] > 0.4
+    assert entry["within_kinds"] < -0.9
 
 
 def test_parents_and_joint_names_take_no_part() -> None:
@@ -58,14 +58,14 @@ def test_parents_and_joint_names_take_no_part() -> None:
     kl = {name: float(place) for place, name in enumerate(NAMES)}
     more = {"h.0": 99.0, "h.1": -99.0, "h.{layer}.mlp": 50.0}
     both = [rows("zero", "kl", kl | more), rows("predict", "fisher", kl | more)]
-    (one,) = predictor_agreement(pd.concat(both), tree())
-    assert one["n"] == 16
+    (entry,) = predictor_agreement(pd.concat(both), tree())
+    assert entry["n"] == 16
 
 
 def test_too_few_say_why() -> None:
     """GIVEN seven components with both values, THEN there is a reason and no value, pooled or within kinds."""
     kl = {name: float(place) for place, name in enumerate(NAMES[:7])}
-    (one,) = predictor_agreement(pd.concat([rows("zero", "kl", kl), rows("predict", "fisher", kl)]), tree())
+    (entry,) = predictor_agreement(pd.concat([rows("zero", "kl", kl), rows("predict", "fisher", kl)]), tree())
     few = reason("too-few-points", points=7, needed=8)
-    assert (one["value"], one["reason"]) == (None, few)
-    assert (one["within_kinds"], one["within_kinds_reason"]) == (None, few)
+    assert (entry["value"], entry["reason"]) == (None, few)
+    assert (entry["within_kinds"], entry["within_kinds_reason"]) == (None, few)

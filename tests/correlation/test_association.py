@@ -5,7 +5,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from energyscope.correlation.association import METHODS, Method, associate, permutation_p, rank_agreement, ranks
+from energyscope.correlation.association import (
+    METHODS,
+    Method,
+    associate,
+    correlation_matrix,
+    permutation_p,
+    rank_agreement,
+)
 from energyscope.correlation.coefficients import coefficient
 from energyscope.correlation.resampling import UncertainValues, axis
 from energyscope.reasons import reason
@@ -15,24 +22,24 @@ X = np.arange(1.0, 9.0)
 
 def noisy(values: np.ndarray, error: float, rng: np.random.Generator) -> UncertainValues:
     """What a measurement with this standard error says of the values, with its interval."""
-    seen = values + error * rng.normal(size=len(values))
-    return axis(seen, seen - 1.96 * error, seen + 1.96 * error)
+    measured = values + error * rng.normal(size=len(values))
+    return axis(measured, measured - 1.96 * error, measured + 1.96 * error)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_too_few_points_are_unknown(method: Method) -> None:
     """GIVEN seven points, THEN nothing is computed and the reason says how many are needed; eight are enough."""
-    found = associate(X[:7], X[:7], method)
-    assert (found.value, found.ci_low, found.p_value) == (None, None, None)
-    assert found.reason == reason("too-few-points", points=7, needed=8)
+    result = associate(X[:7], X[:7], method)
+    assert (result.value, result.ci_low, result.p_value) == (None, None, None)
+    assert result.reason == reason("too-few-points", points=7, needed=8)
     assert associate(X, X, method).value == 1
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_constant_values_are_unknown(method: Method) -> None:
     """GIVEN a constant axis, also if only within each stratum, THEN it is None and the reason names the axis."""
-    found = associate(X, np.full(8, 0.1), method)
-    assert (found.value, found.reason) == (None, reason("axis-constant", axis="impact", points=8))
+    result = associate(X, np.full(8, 0.1), method)
+    assert (result.value, result.reason) == (None, reason("axis-constant", axis="impact", points=8))
     strata = np.repeat([0, 1], 4)
     within = associate(strata + 1.0, X, method, strata=strata)
     assert (within.value, within.reason) == (None, reason("axis-constant-within-kinds", axis="energy", points=8))
@@ -44,8 +51,8 @@ def test_p_value_is_that_of_all_permutations(method: Method) -> None:
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=6), rng.lognormal(size=6)
     every = np.array([y[list(order)] for order in permutations(range(6))])
-    found = np.abs(coefficient(np.tile(x, (720, 1)), every, method))
-    exact = np.mean(found >= abs(coefficient(x[None], y[None], method)[0]) - 1e-9)
+    result = np.abs(coefficient(np.tile(x, (720, 1)), every, method))
+    exact = np.mean(result >= abs(coefficient(x[None], y[None], method)[0]) - 1e-9)
     assert permutation_p(x, y, method) == pytest.approx(exact, abs=0.025)
 
 
@@ -86,15 +93,15 @@ def test_wider_errors_widen_the_interval() -> None:
     exact = associate(x, y, "pearson", permutations=0)
     wide = associate(axis(x, x - 1, x + 1), axis(y, y - 1, y + 1), "pearson", permutations=0)
     assert exact.value == wide.value
-    widths = [float(one.ci_high or 0) - float(one.ci_low or 0) for one in (exact, wide)]
+    widths = [float(estimate.ci_high or 0) - float(estimate.ci_low or 0) for estimate in (exact, wide)]
     assert widths[1] > 1.1 * widths[0]
 
 
 def test_agreement_has_no_p_value() -> None:
     """GIVEN two axes, THEN their rank agreement has an interval and no p-value."""
-    found = rank_agreement(axis(X), axis(X[::-1]))
-    assert (found.value, found.p_value) == (-1.0, None)
-    assert found.ci_high == pytest.approx(-1)
+    result = rank_agreement(axis(X), axis(X[::-1]))
+    assert (result.value, result.p_value) == (-1.0, None)
+    assert result.ci_high == pytest.approx(-1)
 
 
 @pytest.mark.slow
@@ -112,16 +119,11 @@ def test_intervals_cover_the_coefficient_without_errors(method: Method, truth: f
     for _ in range(200):
         x, rest = rng.normal(size=(2, 40))
         measured = (noisy(values, error, rng) for values in (x, 0.5 * x + 0.75**0.5 * rest))
-        found = associate(*measured, method, permutations=0)
-        assert found.ci_low is not None
-        assert found.ci_high is not None
-        covered += found.ci_low <= truth <= found.ci_high
+        result = associate(*measured, method, permutations=0)
+        assert result.ci_low is not None
+        assert result.ci_high is not None
+        covered += result.ci_low <= truth <= result.ci_high
     assert 0.90 <= covered / 200 <= 0.995
-
-
-def test_ranks_count_from_one() -> None:
-    """GIVEN values, THEN ranks count from 1 in ascending order."""
-    assert ranks(np.array([30.0, 10.0, 20.0])).tolist() == [3.0, 1.0, 2.0]
 
 
 def kind_effects(rng: np.random.Generator, kinds: int, layers: int) -> np.ndarray:
@@ -139,10 +141,10 @@ def test_kinds_that_differ_by_chance_are_no_correlation() -> None:
     for seed in range(60):
         x, y = kind_effects(rng, 6, 12), kind_effects(rng, 6, 12)
         for clustered in (True, False):
-            found = rank_agreement(axis(x), axis(y), seed, kinds if clustered else None)
-            assert found.ci_low is not None
-            assert found.ci_high is not None
-            inside = found.ci_low <= 0 <= found.ci_high
+            result = rank_agreement(axis(x), axis(y), seed, kinds if clustered else None)
+            assert result.ci_low is not None
+            assert result.ci_high is not None
+            inside = result.ci_low <= 0 <= result.ci_high
             holds, naive = holds + (inside and clustered), naive + (inside and not clustered)
     assert holds >= 52
     assert naive <= 40
@@ -159,3 +161,36 @@ def test_pooled_kinds_have_no_p_value() -> None:
     for kinds in (["mlp"] * 8, list("abcdefgh")):
         assert associate(x, y, "pearson", kinds=kinds) == plain
     assert plain.p_value is not None
+
+
+NAN = np.full(12, np.nan)
+
+
+def test_every_pair_has_a_coefficient_or_a_reason() -> None:
+    """GIVEN columns with gaps, THEN each pair is that of the points both know; constants and gaps say why not."""
+    rng = np.random.default_rng(0)
+    energy, impact = rng.normal(size=(2, 12))
+    gaps = np.where(np.arange(12) < 9, np.nan, impact)
+    columns = {"energy_mj": energy, "flops": NAN, "power_w": np.ones(12), "zero:kl": impact, "int8:kl": gaps}
+    result = correlation_matrix(columns, dict.fromkeys(columns, np.full(3, np.nan)), 3)
+    names = result["columns"]
+    assert names == ["energy_mj", "power_w", "zero:kl", "int8:kl"]
+    assert result["energy_columns"] == ["energy_mj", "power_w"]
+    assert result["left_out"] == {"flops": "no-value"}
+    value, n = np.array(result["value"], float), np.array(result["n"])
+    assert value[0, 2] == pytest.approx(associate(energy, impact, "spearman", permutations=0).value, abs=1e-4)
+    assert (n[0, 2], n[0, 3]) == (12, 3)
+    np.testing.assert_array_equal(value, value.T)
+    assert result["reasons"]["power_w|energy_mj"] == reason("axis-constant", axis="power_w", points=12)
+    assert result["reasons"]["int8:kl|energy_mj"] == reason("too-few-points", points=3, needed=8)
+    unknown = {(i, j) for i in range(4) for j in range(i + 1) if np.isnan(value[i, j])}
+    assert {f"{names[i]}|{names[j]}" for i, j in unknown} == set(result["reasons"])
+
+
+def test_what_only_layers_have_is_compared_over_layers() -> None:
+    """GIVEN skipping, which no leaf has, THEN its pairs are the layers', and the others the leaves'."""
+    leaf = {"energy_mj": np.arange(12.0), "zero:kl": np.arange(12.0), "skip:kl": NAN}
+    layers = {"energy_mj": np.arange(9.0), "zero:kl": np.arange(9.0), "skip:kl": -np.arange(9.0)}
+    result = correlation_matrix(leaf, layers, 1)
+    assert result["n"] == [[12, 12, 9], [12, 12, 9], [9, 9, 9]]
+    assert result["value"][2][0] == -1.0

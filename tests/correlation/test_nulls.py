@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from energyscope.correlation.nulls import null_models
+from energyscope.correlation.predictors import null_models
 from energyscope.correlation.resampling import axis
 from energyscope.reasons import reason
 
@@ -21,29 +21,29 @@ def test_a_count_that_makes_both_predicts_better() -> None:
     """GIVEN impact made of the parameters and energy that is noise, THEN parameters are named as better."""
     energy = exact(RNG.lognormal(size=40))
     impact, reverse = null_models({"parameters": SIZE}, energy, exact(SIZE**2))
-    assert impact.target == "impact"
-    assert impact.value == pytest.approx(1)
-    assert impact.better == "parameters"
-    assert impact.difference_ci_low is not None
-    assert impact.difference_ci_low > 0
-    assert reverse.target == "energy"
+    assert impact["target"] == "impact"
+    assert impact["value"] == pytest.approx(1)
+    assert impact["better"] == "parameters"
+    assert impact["difference_ci_low"] is not None
+    assert impact["difference_ci_low"] > 0
+    assert reverse["target"] == "energy"
 
 
 def test_energy_that_makes_impact_predicts_better() -> None:
     """GIVEN impact that falls as energy rises and a count that is noise, THEN energy is named all the same."""
     energy, impact = RNG.lognormal(size=(2, 40))
-    (found, _) = null_models({"flops": SIZE}, exact(energy), exact(1 / energy))
-    assert found.measured == pytest.approx(-1)
-    assert found.better == "energy"
+    (comparison, _) = null_models({"flops": SIZE}, exact(energy), exact(1 / energy))
+    assert comparison["measured"] == pytest.approx(-1)
+    assert comparison["better"] == "energy"
     assert impact.size == 40
 
 
 def test_as_good_as_each_other_names_none() -> None:
     """GIVEN energy that is the count, THEN neither is shown to be better, and the difference is about 0."""
     impact = exact(SIZE + RNG.lognormal(size=40))
-    (found, _) = null_models({"bytes": SIZE}, exact(SIZE), impact)
-    assert found.better is None
-    assert found.difference == pytest.approx(0, abs=1e-12)
+    (comparison, _) = null_models({"bytes": SIZE}, exact(SIZE), impact)
+    assert comparison["better"] is None
+    assert comparison["difference"] == pytest.approx(0, abs=1e-12)
 
 
 def test_unknown_counts_are_left_out() -> None:
@@ -51,10 +51,13 @@ def test_unknown_counts_are_left_out() -> None:
     some = np.full(40, math.nan)
     few = some.copy()
     few[:9] = SIZE[:9]
-    found = null_models({"flops": some, "bytes": few}, exact(SIZE), exact(SIZE[::-1].copy()))
-    assert (found[0].value, found[0].reason) == (None, reason("too-few-points", points=0, needed=8))
-    assert found[2].n == 9
-    assert found[2].value is not None
+    comparisons = null_models({"flops": some, "bytes": few}, exact(SIZE), exact(SIZE[::-1].copy()))
+    assert (comparisons[0]["value"], comparisons[0]["reason"]) == (
+        None,
+        reason("too-few-points", points=0, needed=8),
+    )
+    assert comparisons[2]["n"] == 9
+    assert comparisons[2]["value"] is not None
 
 
 def test_kinds_that_differ_by_chance_give_no_verdict() -> None:
@@ -69,7 +72,7 @@ def test_kinds_that_differ_by_chance_give_no_verdict() -> None:
             np.repeat(rng.lognormal(size=5), 8) * rng.lognormal(sigma=0.1, size=40) for _ in range(3)
         )
         values = {"parameters": parameters}, axis(heat), axis(effect), seed
-        named += null_models(*values, kinds)[0].better is not None
-        naive += null_models(*values)[0].better is not None
+        named += null_models(*values, kinds)[0]["better"] is not None
+        naive += null_models(*values)[0]["better"] is not None
     assert named <= 3
     assert naive > named

@@ -8,7 +8,7 @@ from energyscope.reasons import reason
 
 
 def point(quadrant: str, **other: object) -> Point:
-    made = Point(
+    result = Point(
         component=quadrant,
         kind="mlp",
         layer=0,
@@ -23,8 +23,8 @@ def point(quadrant: str, **other: object) -> Point:
         stability=0.93,
     )
     for name, value in other.items():
-        setattr(made, name, value)
-    return made
+        setattr(result, name, value)
+    return result
 
 
 POINTS = [point(f"{heat} energy, {effect} impact") for heat in ("high", "low") for effect in ("high", "low")]
@@ -33,23 +33,23 @@ GOOD = {"closure": 1.0, "modelled": False}
 
 def test_each_quadrant_of_sensitivity_has_its_advice() -> None:
     """GIVEN sensitivities, THEN much energy that bears fewer bits is quantized first, and nothing warns."""
-    found = {one.quadrant: one for one in advise(POINTS, sensitivity=True, **GOOD)}
-    assert {quadrant: (one.advice, one.why) for quadrant, one in found.items()} == {
+    advice = {entry.quadrant: entry for entry in advise(POINTS, sensitivity=True, **GOOD)}
+    assert {quadrant: (entry.advice, entry.why) for quadrant, entry in advice.items()} == {
         "high energy, high impact": ("look-closer", "costly-sensitive"),
         "high energy, low impact": ("quantize-first", "costly-tolerant"),
         "low energy, high impact": ("keep", "cheap-sensitive"),
         "low energy, low impact": ("leave", "cheap-tolerant"),
     }
-    assert all(one.warning is None and one.withheld_because is None for one in found.values())
-    one = found["high energy, low impact"]
-    assert (one.energy_mj, one.impact, one.stability) == (4.0, 0.1, 0.93)
+    assert all(entry.warning is None and entry.withheld_because is None for entry in advice.values())
+    entry = advice["high energy, low impact"]
+    assert (entry.energy_mj, entry.impact, entry.stability) == (4.0, 0.1, 0.93)
 
 
 def test_criticality_alone_never_says_quantize() -> None:
     """GIVEN that components were only removed, THEN none is to be quantized, and each has the warning."""
-    found = advise(POINTS, sensitivity=False, **GOOD)
-    assert "quantize-first" not in {one.advice for one in found}
-    assert {one.warning for one in found} == {"only-removal"}
+    advice = advise(POINTS, sensitivity=False, **GOOD)
+    assert "quantize-first" not in {entry.advice for entry in advice}
+    assert {entry.warning for entry in advice} == {"only-removal"}
 
 
 @pytest.mark.parametrize(
@@ -63,18 +63,18 @@ def test_criticality_alone_never_says_quantize() -> None:
 )
 def test_poor_closure_withholds_everything(closure: float | None, modelled: bool, why: str) -> None:
     """GIVEN parts that do not add up, or modelled energy, THEN nothing is advised, and each says why."""
-    found = advise(POINTS, sensitivity=True, closure=closure, modelled=modelled)
-    assert {(one.advice, one.why, one.withheld_because) for one in found} == {(None, None, why)}
+    advice = advise(POINTS, sensitivity=True, closure=closure, modelled=modelled)
+    assert {(entry.advice, entry.why, entry.withheld_because) for entry in advice} == {(None, None, why)}
 
 
 @pytest.mark.parametrize("quality", ["C", "invalid", None])
 def test_poor_quality_withholds_one(quality: str | None) -> None:
     """GIVEN one component of quality C or worse, THEN its advice alone is withheld."""
     poor = point("high energy, low impact", component="poor", quality=quality)
-    found = {one.component: one for one in advise([*POINTS, poor], sensitivity=True, **GOOD)}
-    assert found["poor"].advice is None
-    assert found["poor"].withheld_because == reason("energy-quality", quality=quality)
-    assert sum(one.advice is None for one in found.values()) == 1
+    advice = {entry.component: entry for entry in advise([*POINTS, poor], sensitivity=True, **GOOD)}
+    assert advice["poor"].advice is None
+    assert advice["poor"].withheld_because == reason("energy-quality", quality=quality)
+    assert sum(entry.advice is None for entry in advice.values()) == 1
 
 
 def test_undecided_and_mixed_levels_are_withheld() -> None:

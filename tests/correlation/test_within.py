@@ -48,7 +48,7 @@ def test_simpsons_paradox_is_seen() -> None:
     assert inside.p_value is not None
     assert inside.p_value < 0.01
     for entry in within_kinds(kinds, energy, impact):
-        (spearman,) = [one for one in entry["correlations"] if one["method"] == "spearman"]
+        (spearman,) = [correlation for correlation in entry["correlations"] if correlation["method"] == "spearman"]
         assert spearman["value"] < 0, entry["kind"]
     assert adjusted_ranks(kinds, energy, impact, ("energy", "impact")) == (pytest.approx(inside.value), None)
 
@@ -71,8 +71,8 @@ def test_layers_that_differ_only_by_noise_are_not_tested() -> None:
 def test_noise_is_mistaken_for_difference_once_in_twenty() -> None:
     """GIVEN layers that are all alike, THEN Cochran's Q finds them different in about 5 % of the trials."""
     rng = np.random.default_rng(0)
-    found = [differences(measured(rng.normal(size=6), 1.96)).differ for _ in range(1500)]
-    assert 0.03 <= np.mean(found) <= 0.07
+    result = [differences(measured(rng.normal(size=6), 1.96)).differ for _ in range(1500)]
+    assert 0.03 <= np.mean(result) <= 0.07
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,9 @@ def test_holm_counts_the_kinds_tested_only() -> None:
     energy = measured([*np.arange(8.0), *np.full(8, 5.0)], 0.1)
     impact = measured([*np.arange(8.0), *np.arange(8.0)], 0.1)
     tested, noise = within_kinds(["mlp"] * 8 + ["norm"] * 8, energy, impact)
-    assert [one["p_holm"] for one in tested["correlations"]] == [one["p_value"] for one in tested["correlations"]]
+    assert [correlation["p_holm"] for correlation in tested["correlations"]] == [
+        correlation["p_value"] for correlation in tested["correlations"]
+    ]
     assert not noise["tested"]
 
 
@@ -118,13 +120,13 @@ def test_few_layers_are_not_tested() -> None:
 def test_unknown_intervals_are_no_differences() -> None:
     """GIVEN a layer without an interval, THEN whether layers differ is not known, and it is not tested."""
     values = axis([1.0, 2, 3, 4], [0.9, 1.9, math.nan, 3.9], [1.1, 2.1, 3.1, 4.1])
-    found = differences(values)
-    assert (found.q, found.p_value, found.differ) == (None, None, False)
-    assert found.reason == "intervals-incomplete"
+    result = differences(values)
+    assert (result.q, result.p_value, result.differ) == (None, None, False)
+    assert result.reason == "intervals-incomplete"
 
 
 def test_kinds_of_one_component_have_no_part() -> None:
     """GIVEN kinds with one component each, THEN nothing lies within a kind."""
-    found = adjusted(["a", "b", "c", "d"], measured([1, 2, 3, 4], 0.1), measured([1, 2, 3, 4], 0.1), "pearson")
-    assert (found.value, found.n) == (None, 0)
+    result = adjusted(["a", "b", "c", "d"], measured([1, 2, 3, 4], 0.1), measured([1, 2, 3, 4], 0.1), "pearson")
+    assert (result.value, result.n) == (None, 0)
     assert adjusted([], axis([]), axis([]), "pearson").value is None

@@ -34,22 +34,22 @@ WANTED = 0.9
 OFTEN = 0.1  # of a cell's samples must have an interval, for the share of those that cover to mean anything
 
 Indices = npt.NDArray[np.int64]
-Found = dict[tuple[str, str], Outcomes]
+Measured = dict[tuple[str, str], Outcomes]
 
 
 @pytest.fixture(scope="module", params=METRICS)
-def full(request: pytest.FixtureRequest) -> tuple[str, Found]:
+def full(request: pytest.FixtureRequest) -> tuple[str, Measured]:
     """Return a model's name, and the outcomes of its last layer's blocks and of its ends."""
     torch.set_num_threads(1)
     loaded = load_model(request.param, precision="fp32", device="cpu")
     tree = component_tree(loaded.model, loaded.adapter, "medium")
     ends = {None, max(part.layer or 0 for part in tree)}
     left_out = {part.name for part in tree if part.kind not in KINDS or part.layer not in ends}
-    found: Found = {}
+    measured: Measured = {}
 
     def keep(rows: list[ImpactRow], outcomes: Outcomes | None) -> None:
         if outcomes is not None and rows[0].valid:
-            found[rows[0].component, rows[0].method] = outcomes
+            measured[rows[0].component, rows[0].method] = outcomes
 
     ablate(
         loaded.model,
@@ -59,15 +59,18 @@ def full(request: pytest.FixtureRequest) -> tuple[str, Found]:
         done=[(name, method) for name in left_out for method in METHODS],
         on_finished=keep,
     )
-    return request.param, found
+    return request.param, measured
 
 
 def covered(metric: str, outcomes: Outcomes, samples: list[Indices]) -> list[bool | None]:
     """Return of each sample whether its interval covers the value on all data; None where it has no interval."""
-    wanted = estimate(metric, outcomes).value
-    assert wanted is not None
+    expected = estimate(metric, outcomes).value
+    assert expected is not None
     intervals = [estimate(metric, taken(outcomes, sample)) for sample in samples]
-    return [None if found.ci_low is None else found.ci_low <= wanted <= found.ci_high for found in intervals]
+    return [
+        None if interval.ci_low is None else interval.ci_low <= expected <= interval.ci_high
+        for interval in intervals
+    ]
 
 
 def taken(outcomes: Outcomes, sample: Indices) -> Outcomes:
@@ -80,38 +83,38 @@ def quarters(count: int, *, again: bool) -> list[Indices]:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["without replacement", "with replacement"])
-def test_the_interval_of_a_quarter_covers_the_value_on_all_data(full: tuple[str, Found], again: bool) -> None:
+def test_the_interval_of_a_quarter_covers_the_value_on_all_data(full: tuple[str, Measured], again: bool) -> None:
     """Of each method and metric, nine of ten intervals do, and of all samples at most one in ten is misled.
 
     Where few examples carry a value, now and then a quarter misses just those, is carried by many others, and has
     an interval that it should not: such a cell has too few intervals to be judged by the share of them.
     """
-    name, found = full
+    name, measured = full
     cells: dict[tuple[str, str], list[bool | None]] = {}
-    for (_, method), outcomes in found.items():
+    for (_, method), outcomes in measured.items():
         samples = quarters(len(outcomes), again=again)
         for metric in METRICS[name]:
             cells.setdefault((method, metric), []).extend(covered(metric, outcomes, samples))
 
-    given = {cell: [hit for hit in hits if hit is not None] for cell, hits in cells.items()}
-    judged = {cell: hits for cell, hits in given.items() if len(hits) >= OFTEN * len(cells[cell])}
+    with_interval = {cell: [hit for hit in hits if hit is not None] for cell, hits in cells.items()}
+    judged = {cell: hits for cell, hits in with_interval.items() if len(hits) >= OFTEN * len(cells[cell])}
     assert {method for method, _ in judged} == set(METHODS)
     poor = {cell: round(float(np.mean(hits)), 3) for cell, hits in judged.items() if np.mean(hits) < WANTED}
     assert not poor
     assert all(hits.count(False) <= (1 - WANTED) * len(hits) for hits in cells.values())
 
 
-def test_only_what_few_texts_carry_in_the_classifier_has_no_interval(full: tuple[str, Found]) -> None:
+def test_only_what_few_texts_carry_in_the_classifier_has_no_interval(full: tuple[str, Measured]) -> None:
     """All values of the two language models have an interval, and of the classifier's divergences, all removals'.
 
     Quantization changes the classifier's answers by little, most of it on a few texts near the boundary. A
     quarter of the data that misses them cannot know of them: percentile, BCa and studentized intervals alike
     cover less often than they claim.
     """
-    name, found = full
+    name, measured = full
     without = {
         (component, method, metric)
-        for (component, method), outcomes in found.items()
+        for (component, method), outcomes in measured.items()
         for metric in METRICS[name]
         if estimate(metric, outcomes).ci_low is None
     }

@@ -1,9 +1,9 @@
-"""Outcomes by example: packed into the journal, written as a table, compared in pairs."""
+"""Outcomes by example: packed into the journal, and written as a table."""
 
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,25 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from energyscope.errors import RunError, UsageError
-from energyscope.impact.examples import (
-    COLUMNS,
-    pack,
-    paired_difference,
-    unpack,
-    write_examples,
-)
-from energyscope.impact.metrics import METRICS, Outcomes, by_example, estimate
+from energyscope.impact.examples import COLUMNS, pack, unpack, write_examples
+from energyscope.impact.metrics import Outcomes, by_example
 
 NAMES = [field.name for field in fields(Outcomes)]
 
 
-def outcomes(count: int = 50, seed: int = 0, *, hardness: float = 0.0) -> Outcomes:
+def outcomes(count: int = 50, seed: int = 0) -> Outcomes:
     """Outcomes of ``count`` examples of 1 to 9 tokens; the original's numbers do not depend on the seed."""
     data, change = np.random.default_rng(99), np.random.default_rng(seed)
     tokens = data.integers(1, 10, count).astype(float)
     reference = data.uniform(1, 4, count) * tokens
-    shared = data.exponential(1.0, count) * hardness
-    kl = shared + change.exponential(0.1, count)
+    kl = change.exponential(0.1, count)
     margins = data.normal(size=count)
     return Outcomes(
         kl=kl,
@@ -48,15 +41,20 @@ def outcomes(count: int = 50, seed: int = 0, *, hardness: float = 0.0) -> Outcom
     )
 
 
+def written(path: Path, *items: tuple[str, str, Outcomes], order: Sequence[int] | None = None) -> pd.DataFrame:
+    write_examples(path / "e.parquet", iter(items), order)
+    return pd.read_parquet(path / "e.parquet")
+
+
 def test_packed_outcomes_come_back_from_a_line_of_text() -> None:
     """GIVEN outcomes, THEN one line of JSON brings them back to single precision, in under 60 bytes an example."""
-    found = outcomes()
-    line = json.dumps(pack(found))
+    original = outcomes()
+    line = json.dumps(pack(original))
     assert "\n" not in line
-    assert len(line) < 60 * len(found) + 300
+    assert len(line) < 60 * len(original) + 300
     back = unpack(json.loads(line))
     for name in NAMES:
-        np.testing.assert_array_equal(getattr(back, name), getattr(found, name).astype(np.float32))
+        np.testing.assert_array_equal(getattr(back, name), getattr(original, name).astype(np.float32))
         assert getattr(back, name).dtype == np.float64
 
 
@@ -87,8 +85,7 @@ def test_damaged_line_is_one_clear_error(damage: str) -> None:
 def test_table_has_a_row_for_each_example(tmp_path: Path) -> None:
     """GIVEN two changes, THEN the table has their numbers, example by example, in single precision."""
     first, second = outcomes(5), outcomes(5, seed=1)
-    write_examples(tmp_path / "e.parquet", [("mlp", "zero", first), ("mlp", "mean", second)])
-    table = pd.read_parquet(tmp_path / "e.parquet")
+    table = written(tmp_path, ("mlp", "zero", first), ("mlp", "mean", second))
     assert tuple(table.columns) == COLUMNS
     assert len(table) == 10
     assert {str(table[name].dtype) for name in COLUMNS[3:]} == {"float32"}
@@ -104,9 +101,7 @@ def test_table_has_a_row_for_each_example(tmp_path: Path) -> None:
 def test_of_a_change_measured_twice_the_last_counts(tmp_path: Path) -> None:
     """GIVEN a resumed run, in which one change comes twice, THEN the last one's numbers are in the table."""
     early, late, other = outcomes(4), outcomes(6, seed=1), outcomes(6, seed=2)
-    items = [("mlp", "zero", early), ("attention", "zero", other), ("mlp", "zero", late)]
-    write_examples(tmp_path / "e.parquet", iter(items))
-    table = pd.read_parquet(tmp_path / "e.parquet")
+    table = written(tmp_path, ("mlp", "zero", early), ("attention", "zero", other), ("mlp", "zero", late))
     assert len(table) == 12
     np.testing.assert_allclose(table[table["component"] == "mlp"]["kl"], late.kl, rtol=1e-6)
     assert not list(tmp_path.glob("*.part"))
@@ -115,85 +110,27 @@ def test_of_a_change_measured_twice_the_last_counts(tmp_path: Path) -> None:
 def test_examples_keep_their_place_in_the_data(tmp_path: Path) -> None:
     """GIVEN a change that was not tried on the first examples, THEN the others' rows carry their own numbers."""
     partial = Outcomes.concatenate([Outcomes.unseen(3), outcomes(2)])
-    write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)])
-    assert pd.read_parquet(tmp_path / "e.parquet")["example"].tolist() == [3, 4]
+    assert written(tmp_path, ("mlp", "zero", partial))["example"].tolist() == [3, 4]
 
 
 def test_examples_carry_their_index_in_the_source(tmp_path: Path) -> None:
     """GIVEN the order that batching brought, THEN rows name the data's own index; one of other data is refused."""
     partial = Outcomes.concatenate([Outcomes.unseen(1), outcomes(3)])
-    write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)], order=(9, 4, 0, 7))
-    table = pd.read_parquet(tmp_path / "e.parquet")
+    table = written(tmp_path, ("mlp", "zero", partial), order=(9, 4, 0, 7))
     assert table["example"].tolist() == [4, 0, 7]
     np.testing.assert_allclose(table["kl"], outcomes(3).kl, rtol=1e-6)
     with pytest.raises(UsageError, match="order of 3 examples does not fit outcomes of 4"):
-        write_examples(tmp_path / "e.parquet", [("mlp", "zero", partial)], order=(0, 1, 2))
+        written(tmp_path, ("mlp", "zero", partial), order=(0, 1, 2))
 
 
 def test_nothing_measured_is_an_empty_table(tmp_path: Path) -> None:
     """GIVEN no changes, THEN the table has its columns and no rows."""
-    write_examples(tmp_path / "e.parquet", [])
-    table = pd.read_parquet(tmp_path / "e.parquet")
+    table = written(tmp_path)
     assert (len(table), tuple(table.columns)) == (0, COLUMNS)
 
 
 def test_text_is_stored_once_and_numbers_compactly(tmp_path: Path) -> None:
     """GIVEN 20,000 examples of long names, THEN the file takes less than 40 bytes a row."""
     items = [(f"a.very.long.name.of.a.component.{index}", "zero", outcomes(1000, index)) for index in range(20)]
-    write_examples(tmp_path / "e.parquet", items)
+    written(tmp_path, *items)
     assert (tmp_path / "e.parquet").stat().st_size < 40 * 20_000
-
-
-def test_pairing_cancels_what_the_examples_share() -> None:
-    """GIVEN two changes that the same examples make hard, THEN their difference is surer than their values say."""
-    first, second = outcomes(80, 1, hardness=3.0), outcomes(80, 2, hardness=3.0)
-    better = Outcomes(**{**vars(second), "kl": second.kl - 0.05})
-    difference = paired_difference(first, better)
-    assert difference.value == pytest.approx(first.kl.mean() - better.kl.mean())
-    assert difference.ci_low is not None
-    assert difference.ci_high is not None
-    alone = estimate("kl", first)
-    assert alone.ci_low is not None
-    assert alone.ci_high is not None
-    assert difference.ci_high - difference.ci_low < 0.2 * (alone.ci_high - alone.ci_low)
-    assert difference.ci_low > 0
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_difference_is_of_the_two_values(metric: str) -> None:
-    """For every metric the paired difference is the one value minus the other, and of itself exactly 0."""
-    first, second = outcomes(30, 1), outcomes(30, 2)
-    ours, theirs = estimate(metric, first).value, estimate(metric, second).value
-    assert ours is not None
-    assert theirs is not None
-    assert paired_difference(first, second, metric).value == pytest.approx(ours - theirs, abs=1e-12)
-    same = paired_difference(first, first, metric)
-    assert (same.value, same.ci_low, same.ci_high) == (0.0, 0.0, 0.0)
-
-
-def test_only_shared_examples_are_compared() -> None:
-    """GIVEN changes tried on different examples, THEN those that both were tried on decide; none is a reason."""
-    first, second = outcomes(40, 1), outcomes(40, 2)
-    chosen = np.arange(40)
-    early = Outcomes(**{name: np.where(chosen < 30, getattr(first, name), math.nan) for name in NAMES})
-    late = Outcomes(**{name: np.where(chosen >= 10, getattr(second, name), math.nan) for name in NAMES})
-    both = (chosen >= 10) & (chosen < 30)
-    assert paired_difference(early, late) == paired_difference(first.subset(both), second.subset(both))
-    nothing = paired_difference(early, Outcomes.unseen(40))
-    assert (nothing.value, nothing.reason) == (None, "no-common-examples")
-
-
-def test_other_data_cannot_be_paired() -> None:
-    """WHEN two changes were measured on different data, THEN they are not compared."""
-    first = outcomes(20)
-    other = Outcomes(**{**vars(first), "reference_nll": first.reference_nll + 1})
-    for second in (outcomes(21), other):
-        with pytest.raises(UsageError, match="only be compared on the same examples"):
-            paired_difference(first, second)
-
-
-def test_packed_outcomes_can_be_paired_with_fresh_ones() -> None:
-    """GIVEN one change from the journal and one just measured, THEN they are of the same data."""
-    first, second = outcomes(20, 1), outcomes(20, 2)
-    kept = paired_difference(unpack(pack(first)), second).value
-    assert kept == pytest.approx(paired_difference(first, second).value, rel=1e-5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from energyscope.impact.means import Mean
 from energyscope.impact.outputs import HOST_WIDENED, Effect, as_rows, pieces, position_weights, row_weights
+from energyscope.impact.removal import Mean
 
 FEATURES = 1000
 MASK = torch.arange(300) < torch.tensor([[300], [7], [120]])
@@ -24,10 +24,10 @@ def output(seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 def test_pieces_cover_every_row_once_and_are_small(shape: tuple[int, ...]) -> None:
     """GIVEN any output, even an empty one, THEN its rows come once and in order, and no more than allowed."""
     rows = as_rows(torch.empty(shape))
-    found = list(pieces(rows))
-    assert found
-    assert torch.cat([torch.arange(len(rows))[piece] for piece in found]).tolist() == list(range(len(rows)))
-    assert all(len(rows[piece]) <= max(1, HOST_WIDENED // shape[-1]) for piece in found)
+    slices = list(pieces(rows))
+    assert slices
+    assert torch.cat([torch.arange(len(rows))[piece] for piece in slices]).tolist() == list(range(len(rows)))
+    assert all(len(rows[piece]) <= max(1, HOST_WIDENED // shape[-1]) for piece in slices)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -57,10 +57,10 @@ def test_a_mean_in_pieces_is_that_of_the_whole(shared: bool) -> None:
     values = torch.randn(1, 300, FEATURES) if shared else output(0)
     mean = Mean()
     mean.add(values, position_weights(values, MASK))
-    found = mean.vector()
-    assert found is not None
+    vector = mean.vector()
+    assert vector is not None
     real = values.expand(3, -1, -1)[MASK].double()
-    torch.testing.assert_close(found, real.mean(0), rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(vector, real.mean(0), rtol=1e-6, atol=1e-7)
 
 
 def test_weights_of_rows_follow_the_leading_dimensions() -> None:

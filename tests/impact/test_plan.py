@@ -22,8 +22,11 @@ def test_only_layers_are_skipped() -> None:
     """Every component but the root is changed by every method; to be skipped, it must be a layer."""
     _, tree, _ = tree_of("gpt2")
     planned = singles(tree, METHODS)
-    assert {one.component for one in planned if one.method == "skip"} == {"transformer.h.0", "transformer.h.1"}
-    others = [one.component for one in planned if one.method == "int8"]
+    assert {change.component for change in planned if change.method == "skip"} == {
+        "transformer.h.0",
+        "transformer.h.1",
+    }
+    others = [change.component for change in planned if change.method == "int8"]
     assert others == [part.name for part in tree if part is not tree.root]
 
 
@@ -31,10 +34,12 @@ def test_a_kind_is_removed_in_all_layers_at_once() -> None:
     """Joint removals have the kind's open name and all of its components; quantization is not joined."""
     _, tree, _ = tree_of("llama")
     planned = joint_kinds(tree, METHODS)
-    assert {one.method for one in planned} == {"zero", "mean"}
-    (mlp,) = [one for one in planned if one.component == "model.layers.{layer}.mlp" and one.method == "zero"]
+    assert {change.method for change in planned} == {"zero", "mean"}
+    (mlp,) = [
+        change for change in planned if change.component == "model.layers.{layer}.mlp" and change.method == "zero"
+    ]
     assert [target.part.name for target in mlp.targets] == ["model.layers.0.mlp", "model.layers.1.mlp"]
-    assert not [one for one in planned if one.kind == "layer"]  # nothing would be left
+    assert not [change for change in planned if change.kind == "layer"]  # nothing would be left
 
 
 @pytest.mark.parametrize(("layers", "pairs"), [(5, 10), (ALL_PAIRS + 1, ALL_PAIRS)])
@@ -43,19 +48,21 @@ def test_layers_are_skipped_in_pairs(layers: int, pairs: int) -> None:
     _, tree, _ = tree_of("gpt2", n_layer=layers)
     planned = layer_pairs(tree)
     assert len(planned) == pairs
-    assert all(len(one.targets) == 2 and one.method == "skip" for one in planned)
-    assert len({one.component for one in planned}) == pairs
+    assert all(len(change.targets) == 2 and change.method == "skip" for change in planned)
+    assert len({change.component for change in planned}) == pairs
 
 
 def test_heads_are_ranges_of_the_cores_features() -> None:
     """GIVEN 4 heads on 2 pairs of keys and values THEN a head is a quarter of the output, a group a half."""
     model, _, adapter = tree_of("llama", num_attention_heads=4, num_key_value_heads=2)
     each = heads(model, adapter, ("zero",), per="each")
-    assert [one.component for one in each[:4]] == [f"model.layers.0.self_attn.head.{head}" for head in range(4)]
-    assert [one.targets[0].features for one in each[:4]] == [(0, 4), (4, 8), (8, 12), (12, 16)]
+    assert [change.component for change in each[:4]] == [
+        f"model.layers.0.self_attn.head.{head}" for head in range(4)
+    ]
+    assert [change.targets[0].features for change in each[:4]] == [(0, 4), (4, 8), (8, 12), (12, 16)]
     groups = heads(model, adapter, ("zero",), per="kv")
-    assert [one.targets[0].features for one in groups] == [(0, 8), (8, 16)] * 2
-    assert {one.kind for one in groups} == {"attention.kv_group"}
+    assert [change.targets[0].features for change in groups] == [(0, 8), (8, 16)] * 2
+    assert {change.kind for change in groups} == {"attention.kv_group"}
 
 
 def test_users_words_choose_what_is_added() -> None:

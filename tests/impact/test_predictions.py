@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from energyscope.impact.predictions import checksum, compared_positions
+from energyscope.impact.predictions import checksum, positions_in
+from energyscope.workloads import Evaluation
 
 
 def test_next_token_positions_leave_padding_out() -> None:
@@ -12,19 +13,19 @@ def test_next_token_positions_leave_padding_out() -> None:
         "input_ids": torch.tensor([[7, 8, 9, 0, 0], [1, 2, 3, 4, 5]]),
         "attention_mask": torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
     }
-    found = compared_positions(batch, None, "next-token")
-    assert found.mask.tolist() == [[True, True, False, False], [True] * 4]
-    assert found.targets is not None
-    assert found.targets.tolist() == [8, 9, 2, 3, 4, 5]
+    positions = positions_in(Evaluation("test", "next-token", (batch,), None, 2), 0)
+    assert positions.mask.tolist() == [[True, True, False, False], [True] * 4]
+    assert positions.targets is not None
+    assert positions.targets.tolist() == [8, 9, 2, 3, 4, 5]
 
 
 def test_classification_counts_one_prediction_an_example() -> None:
     """GIVEN a batch for classification, THEN every example is one prediction and the labels are the targets."""
     batch = {"input_ids": torch.ones(2, 5, dtype=torch.long)}
-    found = compared_positions(batch, torch.tensor([1, 0]), "classification")
-    assert found.mask.tolist() == [[True], [True]]
-    assert found.targets is not None
-    assert found.targets.tolist() == [1, 0]
+    positions = positions_in(Evaluation("test", "classification", (batch,), (torch.tensor([1, 0]),), 2), 0)
+    assert positions.mask.tolist() == [[True], [True]]
+    assert positions.targets is not None
+    assert positions.targets.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

@@ -9,9 +9,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from energyscope.adapters import SDPA
 from energyscope.functions import FunctionCall
-from energyscope.impact.means import Mean, MeanGatherer
 from energyscope.impact.outputs import Effect, first_tensor, position_weights, with_first_tensor
-from energyscope.impact.removal import Removal, removal, replace_by, resample, zero
+from energyscope.impact.removal import Mean, MeanGatherer, Removal, removal, replace_by, resample, zero
 
 MASK = torch.tensor([[1, 1, 1], [1, 0, 0]]).bool()
 VALUES = torch.tensor([[[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [[6.0, 4.0], [99.0, 99.0], [torch.nan, 0.0]]])
@@ -36,6 +35,12 @@ def effect_of(values: Tensor, change: Any, mask: Tensor) -> tuple[Tensor, Effect
     return output, effect
 
 
+def vector_of(mean: Mean) -> Tensor:
+    vector = mean.vector()
+    assert vector is not None
+    return vector
+
+
 def test_zero_ablation_changes_all_of_the_output() -> None:
     """GIVEN an output, WHEN it is zeroed, THEN zeros come out and the relative change is exactly 1."""
     output, effect = effect_of(VALUES, zero, MASK)
@@ -50,9 +55,7 @@ def test_mean_leaves_padding_out() -> None:
     gatherer = MeanGatherer({"it": module})
     with gatherer.listening(MASK):
         module(VALUES)
-    vector = gatherer.means["it"].vector()
-    assert vector is not None
-    assert vector.tolist() == [3.0, 1.0]
+    assert vector_of(gatherer.means["it"]).tolist() == [3.0, 1.0]
 
 
 def test_mean_over_batches_weighs_positions_alike() -> None:
@@ -60,9 +63,7 @@ def test_mean_over_batches_weighs_positions_alike() -> None:
     mean = Mean()
     for values in (torch.full((1, 1, 2), 8.0), torch.zeros(1, 3, 2)):
         mean.add(values, position_weights(values, torch.ones(values.shape[:2])))
-    vector = mean.vector()
-    assert vector is not None
-    assert vector.tolist() == [2.0, 2.0]
+    assert vector_of(mean).tolist() == [2.0, 2.0]
 
 
 def test_relative_change_of_mean_ablation() -> None:
@@ -99,19 +100,19 @@ def test_hooks_are_removed_after_errors(error: type[BaseException]) -> None:
 def test_containers_keep_their_type(output: Any) -> None:
     """GIVEN a tuple, list, named tuple, model output or mapping, THEN only its first tensor is exchanged."""
     changed = torch.zeros(1)
-    found = with_first_tensor(output, changed)
-    assert type(found) is type(output)
-    assert first_tensor(found) is changed
+    replaced = with_first_tensor(output, changed)
+    assert type(replaced) is type(output)
+    assert first_tensor(replaced) is changed
     assert first_tensor(output) is VALUES
-    assert len(found) == len(output)
+    assert len(replaced) == len(output)
 
 
 def test_model_output_changes_its_attribute_too() -> None:
     """GIVEN a model output, THEN the attribute and the item both hold the change."""
     changed = torch.zeros(1)
-    found = with_first_tensor(BaseModelOutput(last_hidden_state=VALUES), changed)
-    assert found.last_hidden_state is changed
-    assert found[0] is changed
+    replaced = with_first_tensor(BaseModelOutput(last_hidden_state=VALUES), changed)
+    assert replaced.last_hidden_state is changed
+    assert replaced[0] is changed
 
 
 def test_every_call_of_a_shared_module_is_changed() -> None:
@@ -226,8 +227,7 @@ def test_every_head_of_a_core_has_means_of_its_own() -> None:
     gatherer = MeanGatherer({"core": call})
     with gatherer.listening(CORE_MASK):
         output = attention(states)
-    vector = gatherer.means["core"].vector()
-    assert vector is not None
+    vector = vector_of(gatherer.means["core"])
     real = torch.stack([output[0, :, 0], output[0, :, 1], output[1, :, 0]])  # (positions, heads, D)
     torch.testing.assert_close(vector, real.double().mean(0).flatten())
     with Removal(call, replace_by(vector)).applied(CORE_MASK, Effect()):
@@ -268,10 +268,10 @@ def test_resampling_does_not_see_padding(flat: bool) -> None:
     """GIVEN other content at padded positions, even NaN, THEN what every position gets is the same."""
     features = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
     other = features.masked_fill(~RAGGED.unsqueeze(-1), torch.nan)
-    given = [part.flatten(0, 1) if flat else part for part in (features, other)]
-    first, second = (resample(part, RAGGED) for part in given)
+    versions = [part.flatten(0, 1) if flat else part for part in (features, other)]
+    first, second = (resample(part, RAGGED) for part in versions)
     assert torch.equal(first, second)
-    assert first.shape == given[0].shape
+    assert first.shape == versions[0].shape
 
 
 def test_resampling_moves_pooled_outputs_and_leaves_shared_ones() -> None:

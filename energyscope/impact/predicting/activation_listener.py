@@ -1,4 +1,4 @@
-"""What the outputs of one component say of its removal and of its quantization, example by example."""
+"""A component's outputs and their gradients, from which its removal and quantization are predicted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from energyscope.reasons import Reason, reason
 class ActivationListener:
     """Sums per example over positions that are no padding, features and calls; see `Listener`.
 
-    ``removal``: gradient x output. ``skip``: gradient x (output - input), of a component that puts out what it
-    is given in the same shape. ``signal`` and ``noise``: squares of the output, and of what symmetric INT8 with
-    one scale per token adds to it.
+    ``removal``: gradient x output. ``skip``: gradient x (output - input), of a component whose output has its
+    input's shape. ``signal`` and ``noise``: squares of the output, and of the error of symmetric INT8 with one
+    scale per token.
     """
 
     def __init__(self, *, skips: bool) -> None:
@@ -27,7 +27,7 @@ class ActivationListener:
         self.gradient_problem: Reason | None = None
 
     def called(self, call: Call) -> None:
-        """Compare a call's output with what INT8 would make of it."""
+        """Compare a call's output with the same in INT8."""
         self.calls += 1
         output = by_example(positions_first(call.module, call.output), call.mask)
         if output is None:
@@ -38,14 +38,14 @@ class ActivationListener:
         _add(self.noise, (int8_per_token(rows) - rows).square(), weights)
 
     def refused(self, problem: Reason) -> None:
-        """Keep why there is no gradient; without any call there is no output to look at either."""
+        """Keep why there is no gradient; without any call there is no output either."""
         if self.calls:
             self.gradient_problem = problem
         else:
             self.problem = problem
 
     def reached(self, call: Call, gradient: Tensor) -> None:
-        """Add gradient x what a removal takes away."""
+        """Add gradient x the part of the output that a removal takes away."""
         self.gradients += 1
         output = widened(call.output)
         self._add_product(self.removal, call, gradient, output)
@@ -62,13 +62,13 @@ class ActivationListener:
             sums.close(kept)
 
     def why_no_output(self) -> Reason | None:
-        """Return why nothing is known of the output, or None."""
+        """Return why the output is not known, or None."""
         return self.problem or (None if self.calls else reason("not-called"))
 
     def why_no_gradient(self) -> Reason | None:
         """Return why no gradient x output is known, or None."""
-        unreached = None if self.gradients else reason("no-gradient")
-        return self.why_no_output() or self.gradient_problem or unreached
+        missing = None if self.gradients else reason("no-gradient")
+        return self.why_no_output() or self.gradient_problem or missing
 
     @staticmethod
     def _add_product(sums: Sums, call: Call, gradient: Tensor, values: Tensor) -> None:
@@ -79,7 +79,7 @@ class ActivationListener:
 
 
 def int8_per_token(rows: Tensor) -> Tensor:
-    """Return what symmetric INT8 keeps of (..., features), with one scale for the features of each token."""
+    """Return (..., features) rounded to symmetric INT8, with one scale for the features of each token."""
     scale = rows.abs().amax(-1, keepdim=True) / 127
     codes = (rows / scale).round()
     return (codes * scale).where(scale > 0, rows)  # a row of zeros has no scale, and stays as it is

@@ -21,11 +21,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from energyscope.errors import DataError
 from energyscope.functions import routed
 from energyscope.impact.metrics import Floats
 from energyscope.impact.outputs import first_tensor, unsuitable, with_first_tensor
-from energyscope.impact.predictions import Positions, attention_mask, compared_logits, positions_in
+from energyscope.impact.predictions import (
+    Positions,
+    attention_mask,
+    check_targets,
+    compared_logits,
+    positions_in,
+)
 from energyscope.reasons import Reason, reason
 
 if TYPE_CHECKING:
@@ -115,11 +120,9 @@ def example_losses(logits: Tensor, positions: Positions) -> Tensor:
         DataError: a target lies outside the model's classes.
 
     """
-    classes = logits.shape[-1]
     logits = widened(logits)
     targets = logits.argmax(-1) if positions.targets is None else positions.targets.to(logits.device)
-    if targets.numel() and not 0 <= int(targets.min()) <= int(targets.max()) < classes:
-        raise DataError(f"a label lies outside the model's {classes} classes (0 to {classes - 1}): mend the data")
+    check_targets(targets, logits.shape[-1])
     nll = nn.functional.cross_entropy(logits, targets, reduction="none")
     mask = positions.mask.to(logits.device)
     dense = torch.zeros(mask.shape, dtype=nll.dtype, device=nll.device).masked_scatter(mask, nll)

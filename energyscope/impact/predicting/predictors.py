@@ -1,7 +1,7 @@
-"""Cheap predictors of what removing or quantizing a component would do: no component is changed.
+"""Cheap predictors of the impact of removing or quantizing a component: no component is changed.
 
-One forward and one backward pass over the data serve all components. What they predict from is the
-first order of the loss, the curvature that squared gradients stand for, the outputs, or the weights alone:
+One forward and one backward pass over the data serve all components. They predict from the first order of the
+loss, from squared gradients in place of its curvature, from the outputs, or from the weights alone:
 
 - ``taylor_removal``  |gradient x output| of an example, summed over positions and features before the magnitude is
                       taken: the first-order change of its loss when the output is zeroed (Molchanov et al. 2019)
@@ -15,17 +15,18 @@ first order of the loss, the curvature that squared gradients stand for, the out
                       their excess kurtosis; both over the component's matrices pooled
 
 The loss of an example is the mean negative log likelihood of its predictions, in nats. The first four are means
-over examples. They are no impact: `energyscope.correlation.agreement` says how well they order components as it
-does.
+over examples. They are no impact: `energyscope.correlation.predictors` compares how both rank components.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from energyscope.components import Component, ComponentTree
@@ -34,19 +35,23 @@ from energyscope.impact.methods import PREDICT
 from energyscope.impact.metrics import Floats, MetricEstimate, bootstrap
 from energyscope.impact.predicting.activation_listener import ActivationListener
 from energyscope.impact.predicting.gradients import Listener, backward_batch, undisturbed
-from energyscope.impact.predicting.weight_gradients import FISHER, WeightListener, one_by_one
-from energyscope.impact.predicting.weights import WeightErrorCache, WeightErrors, weight_moments
+from energyscope.impact.predicting.weight_gradients import (
+    FISHER,
+    WeightErrorCache,
+    WeightErrors,
+    WeightListener,
+    one_by_one,
+)
 from energyscope.impact.predictions import memory_share
-from energyscope.impact.quantizing.matrices import own_matrices, owners, why_no_matrices
+from energyscope.impact.quantizing.matrices import matrices_of, owners, why_unreadable
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import ImpactRow
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
-Progress = Callable[[str, int, int], None]
-
-MAX_EXAMPLES = 32
+MAX_EXAMPLES = 32  # of weights whose gradients take a backward pass for each example (`one_by_one`)
+PIECE = 2**24  # elements of a weight that are widened to float64 at once: 128 MiB
 
 
 def predict(
@@ -55,21 +60,17 @@ def predict(
     evaluation: Evaluation,
     *,
     weight_errors: Mapping[str, WeightErrors] | None = None,
-    max_examples: int = MAX_EXAMPLES,
     seed: int = 0,
-    progress: Progress | None = None,
 ) -> list[ImpactRow]:
     """Return every predictor of every component of the tree but the root, in the tree's order.
 
     They are rows of the impact table: the method is ``predict``, the metric the predictor's name. ``examples``
-    counts those that the value is taken from: 0 for what needs no data. ``reasons`` say why something is None, or
+    counts those that the value is from: 0 where none are needed. ``reasons`` say why something is None, or
     what the loss was.
 
-    ``weight_errors`` maps the name of a quantization method to its errors. ``max_examples`` limits only the
-    weights whose gradients take a backward pass per example: those that are not used by a plain linear layer or
-    embedding on rows that lie by example. Intervals are bootstrapped over examples, with the resamples of
-    `energyscope.impact.metrics.bootstrap`. ``progress`` gets (what comes next, how many are finished, of how
-    many). Weights, their gradients and modes are left as they were. Running out of memory is raised as it is.
+    ``weight_errors`` maps the name of a quantization method to its errors. Intervals are bootstrapped over
+    examples, with the resamples of `energyscope.impact.metrics.bootstrap`. Weights, their gradients and modes are
+    left as they were. Running out of memory is raised as it is.
 
     Raises:
         DataError: the data leave nothing to predict, or labels lie outside the model's classes.
@@ -79,17 +80,13 @@ def predict(
         raise DataError(f"{evaluation.source} holds no examples: choose other data with --data")
     parts = [part for part in tree if part is not tree.root]
     survey = _Survey(parts, WeightErrorCache(weight_errors or {}, memory_share(evaluation)))
-    report = progress or _silent
     with undisturbed(model):
-        batches = len(evaluation.batches)
-        for index in range(batches):
-            report("gradients", index, batches)
+        for index in range(len(evaluation.batches)):
             survey.close(backward_batch(model, evaluation, index, survey.listeners))
         if not survey.examples:
             raise DataError(f"{evaluation.source} leaves nothing to predict: it needs texts of two tokens or more")
         if pending := survey.pending():
-            report("gradients, example by example", batches, batches)
-            one_by_one(model, evaluation, pending, max_examples)
+            one_by_one(model, evaluation, pending, MAX_EXAMPLES)
     unlabelled = evaluation.task == "classification" and evaluation.labels is None
     note = reason("loss-of-likeliest-class") if unlabelled else ""
     return [row for part in parts for row in _predictors(part, survey, seed, note)]
@@ -143,7 +140,7 @@ def _predictors(part: Component, survey: _Survey, seed: int, note: str) -> Itera
 
 
 def _row(part: Component, name: str, estimate_of: tuple[MetricEstimate, int], note: str = "") -> ImpactRow:
-    """Return a predictor's row, of its estimate and the number of examples that this is taken from."""
+    """Return a predictor's row from its estimate and the number of examples behind it."""
     estimate, examples = estimate_of
     return ImpactRow(
         component=part.name,
@@ -171,7 +168,7 @@ def _mean(values: Floats, seed: int, problem: Reason | None) -> tuple[MetricEsti
 
 def _of_weights(part: Component, survey: _Survey, measure: str) -> Floats | Reason:
     """Return a measure of a component's weights by example: the sum over the modules that own them."""
-    if problem := why_no_matrices(part.module):
+    if problem := why_unreadable(matrices_of(part.module)):
         return problem
     listeners = [survey.weights[owner] for owner in owners(part.module)]
     if not any(listener.reached_any for listener in listeners):
@@ -180,7 +177,7 @@ def _of_weights(part: Component, survey: _Survey, measure: str) -> Floats | Reas
     total = np.zeros(survey.examples if chosen is None else len(chosen))
     for listener in listeners:
         values = listener.values(measure)
-        total += values if chosen is None or listener.chosen is not None else values[chosen.astype(int)]
+        total += values if chosen is None or listener.chosen is not None else values[chosen]
     return total
 
 
@@ -198,23 +195,49 @@ def _sqnr(outputs: ActivationListener, seed: int) -> tuple[MetricEstimate, int]:
         return MetricEstimate(None, reason=reason("int8-exact")), examples
 
     def decibels(weights: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):  # a resample may lack noise: said by bootstrap()
+        with np.errstate(divide="ignore", invalid="ignore"):  # bootstrap() reports resamples without noise
             result: Floats = 10 * np.log10((weights @ signal) / (weights @ noise))
         return result
 
     return bootstrap(decibels, examples, seed), examples
 
 
-def _shape_of_weights(part: Component) -> tuple[MetricEstimate, MetricEstimate]:
-    if problem := why_no_matrices(part.module):
-        return MetricEstimate(None, reason=problem), MetricEstimate(None, reason=problem)
-    moments = weight_moments(weight for owner in owners(part.module) for weight in own_matrices(owner).values())
-    outliers, kurtosis = (
+def _shape_of_weights(part: Component) -> list[MetricEstimate]:
+    """Return the outliers and the kurtosis of a component's weight matrices."""
+    matrices = matrices_of(part.module)
+    if problem := why_unreadable(matrices):
+        return [MetricEstimate(None, reason=problem)] * 2
+    return [
         MetricEstimate(value, reason=reason("weights-all-equal" if value is None else "no-interval-of-weights"))
-        for value in (moments.outliers, moments.kurtosis)
-    )
-    return outliers, kurtosis
+        for value in weight_shape(matrix.weight for matrix in matrices)
+    ]
 
 
-def _silent(_what: str, _finished: int, _of: int) -> None:
-    """Tell nobody."""
+def weight_shape(weights: Iterable[Tensor]) -> tuple[float | None, float | None]:
+    """Return outliers and excess kurtosis of weight matrices pooled, in float64; a tied weight counts once.
+
+    Outliers are the largest magnitude over the root mean square. Each is None where it is undefined: all weights
+    are 0, or equal, or one is not finite.
+    """
+    tensors = list({id(weight): weight.detach() for weight in weights}.values())
+    count = sum(tensor.numel() for tensor in tensors)
+    largest = total = square = second = fourth = 0.0
+    for piece in _pieces(tensors):
+        largest = max(largest, float(piece.abs().max()))
+        total += float(piece.sum())
+        square += float(piece.square().sum())
+    mean, root_mean_square = total / count, math.sqrt(square / count)
+    for piece in _pieces(tensors):
+        squares = (piece - mean).square()
+        second += float(squares.sum())
+        fourth += float(squares.square().sum())
+    # of equal weights only rounding is left, which has no shape
+    spread = second > count * (1e-12 * max(largest, abs(mean))) ** 2
+    kurtosis = fourth * count / second**2 - 3 if spread else math.nan
+    outliers = largest / root_mean_square if root_mean_square > 0 else math.nan
+    return outliers if math.isfinite(outliers) else None, kurtosis if math.isfinite(kurtosis) else None
+
+
+def _pieces(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+    pieces = (piece for tensor in tensors for piece in torch.split(tensor.flatten(), PIECE))
+    return (piece.double() for piece in pieces if piece.numel())

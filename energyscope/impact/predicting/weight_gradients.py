@@ -1,4 +1,4 @@
-"""What each example's loss says of the weight matrices of one module, without a backward pass per example.
+"""Each example's loss gradient at the weight matrices of one module, without a backward pass per example.
 
 For y = x W the gradient of an example's loss with respect to W is the sum over positions t of x_t^T g_t, where g
 is the gradient at y. From x and g alone follow
@@ -9,15 +9,17 @@ is the gradient at y. From x and g alone follow
 
 An embedding is such a product too, of one-hot rows: x_t . x_u is whether both positions hold the same token.
 Weights that are used in another way take one backward pass for each of a few examples (`one_by_one`).
-A weight that two modules share counts only as the module at hand uses it, except in `one_by_one`.
+Of a weight that two modules share, only the use by this module counts, except in `one_by_one`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -30,15 +32,58 @@ from energyscope.impact.predicting.gradients import (
     loss_scale,
     widened,
 )
-from energyscope.impact.predicting.weights import WeightErrorCache
-from energyscope.impact.predictions import Positions, compared_logits, positions_in
+from energyscope.impact.predictions import compared_logits, positions_in
 from energyscope.impact.quantizing.matrices import is_quantized, own_matrices
+from energyscope.impact.quantizing.quantized import rounded
 from energyscope.reasons import Reason
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 FISHER = "fisher"
+Ints = npt.NDArray[np.int64]
+
+WeightErrors = Callable[[nn.Module], Mapping[str, Tensor]]
+"""Maps a module to quantized - original of the matrix weights that it owns itself, by parameter name."""
+
+
+def simulated_errors(method: str) -> WeightErrors:
+    """Return the errors of a simulated quantization; of ``-wa`` methods those of the weights only.
+
+    Raises:
+        UsageError: when it is used, if there is no such method.
+
+    """
+
+    def errors(module: nn.Module) -> dict[str, Tensor]:
+        return {
+            name: widened(rounded(module, weight.detach(), method)) - widened(weight.detach())
+            for name, weight in own_matrices(module).items()
+        }
+
+    return errors
+
+
+class WeightErrorCache:
+    """Weight errors of several quantization methods, kept between batches as far as a budget (bytes) allows."""
+
+    def __init__(self, methods: Mapping[str, WeightErrors], budget_bytes: int) -> None:
+        self.methods = methods
+        self._budget = budget_bytes
+        self._kept: dict[tuple[str, nn.Module], dict[str, Tensor]] = {}
+
+    def of(self, method: str, module: nn.Module) -> dict[str, Tensor]:
+        """Return the errors of a module's own matrix weights, float32 or wider, by parameter name."""
+        key = (method, module)
+        if key in self._kept:
+            return self._kept[key]
+        with torch.no_grad():
+            errors = {name: widened(error.detach()) for name, error in self.methods[method](module).items()}
+        size = sum(error.nbytes for error in errors.values())
+        if size <= self._budget:
+            self._budget -= size
+            self._kept[key] = errors
+        return errors
 
 
 class WeightListener:
@@ -52,7 +97,7 @@ class WeightListener:
         self.form = None if self.quantized else _form(module, list(self.names))
         self.sums = {measure: Sums() for measure in (FISHER, *errors.methods)}
         self.reached_any = False
-        self.chosen: Floats | None = None  # which examples, where not all
+        self.chosen: Ints | None = None  # which examples, where not all
         self._direct: dict[str, Floats] = {}
         self._calls = 0
         self._waiting: list[tuple[Tensor, Tensor]] = []
@@ -68,19 +113,21 @@ class WeightListener:
         if _input_rows(self.form, call) is None or by_example(call.output, call.mask) is None:
             self.form = None
 
-    def refused(self, problem: Reason) -> None:  # noqa: ARG002  another way is taken whatever it is
+    def refused(self, problem: Reason) -> None:  # noqa: ARG002  `one_by_one` follows whatever it is
         """Give up listening."""
         self.form = None
 
     def reached(self, call: Call, gradient: Tensor) -> None:
-        """Keep what a call contributes; once all calls are there, add them up and let them go."""
+        """Keep a call's contribution; once all calls are there, add them up and free them."""
         inputs, gradients = _input_rows(self.form, call), by_example(gradient, call.mask)
         if inputs is None or gradients is None:
             return
         self.reached_any = True
         # padding may hold NaN, on either side
         rows, weights = gradients
-        self._waiting.append((_counted(inputs, weights, self.form), _counted(rows, weights, None)))
+        if self.form != "embedding":  # token ids are no numbers; the gradients beside them are 0 at padding
+            inputs = _without_padding(inputs, weights)
+        self._waiting.append((inputs, _without_padding(rows, weights)))
         if len(self._waiting) == self._calls:
             self._add_up()
 
@@ -96,8 +143,8 @@ class WeightListener:
         """Return the squared norm (``fisher``) or the signed gradient x error of a method, (examples,)."""
         return self._direct[measure] if measure in self._direct else self.sums[measure].values()
 
-    def take(self, values: Mapping[str, Floats], chosen: Floats, *, reached_any: bool) -> None:
-        """Take over what was found example by example, for the examples of index ``chosen``."""
+    def take(self, values: Mapping[str, Floats], chosen: Ints, *, reached_any: bool) -> None:
+        """Replace the sums by those computed example by example, for the examples of index ``chosen``."""
         self._direct = dict(values)
         self.chosen, self.reached_any = chosen, reached_any
 
@@ -144,14 +191,14 @@ def squared_norms(form: str, inputs: Tensor, gradients: Tensor) -> Tensor:
 def one_by_one(
     model: nn.Module, evaluation: Evaluation, listeners: Sequence[WeightListener], max_examples: int
 ) -> None:
-    """Find the same sums by a backward pass for each of at most ``max_examples`` examples, evenly spaced.
+    """Compute the same sums by a backward pass for each of at most ``max_examples`` examples, evenly spaced.
 
-    It holds the gradients of all these weights at once. A weight that is used in several places counts with
-    all of them. Use it inside `energyscope.impact.predicting.gradients.undisturbed`.
+    It holds the gradients of all these weights at once. All uses of a weight count. Use it inside
+    `energyscope.impact.predicting.gradients.undisturbed`.
     """
     weights = [(listener, name, parameter) for listener in listeners for name, parameter in listener.names.items()]
     places = _places(evaluation)
-    chosen = np.unique(np.linspace(0, len(places) - 1, min(max_examples, len(places))).round().astype(int))
+    chosen = np.unique(np.linspace(0, len(places) - 1, min(max_examples, len(places))).round().astype(np.int64))
     sums = {listener: {measure: np.zeros(len(chosen)) for measure in listener.sums} for listener in listeners}
     reached: set[WeightListener] = set()
     parameters = [parameter for _, _, parameter in weights]
@@ -163,22 +210,21 @@ def one_by_one(
             for (listener, name, _), gradient in zip(weights, gradients, strict=True):
                 if gradient is not None:
                     reached.add(listener)
-                    _add_direct(sums[listener], number, listener, name, gradient)
+                    for measure, value in _measures(listener, name, gradient):
+                        sums[listener][measure][number] += value
     finally:
         for parameter in parameters:
             parameter.requires_grad_(False)
     for listener, values in sums.items():
-        listener.take(values, chosen.astype(np.float64), reached_any=listener in reached)
+        listener.take(values, chosen, reached_any=listener in reached)
 
 
-def _add_direct(
-    sums: dict[str, Floats], number: int, listener: WeightListener, name: str, gradient: Tensor
-) -> None:
-    sums[FISHER][number] += float(gradient.square().sum(dtype=torch.float64))
+def _measures(listener: WeightListener, name: str, gradient: Tensor) -> Iterator[tuple[str, float]]:
+    yield FISHER, float(gradient.square().sum(dtype=torch.float64))
     for method in listener.errors.methods:
         error = listener.errors.of(method, listener.module).get(name)
         if error is not None:
-            sums[method][number] += float((gradient * error.to(gradient.device)).sum(dtype=torch.float64))
+            yield method, float((gradient * error.to(gradient.device)).sum(dtype=torch.float64))
 
 
 def _places(evaluation: Evaluation) -> list[tuple[int, int]]:
@@ -190,25 +236,25 @@ def _places(evaluation: Evaluation) -> list[tuple[int, int]]:
 def _example_gradients(
     model: nn.Module, evaluation: Evaluation, place: tuple[int, int], parameters: list[nn.Parameter]
 ) -> list[Tensor | None]:
-    index, row = place
-    batch = {key: values[row : row + 1] for key, values in evaluation.batches[index].items()}
-    positions = _row_of(evaluation, index, row)
-    scale = loss_scale(model)
+    example = _example(evaluation, *place)
+    positions, scale = positions_in(example, 0), loss_scale(model)
     with torch.enable_grad():
-        loss = example_losses(compared_logits(model, batch, positions, evaluation.task), positions).sum()
+        logits = compared_logits(model, example.batches[0], positions, example.task)
+        loss = example_losses(logits, positions).sum()
         if not loss.requires_grad:
             return [None] * len(parameters)
         gradients = torch.autograd.grad(loss * scale, parameters, allow_unused=True)
     return [None if gradient is None else widened(gradient) / scale for gradient in gradients]
 
 
-def _row_of(evaluation: Evaluation, index: int, row: int) -> Positions:
-    positions = positions_in(evaluation, index)
-    mask = positions.mask[row : row + 1]
-    if positions.targets is None:
-        return Positions(mask, None)
-    before = int(positions.mask[:row].sum())
-    return Positions(mask, positions.targets[before : before + int(mask.sum())])
+def _example(evaluation: Evaluation, index: int, row: int) -> Evaluation:
+    """Return the data with one example of one batch only."""
+
+    def only(parts: Sequence[Tensor] | None) -> tuple[Tensor, ...] | None:
+        return None if parts is None else (parts[index][row : row + 1],)
+
+    batch = {key: values[row : row + 1] for key, values in evaluation.batches[index].items()}
+    return replace(evaluation, batches=(batch,), labels=only(evaluation.labels), counted=only(evaluation.counted))
 
 
 def _form(module: nn.Module, names: list[str]) -> str | None:
@@ -217,7 +263,7 @@ def _form(module: nn.Module, names: list[str]) -> str | None:
 
     if names != ["weight"]:
         return None
-    forward = type(module).forward  # a subclass with a forward of its own may do anything
+    forward = type(module).forward  # a subclass with its own forward may do anything
     if isinstance(module, nn.Embedding):
         return "embedding" if forward is nn.Embedding.forward and module.max_norm is None else None
     if forward is nn.Linear.forward:
@@ -236,9 +282,7 @@ def _input_rows(form: str | None, call: Call) -> Tensor | None:
     return None if ids is None or ids[0].shape[2] != 1 else ids[0][..., 0]
 
 
-def _counted(rows: Tensor, weights: Tensor, form: str | None) -> Tensor:
-    if form == "embedding":
-        return rows  # token ids; the gradients beside them are 0 at padding
+def _without_padding(rows: Tensor, weights: Tensor) -> Tensor:
     return torch.where(weights.to(rows.device) > 0, widened(rows), 0.0)
 
 

@@ -17,7 +17,7 @@ __all__ = ["Quantization", "quantization"]
 def quantization(module: nn.Module, method: str, *, shared: Shared | None = None) -> Quantization | Reason:
     """Return how a method quantizes a component, or why it cannot.
 
-    ``shared`` comes from `matrices.shared_weights`; without it, no notes tell of shared weights.
+    ``shared`` comes from `matrices.shared_weights`; without it, no notes name shared weights.
 
     Raises:
         UsageError: there is no such method.

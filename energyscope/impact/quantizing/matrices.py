@@ -1,4 +1,4 @@
-"""The weight matrices of a component: which there are, what stands against them, and who else holds them."""
+"""The weight matrices of a component: which there are, what prevents quantizing them, which modules share them."""
 
 from __future__ import annotations
 
@@ -52,9 +52,8 @@ def is_quantized(module: nn.Module) -> bool:
     return any(_is_quantized(weight) for weight in own_matrices(module).values())
 
 
-def why_no_matrices(module: nn.Module) -> Reason | None:
-    """Return why a component's weight matrices cannot be looked at, or None."""
-    matrices = matrices_of(module)
+def why_unreadable(matrices: Sequence[Matrix]) -> Reason | None:
+    """Return why these weights cannot be read as numbers, None where they can."""
     if not matrices:
         return reason("no-weight-matrix")
     quantized = [matrix for matrix in matrices if _is_quantized(matrix.weight)]
@@ -63,10 +62,8 @@ def why_no_matrices(module: nn.Module) -> Reason | None:
 
 def reason_against(matrices: Sequence[Matrix]) -> Reason | None:
     """Return why these weights cannot be quantized, None where they can."""
-    if not matrices:
-        return reason("no-weight-matrix")
-    if quantized := [matrix for matrix in matrices if _is_quantized(matrix.weight)]:
-        return about("weights-quantized", quantized)
+    if (problem := why_unreadable(matrices)) is not None:
+        return problem
     if absent := [matrix for matrix in matrices if matrix.weight.is_meta]:
         return about("weights-not-in-memory", absent)
     broken = [matrix for matrix in matrices if not bool(matrix.weight.isfinite().all())]
@@ -88,25 +85,25 @@ def shared_weights(model: nn.Module) -> Shared:
 
 
 def sharing_notes(module: nn.Module, matrices: Sequence[Matrix], shared: Shared) -> list[Reason]:
-    """Say which of a component's weights modules outside of it hold too, where they are left as they are."""
-    inside = {id(inner) for inner in module.modules()}
-    notes = []
-    for matrix in matrices:
-        holders = shared.get(id(matrix.weight), {})
-        others = [path for path, holder in holders.items() if id(holder) not in inside]
-        if others:
-            notes.append(reason("weight-shared", weight=matrix.path, modules=others))
-    return notes
+    """Note which of a component's weights are shared with modules outside of it, where they stay unchanged."""
+    inside = set(module.modules())
+    outside = {
+        matrix: [path for path, holder in shared.get(id(matrix.weight), {}).items() if holder not in inside]
+        for matrix in matrices
+    }
+    return [
+        reason("weight-shared", weight=matrix.path, modules=paths) for matrix, paths in outside.items() if paths
+    ]
 
 
 def is_conv1d(module: nn.Module) -> bool:
-    """Tell GPT-2's transposed linear, whose weight is (in, out)."""
+    """Whether this is GPT-2's transposed linear, whose weight is (in, out)."""
     from transformers.pytorch_utils import Conv1D
 
     return isinstance(module, Conv1D)
 
 
 def _is_quantized(weight: Tensor) -> bool:
-    # bitsandbytes' are known by name, lest it be imported; a 4-bit weight may be stored as any dtype
-    named = type(weight).__name__ in {"Int8Params", "Params4bit"}
-    return named or not weight.is_floating_point() or weight.element_size() < 2
+    # bitsandbytes' weights are known by name, without importing it; 4-bit ones may be stored as any dtype
+    bitsandbytes = type(weight).__name__ in {"Int8Params", "Params4bit"}
+    return bitsandbytes or not weight.is_floating_point() or weight.element_size() < 2

@@ -1,11 +1,11 @@
-"""Quantization as a change of one component: what its output becomes, for the same input, with rounded weights.
+"""Quantization as a change of one component: its output, for the same input, with rounded weights.
 
 While a change lasts, the component runs twice at each call, on the same inputs:
 
-    component.forward:   own weights -> original output | quantized weights -> output that the model goes on with
+    component.forward:   own weights -> original output | quantized weights -> output that the model continues with
 
-so that how far its own output changed is known beside the effect at the model's end. Outside of the second run
-nothing is exchanged: no weight is written to, and weights shared with another module stay as they are there.
+so that the change of its own output is known beside the effect on the model's. Outside of the second run nothing
+is exchanged: no weight is written to, and weights shared with another module stay as they are there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Forward = Callable[..., Any]
 class Quantization(ABC):
     """One way to quantize one component. ``notes`` say what a reader of its numbers should know.
 
-    What is quantized is made when it is first needed and kept until `release`.
+    Quantized replacements are made when they are first needed and kept until `release`.
     """
 
     def __init__(self, module: nn.Module, method: str, shared: Shared | None = None) -> None:
@@ -47,26 +47,34 @@ class Quantization(ABC):
         self.method = method
         self.matrices = matrices_of(module)
         self.notes: tuple[Reason, ...] = tuple(sharing_notes(module, self._exchangeable(), shared or {}))
+        self._replacements: dict[Matrix, Any] | None = None
 
     def _exchangeable(self) -> list[Matrix]:
         """Return the weights that the method quantizes."""
         return self.matrices
 
     @abstractmethod
+    def _replacement(self, matrix: Matrix) -> Any:
+        """Return what replaces a weight, or the layer that it belongs to."""
+
+    @abstractmethod
     def reason_not_possible(self) -> Reason | None:
         """Return why this component cannot be quantized so, None where it can."""
 
-    @abstractmethod
-    def prepare(self) -> None:
-        """Quantize what `applied` puts in the place of the component's own, unless that is done."""
+    def replacements(self) -> dict[Matrix, Any]:
+        """Return what `applied` puts in the place of the component's own weights or layers."""
+        if self._replacements is None:
+            with torch.no_grad():
+                self._replacements = {matrix: self._replacement(matrix) for matrix in self._exchangeable()}
+        return self._replacements
 
-    @abstractmethod
     def release(self) -> None:
-        """Let go of what `prepare` made; it is made again when it is needed."""
+        """Free the replacements; they are made again when they are needed."""
+        self._replacements = None
 
     @abstractmethod
     def _exchanged(self, forward: Forward) -> AbstractContextManager[Forward]:
-        """Exchange the insides of the component in this context; yield what to call in place of its forward."""
+        """Put the replacements in place in this context; yield what to call for the component's forward."""
 
     @contextmanager
     def applied(self, mask: Tensor, effect: Effect) -> Iterator[None]:
@@ -74,7 +82,7 @@ class Quantization(ABC):
 
         ``mask`` (B, S) says which positions are no padding; ``effect`` records how far the output changed.
         """
-        self.prepare()
+        self.replacements()
         forward = self.module.forward
 
         def twice(*args: Any, **kwargs: Any) -> Any:
@@ -84,7 +92,7 @@ class Quantization(ABC):
             yield
 
     def _compared(self, forward: Forward, args: Any, kwargs: Any, mask: Tensor, effect: Effect) -> Any:
-        """Run the component as it is and quantized; note the difference, and return what the latter put out."""
+        """Run the component as it is and quantized; record the difference, and return the latter's output."""
         if any(hasattr(value, "get_seq_length") for value in (*args, *kwargs.values())):
             effect.problem = reason("called-with-cache")
             return forward(*args, **kwargs)
@@ -99,8 +107,8 @@ class Quantization(ABC):
             output = changed_forward(*args, **kwargs)
         changed = first_tensor(output)
         assert changed is not None  # noqa: S101  the same module gave the original
-        # as float32: the same kernels ran on the same inputs, so that a change as small as the dtype's resolution
-        # comes from the weights too, and is not to be dismissed as rounding
+        # as float32: the same kernels ran on the same inputs, so that even a change as small as the dtype's
+        # resolution comes from the weights and is no rounding
         effect.add(original.float(), changed.float(), position_weights(original, mask))
         return output
 
@@ -110,10 +118,9 @@ class SimulatedQuantization(Quantization):
 
     def __init__(self, module: nn.Module, method: str, shared: Shared | None = None) -> None:
         super().__init__(module, method, shared)
-        self._quantized: list[nn.Parameter] | None = None
-        self._fed: list[nn.Module] = []
+        self._linears: list[nn.Module] = []
         if method in ACTIVATION_METHODS:
-            self._fed = [matrix.owner for matrix in self.matrices if matrix.is_linear]
+            self._linears = [matrix.owner for matrix in self.matrices if matrix.is_linear]
             others = [matrix for matrix in self.matrices if not matrix.is_linear]
             if others:
                 self.notes += (about("inputs-not-quantized", others),)
@@ -121,21 +128,16 @@ class SimulatedQuantization(Quantization):
     def reason_not_possible(self) -> Reason | None:
         return reason_against(self.matrices)
 
-    def prepare(self) -> None:
-        if self._quantized is None:
-            with torch.no_grad():
-                weights = [rounded(matrix.owner, matrix.weight.detach(), self.method) for matrix in self.matrices]
-            self._quantized = [nn.Parameter(weight, requires_grad=False) for weight in weights]
-
-    def release(self) -> None:
-        self._quantized = None
+    def _replacement(self, matrix: Matrix) -> nn.Parameter:
+        return nn.Parameter(rounded(matrix.owner, matrix.weight.detach(), self.method), requires_grad=False)
 
     @contextmanager
     def _exchanged(self, forward: Forward) -> Iterator[Forward]:
         with ExitStack() as stack:
-            for matrix, quantized in zip(self.matrices, self._quantized or [], strict=True):
-                stack.enter_context(_held(matrix, quantized))
-            for linear in self._fed:
+            for matrix, quantized in self.replacements().items():
+                stack.callback(setattr, matrix.owner, matrix.name, matrix.weight)  # the same object comes back
+                setattr(matrix.owner, matrix.name, quantized)
+            for linear in self._linears:
                 if linear is self.module:
                     forward = self._rounding(forward)
                 else:
@@ -143,22 +145,21 @@ class SimulatedQuantization(Quantization):
             yield forward
 
     def _rounding(self, forward: Forward) -> Forward:
-        def fed(*args: Any, **kwargs: Any) -> Any:
-            args = tuple(self._round(value) for value in args)
-            return forward(*args, **{name: self._round(value) for name, value in kwargs.items()})
+        def quantized(value: Any) -> Any:
+            return quantize_activation(value, self.method) if isinstance(value, Tensor) else value
 
-        return fed
+        def rounding(*args: Any, **kwargs: Any) -> Any:
+            return forward(*map(quantized, args), **{name: quantized(value) for name, value in kwargs.items()})
 
-    def _round(self, value: Any) -> Any:
-        return quantize_activation(value, self.method) if isinstance(value, Tensor) else value
+        return rounding
 
 
 def input_dim(owner: nn.Module, weight: Tensor) -> int:
     """Return the dimension that a product of an input with a module's weight adds over.
 
     It is 1 of a Linear (out, in) and of an embedding (tokens, features), 0 of a Conv1D (in, out). Fused experts
-    are (experts, out, in), or (experts, in, out) where their class says ``is_transposed`` or where only so what
-    the first product puts out fits the second.
+    are (experts, out, in), or (experts, in, out) where their class declares ``is_transposed`` or where only that
+    makes the first product's output fit the second.
     """
     if weight.dim() == 3:
         return 1 if _is_transposed(owner) else 2
@@ -179,13 +180,3 @@ def rounded(owner: nn.Module, weight: Tensor, method: str) -> Tensor:
     if isinstance(owner, nn.modules.conv._ConvNd):  # noqa: SLF001  adds over all but the output channel
         return quantize_weight(weight.flatten(1), method, input_dim=1).view_as(weight)
     return quantize_weight(weight, method, input_dim=input_dim(owner, weight))
-
-
-@contextmanager
-def _held(matrix: Matrix, quantized: nn.Parameter) -> Iterator[None]:
-    """Let a module hold another parameter; the object that it held before comes back."""
-    try:
-        setattr(matrix.owner, matrix.name, quantized)
-        yield
-    finally:
-        setattr(matrix.owner, matrix.name, matrix.weight)

@@ -1,4 +1,4 @@
-"""Simulated quantizers: round a tensor to the values that a low-precision format holds, and back. Pure.
+"""Simulated quantizers: round a tensor to the values of a low-precision format. Pure.
 
 Every function returns a tensor of the input's shape and dtype, computed in float32. Rounding again changes
 nothing (in FP8 the last bit, by which its scale may move), zeros stay zeros, and entries that are not finite pass
@@ -19,6 +19,7 @@ quantization): INT8 for each token, FP8 for the whole tensor, so that there a ba
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -27,8 +28,7 @@ from torch.nn import functional
 from energyscope.errors import UsageError
 from energyscope.impact.methods import SIMULATED
 
-WEIGHT_METHODS = ("int8", "int8-tensor", "int4", "fp8", "nf4")
-ACTIVATION_METHODS = {"int8-wa": "int8", "fp8-wa": "fp8"}  # with what quantizes their weights
+ACTIVATION_METHODS = {"int8-wa": "int8", "fp8-wa": "fp8"}  # with the method for their weights
 
 INT4_GROUP = 128
 NF4_BLOCK = 64
@@ -59,12 +59,12 @@ def quantize_weight(weight: Tensor, method: str, *, input_dim: int) -> Tensor:
 
     """
     method = ACTIVATION_METHODS.get(method, method)
-    if method not in _WEIGHTS:
+    if method not in _QUANTIZERS:
         raise UsageError(f"weights cannot be quantized by {method!r}: use one of {', '.join(SIMULATED)}")
     if not weight.numel():
         return weight.clone()
     rows = weight.movedim(input_dim, -1)
-    quantized = _finished(_WEIGHTS[method](rows.float()), rows).movedim(-1, input_dim)
+    quantized = _finished(_QUANTIZERS[method](rows.float()), rows).movedim(-1, input_dim)
     return torch.empty_like(weight).copy_(quantized)  # with the weight's strides: kernels are chosen by them too
 
 
@@ -74,7 +74,7 @@ def quantize_activation(tensor: Tensor, method: str) -> Tensor:
     ``int8-wa`` has a scale for each token, the features of one position; ``fp8-wa`` one for the tensor.
 
     Raises:
-        UsageError: the method leaves activations alone.
+        UsageError: the method does not quantize activations.
 
     """
     if method not in ACTIVATION_METHODS:
@@ -82,8 +82,7 @@ def quantize_activation(tensor: Tensor, method: str) -> Tensor:
         raise UsageError(f"activations cannot be quantized by {method!r}: use one of {known}")
     if not tensor.numel():
         return tensor.clone()
-    quantizer = _fp8 if method == "fp8-wa" else _int8_rows
-    return _finished(quantizer(tensor.float()), tensor)
+    return _finished(_QUANTIZERS[ACTIVATION_METHODS[method]](tensor.float()), tensor)
 
 
 def _finished(values: Tensor, original: Tensor) -> Tensor:
@@ -98,16 +97,12 @@ def _largest(values: Tensor, dim: int | None = None) -> Tensor:
 
 
 def _on_integers(values: Tensor, largest: Tensor, levels: int) -> Tensor:
-    # in units of the largest value, which is met exactly: rounding again changes nothing
+    # in units of the largest value, which is represented exactly: rounding again changes nothing
     return largest * ((values / largest * levels).round() / levels)
 
 
-def _int8_rows(values: Tensor) -> Tensor:
-    return _on_integers(values, _largest(values, -1), 127)
-
-
-def _int8_tensor(values: Tensor) -> Tensor:
-    return _on_integers(values, _largest(values), 127)
+def _int8(values: Tensor, dim: int | None) -> Tensor:
+    return _on_integers(values, _largest(values, dim), 127)
 
 
 def _int4_groups(values: Tensor) -> Tensor:
@@ -132,9 +127,9 @@ def _nf4_blocks(values: Tensor) -> Tensor:
     return (levels[nearest] * largest).flatten()[: len(flat)].view(values.shape)
 
 
-_WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "int8": _int8_rows,
-    "int8-tensor": _int8_tensor,
+_QUANTIZERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "int8": partial(_int8, dim=-1),
+    "int8-tensor": partial(_int8, dim=None),
     "int4": _int4_groups,
     "fp8": _fp8,
     "nf4": _nf4_blocks,

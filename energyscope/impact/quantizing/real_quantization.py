@@ -5,14 +5,13 @@ in INT8 but for the features that hold outliers. ``bnb-nf4`` stores weights in N
 computes in the model's dtype. Only Linear and Conv1D modules have such a layer; a component's other weights
 stay as they are.
 
-A layer is called in the place of the module that it stands for, which stays where it is in the model.
+A layer is called in place of the module that it replaces, which stays where it is in the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,20 +31,11 @@ _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _PRECISIONS = {"bnb-int8": "int8", "bnb-nf4": "nf4"}
 
 
-@dataclass(frozen=True, eq=False)
-class _StandIn:
-    """A layer of bitsandbytes and the module that it stands for."""
-
-    matrix: Matrix
-    layer: Any  # Linear8bitLt or Linear4bit
-
-
 class RealQuantization(Quantization):
     """The linear layers of a component, exchanged for bitsandbytes'."""
 
     def __init__(self, module: nn.Module, method: str, shared: Shared | None = None) -> None:
         super().__init__(module, method, shared)
-        self._stand_ins: list[_StandIn] | None = None
         others = [matrix for matrix in self.matrices if not is_linear(matrix.owner)]
         if others:
             self.notes += (about("only-linear-exchanged", others),)
@@ -54,7 +44,7 @@ class RealQuantization(Quantization):
         return [matrix for matrix in self.matrices if is_linear(matrix.owner)]
 
     def reason_not_possible(self) -> Reason | None:
-        """Return why this cannot be; the layers are built for that, and tried on random inputs."""
+        """Return why the component cannot be quantized so; to find out, layers are tried on random inputs."""
         if problem := reason_against(self.matrices):
             return problem
         linears = self._exchangeable()
@@ -67,28 +57,21 @@ class RealQuantization(Quantization):
         problems = (_reason_against_shape(matrix, self.method) for matrix in linears)
         if problem := next(filter(None, problems), None):
             return problem
-        self.prepare()
-        problems = (_reason_against_result(stand_in, self.method) for stand_in in self._stand_ins or [])
+        layers = self.replacements().items()
+        problems = (_reason_against_result(matrix, layer, self.method) for matrix, layer in layers)
         return next(filter(None, problems), None)
 
-    def prepare(self) -> None:
-        if self._stand_ins is None:
-            with torch.no_grad():
-                self._stand_ins = [
-                    _StandIn(matrix, _layer(matrix, self.method)) for matrix in self._exchangeable()
-                ]
-
-    def release(self) -> None:
-        self._stand_ins = None
+    def _replacement(self, matrix: Matrix) -> nn.Module:
+        return _layer(matrix, self.method)
 
     @contextmanager
     def _exchanged(self, forward: Forward) -> Iterator[Forward]:
         with ExitStack() as stack:
-            for stand_in in self._stand_ins or []:
-                if stand_in.matrix.owner is self.module:
-                    forward = stand_in.layer.forward
+            for matrix, layer in self.replacements().items():
+                if matrix.owner is self.module:
+                    forward = layer.forward
                 else:
-                    stack.enter_context(exchanged_forward(stand_in.matrix.owner, stand_in.layer.forward))
+                    stack.enter_context(exchanged_forward(matrix.owner, layer.forward))
             yield forward
 
 
@@ -101,19 +84,27 @@ def _reason_against_shape(matrix: Matrix, method: str) -> Reason | None:
         fits = largest <= torch.finfo(torch.float16).max
         return None if fits else reason("bitsandbytes-overflow", largest=largest, weight=matrix.path)
     inputs = _rows(matrix).shape[1]
-    if weight.device.type == "cpu" and inputs % 2:  # for each such shape it would compile code of its own
+    if weight.device.type == "cpu" and inputs % 2:  # it would compile code for each such shape
         return reason("bitsandbytes-odd-inputs", inputs=inputs, weight=matrix.path)
     return None
 
 
-def _reason_against_result(stand_in: _StandIn, method: str) -> Reason | None:
-    error = _error(stand_in, method)
+def _reason_against_result(matrix: Matrix, layer: Any, method: str) -> Reason | None:
+    """Compare a layer's products with those of our own arithmetic for the same quantization.
+
+    The error is that of `products_error`, over the last rows of the weight. Kernels silently return wrong numbers
+    for some shapes on some processors.
+    """
+    weight = _rows(matrix)
+    inputs = random_inputs(weight.shape[1], weight.device, weight.dtype)
+    activations = quantize_activation(inputs, "int8-wa") if method == "bnb-int8" else None
+    checked = quantize_weight(weight[first_checked_row(len(weight)) :], _PRECISIONS[method], input_dim=1)
+    error = products_error(layer, inputs, checked, rounded=activations)
     if error <= TOLERANCE:
         return None
-    matrix = stand_in.matrix
-    rows, inputs = _rows(matrix).shape
-    device = matrix.weight.device.type
-    return reason("bitsandbytes-wrong", weight=matrix.path, rows=rows, inputs=inputs, device=device, error=error)
+    rows, columns = weight.shape
+    device = weight.device.type
+    return reason("bitsandbytes-wrong", weight=matrix.path, rows=rows, inputs=columns, device=device, error=error)
 
 
 def _rows(matrix: Matrix) -> Tensor:
@@ -131,16 +122,3 @@ def _layer(matrix: Matrix, method: str) -> nn.Module:
     if bias is not None:
         bare.bias = nn.Parameter(bias.detach(), requires_grad=False)
     return quantized_linear(bare, _PRECISIONS[method], weight.dtype).eval()  # training mode takes other kernels
-
-
-def _error(stand_in: _StandIn, method: str) -> float:
-    """Return how far a layer's products lie from those that our own arithmetic gives for the same quantization.
-
-    It is that of `products_error`, and of the last rows of the weight. Kernels return nonsense without a word for
-    some shapes on some processors.
-    """
-    weight = _rows(stand_in.matrix)
-    inputs = random_inputs(weight.shape[1], weight.device, weight.dtype)
-    rounded = quantize_activation(inputs, "int8-wa") if method == "bnb-int8" else None
-    rows = quantize_weight(weight[first_checked_row(len(weight)) :], _PRECISIONS[method], input_dim=1)
-    return products_error(stand_in.layer, inputs, rows, rounded=rounded)

@@ -57,7 +57,7 @@ def texts(*lengths: int, together: bool = True) -> Evaluation:
     return Evaluation(source="test", task="next-token", batches=batches, labels=None, examples=len(lengths))
 
 
-class Heard:
+class Recorder:
     """Keeps what a listener is told."""
 
     def __init__(self) -> None:
@@ -75,20 +75,20 @@ class Heard:
         self.gradients.append(gradient)
 
 
-def heard_at(model: nn.Module, module: nn.Module, data: Evaluation) -> Heard:
-    heard = Heard()
+def recorded_at(model: nn.Module, module: nn.Module, data: Evaluation) -> Recorder:
+    recorded = Recorder()
     with undisturbed(model):
         for index in range(len(data.batches)):
-            backward_batch(model, data, index, {module: [heard]})
-    return heard
+            backward_batch(model, data, index, {module: [recorded]})
+    return recorded
 
 
 @pytest.mark.parametrize("name", ["words", "positions", "inner", "head"])
 def test_gradients_of_a_batch_are_those_of_each_example(name: str) -> None:
     """GIVEN examples of different lengths THEN each gets the gradient it has alone, also at shared positions."""
     model, lengths = Small(), (5, 2, 4)
-    together = heard_at(model, getattr(model, name), texts(*lengths))
-    alone = heard_at(model, getattr(model, name), texts(*lengths, together=False))
+    together = recorded_at(model, getattr(model, name), texts(*lengths))
+    alone = recorded_at(model, getattr(model, name), texts(*lengths, together=False))
     assert together.gradients[0].shape[0] == len(lengths)
     torch.testing.assert_close(together.gradients[0], torch.cat(alone.gradients))
 
@@ -96,28 +96,28 @@ def test_gradients_of_a_batch_are_those_of_each_example(name: str) -> None:
 def test_gradient_is_that_of_autograd() -> None:
     """GIVEN one text THEN the gradient at the head is that of the mean cross entropy, taken by autograd."""
     model, data = Small().eval(), texts(4)
-    heard = heard_at(model, model.head, data)
+    recorded = recorded_at(model, model.head, data)
     logits = model(**data.batches[0]).logits.detach().requires_grad_()
     loss = nn.functional.cross_entropy(logits[0, :3], data.batches[0]["input_ids"][0, 1:4])
     (expected,) = torch.autograd.grad(loss, logits)
-    torch.testing.assert_close(heard.gradients[0], expected)
-    torch.testing.assert_close(heard.calls[0].output, logits.detach())
+    torch.testing.assert_close(recorded.gradients[0], expected)
+    torch.testing.assert_close(recorded.calls[0].output, logits.detach())
 
 
 def test_losses_are_means_over_an_examples_predictions() -> None:
     """GIVEN 2, 0 and 1 predictions THEN losses are their means, and 0 where there is none."""
     probabilities = torch.tensor([[0.5, 0.5], [0.25, 0.75], [0.1, 0.9]])
     mask = torch.tensor([[True, True], [False, False], [False, True]])
-    found = example_losses(probabilities.log(), Positions(mask, torch.tensor([0, 0, 1])))
+    result = example_losses(probabilities.log(), Positions(mask, torch.tensor([0, 0, 1])))
     expected = -torch.tensor([0.5 * 0.25, 1.0, 0.9]).log() / torch.tensor([2, 1, 1])
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(result, expected)
 
 
 def test_without_targets_the_most_likely_answer_counts() -> None:
     """GIVEN no labels THEN the loss is that of the most likely class."""
     logits = torch.tensor([[0.2, 0.8], [0.7, 0.3]]).log()
-    found = example_losses(logits, Positions(torch.ones(2, 1, dtype=torch.bool), None))
-    torch.testing.assert_close(found, -torch.tensor([0.8, 0.7]).log())
+    result = example_losses(logits, Positions(torch.ones(2, 1, dtype=torch.bool), None))
+    torch.testing.assert_close(result, -torch.tensor([0.8, 0.7]).log())
 
 
 @pytest.mark.parametrize("label", [-1, 2])
@@ -136,7 +136,7 @@ def test_model_is_left_as_it_was(error: type[BaseException] | None) -> None:
     model.head.weight.grad = kept = torch.ones_like(model.head.weight)
     flags = [parameter.requires_grad for parameter in model.parameters()]
 
-    class Failing(Heard):
+    class Failing(Recorder):
         def reached(self, call: Call, gradient: Tensor) -> None:
             if error is not None:
                 raise error
@@ -162,32 +162,32 @@ def test_model_is_left_as_it_was(error: type[BaseException] | None) -> None:
 def test_works_inside_inference_mode() -> None:
     """GIVEN a caller in inference mode THEN gradients are found all the same."""
     model, data = Small(), texts(4)
-    expected = heard_at(model, model.inner, data).gradients[0]
+    expected = recorded_at(model, model.inner, data).gradients[0]
     with torch.inference_mode():
-        found = heard_at(model, model.inner, data).gradients[0]
-    assert torch.equal(found, expected)
+        result = recorded_at(model, model.inner, data).gradients[0]
+    assert torch.equal(result, expected)
 
 
 def test_fp16_gradients_do_not_vanish() -> None:
     """GIVEN a loss whose gradients FP16 cannot hold THEN they are those of FP32, to the precision of FP16."""
     small, data = Small(), texts(5, 3)
     small.head.weight.data *= 1e-5
-    expected = heard_at(small, small.inner, data).gradients[0]
-    found = heard_at(small.half(), small.inner, data).gradients[0]
-    assert found.dtype == torch.float32
-    assert float((found - expected).norm() / expected.norm()) < 0.02
+    expected = recorded_at(small, small.inner, data).gradients[0]
+    result = recorded_at(small.half(), small.inner, data).gradients[0]
+    assert result.dtype == torch.float32
+    assert float((result - expected).norm() / expected.norm()) < 0.02
 
 
 class Odd(Small):
     """Calls `inner` in a way that leaves nothing to differentiate."""
 
-    def __init__(self, way: str) -> None:
+    def __init__(self, usage: str) -> None:
         super().__init__()
-        self.way = way
+        self.usage = usage
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, use_cache: bool = False) -> Any:
         x = self.words(input_ids)
-        if self.way == "in place":
+        if self.usage == "in place":
             inner = self.inner(x)
             inner *= 2
             x = x + inner
@@ -197,13 +197,13 @@ class Odd(Small):
         return SimpleNamespace(logits=self.head(x))
 
 
-@pytest.mark.parametrize(("way", "code"), [("in place", "output-overwritten"), ("no grad", "gradients-off")])
-def test_lost_gradients_are_said(way: str, code: str) -> None:
+@pytest.mark.parametrize(("usage", "code"), [("in place", "output-overwritten"), ("no grad", "gradients-off")])
+def test_lost_gradients_are_said(usage: str, code: str) -> None:
     """GIVEN an output that is overwritten, or computed without gradients, THEN the listener is told why."""
-    model = Odd(way)
-    heard = heard_at(model, model.inner, texts(4))
-    assert heard.problems[0] == code
-    assert not heard.gradients
+    model = Odd(usage)
+    recorded = recorded_at(model, model.inner, texts(4))
+    assert recorded.problems[0] == code
+    assert not recorded.gradients
 
 
 @pytest.mark.parametrize(
@@ -213,10 +213,10 @@ def test_lost_gradients_are_said(way: str, code: str) -> None:
 def test_rows_lie_by_example(shape: tuple[int, ...], rows: tuple[int, int]) -> None:
     """GIVEN per-token, shared, flattened and pooled outputs THEN rows and their weights are each example's own."""
     mask = torch.tensor([[1, 1, 1], [1, 0, 0]]).bool()
-    found = by_example(torch.arange(float(torch.Size(shape).numel())).reshape(shape), mask)
-    assert found is not None
-    assert found[0].shape == (2, *rows)
-    assert found[1].sum().item() == (2 if rows[0] == 1 else 4)
+    result = by_example(torch.arange(float(torch.Size(shape).numel())).reshape(shape), mask)
+    assert result is not None
+    assert result[0].shape == (2, *rows)
+    assert result[1].sum().item() == (2 if rows[0] == 1 else 4)
 
 
 def test_rows_that_mix_examples_have_no_place() -> None:

@@ -13,10 +13,11 @@ from energyscope.adapters import Adapter, Part
 from energyscope.components import ComponentTree, component_tree
 from energyscope.correlation.association import associate
 from energyscope.errors import DataError
+from energyscope.impact.predicting import predictors
 from energyscope.impact.predicting.activation_listener import int8_per_token
 from energyscope.impact.predicting.gradients import example_losses
 from energyscope.impact.predicting.predictors import predict
-from energyscope.impact.predicting.weights import simulated_errors
+from energyscope.impact.predicting.weight_gradients import simulated_errors
 from energyscope.impact.predictions import Reference, compared_logits, positions_in
 from energyscope.impact.quantizing.matrices import owners
 from energyscope.loading import LoadedModel, load_model
@@ -94,8 +95,8 @@ def tree_of(model: nn.Module) -> ComponentTree:
     return component_tree(model, BRANCHES, "coarse")
 
 
-def one(found: list[ImpactRow], component: str, name: str) -> ImpactRow:
-    (item,) = [item for item in found if (item.component, item.metric) == (component, name)]
+def row_of(rows: list[ImpactRow], component: str, name: str) -> ImpactRow:
+    (item,) = [item for item in rows if (item.component, item.metric) == (component, name)]
     return item
 
 
@@ -112,35 +113,35 @@ def noise(module: nn.Module) -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def found() -> list[ImpactRow]:
+def rows() -> list[ImpactRow]:
     model = Branches()
     return predict(model, tree_of(model), data(), weight_errors={"noise": noise})
 
 
 @pytest.mark.parametrize("name", ["live", "embed", "block"])
-def test_removal_is_exact_where_the_loss_is_linear(found: list[ImpactRow], name: str) -> None:
+def test_removal_is_exact_where_the_loss_is_linear(rows: list[ImpactRow], name: str) -> None:
     """GIVEN a loss linear in an output THEN taylor_removal is the mean magnitude of the change by zeroing it."""
     model, evaluation = Branches(), data()
     before = losses(model, evaluation)
     module = model.get_submodule(name)
     module.register_forward_hook(lambda _m, _i, output: torch.zeros_like(output))
     change = losses(model, evaluation) - before
-    assert one(found, name, "taylor_removal").value == pytest.approx(float(change.abs().mean()), rel=1e-4)
+    assert row_of(rows, name, "taylor_removal").value == pytest.approx(float(change.abs().mean()), rel=1e-4)
 
 
-def test_skipping_is_exact_where_the_loss_is_linear(found: list[ImpactRow]) -> None:
+def test_skipping_is_exact_where_the_loss_is_linear(rows: list[ImpactRow]) -> None:
     """GIVEN a residual layer THEN taylor_skip is the change when its input takes the place of its output."""
     model, evaluation = Branches(), data()
     before = losses(model, evaluation)
     model.block.register_forward_hook(lambda _m, inputs, _o: inputs[0])
     change = losses(model, evaluation) - before
-    skipped = one(found, "block", "taylor_skip")
+    skipped = row_of(rows, "block", "taylor_skip")
     assert skipped.value == pytest.approx(float(change.abs().mean()), rel=1e-4)
-    assert not [item for item in found if item.metric == "taylor_skip" and item.component != "block"]
+    assert not [item for item in rows if item.metric == "taylor_skip" and item.component != "block"]
 
 
 @pytest.mark.parametrize("name", ["live", "embed", "block"])
-def test_weight_errors_are_exact_where_the_loss_is_linear(found: list[ImpactRow], name: str) -> None:
+def test_weight_errors_are_exact_where_the_loss_is_linear(rows: list[ImpactRow], name: str) -> None:
     """GIVEN errors in a component's weights THEN taylor_noise is the mean magnitude of the change of the loss."""
     model, evaluation = Branches(), data()
     before = losses(model, evaluation)
@@ -148,15 +149,15 @@ def test_weight_errors_are_exact_where_the_loss_is_linear(found: list[ImpactRow]
         for parameter, error in noise(module).items():
             module.get_parameter(parameter).data += error
     change = losses(model, evaluation) - before
-    predicted = one(found, name, "taylor_noise")
+    predicted = row_of(rows, name, "taylor_noise")
     assert predicted.value == pytest.approx(float(change.abs().mean()), rel=1e-3)
     assert predicted.examples == 12
 
 
-def test_a_dead_branch_has_exactly_none(found: list[ImpactRow]) -> None:
+def test_a_dead_branch_has_exactly_none(rows: list[ImpactRow]) -> None:
     """GIVEN a branch that is multiplied by 0 THEN its gradients predict exactly 0, with an interval."""
     for name in ("taylor_removal", "taylor_noise", "fisher"):
-        item = one(found, "dead", name)
+        item = row_of(rows, "dead", name)
         assert (item.value, item.ci_low, item.ci_high, item.reasons) == (0.0, 0.0, 0.0, "")
 
 
@@ -175,33 +176,33 @@ def test_a_dead_branch_has_exactly_none(found: list[ImpactRow]) -> None:
         ("silent", "weight_outliers", "weights-all-equal"),
     ],
 )
-def test_what_is_unknown_has_a_reason(found: list[ImpactRow], component: str, name: str, code: str) -> None:
+def test_what_is_unknown_has_a_reason(rows: list[ImpactRow], component: str, name: str, code: str) -> None:
     """GIVEN something that a predictor cannot be had of THEN it is None with the reason, never 0."""
-    item = one(found, component, name)
+    item = row_of(rows, component, name)
     assert (item.value, item.ci_low, item.ci_high) == (None, None, None)
     assert read(item.reasons).code == code
 
 
-def test_batches_do_not_matter(found: list[ImpactRow]) -> None:
+def test_batches_do_not_matter(rows: list[ImpactRow]) -> None:
     """GIVEN the same examples one by one THEN every predictor has the same value and interval."""
     model = Branches()
     single = predict(model, tree_of(model), data(batch=1), weight_errors={"noise": noise})
-    for ours, theirs in zip(found, single, strict=True):
-        assert (ours.component, ours.metric, ours.reasons) == (theirs.component, theirs.metric, theirs.reasons)
+    for first, second in zip(rows, single, strict=True):
+        assert (first.component, first.metric, first.reasons) == (second.component, second.metric, second.reasons)
         for field in ("value", "ci_low", "ci_high"):
-            expected = getattr(theirs, field)
-            assert getattr(ours, field) == (None if expected is None else pytest.approx(expected, rel=1e-4))
+            expected = getattr(second, field)
+            assert getattr(first, field) == (None if expected is None else pytest.approx(expected, rel=1e-4))
 
 
 def test_without_labels_the_loss_is_said() -> None:
     """GIVEN no labels THEN gradients are those of the most likely class, 1 here, and the reason says so."""
     model = Branches()
-    found = predict(model, tree_of(model), data(labelled=False))
-    item = one(found, "live", "taylor_removal")
+    rows = predict(model, tree_of(model), data(labelled=False))
+    item = row_of(rows, "live", "taylor_removal")
     assert item.reasons == "loss-of-likeliest-class"
     assert item.value is not None
     assert 0 < item.value < 0.1  # of a class that is nearly certain
-    assert one(found, "live", "sqnr_int8_db").reasons == ""
+    assert row_of(rows, "live", "sqnr_int8_db").reasons == ""
 
 
 def test_empty_data_are_refused() -> None:
@@ -224,8 +225,8 @@ def test_sqnr_is_pooled_over_tokens_without_padding() -> None:
     for batch in evaluation.batches:
         batch["input_ids"][batch["attention_mask"] == 0] = 0
     tree = tree_of(model)
-    found = one(predict(model, tree, evaluation), "embed", "sqnr_int8_db")
-    assert found.value == pytest.approx(10 * math.log10((1.27**2 + 0.014**2) / 0.004**2), abs=1e-3)
+    sqnr = row_of(predict(model, tree, evaluation), "embed", "sqnr_int8_db")
+    assert sqnr.value == pytest.approx(10 * math.log10((1.27**2 + 0.014**2) / 0.004**2), abs=1e-3)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -236,21 +237,17 @@ def test_bundled_models_get_a_value_or_a_reason(name: str, precision: str) -> No
     evaluation = load_evaluation(loaded, max_examples=12, batch_size=6)
     tree = component_tree(loaded.model, loaded.adapter, "fine")
     before = Reference(loaded.model, evaluation).checksums
-    steps: list[tuple[str, int, int]] = []
     errors = {"int8": simulated_errors("int8"), "nf4": simulated_errors("nf4")}
-    found = predict(
-        loaded.model, tree, evaluation, weight_errors=errors, progress=lambda *step: steps.append(step)
-    )
+    rows = predict(loaded.model, tree, evaluation, weight_errors=errors)
     assert Reference(loaded.model, evaluation).checksums == before
     assert not any(p.requires_grad or p.grad is not None for p in loaded.model.parameters())
-    assert steps == [("gradients", 0, 2), ("gradients", 1, 2)]
     layers = sum(part.kind == "layer" for part in tree)
-    assert len(found) == 7 * (len(tree) - 1) + layers
-    assert all(item.value is not None or item.reasons for item in found)
-    assert all(item.value is None or math.isfinite(item.value) for item in found)
+    assert len(rows) == 7 * (len(tree) - 1) + layers
+    assert all(item.value is not None or item.reasons for item in rows)
+    assert all(item.value is None or math.isfinite(item.value) for item in rows)
     # gradients reach all of these models, and every output is a floating-point one
-    assert all(item.value is not None for item in found if item.metric in ("taylor_removal", "sqnr_int8_db"))
-    nf4, int8 = (sum(item.value or 0 for item in found if item.metric == f"taylor_{q}") for q in ("nf4", "int8"))
+    assert all(item.value is not None for item in rows if item.metric in ("taylor_removal", "sqnr_int8_db"))
+    nf4, int8 = (sum(item.value or 0 for item in rows if item.metric == f"taylor_{q}") for q in ("nf4", "int8"))
     assert nf4 > 2 * int8 > 0
 
 
@@ -259,11 +256,11 @@ def test_parents_fisher_is_the_sum_of_its_parts(name: str) -> None:
     """GIVEN an MLP whose weights lie in its parts THEN its Fisher trace is their sum."""
     loaded = load_model(name, device="cpu")
     tree = component_tree(loaded.model, loaded.adapter, "fine")
-    found = predict(loaded.model, tree, load_evaluation(loaded, max_examples=6))
+    rows = predict(loaded.model, tree, load_evaluation(loaded, max_examples=6))
     for part in tree:
         if part.kind == "mlp":
-            inside = [one(found, child.name, "fisher").value or 0 for child in tree.children(part.name)]
-            assert one(found, part.name, "fisher").value == pytest.approx(sum(inside))
+            inside = [row_of(rows, child.name, "fisher").value or 0 for child in tree.children(part.name)]
+            assert row_of(rows, part.name, "fisher").value == pytest.approx(sum(inside))
 
 
 def test_quantized_weights_have_reasons_and_outputs_have_gradients() -> None:
@@ -272,13 +269,13 @@ def test_quantized_weights_have_reasons_and_outputs_have_gradients() -> None:
     loaded: LoadedModel = load_model("tiny-llama", device="cpu", precision="int8")
     tree = component_tree(loaded.model, loaded.adapter, "medium")
     evaluation = load_evaluation(loaded, max_examples=4)
-    found = predict(loaded.model, tree, evaluation, weight_errors={"int8": simulated_errors("int8")})
+    rows = predict(loaded.model, tree, evaluation, weight_errors={"int8": simulated_errors("int8")})
     for name in ("taylor_int8", "fisher", "weight_outliers", "weight_kurtosis"):
-        item = one(found, "model.layers.1.mlp", name)
+        item = row_of(rows, "model.layers.1.mlp", name)
         assert item.value is None
         assert read(item.reasons).code == "weights-quantized"
-    assert one(found, "model.layers.1.mlp", "taylor_removal").value is not None
-    assert one(found, "model.embed_tokens", "taylor_int8").value is not None
+    assert row_of(rows, "model.layers.1.mlp", "taylor_removal").value is not None
+    assert row_of(rows, "model.embed_tokens", "taylor_int8").value is not None
 
 
 def test_rows_carry_predictors() -> None:
@@ -303,9 +300,9 @@ def test_intervals_hold_the_value_on_all_the_data() -> None:
         # every fourth example, as a sample of all lengths
         batches = tuple({k: v[quarter::4] for k, v in batch.items()} for batch in evaluation.batches)
         part = predict(loaded.model, tree, Evaluation("quarter", "next-token", batches, None, 32))
-        for ours, theirs in zip(part, whole, strict=True):
-            if ours.ci_low is not None and ours.ci_high is not None and theirs.value is not None:
-                hits.append(ours.ci_low <= theirs.value <= ours.ci_high)
+        for first, second in zip(part, whole, strict=True):
+            if first.ci_low is not None and first.ci_high is not None and second.value is not None:
+                hits.append(first.ci_low <= second.value <= first.ci_high)
     assert np.mean(hits) > 0.85
 
 
@@ -325,8 +322,8 @@ def test_weight_errors_order_components_as_quantization_does(name: str) -> None:
     loaded, errors = load_model(name, device="cpu"), simulated_errors("int8")
     tree = component_tree(loaded.model, loaded.adapter, "medium")
     evaluation = load_evaluation(loaded, max_examples=16)
-    found = predict(loaded.model, tree, evaluation, weight_errors={"int8": errors})
-    predicted = {item.component: item.value for item in found if item.metric == "taylor_int8" and item.value}
+    rows = predict(loaded.model, tree, evaluation, weight_errors={"int8": errors})
+    predicted = {item.component: item.value for item in rows if item.metric == "taylor_int8" and item.value}
     before, measured = mean_losses(loaded, evaluation), {}
     for component in predicted:
         # this module's use only: a tied head and embedding are two components
@@ -357,7 +354,7 @@ class Mixed(nn.Module):
         return self.linear(x) + x @ self.own
 
 
-def test_weights_that_take_single_examples_limit_their_component_to_them() -> None:
+def test_weights_that_take_single_examples_limit_their_component_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a linear and another matrix THEN the component's values are those of the chosen examples alone."""
     model, evaluation = Branches(), data(batch=12)
     model.live = Mixed()  # type: ignore[assignment]
@@ -366,10 +363,11 @@ def test_weights_that_take_single_examples_limit_their_component_to_them() -> No
     part = ({key: values[chosen] for key, values in batch.items()},)
     alone = Evaluation("chosen", "classification", part, (labels[chosen],), 3)
     tree = tree_of(model)
-    some = predict(model, tree, evaluation, weight_errors={"noise": noise}, max_examples=3)
+    monkeypatch.setattr(predictors, "MAX_EXAMPLES", 3)
+    some = predict(model, tree, evaluation, weight_errors={"noise": noise})
     few = predict(model, tree, alone, weight_errors={"noise": noise})
     for name in ("fisher", "taylor_noise"):
-        ours, theirs = one(some, "live", name), one(few, "live", name)
-        assert ours.examples == 3
-        assert ours.value == pytest.approx(theirs.value, rel=1e-4)
-        assert one(some, "dead", name).examples == 12
+        first, second = row_of(some, "live", name), row_of(few, "live", name)
+        assert first.examples == 3
+        assert first.value == pytest.approx(second.value, rel=1e-4)
+        assert row_of(some, "dead", name).examples == 12

@@ -14,12 +14,12 @@ from transformers.pytorch_utils import Conv1D
 from energyscope.impact.predicting.gradients import backward_batch, example_losses, undisturbed
 from energyscope.impact.predicting.weight_gradients import (
     FISHER,
+    WeightErrorCache,
     WeightListener,
     one_by_one,
     perturbation,
     squared_norms,
 )
-from energyscope.impact.predicting.weights import WeightErrorCache
 from energyscope.impact.predictions import compared_logits, positions_in
 from energyscope.workloads import Evaluation
 
@@ -69,14 +69,14 @@ def by_hand(model: nn.Module, module: nn.Module, data: Evaluation) -> tuple[list
         parameters = {n: p for n, p in module.named_parameters(recurse=False) if p.dim() > 1}
         for loss, kept in zip(losses, places.mask.any(1), strict=True):
             if kept:
-                found = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True)
-                fisher.append(sum(float(g.square().sum()) for g in found))
+                result = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True)
+                fisher.append(sum(float(g.square().sum()) for g in result))
                 errors = noise(module)
-                product.append(sum(float((g * errors[n]).sum()) for n, g in zip(parameters, found, strict=True)))
+                product.append(sum(float((g * errors[n]).sum()) for n, g in zip(parameters, result, strict=True)))
     return fisher, product
 
 
-def heard(model: nn.Module, modules: list[nn.Module], data: Evaluation) -> list[WeightListener]:
+def listened(model: nn.Module, modules: list[nn.Module], data: Evaluation) -> list[WeightListener]:
     errors = WeightErrorCache({"noise": noise}, 2**20)
     listeners = [WeightListener(module, errors) for module in modules]
     with undisturbed(model):
@@ -91,7 +91,7 @@ def heard(model: nn.Module, modules: list[nn.Module], data: Evaluation) -> list[
 def test_sums_are_those_of_autograd_example_by_example(name: str) -> None:
     """GIVEN a module of each form THEN norms and products are those of a backward pass for each example."""
     model, data = Uses(), texts(6, 2, 1, 4)  # the text of one token predicts nothing
-    (listener,) = heard(model, [getattr(model, name)], data)
+    (listener,) = listened(model, [getattr(model, name)], data)
     fisher, product = by_hand(model, getattr(model, name), data)
     assert not listener.needs_one_by_one
     np.testing.assert_allclose(listener.values(FISHER), fisher, rtol=1e-4)
@@ -101,13 +101,13 @@ def test_sums_are_those_of_autograd_example_by_example(name: str) -> None:
 def test_a_matrix_used_directly_takes_examples_one_by_one() -> None:
     """GIVEN a matrix that no linear layer uses THEN passes of single examples find its sums, for some of them."""
     model, data = Uses(), texts(6, 2, 1, 4, 3)
-    (listener,) = heard(model, [model], data)
+    (listener,) = listened(model, [model], data)
     assert listener.needs_one_by_one
     with undisturbed(model):
         one_by_one(model, data, [listener], 3)
     fisher, product = by_hand(model, model, data)
     assert listener.chosen is not None
-    chosen = listener.chosen.astype(int)
+    chosen = listener.chosen
     assert chosen.tolist() == [0, 2, 3]  # evenly spaced among the four that predict something
     np.testing.assert_allclose(listener.values(FISHER), np.array(fisher)[chosen], rtol=1e-4)
     np.testing.assert_allclose(listener.values("noise"), np.array(product)[chosen], rtol=1e-4, atol=1e-6)
@@ -117,7 +117,7 @@ def test_a_matrix_used_directly_takes_examples_one_by_one() -> None:
 def test_both_ways_agree() -> None:
     """GIVEN the same linear layer THEN the batched way and single examples find the same sums."""
     model, data = Uses(), texts(5, 6, 4)
-    (batched,) = heard(model, [model.down], data)
+    (batched,) = listened(model, [model.down], data)
     single = WeightListener(model.down, batched.errors)
     with undisturbed(model):
         one_by_one(model, data, [single], 99)
@@ -149,8 +149,8 @@ def test_norms_are_those_of_the_outer_products(length: int, inside: int, outside
 def test_embedding_norms_add_up_equal_tokens() -> None:
     """GIVEN the same token twice THEN its row's gradients add up before they are squared."""
     gradients = torch.tensor([[[1.0, 0.0], [2.0, 0.0], [0.0, 5.0]]])
-    found = squared_norms("embedding", torch.tensor([[3, 3, 8]]), gradients)
-    assert found.tolist() == [9.0 + 25.0]
+    result = squared_norms("embedding", torch.tensor([[3, 3, 8]]), gradients)
+    assert result.tolist() == [9.0 + 25.0]
 
 
 def test_perturbation_is_the_change_of_the_output() -> None:
@@ -181,6 +181,6 @@ def test_padding_may_hold_anything() -> None:
     model = Poisoned()
     cut = texts(3, 3)
     cut = Evaluation("cut", "next-token", tuple({k: v[:, :3] for k, v in b.items()} for b in cut.batches), None, 2)
-    (padded,), (bare,) = (heard(model, [model.twice], data) for data in (texts(3, 3), cut))
+    (padded,), (bare,) = (listened(model, [model.twice], data) for data in (texts(3, 3), cut))
     np.testing.assert_allclose(padded.values(FISHER), bare.values(FISHER), rtol=1e-5)
     np.testing.assert_allclose(padded.values("noise"), bare.values("noise"), rtol=1e-4)

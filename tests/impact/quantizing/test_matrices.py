@@ -10,9 +10,12 @@ from energyscope.adapters import SDPA
 from energyscope.functions import FunctionCall
 from energyscope.impact.quantizing.matrices import (
     matrices_of,
+    own_matrices,
+    owners,
     reason_against,
     shared_weights,
     sharing_notes,
+    why_unreadable,
 )
 from energyscope.reasons import reason
 
@@ -33,13 +36,16 @@ def test_matrices_are_weights_of_two_dimensions_or_more() -> None:
     module = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2), nn.Embedding(4, 2), nn.Linear(0, 2))
     module.experts = nn.Parameter(torch.ones(2, 3, 4))
     module.experts_bias = nn.Parameter(torch.ones(2, 3))
-    assert [one.path for one in matrices_of(module)] == ["experts", "0.weight", "2.weight"]
+    assert [matrix.path for matrix in matrices_of(module)] == ["experts", "0.weight", "2.weight"]
+    assert list(own_matrices(module)) == ["experts"]
+    assert [type(owner).__name__ for owner in owners(module)] == ["Sequential", "Linear", "Embedding"]
+    assert why_unreadable(matrices_of(module)) is None
 
 
 @pytest.mark.parametrize("module", [nn.LayerNorm(4), nn.GELU(), FunctionCall(SDPA, nn.Identity())])
 def test_without_a_matrix_there_is_a_reason(module: nn.Module) -> None:
     """GIVEN a norm, an activation or an attention core THEN that it has nothing to quantize is said."""
-    assert reason_against(matrices_of(module)) == "no-weight-matrix"
+    assert why_unreadable(matrices_of(module)) == reason_against(matrices_of(module)) == "no-weight-matrix"
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -52,10 +58,11 @@ def test_weights_that_are_not_finite_are_refused(bad: float) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float8_e4m3fn])
 def test_weights_of_a_byte_are_quantized_already(dtype: torch.dtype) -> None:
-    """GIVEN a weight in eight bits THEN quantizing it again is refused."""
-    module = nn.Linear(2, 2)
-    module.weight = nn.Parameter(torch.ones(2, 2).to(dtype), requires_grad=False)
-    assert reason_against(matrices_of(module)).code == "weights-quantized"
+    """GIVEN a weight in eight bits THEN reading it as numbers, and quantizing it again, are refused."""
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    module[0].weight = nn.Parameter(torch.ones(2, 2).to(dtype), requires_grad=False)
+    expected = reason("weights-quantized", weights=1, first="0.weight")
+    assert why_unreadable(matrices_of(module)) == reason_against(matrices_of(module)) == expected
 
 
 def test_weights_of_bitsandbytes_are_known_whatever_they_are_stored_as() -> None:

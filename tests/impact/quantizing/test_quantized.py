@@ -29,9 +29,9 @@ def states(*shape: int) -> Tensor:
 
 
 def possible(module: nn.Module, method: str, **settings: Any) -> Quantization:
-    found = quantization(module, method, **settings)
-    assert isinstance(found, Quantization), found
-    return found
+    result = quantization(module, method, **settings)
+    assert isinstance(result, Quantization), result
+    return result
 
 
 def seeded(module: nn.Module) -> nn.Module:
@@ -51,7 +51,9 @@ class Bundled:
         self.mask = torch.ones_like(self.ids)
         self.mask[1, 6:] = 0
         self.settings = {} if loaded.adapter.task == "classification" else {"use_cache": False}
-        self.parameters = {name: (one, one.clone()) for name, one in self.model.named_parameters()}
+        self.parameters = {
+            name: (parameter, parameter.clone()) for name, parameter in self.model.named_parameters()
+        }
         self.before = self.run()
 
     def run(self) -> Tensor:
@@ -85,14 +87,14 @@ def test_every_component_of_the_bundled_models(bundled: Bundled) -> None:
     for part in bundled.parts:
         changes: dict[str, float] = {}
         for method in SIMULATED:
-            found = quantization(part.module, method)
-            if isinstance(found, str):
-                assert found == "no-weight-matrix"
+            result = quantization(part.module, method)
+            if isinstance(result, str):
+                assert result == "no-weight-matrix"
                 continue
-            changes[method], logits = bundled.changed(found)
+            changes[method], logits = bundled.changed(result)
             assert logits.isfinite().all()
             assert not torch.equal(logits, bundled.before)
-        has_matrix = any(one.dim() > 1 for one in part.module.parameters())
+        has_matrix = any(parameter.dim() > 1 for parameter in part.module.parameters())
         assert len(changes) == (len(SIMULATED) if has_matrix else 0), part.name
         if changes:
             assert changes["int8"] < changes["fp8"] < min(changes["nf4"], changes["int4"]), part.name
@@ -122,10 +124,10 @@ def test_the_output_is_that_of_the_quantized_weight(method: str) -> None:
     fed = quantize_activation(inputs, method) if method.endswith("-wa") else inputs
     expected = nn.functional.linear(fed, weight, linear.bias)
     with possible(linear, method).applied(MASK, effect):
-        found = linear(inputs)
-    assert torch.equal(found, expected)
+        result = linear(inputs)
+    assert torch.equal(result, expected)
     original = linear(inputs)
-    change = (found - original)[MASK].norm() / original[MASK].norm()
+    change = (result - original)[MASK].norm() / original[MASK].norm()
     assert effect.relative_change == pytest.approx(float(change), rel=1e-5)
 
 
@@ -159,11 +161,11 @@ def test_inputs_changed_in_place_are_changed_once() -> None:
     expected = inputs + nn.functional.linear(
         inputs, quantize_weight(linear.get_parameter("weight"), "int4", input_dim=1), linear.get_parameter("bias")
     )
-    given = inputs.clone()
+    copied = inputs.clone()
     with possible(module, "int4").applied(MASK, effect):
-        found = module(given)
-    assert torch.equal(found, expected)
-    assert torch.equal(given, expected)
+        result = module(copied)
+    assert torch.equal(result, expected)
+    assert torch.equal(copied, expected)
     assert 0 < (effect.relative_change or 0) < 0.3
 
 
@@ -183,28 +185,28 @@ def test_errors_within_the_second_run_leave_nothing_behind(error: type[BaseExcep
         module(states(2, 3, 4))
     handle.remove()
     assert module[0].weight is weight
-    assert not any("forward" in vars(one) for one in module.modules())
+    assert not any("forward" in vars(parameter) for parameter in module.modules())
 
 
 def test_weights_are_quantized_once_for_all_calls_and_batches() -> None:
     """GIVEN several contexts and calls THEN the same quantized weights serve, until they are released."""
     linear = seeded(nn.Linear(4, 4))
-    found, seen = possible(linear, "int8"), []
+    result, weights = possible(linear, "int8"), []
     original = linear.forward
 
     def forward(inputs: Tensor) -> Tensor:
-        seen.append(linear.weight)
+        weights.append(linear.weight)
         output: Tensor = original(inputs)
         return output
 
     linear.forward = forward  # type: ignore[method-assign]
     for _ in range(2):
-        with found.applied(MASK, Effect()):
+        with result.applied(MASK, Effect()):
             linear(states(2, 3, 4))
-    found.release()
-    with found.applied(MASK, Effect()):
+    result.release()
+    with result.applied(MASK, Effect()):
         linear(states(2, 3, 4))
-    originals, quantized = seen[::2], seen[1::2]
+    originals, quantized = weights[::2], weights[1::2]
     assert all(weight is linear.weight for weight in originals)
     assert quantized[0] is quantized[1]
     assert quantized[2] is not quantized[0]
@@ -257,16 +259,16 @@ def test_a_cache_is_not_filled_twice() -> None:
             self.linear = nn.Linear(4, 4)
 
         def forward(self, hidden: Tensor, cache: Any) -> Tensor:
-            cache.seen.append(hidden)
+            cache.inputs.append(hidden)
             output: Tensor = self.linear(hidden)
             return output
 
     module, effect = seeded(Caching()), Effect()
-    cache = SimpleNamespace(seen=[], get_seq_length=lambda: 0)
+    cache = SimpleNamespace(inputs=[], get_seq_length=lambda: 0)
     with possible(module, "int4").applied(MASK, effect):
-        found = module(states(2, 3, 4), cache=cache)
-    assert len(cache.seen) == 1
-    assert torch.equal(found, module.linear(states(2, 3, 4)))
+        result = module(states(2, 3, 4), cache=cache)
+    assert len(cache.inputs) == 1
+    assert torch.equal(result, module.linear(states(2, 3, 4)))
     assert effect.why_invalid() == "called-with-cache"
 
 
@@ -294,14 +296,14 @@ class Experts(nn.Module):
         self.gate_up_proj_bias = nn.Parameter(torch.zeros(2, 12))
 
 
-@pytest.mark.parametrize("said", [None, True, False])
+@pytest.mark.parametrize("declared", [None, True, False])
 @pytest.mark.parametrize("transposed", [True, False])
-def test_the_layout_of_fused_experts_is_read_off(said: bool | None, transposed: bool) -> None:
+def test_the_layout_of_fused_experts_is_read_off(declared: bool | None, transposed: bool) -> None:
     """GIVEN what the class says, or else the shapes, THEN that is the dimension of the inputs."""
     experts = Experts(transposed=transposed)
-    if said is not None:
-        experts.is_transposed = said
-    expected = 1 if (transposed if said is None else said) else 2
+    if declared is not None:
+        experts.is_transposed = declared
+    expected = 1 if (transposed if declared is None else declared) else 2
     assert input_dim(experts, experts.gate_up_proj) == expected
     assert input_dim(experts, experts.down_proj) == expected
 

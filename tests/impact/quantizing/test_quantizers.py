@@ -11,16 +11,17 @@ from torch import Tensor
 from energyscope.errors import UsageError
 from energyscope.impact.methods import SIMULATED
 from energyscope.impact.quantizing.quantizers import (
+    _QUANTIZERS,
     ACTIVATION_METHODS,
     FP8_MAXIMUM,
     INT4_GROUP,
     NF4_BLOCK,
     NF4_LEVELS,
-    WEIGHT_METHODS,
     quantize_activation,
     quantize_weight,
 )
 
+WEIGHT_METHODS = tuple(_QUANTIZERS)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -72,10 +73,10 @@ def test_rounding_again_changes_nothing(weight: Tensor, method: str) -> None:
 @given(st.sampled_from(DTYPES).flatmap(weights), st.sampled_from(WEIGHT_METHODS))
 def test_shape_dtype_signs_and_zeros_stay(weight: Tensor, method: str) -> None:
     """Nothing changes its sign, zero is zero, and the tensor keeps its shape and dtype."""
-    found = quantize_weight(weight, method, input_dim=1)
-    assert (found.shape, found.dtype) == (weight.shape, weight.dtype)
-    assert not found[weight == 0].any()
-    assert (found * weight >= 0).all()
+    rounded = quantize_weight(weight, method, input_dim=1)
+    assert (rounded.shape, rounded.dtype) == (weight.shape, weight.dtype)
+    assert not rounded[weight == 0].any()
+    assert (rounded * weight >= 0).all()
 
 
 @pytest.mark.parametrize("method", WEIGHT_METHODS)
@@ -97,16 +98,16 @@ def test_a_single_element_is_met(method: str, value: float) -> None:
 def test_the_smallest_numbers_of_all_do_not_become_nan(method: str) -> None:
     """GIVEN subnormal weights, whose scale may vanish, THEN the result is finite and no larger."""
     weight = torch.tensor([[1e-45, -3e-44, 0.0]])
-    found = quantize_weight(weight, method, input_dim=1)
-    assert found.isfinite().all()
-    assert found.abs().max() <= 3.1e-44
+    rounded = quantize_weight(weight, method, input_dim=1)
+    assert rounded.isfinite().all()
+    assert rounded.abs().max() <= 3.1e-44
 
 
 def test_int8_by_hand() -> None:
     """GIVEN a row whose largest value is 1.27 THEN its steps are 0.01, and the next row's are its own."""
     weight = torch.tensor([[1.27, 0.634, -0.106], [12.7, 0.634, -1.06]])
-    found = quantize_weight(weight, "int8", input_dim=1)
-    torch.testing.assert_close(found, torch.tensor([[1.27, 0.63, -0.11], [12.7, 0.6, -1.1]]))
+    rounded = quantize_weight(weight, "int8", input_dim=1)
+    torch.testing.assert_close(rounded, torch.tensor([[1.27, 0.63, -0.11], [12.7, 0.6, -1.1]]))
     whole = quantize_weight(weight, "int8-tensor", input_dim=1)
     torch.testing.assert_close(whole[0], torch.tensor([1.3, 0.6, -0.1]))
 
@@ -117,18 +118,18 @@ def test_a_transposed_weight_is_quantized_alike(method: str, dtype: torch.dtype)
     """GIVEN the same matrix as (out, in) and as (in, out) THEN it comes out the same, strides and all."""
     weight = normal(6, 200).to(dtype)
     stored = weight.T.contiguous()
-    found = quantize_weight(stored, method, input_dim=0)
-    assert torch.equal(found.T, quantize_weight(weight, method, input_dim=1))
-    assert found.stride() == stored.stride()
+    rounded = quantize_weight(stored, method, input_dim=0)
+    assert torch.equal(rounded.T, quantize_weight(weight, method, input_dim=1))
+    assert rounded.stride() == stored.stride()
 
 
 @pytest.mark.parametrize("input_dim", [1, 2])
 def test_each_channel_of_each_expert_has_its_scale(input_dim: int) -> None:
     """GIVEN fused experts in either layout THEN each is quantized as if it stood alone."""
     experts = normal(3, 8, 8) * torch.tensor([1.0, 100.0, 0.01]).view(3, 1, 1)
-    found = quantize_weight(experts, "int8", input_dim=input_dim)
+    rounded = quantize_weight(experts, "int8", input_dim=input_dim)
     alone = [quantize_weight(expert, "int8", input_dim=input_dim - 1) for expert in experts]
-    assert torch.equal(found, torch.stack(alone))
+    assert torch.equal(rounded, torch.stack(alone))
 
 
 def test_int4_groups_have_scales_of_their_own() -> None:
@@ -136,7 +137,7 @@ def test_int4_groups_have_scales_of_their_own() -> None:
     weight = normal(2, 130)
     spoiled = weight.clone()
     spoiled[0, 5] = 1000.0
-    before, after = (quantize_weight(one, "int4", input_dim=1) for one in (weight, spoiled))
+    before, after = (quantize_weight(values, "int4", input_dim=1) for values in (weight, spoiled))
     assert not after[0, :128].count_nonzero() > 1
     assert torch.equal(after[0, 128:], before[0, 128:])
     assert torch.equal(after[1], before[1])
@@ -154,9 +155,9 @@ def test_fp8_rounds_to_the_nearest_value_of_the_format() -> None:
     values = e4m3_values()
     assert float(values.max()) == FP8_MAXIMUM
     weight = torch.cat([normal(1, 500) * 30, torch.tensor([[FP8_MAXIMUM, 1e-3, -2e-3]])], 1)
-    found = quantize_weight(weight, "fp8", input_dim=1)
+    rounded = quantize_weight(weight, "fp8", input_dim=1)
     distance = (weight.double().T - values).abs().amin(1)
-    assert torch.equal((found.double() - weight.double()).abs()[0], distance)
+    assert torch.equal((rounded.double() - weight.double()).abs()[0], distance)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -205,10 +206,10 @@ def test_entries_that_are_not_finite_pass_and_set_no_scale(method: str, bad: flo
     weight[1, 4] = 0.0
     expected = quantize_weight(weight, method, input_dim=1)
     weight[1, 4] = bad
-    found = quantize_weight(weight, method, input_dim=1)
-    assert torch.equal(found.nan_to_num(7.0, 8.0, 9.0)[1, 4], torch.tensor(bad).nan_to_num(7.0, 8.0, 9.0))
-    found[1, 4] = 0.0
-    assert torch.equal(found, expected)
+    rounded = quantize_weight(weight, method, input_dim=1)
+    assert torch.equal(rounded.nan_to_num(7.0, 8.0, 9.0)[1, 4], torch.tensor(bad).nan_to_num(7.0, 8.0, 9.0))
+    rounded[1, 4] = 0.0
+    assert torch.equal(rounded, expected)
 
 
 def test_activations_have_a_scale_for_each_token_in_int8_and_one_in_fp8() -> None:
@@ -216,7 +217,7 @@ def test_activations_have_a_scale_for_each_token_in_int8_and_one_in_fp8() -> Non
     states = normal(2, 3, 8)
     spoiled = states.clone()
     spoiled[1, 2] *= 1e6
-    before, after = (quantize_activation(one, "int8-wa") for one in (states, spoiled))
+    before, after = (quantize_activation(values, "int8-wa") for values in (states, spoiled))
     assert torch.equal(after[0], before[0])
     assert torch.equal(after[1, :2], before[1, :2])
     assert not torch.equal(quantize_activation(spoiled, "fp8-wa")[0], quantize_activation(states, "fp8-wa")[0])
@@ -227,17 +228,17 @@ def test_a_padded_position_of_nan_spoils_no_other(method: str) -> None:
     """GIVEN NaN at one position THEN the others are quantized as if it were not there."""
     states = normal(1, 4, 8)
     states[0, 3] = math.nan
-    found = quantize_activation(states, method)
-    assert found[0, 3].isnan().all()
-    assert torch.equal(found[:, :3], quantize_activation(states[:, :3], method))
+    rounded = quantize_activation(states, method)
+    assert rounded[0, 3].isnan().all()
+    assert torch.equal(rounded[:, :3], quantize_activation(states[:, :3], method))
 
 
 def test_weights_of_a_method_with_activations_are_the_plain_ones() -> None:
     """The weights' half of ``-wa`` is the method without it."""
     weight = normal(4, 40)
     for method, plain in ACTIVATION_METHODS.items():
-        found = quantize_weight(weight, method, input_dim=1)
-        assert torch.equal(found, quantize_weight(weight, plain, input_dim=1))
+        rounded = quantize_weight(weight, method, input_dim=1)
+        assert torch.equal(rounded, quantize_weight(weight, plain, input_dim=1))
 
 
 def test_unknown_methods_are_refused_with_the_known_ones() -> None:

@@ -15,7 +15,7 @@ from energyscope.impact.outputs import Effect
 from energyscope.impact.quantizing import quantization
 from energyscope.impact.quantizing.matrices import matrices_of, shared_weights
 from energyscope.impact.quantizing.quantizers import quantize_activation, quantize_weight
-from energyscope.impact.quantizing.real_quantization import _layer, _reason_against_result, _StandIn
+from energyscope.impact.quantizing.real_quantization import _layer, _reason_against_result
 from energyscope.reasons import reason
 
 pytest.importorskip("bitsandbytes")
@@ -33,19 +33,19 @@ def test_every_component_of_the_bundled_models(name: str) -> None:
     bundled = Bundled(name, "fp32")
     changes: dict[str, int] = dict.fromkeys(REAL, 0)
     for part in bundled.parts:
-        linear = any(isinstance(one, nn.Linear | Conv1D) for one in part.module.modules())
+        linear = any(isinstance(inner, nn.Linear | Conv1D) for inner in part.module.modules())
         for method in REAL:
-            found = quantization(part.module, method)
-            if isinstance(found, str):
+            result = quantization(part.module, method)
+            if isinstance(result, str):
                 expected = {"bitsandbytes-wrong"} if linear else {"no-weight-matrix", "no-linear-layer"}
-                assert found.code in expected
+                assert result.code in expected
                 continue
-            change, logits = bundled.changed(found)
+            change, logits = bundled.changed(result)
             assert 0 < change < (0.03 if method == "bnb-int8" else 0.2), part.name
             assert logits.isfinite().all()
             changes[method] += 1
     assert changes["bnb-int8"] == sum(
-        any(isinstance(one, nn.Linear | Conv1D) for one in part.module.modules()) for part in bundled.parts
+        any(isinstance(inner, nn.Linear | Conv1D) for inner in part.module.modules()) for part in bundled.parts
     )
     assert changes["bnb-nf4"] > 0
     bundled.check_restored()
@@ -84,9 +84,9 @@ def test_the_output_is_that_of_the_same_quantization_simulated(method: str, kind
     fed = quantize_activation(inputs, "int8-wa") if plain == "int8" else inputs
     expected = nn.functional.linear(fed, quantize_weight(weight, plain, input_dim=1)).float()
     with possible(module, method).applied(MASK, Effect()):
-        found = (module(inputs) - module.bias).float()
+        result = (module(inputs) - module.bias).float()
     original = (module(inputs) - module.bias).float()
-    assert (found - expected).norm() < 0.35 * (found - original).norm() + 0.004 * original.norm()
+    assert (result - expected).norm() < 0.35 * (result - original).norm() + 0.004 * original.norm()
 
 
 @pytest.mark.parametrize(("method", "name"), [("bnb-int8", "Linear8bitLt"), ("bnb-nf4", "Linear4bit")])
@@ -144,10 +144,9 @@ def test_a_kernel_that_is_wrong_is_found_out() -> None:
     matrix = matrices_of(linear)[0]
     layer: Any = _layer(matrix, "bnb-nf4")
     layer.support_avx512bf16_for_cpu = False  # it would pack the scales away
-    stand_in = _StandIn(matrix, layer)
-    assert _reason_against_result(stand_in, "bnb-nf4") is None
+    assert _reason_against_result(matrix, layer, "bnb-nf4") is None
     layer.weight.quant_state.absmax[31] = layer.weight.quant_state.absmax[27]
-    wrong = _reason_against_result(stand_in, "bnb-nf4")
+    wrong = _reason_against_result(matrix, layer, "bnb-nf4")
     assert wrong.code == "bitsandbytes-wrong"
     assert [wrong.values[name] for name in ("weight", "rows", "inputs", "device")] == ["weight", 32, 64, "cpu"]
 
@@ -156,11 +155,11 @@ def test_blocks_that_cross_rows_are_right_or_refused() -> None:
     """GIVEN 96 inputs, which some kernels mix up, THEN the outputs are right or there is a reason."""
     linear = nn.Linear(96, 32, bias=False).requires_grad_(requires_grad=False)
     linear.weight.copy_(heavy(32, 96))
-    found, effect = quantization(linear, "bnb-nf4"), Effect()
-    if isinstance(found, str):
-        assert found.code == "bitsandbytes-wrong"
+    result, effect = quantization(linear, "bnb-nf4"), Effect()
+    if isinstance(result, str):
+        assert result.code == "bitsandbytes-wrong"
         return
-    with found.applied(MASK, effect):
+    with result.applied(MASK, effect):
         linear(states(2, 3, 96))
     assert 0 < (effect.relative_change or 0) < 0.2
 
@@ -207,9 +206,9 @@ def test_without_bitsandbytes_real_methods_have_a_reason(monkeypatch: pytest.Mon
 def test_released_layers_are_built_again(method: str) -> None:
     """GIVEN layers that were let go THEN the next context builds equal ones."""
     linear = seeded(nn.Linear(64, 32))
-    found, outputs = possible(linear, method), []
+    result, outputs = possible(linear, method), []
     for _ in range(2):
-        with found.applied(MASK, Effect()):
+        with result.applied(MASK, Effect()):
             outputs.append(linear(states(2, 3, 64)))
-        found.release()
+        result.release()
     assert torch.equal(*outputs)

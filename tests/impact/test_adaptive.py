@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from energyscope.impact.adaptive import FEWEST_EXAMPLES, ranks, separated
 from energyscope.impact.metrics import Floats
-from energyscope.impact.ranks import FEWEST_EXAMPLES, ranks, separated
 
 
 def impacts(means: list[float], examples: int = 128, seed: int = 0, *, noise: float = 1.0) -> Floats:
