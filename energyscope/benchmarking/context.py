@@ -35,8 +35,8 @@ class BenchmarkCell:
     memory: Memory | None = None
 
     @property
-    def named(self) -> dict[str, Any]:
-        """What reasons name a cell by."""
+    def labels(self) -> dict[str, Any]:
+        """What identifies the cell in a reason."""
         return {"precision": self.precision, "batch_size": self.batch_size, "tokens": self.sequence_length}
 
     def __str__(self) -> str:
@@ -45,9 +45,9 @@ class BenchmarkCell:
 
 @dataclass
 class BenchmarkContext:
-    """``keep`` takes what is finished; ``seed`` is that of synthetic tokens and of the order of trials.
+    """``keep`` receives every finished entry; ``seed`` is that of synthetic tokens and of the order of trials.
 
-    ``inputs`` are made once for each shape, and all precisions are fed the same tensors.
+    ``inputs`` are made once for each shape, so that all precisions are fed the same tensors.
     """
 
     settings: BenchmarkSettings
@@ -67,8 +67,8 @@ class BenchmarkContext:
     def calls(self, model: Any, cell: BenchmarkCell) -> list[Call]:
         """Return a forward pass of the model on each of the inputs of a cell's shape.
 
-        A mask that masks nothing is left out: models look on the host whether it does, which is a copy from the
-        device and a wait in every pass. In a CUDA graph, one input is replayed.
+        A mask that masks nothing is left out: models check on the host whether it does, which costs a copy from
+        the device and a wait in every pass. In a CUDA graph, one input is replayed.
 
         Raises:
             NotCapturableError: the pass cannot be held in a CUDA graph.

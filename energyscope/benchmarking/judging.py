@@ -1,4 +1,4 @@
-"""What a precision does to the predictions: accuracy or perplexity, and how they differ from the baseline's."""
+"""The effect of a precision on the predictions: accuracy or perplexity, and the difference from the baseline's."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from energyscope.impact.metrics import (
     proportion,
 )
 from energyscope.impact.predictions import Reference, compared_logits
+from energyscope.intervals import interval, serialize
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 METRICS = {"classification": "accuracy", "next-token": "perplexity"}
-DIFFERENCES = {"accuracy": "accuracy_difference", "perplexity": "perplexity_difference"}
 
 
 class Judge:
-    """Compares models on held-out data with the first one that it is given, the baseline.
+    """Compares models on held-out data with the first model that it judges, the baseline.
 
-    ``beside`` says that the baseline stays on the device, so that its logits can be compared; without it, only
-    likelihoods and right answers are.
+    With ``beside`` the baseline stays on the device and its logits are compared; else only likelihoods and right
+    answers are.
     """
 
     def __init__(self, evaluation: Evaluation, *, beside: bool = True, seed: int = 0) -> None:
@@ -57,10 +57,10 @@ class Judge:
             return self._entry(precision, self._baseline, is_baseline=True)
         if self._reference is not None:
             return self._entry(precision, self._compared(self._reference, model))
-        own = Reference(model, self.evaluation, budget_bytes=0).outcomes
+        outcomes = Reference(model, self.evaluation, budget_bytes=0).outcomes
         base = self._baseline
-        beside = replace(own, reference_nll=base.reference_nll, reference_correct=base.reference_correct)
-        return self._entry(precision, beside)
+        paired = replace(outcomes, reference_nll=base.reference_nll, reference_correct=base.reference_correct)
+        return self._entry(precision, paired)
 
     def _compared(self, reference: Reference, model: nn.Module) -> Outcomes:
         parts = []
@@ -74,17 +74,17 @@ class Judge:
         return outcomes
 
     def _entry(self, precision: str, outcomes: Outcomes, *, is_baseline: bool = False) -> dict[str, Any]:
+        metrics = {"difference": f"{self.metric}_difference"}
+        if self.beside:
+            metrics |= {"kl": "kl", "agreement": "top1_agreement"}
         compared: dict[str, Any] = {"difference": None, "kl": None, "agreement": None}
         if not is_baseline:
-            compared["difference"] = _limited(estimate(DIFFERENCES[self.metric], outcomes, self.seed))
-        if not is_baseline and self.beside:
-            compared["kl"] = _limited(estimate("kl", outcomes, self.seed))
-            compared["agreement"] = _limited(estimate("top1_agreement", outcomes, self.seed))
+            compared |= {k: _serialized(estimate(metric, outcomes, self.seed)) for k, metric in metrics.items()}
         counted = self.metric == "accuracy" and outcomes.labelled()
         return {
             "precision": precision,
             "metric": self.metric,
-            "value": _limited(self._value(outcomes)),
+            "value": _serialized(self._value(outcomes)),
             "examples": len(outcomes),
             "correct": int(outcomes.correct.sum()) if counted else None,
             "against": None if is_baseline else self._against,
@@ -99,7 +99,5 @@ class Judge:
         return proportion(float(outcomes.correct.sum()), len(outcomes))
 
 
-def _limited(metric: MetricEstimate) -> dict[str, float | None] | None:
-    if metric.value is None:
-        return None
-    return {"value": metric.value, "low": metric.ci_low, "high": metric.ci_high}
+def _serialized(metric: MetricEstimate) -> dict[str, float | None] | None:
+    return serialize(interval(metric.value, metric.ci_low, metric.ci_high))

@@ -1,9 +1,9 @@
 """Warm a model up until its latency is stable, and time forward passes one by one.
 
 Nothing but forward passes is in a timed loop: their inputs are on the device before it begins, and each pass
-ends with the device synchronised, as for somebody who waits for its answer:
+ends with the device synchronised, as for a user who waits for the answer:
 
-    warm-up (until stable) | pass, wait | pass, wait | ... | -> latencies, and how many were done by when
+    warm-up (until stable) | pass, wait | pass, wait | ... | -> latencies, and the number of passes over time
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Timing:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How many passes a warm-up had, and whether the latency was stable at its end (None: there was none)."""
+    """The passes of a warm-up, and whether the latency was stable at its end (None: there was no warm-up)."""
 
     iterations: int
     stable: bool | None
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done all that was queued."""
+    """Wait until the device has finished its queue."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

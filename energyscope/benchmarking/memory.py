@@ -1,4 +1,4 @@
-"""What a model takes of the device's memory, beside others that are there already."""
+"""The device memory that a model takes, beside others that are already loaded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST_MARGIN = 3
 class Memory:
     """Device memory (bytes): a model's own tensors, the peak in a pass, and what the allocator then held.
 
-    ``reserved`` is all that the allocator holds but the tensors of others, so gaps between those are in it.
+    ``reserved`` is all that the allocator holds except the tensors of others; gaps between those are included.
     """
 
     allocated: int
@@ -30,29 +30,26 @@ class Memory:
     reserved: int
 
     def plus(self, own: int) -> Memory:
-        """Return it with ``own`` bytes more, of a model that was there before the counting began."""
+        """Return the memory with ``own`` bytes more, of a model that was loaded before the counting began."""
         return Memory(self.allocated + own, self.peak + own, self.reserved + own)
 
 
 class MemoryWatch:
-    """Counts what is allocated from now on; knows nothing on a device that does not tell (the CPU)."""
+    """Counts what is allocated on a GPU from now on; on the CPU nothing is known."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self._others = 0
-        if device.type == "cuda":
-            release(device)
-            torch.cuda.reset_peak_memory_stats(device)
-            self._others = torch.cuda.memory_allocated(device)
+        self.restart()
+        self._others = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
     def restart(self) -> None:
-        """Forget the peak so far, and give back what is free: another shape is counted by itself."""
+        """Forget the peak so far and release what is free, so that another shape is counted by itself."""
         if self.device.type == "cuda":
             release(self.device)
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def read(self) -> Memory | None:
-        """Return what has been taken since; None on the CPU."""
+        """Return the memory taken since; None on the CPU."""
         if self.device.type != "cuda":
             return None
         return Memory(
@@ -63,7 +60,7 @@ class MemoryWatch:
 
 
 def prepare_kernels(device: torch.device) -> None:
-    """Let the libraries allocate what they keep for all models: else the first one's memory would hold it."""
+    """Let the libraries allocate what they keep for all models: else it would count for the first one."""
     if device.type == "cuda":
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
             square = torch.ones(512, 512, dtype=dtype, device=device)
@@ -92,7 +89,7 @@ def require_host_room(loaded: LoadedModel, cell: BenchmarkCell) -> None:
 
 
 def release(device: torch.device) -> None:
-    """Give back what is no longer used, so that what comes next is counted by itself."""
+    """Release the memory that is no longer used, so that what comes next is counted by itself."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,4 +1,4 @@
-"""The models of a benchmark, each precision's: all kept on the device where they fit beside each other."""
+"""The models of a benchmark by precision: all stay on the device where they fit together."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SHARE_OF_FREE = 0.6  # the rest is for activations
 
 
 class ModelCache:
-    """Hands out models by precision. Where they do not all fit, one at a time is loaded, again and again.
+    """Returns models by precision. Where they do not all fit, one at a time is loaded, again and again.
 
-    ``given`` are loaded already and stay.
+    Those in ``given`` are loaded already, and stay.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ModelCache:
         self._held: dict[str, Variant] = {}
 
     def take(self, precision: str) -> Variant:
-        """Return a precision's model; what errors loading raises, this raises."""
+        """Return a precision's model, loaded where it is not yet; errors of loading are raised."""
         variant = self._given.get(precision) or self._held.get(precision)
         if variant is not None:
             return variant
@@ -45,23 +45,23 @@ class ModelCache:
         return self._held[precision]
 
     def make_room(self, precision: str) -> None:
-        """Let go of what `take` would let go of, so that what it loads can be counted by itself."""
+        """Drop the models that `take` would drop, so that the one it loads can be counted by itself."""
         if not self.together and precision not in self._held and precision not in self._given:
             self.clear()
 
     def drop(self, precision: str) -> None:
-        """Let go of a model that cannot be used after all."""
+        """Drop a model that cannot be used after all."""
         self._held.pop(precision, None)
         release(self.device)
 
     def clear(self) -> None:
-        """Let go of every model that was loaded here."""
+        """Drop every model that was loaded here."""
         self._held.clear()
         release(self.device)
 
 
 def fit_together(sizes: list[int | None], free: int | None) -> bool:
-    """Return whether models of some sizes (bytes) fit beside each other in what is ``free``; unknown: no.
+    """Return whether models of some sizes (bytes) fit together in the ``free`` memory; unknown: no.
 
     One that does not even fit alone does not count: it will not be loaded.
     """

@@ -12,12 +12,13 @@ from operator import itemgetter
 from typing import Any
 
 from energyscope.grouping import group_by
+from energyscope.intervals import Interval, interval, serialize
 from energyscope.metering.grades import grade
 from energyscope.metering.interval import FLOOR_QUANTILE, NORMAL_QUANTILE, combine, spread
 from energyscope.reasons import join, reason, split
+from energyscope.unknown import mean
 
 Row = Mapping[str, Any]
-Limited = dict[str, float | None]
 
 BASELINES = ("fp32", "bf16", "fp16")  # others are compared with the first of these that can be measured
 AVERAGED = {
@@ -38,14 +39,13 @@ MADE_OF_ENERGY = {"energy_mj", "inferences_per_joule", "tokens_per_joule", "ener
 
 def by_preference(precisions: Sequence[str]) -> list[str]:
     """Return the precisions with those first that others are best compared with."""
-    known = {name: number for number, name in enumerate(BASELINES)}
-    return sorted(precisions, key=lambda name: known.get(name, len(known)))
+    return sorted(precisions, key=lambda name: BASELINES.index(name) if name in BASELINES else len(BASELINES))
 
 
 def cells(rows: Sequence[Row], baseline: str | None, guards: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return a cell for each precision, batch size and length, in the order in which they first come.
 
-    Averages are over trials (see `limited`). ``speedup`` and ``energy_ratio`` are against the
+    Averages are over trials (see `mean_over_trials`). ``speedup`` and ``energy_ratio`` are against the
     ``baseline`` at the same batch and length (see `ratio_by_trial`). ``guards`` is what disturbed the
     measurement.
     """
@@ -56,52 +56,49 @@ def cells(rows: Sequence[Row], baseline: str | None, guards: Sequence[str] = ())
     ]
 
 
-def _cell(group: Sequence[Row], base: Sequence[Row], guard: Sequence[str]) -> dict[str, Any]:
-    first = group[0]
+def _cell(group: Sequence[Row], base: Sequence[Row], guards: Sequence[str]) -> dict[str, Any]:
+    first, floor = group[0], _timing_floor(group)
     energies = [row["energy_per_inference_mj"] for row in group]
-    floor = _timing_floor(group)
-    energy = limited(energies, floor)
     averages = {
-        name: limited([row[column] for row in group], floor if name in MADE_OF_ENERGY else 0.0)
+        name: mean_over_trials([row[column] for row in group], floor if name in MADE_OF_ENERGY else 0.0)
         for name, column in AVERAGED.items()
     }
-    guards = [*guard, *sorted({one for row in group for one in split(row["reasons"])})]
-    quality, reasons = grade(_relative(energy), sum(value is not None for value in energies), guards)
+    disturbances = sorted({cause for row in group for cause in split(row["reasons"])})
+    width = _relative_half_width(averages["energy_mj"])
+    quality, reasons = grade(width, sum(value is not None for value in energies), [*guards, *disturbances])
     unstable = sum(row["stable"] is False for row in group)
     if unstable:
         reasons.append(reason("unstable-latency", unstable=unstable, trials=len(group)))
-    is_base = bool(base) and base[0]["precision"] == first["precision"]
+    if base and base[0]["precision"] == first["precision"]:
+        speedup = energy_ratio = Interval(1.0)
+    else:
+        ratio_floor = math.hypot(floor, _timing_floor(base))
+        speedup = ratio_by_trial(base, group, "mean_latency")
+        energy_ratio = ratio_by_trial(group, base, "energy_per_inference_mj", ratio_floor)
     return {
         "precision": first["precision"],
         "batch_size": first["batch_size"],
         "sequence_length": first["sequence_length"],
         "trials": len(group),
-        **averages,
-        "dynamic_energy_mj": _dynamic(group, floor),
+        **{name: serialize(average) for name, average in averages.items()},
+        "dynamic_energy_mj": serialize(_dynamic(group, floor)),
         "peak_allocated_gb": first["peak_allocated_gb"],
         "energy_spread": spread(energies),
         "quality": quality,
         "reasons": join(reasons),
-        "speedup": _one() if is_base else ratio_by_trial(base, group, "mean_latency"),
-        "energy_ratio": _one()
-        if is_base
-        else ratio_by_trial(group, base, "energy_per_inference_mj", math.hypot(floor, _timing_floor(base))),
+        "speedup": serialize(speedup),
+        "energy_ratio": serialize(energy_ratio),
     }
 
 
-def _dynamic(group: Sequence[Row], floor: float) -> Limited | None:
-    """Return the dynamic energy: what the ticks leave open of the whole is a larger share of this part."""
+def _dynamic(group: Sequence[Row], floor: float) -> Interval | None:
+    """Return the dynamic energy: the ticks' uncertainty of the whole is a larger share of this part."""
     pairs = [(row["energy_per_inference_mj"], row["dynamic_energy_per_inference_mj"]) for row in group]
     shares = [whole / part for whole, part in pairs if whole and part and part > 0]
-    larger = sum(shares) / len(shares) if shares else 1.0
-    return limited([part for _, part in pairs], floor * larger)
+    return mean_over_trials([part for _, part in pairs], floor * (mean(shares) or 1.0))
 
 
-def _one() -> Limited:
-    return {"value": 1.0, "low": None, "high": None}
-
-
-def limited(values: Sequence[float | None], floor: float = 0.0) -> Limited | None:
+def mean_over_trials(values: Sequence[float | None], floor: float = 0.0) -> Interval | None:
     """Return the geometric mean over trials with its 95 % interval; None where no trial has a value.
 
     Student's interval of the logarithms, so that no limit of a positive quantity is negative, and ratios of means
@@ -109,27 +106,27 @@ def limited(values: Sequence[float | None], floor: float = 0.0) -> Limited | Non
     some are not positive have their arithmetic mean and Student's interval.
     """
     known = [value for value in values if value is not None]
-    if not known:
-        return None
-    if len(known) == 1:
-        return {"value": known[0], "low": None, "high": None}
+    if len(known) < 2:
+        return Interval(known[0]) if known else None
     if min(known) <= 0:
         arithmetic = combine(known, first=len(known))
-        return {"value": arithmetic.mean, "low": arithmetic.low, "high": arithmetic.high}
+        return interval(arithmetic.mean, arithmetic.low, arithmetic.high)
     of_logs = combine([math.log(value) for value in known], first=len(known))
     centre = of_logs.mean or 0.0
     half = max((of_logs.high or centre) - centre, FLOOR_QUANTILE * floor / math.sqrt(len(known)))
-    return {"value": math.exp(centre), "low": math.exp(centre - half), "high": math.exp(centre + half)}
+    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
 
 
-def ratio_by_trial(upper: Sequence[Row], lower: Sequence[Row], column: str, floor: float = 0.0) -> Limited | None:
-    """Return the mean over trials of ``upper / lower``, paired by trial, with its interval (see `limited`).
+def ratio_by_trial(
+    numerator: Sequence[Row], denominator: Sequence[Row], column: str, floor: float = 0.0
+) -> Interval | None:
+    """Return the mean over trials of a ratio, paired by trial, with its interval (see `mean_over_trials`).
 
     None where no trial has both.
     """
-    below = {row["trial"]: row[column] for row in lower}
-    pairs = [(row[column], below.get(row["trial"])) for row in upper]
-    return limited([one / other for one, other in pairs if one and other], floor)
+    divisors = {row["trial"]: row[column] for row in denominator}
+    pairs = [(row[column], divisors.get(row["trial"])) for row in numerator]
+    return mean_over_trials([value / divisor for value, divisor in pairs if value and divisor], floor)
 
 
 def _timing_floor(group: Sequence[Row]) -> float:
@@ -139,10 +136,10 @@ def _timing_floor(group: Sequence[Row]) -> float:
         for row in group
         if row["energy_ci_high_mj"] is not None and row["energy_per_inference_mj"]
     ]
-    return sum(shares) / len(shares) if shares else 0.0
+    return mean(shares) or 0.0
 
 
-def _relative(energy: Limited | None) -> float | None:
-    if energy is None or energy["low"] is None or energy["high"] is None or not energy["value"]:
+def _relative_half_width(energy: Interval | None) -> float | None:
+    if energy is None or energy.low is None or energy.high is None or not energy.value:
         return None
-    return (energy["high"] - energy["low"]) / 2 / abs(energy["value"])
+    return (energy.high - energy.low) / 2 / abs(energy.value)

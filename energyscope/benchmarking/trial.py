@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,7 @@ from energyscope.unknown import minus, quotient, times
 
 FEWEST_FOR_P95, FEWEST_FOR_P99 = 20, 100  # passes: with fewer, they would be the largest one
 JITTER = 0.9  # a tick that comes a little early still ends its sample
-
-
-@dataclass(frozen=True)
-class Metered:
-    """What a meter saw of a loop: its window, mean powers (W) between readings, and the idle power (W)."""
-
-    window: Window
-    powers_w: Array
-    idle_w: float | None
-    modelled: bool
+STATISTICS = ("mean", "std", "min", "max", "median")
 
 
 def power_samples(ticks: Sequence[Ticks], begin_s: float, end_s: float, interval_s: float) -> Array:
@@ -35,24 +25,22 @@ def power_samples(ticks: Sequence[Ticks], begin_s: float, end_s: float, interval
     the next that is at least ``interval_s`` (s) later; where the board's ticks are further apart than that, from
     one tick to the next. There are none where a counter was reset.
     """
-    grids = [(fit_grid(unwrap(meter_ticks)).time_s, unwrap(meter_ticks)) for meter_ticks in ticks]
-    if not grids or any(len(meter_ticks) < 2 or bool(meter_ticks.reset.any()) for _, meter_ticks in grids):
+    counters = [unwrap(ticks_of_meter) for ticks_of_meter in ticks]
+    if not counters or any(len(counter) < 2 or bool(counter.reset.any()) for counter in counters):
         return np.zeros(0)
-    first = grids[0][0]
-    moments = _thinned(first[(first >= begin_s) & (first <= end_s)], interval_s * JITTER)
-    if len(moments) < 2:
+    times_s = [fit_grid(counter).time_s for counter in counters]
+    inside = times_s[0][(times_s[0] >= begin_s) & (times_s[0] <= end_s)]
+    samples_s: list[float] = []
+    for time_s in inside:
+        if not samples_s or time_s - samples_s[-1] >= interval_s * JITTER:
+            samples_s.append(float(time_s))
+    if len(samples_s) < 2:
         return np.zeros(0)
-    energy = sum(np.interp(moments, time_s, meter_ticks.energy_mj) for time_s, meter_ticks in grids)
-    result: Array = np.diff(energy) / 1e3 / np.diff(moments)
+    energy_mj = np.zeros(len(samples_s))
+    for ticks_s, counter in zip(times_s, counters, strict=True):
+        energy_mj += np.interp(samples_s, ticks_s, counter.energy_mj)
+    result: Array = np.diff(energy_mj) / 1e3 / np.diff(samples_s)
     return result
-
-
-def _thinned(moments: Array, apart_s: float) -> Array:
-    samples: list[float] = []
-    for time_s in moments:
-        if not samples or time_s - samples[-1] >= apart_s:
-            samples.append(float(time_s))
-    return np.array(samples)
 
 
 def latency_figures(timing: Timing, tokens: int) -> dict[str, Any]:
@@ -60,11 +48,7 @@ def latency_figures(timing: Timing, tokens: int) -> dict[str, Any]:
     latencies_s = timing.latencies_s
     p50, p95, p99 = (float(value) for value in np.percentile(latencies_s, [50, 95, 99]))
     return {
-        "mean_latency": float(latencies_s.mean()),
-        "std_latency": float(latencies_s.std(ddof=1)) if len(latencies_s) > 1 else None,
-        "min_latency": float(latencies_s.min()),
-        "max_latency": float(latencies_s.max()),
-        "median_latency": float(np.median(latencies_s)),
+        **{f"{name}_latency": value for name, value in _statistics(latencies_s).items()},
         "p50_latency": p50,
         "p95_latency": p95 if len(latencies_s) >= FEWEST_FOR_P95 else None,
         "p99_latency": p99 if len(latencies_s) >= FEWEST_FOR_P99 else None,
@@ -74,39 +58,37 @@ def latency_figures(timing: Timing, tokens: int) -> dict[str, Any]:
     }
 
 
-def power_figures(metered: Metered) -> dict[str, Any]:
-    """Return the columns on power (W); of stated watts nothing was sampled."""
-    if metered.modelled or not len(metered.powers_w):
-        names = ("std_power_w", "min_power_w", "max_power_w", "median_power_w")
-        mean_w = metered.window.power_w
-        return {"mean_power_w": mean_w, **dict.fromkeys(names), "num_power_samples": 0}
-    powers_w = metered.powers_w
-    return {
-        "mean_power_w": float(powers_w.mean()),
-        "std_power_w": float(powers_w.std(ddof=1)) if len(powers_w) > 1 else None,
-        "min_power_w": float(powers_w.min()),
-        "max_power_w": float(powers_w.max()),
-        "median_power_w": float(np.median(powers_w)),
-        "num_power_samples": len(powers_w),
-    }
+def power_figures(window: Window, powers_w: Array) -> dict[str, Any]:
+    """Return the columns on power (W), of its samples; where there are none, the window's power alone."""
+    statistics = _statistics(powers_w) if len(powers_w) else {"mean": window.power_w}
+    columns = {f"{name}_power_w": statistics.get(name) for name in STATISTICS}
+    return {**columns, "num_power_samples": len(powers_w)}
 
 
-def energy_figures(metered: Metered, timing: Timing, tokens: int) -> dict[str, Any]:
+def _statistics(values: Array) -> dict[str, float | None]:
+    """Return mean, deviation (None of one value), extremes and median."""
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else None
+    numbers = (float(values.mean()), deviation, float(values.min()), float(values.max()), float(np.median(values)))
+    return dict(zip(STATISTICS, numbers, strict=True))
+
+
+def energy_figures(
+    window: Window, timing: Timing, tokens: int, idle_w: float | None, *, modelled: bool
+) -> dict[str, Any]:
     """Return the columns on energy; all None where the window has none.
 
-    Static energy is idle power times time. The interval is what the ticks' times and steps leave open in this one
-    trial; how trials differ is not in it.
+    Static energy is idle power (W) times time. The interval is the uncertainty of the ticks' times and steps in
+    this one trial; the spread between trials is not in it.
     """
-    window = metered.window
     energy_mj = window.energy_mj
-    if metered.modelled and window.power_w is not None:  # stated watts: nothing was seen between ticks
+    if modelled and window.power_w is not None:  # stated watts: nothing was measured between ticks
         energy_mj = window.power_w * timing.mean_latency_s * 1e3
     energy_j = times(energy_mj, 1e-3)
-    share = None if metered.modelled else window.timing_share
+    share = None if modelled else window.timing_share
     half_mj = None if share is None or energy_mj is None else NORMAL_QUANTILE * share * energy_mj
     static_mj = None
-    if metered.idle_w is not None and window.time_us is not None:
-        static_mj = metered.idle_w * window.time_us * 1e-3
+    if idle_w is not None and window.time_us is not None:
+        static_mj = idle_w * window.time_us * 1e-3
     return {
         "total_energy_j": times(energy_j, len(timing.latencies_s)),
         "energy_per_inference_j": energy_j,
@@ -116,7 +98,7 @@ def energy_figures(metered: Metered, timing: Timing, tokens: int) -> dict[str, A
         "energy_delay_product_js": times(energy_j, timing.mean_latency_s),
         "energy_ci_low_mj": minus(energy_mj, half_mj),
         "energy_ci_high_mj": None if half_mj is None or energy_mj is None else energy_mj + half_mj,
-        "idle_w": metered.idle_w,
+        "idle_w": idle_w,
         "static_energy_per_inference_mj": static_mj,
         "dynamic_energy_per_inference_mj": minus(energy_mj, static_mj),
         "naive_energy_per_inference_mj": window.naive_mj,

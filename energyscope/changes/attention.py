@@ -1,4 +1,4 @@
-"""The attention implementations that a model can be switched to, and switching for a while."""
+"""The attention implementations that a model can be switched to, and switching within a context."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def other_attentions(loaded: LoadedModel) -> tuple[str, ...]:
 
 
 def _has_flash(loaded: LoadedModel) -> bool:
-    """Tell whether FlashAttention 2 is installed and the model is one for it: on a GPU, in half precision."""
+    """Return whether FlashAttention 2 is installed and fits the model: on a GPU, in half precision."""
     if loaded.device.type != "cuda" or loaded.model.dtype not in {torch.float16, torch.bfloat16}:
         return False
     from transformers.utils import is_flash_attn_2_available
@@ -37,11 +37,11 @@ def _has_flash(loaded: LoadedModel) -> bool:
 
 
 @contextmanager
-def attending(model: Any, implementation: str) -> Iterator[None]:
-    """Let a model run with an attention implementation, and then with its own again.
+def switched_attention(model: Any, implementation: str) -> Iterator[None]:
+    """Let a model run with an attention implementation within the context, and then with its own again.
 
     Raises:
-        ModelError: it cannot be switched to this one.
+        ModelError: the model cannot be switched to this implementation.
 
     """
     own = own_attention(model)

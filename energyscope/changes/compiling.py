@@ -1,8 +1,8 @@
 """A step or a pass through `torch.compile`, with the model left as it is.
 
-A compiled step needs a static KV cache that a compiler can read through. That of a replayed step hides its
-counter (see `energyscope.kv_cache`); here the library's own update runs on a copy of the counter, which the
-compiler drops, and the addition goes to a tensor beside it: the same work, and the cache stands.
+A compiled step needs a static KV cache that a compiler can trace. That of a replayed step hides its counter (see
+`energyscope.kv_cache`); here the library's own update runs on a copy of the counter, which the compiler drops, and
+the addition goes to a tensor beside it: the same work, and the cache keeps its length.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Compiled:
     """A compiled forward and the call of it.
 
     ``setup_s`` is what the first calls took beyond the later ones: less where the compiler's cache on disk has the
-    code of an earlier run. ``notes`` is what a reader of its row should know.
+    code of an earlier run. ``notes`` are notes for its row.
     """
 
     def __init__(self, loaded: LoadedModel, workload: Workload) -> None:
         from torch._dynamo.utils import counters
 
-        inputs = compilable(loaded, workload)
+        inputs = compilable_inputs(loaded, workload)
         counters.clear()
         self.call: Call = partial(torch.compile(loaded.model.forward), **inputs)
         self.setup_s = _first_calls(self.call, loaded.device)
@@ -48,7 +48,7 @@ class Compiled:
         self.notes = [reason("compiled-in-parts", parts=parts)] if parts > 1 else []
 
 
-def forget() -> None:
+def reset_compiler() -> None:
     """Drop everything that was compiled."""
     torch.compiler.reset()
 
@@ -62,14 +62,14 @@ def expected_seconds(loaded: LoadedModel) -> float:
 
 @contextmanager
 def no_recompiling() -> Iterator[None]:
-    """Let a compilation inside of a window fail: it would be measured as if it were the step."""
+    """Let a compilation within a window fail: it would be measured as if it were the step."""
     with torch.compiler.set_stance("fail_on_recompile"):
         yield
 
 
 def _first_calls(call: Call, device: torch.device) -> float:
-    """Make the first calls as the later ones are made, and return the seconds beyond those of plain calls."""
-    took = []
+    """Make the first calls like the later ones; return the seconds beyond those of plain calls."""
+    seconds = []
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # advice on other modes
         for _ in range(FIRST_CALLS):
@@ -77,48 +77,48 @@ def _first_calls(call: Call, device: torch.device) -> float:
             call()
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
-            took.append(time.monotonic() - begin)
-    return max(sum(took) - FIRST_CALLS * took[-1], 0.0)
+            seconds.append(time.monotonic() - begin)
+    return max(sum(seconds) - FIRST_CALLS * seconds[-1], 0.0)
 
 
-def compilable(loaded: LoadedModel, workload: Workload) -> dict[str, Any]:
+def compilable_inputs(loaded: LoadedModel, workload: Workload) -> dict[str, Any]:
     """Return a workload's inputs for a compiled forward: without a mask of ones, on a cache that can be traced."""
     inputs = without_full_mask(workload.inputs)
     if workload.context_length is None:
         return forward_inputs(loaded.model, inputs)
     cache = inputs["past_key_values"]
-    return {**inputs, "past_key_values": standing(loaded, cache, workload.context_length)}
+    return {**inputs, "past_key_values": compilable_cache(loaded, cache, workload.context_length)}
 
 
 @torch.no_grad()
-def standing(loaded: LoadedModel, held: Any, length: int) -> Any:
-    """Return a static cache for a compiler, over the memory of a held one; it stands at ``length`` tokens."""
+def compilable_cache(loaded: LoadedModel, held: Any, length: int) -> Any:
+    """Return a static cache for a compiler over the memory of a held one; its length stays ``length``."""
     fresh = new_cache(loaded.model, "static", positions=length + 1)
-    kind = _standing_layer()
+    kind = _compilable_layer()
     for layer, filled in zip(fresh.layers, held.layers, strict=True):
         layer.lazy_initialization(filled.keys, filled.values)
         layer.keys, layer.values = filled.keys, filled.values
         layer.cumulative_length.fill_(length)
-        layer.beside = layer.cumulative_length.clone()
+        layer.running_length = layer.cumulative_length.clone()
         layer.__class__ = kind
     return fresh
 
 
 @functools.cache
-def _standing_layer() -> Any:
-    """Return the library's static layer with a counter that stands; made late, since its import takes seconds."""
+def _compilable_layer() -> Any:
+    """Return the library's static layer with a constant counter; made late, since its import takes seconds."""
     from transformers.cache_utils import StaticLayer
 
-    class StandingLayer(StaticLayer):  # type: ignore[misc]
+    class CompilableLayer(StaticLayer):  # type: ignore[misc]
         cumulative_length: torch.Tensor
-        beside: torch.Tensor
+        running_length: torch.Tensor
 
         def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             counter = self.cumulative_length
             self.cumulative_length = counter.clone()
             updated = super().update(key_states, value_states, *args, **kwargs)
             self.cumulative_length = counter
-            self.beside.add_(key_states.shape[-2])
+            self.running_length.add_(key_states.shape[-2])
             return updated
 
-    return StandingLayer
+    return CompilableLayer

@@ -1,4 +1,4 @@
-"""What the steps of all alternatives are given, and which of it is kept from pass to pass.
+"""The inputs of all alternatives, and which of them are kept from pass to pass.
 
 KV caches stay filled within a share of the memory that is free at first; what does not fit there is filled again
 before each of its windows.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from energyscope.benchmarking.context import BenchmarkCell
-from energyscope.benchmarking.memory import release, require_host_room
-from energyscope.changes.choice import BASE, Alternative
+from energyscope.benchmarking.memory import GB, release, require_host_room
+from energyscope.changes.plan import BASE, Alternative
 from energyscope.errors import ModelError
-from energyscope.kv_cache import CacheKind, cache_bytes
+from energyscope.kv_cache import cache_bytes
 from energyscope.loading import LoadedModel
 from energyscope.loading.devices import free_bytes
 from energyscope.workloads import Evaluation, Workload, profile_inputs
@@ -20,14 +20,13 @@ from energyscope.workloads.decoding import decode_step, prompt_pass
 
 KEPT_SHARE = 0.4  # of the memory that is free at first, for the KV caches of all alternatives
 USED_SHARE = 0.9  # of the memory that is free, for one alternative
-GIGABYTE = 1e9
 
 _Key = tuple[str, int, int, str | None]
 
 
 @dataclass(frozen=True)
 class StepData:
-    """What steps are made of; ``new_tokens`` is the room behind the prompt in a static cache of a prefill."""
+    """The data of the steps; ``new_tokens`` is the room behind the prompt in a static cache of a prefill."""
 
     prompt: Workload
     evaluation: Evaluation | None
@@ -46,15 +45,15 @@ class Inputs:
         self._room = KEPT_SHARE * (free_bytes(loaded.device) or 0)
         self._position_bytes = 0.0  # of the KV cache of one token; known from the first decode step
 
-    def has(self, alternative: Alternative) -> bool:
-        """Tell whether an alternative's inputs are kept, and need not be made again."""
+    def __contains__(self, alternative: Alternative) -> bool:
+        """Return whether an alternative's inputs are kept, and need not be made again."""
         return _key(alternative) in self._kept
 
     def clear(self) -> None:
-        """Forget all that is kept."""
+        """Drop all that is kept."""
         self._kept.clear()
 
-    def of(self, alternative: Alternative) -> Workload:
+    def get(self, alternative: Alternative) -> Workload:
         """Return an alternative's inputs, kept or made anew; those of a base and of compiled code are always kept.
 
         Raises:
@@ -65,48 +64,44 @@ class Inputs:
         if key in self._kept:
             return self._kept[key]
         self._require_room(alternative)
-        made = self.make(alternative)
-        held = cache_bytes(made.inputs)
+        workload = self.make(alternative)
+        held = cache_bytes(workload.inputs)
         if alternative.phase == "decode":
             self._position_bytes = held / (alternative.batch_size * (alternative.context_length + 1))
         if alternative.what in {BASE, "execution"} or self._kept_bytes + held <= self._room:
-            self._kept[key] = made
+            self._kept[key] = workload
             self._kept_bytes += held
-        return made
+        return workload
 
     def make(self, alternative: Alternative) -> Workload:
         """Return an alternative's inputs, made anew."""
-        return self._decode(alternative) if alternative.phase == "decode" else self._prefill(alternative)
-
-    def _decode(self, alternative: Alternative) -> Workload:
-        return decode_step(
-            self.loaded,
-            batch_size=alternative.batch_size,
-            context_length=alternative.context_length,
-            kv_cache=_cache_kind(alternative),
-            evaluation=self.data.evaluation,
-            seed=self.data.seed,
-        )
-
-    def _prefill(self, alternative: Alternative) -> Workload:
-        prompt = self.data.prompt
+        prompt, data = self.data.prompt, self.data
+        if alternative.phase == "decode":
+            return decode_step(
+                self.loaded,
+                batch_size=alternative.batch_size,
+                context_length=alternative.context_length,
+                kv_cache=alternative.kv_cache or "dynamic",
+                evaluation=data.evaluation,
+                seed=data.seed,
+            )
         if alternative.batch_size != prompt.batch_size:
             prompt = profile_inputs(
                 self.loaded,
                 batch_size=alternative.batch_size,
                 sequence_length=alternative.context_length,
-                evaluation=self.data.evaluation,
-                seed=self.data.seed,
+                evaluation=data.evaluation,
+                seed=data.seed,
             )
         if alternative.kv_cache is None:
             return prompt
-        return prompt_pass(self.loaded, prompt, kv_cache=_cache_kind(alternative), new_tokens=self.data.new_tokens)
+        return prompt_pass(self.loaded, prompt, kv_cache=alternative.kv_cache, new_tokens=data.new_tokens)
 
     def _require_room(self, alternative: Alternative) -> None:
         """Refuse what cannot fit, before the device or the host runs out of memory.
 
         Raises:
-            ModelError: it cannot; how much would is said.
+            ModelError: it does not fit, with how much would.
 
         """
         tokens = 1 if alternative.phase == "decode" else alternative.context_length
@@ -116,28 +111,24 @@ class Inputs:
             raise ModelError(f"it does not fit: {error}") from error
         if alternative.phase == "prefill":
             return
-        free = free_bytes(self.loaded.device)
         needed = self._position_bytes * alternative.batch_size * (alternative.context_length + 1)
+        free = free_bytes(self.loaded.device)
         if free is not None and needed > USED_SHARE * free:
             release(self.loaded.device)
             free = free_bytes(self.loaded.device) or free
-        if free is not None and needed > USED_SHARE * free:
-            raise ModelError(does_not_fit(alternative, needed, free))
+            if needed > USED_SHARE * free:
+                raise ModelError(does_not_fit(alternative, needed, free))
 
 
 def does_not_fit(alternative: Alternative, needed: float, free: float) -> str:
-    """Return how much memory (bytes) the cache of a decode step needs, and what would fit."""
+    """Return the message how much memory (bytes) the cache of a decode step needs, and what would fit."""
     share = USED_SHARE * free / needed
     fits = f"a context of about {int(share * alternative.context_length):,} would"
     if alternative.what == "batch_size":
         size = int(share * alternative.batch_size)
         fits = f"a batch of about {size} would" if size else "no batch would"
-    return f"its KV cache needs {needed / GIGABYTE:.1f} GB and {free / GIGABYTE:.1f} GB are free: {fits} fit"
+    return f"its KV cache needs {needed / GB:.1f} GB and {free / GB:.1f} GB are free: {fits} fit"
 
 
 def _key(alternative: Alternative) -> _Key:
     return alternative.phase, alternative.batch_size, alternative.context_length, alternative.kv_cache
-
-
-def _cache_kind(alternative: Alternative) -> CacheKind:
-    return "static" if alternative.kv_cache == "static" else "dynamic"

@@ -1,7 +1,7 @@
 """What would change a run's energy, and by how much: everything that the run measured beside its own setting.
 
-A change is told by the ratio of its energy to that of the run's own setting, of the same work. It saves or costs
-where the 95 % interval of that ratio excludes 1; else it is unclear. Pure functions over what a run holds.
+A change is the ratio of its energy to that of the run's own setting, of the same work. It saves or costs energy
+where the 95 % interval of that ratio excludes 1; else it is unclear. Pure functions over a run's files.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval, finite, given, interval, ratio
 from energyscope.metering.grades import INVALID, QUALITIES
 from energyscope.reasons import read, split
@@ -21,16 +22,16 @@ Verdict = Literal["saves", "costs", "unclear"]
 Row = Mapping[str, Any]
 
 NEGLIGIBLE = 0.005  # loss of accuracy, or relative rise of perplexity, that nobody would notice
-FEWEST_WINDOWS = 3  # of an alternative that something may be concluded from
-WORKLOAD = frozenset({"batch_size"})  # changes of what the model is given, which not everybody can make
-_DISTURBANCES = frozenset({  # among the reasons of a row: what its interval need not show
+FEWEST_WINDOWS = 3  # of an alternative from which something may be concluded
+WORKLOAD = frozenset({"batch_size"})  # changes of the model's input, which not everybody can make
+_DISTURBANCES = frozenset({  # reasons of a row that its interval may not show
     "busy-without-us", "memory-grew", "other-clocks", "other-process", "power-limit-changed", "slowed-by-heat",
 })  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that was changed (``what``, to ``value``) and what it does to one phase.
+    """One thing that was changed (``what``, to ``value``) and its effect on one phase.
 
     ``energy`` and ``time`` are ratios to the run's own setting, of the same work (a token, an inference) and of a
     step or pass; ``quality`` is the difference of the ``metric``, ``degrades`` whether that is a loss (None:
@@ -61,16 +62,12 @@ class Change:
     @property
     def saved(self) -> Interval:
         """The share of the energy that it saves; negative where it costs more."""
-        item = self.energy
-        return Interval(
-            1 - item.value,
-            None if item.high is None else 1 - item.high,
-            None if item.low is None else 1 - item.low,
-        )
+        low, high = (None if limit is None else 1 - limit for limit in (self.energy.high, self.energy.low))
+        return Interval(1 - self.energy.value, low, high)
 
     @property
     def recommended(self) -> bool:
-        """Whether measurements support it: it saves measured joules, at no loss of quality."""
+        """Whether it saves measured joules at no loss of quality."""
         return self.verdict == "saves" and not self.modelled and not self.degrades
 
 
@@ -103,13 +100,12 @@ def _alternatives(run: Run) -> Iterator[Change]:
         base, energy = bases.get(row.get("phase")), given(row.get("ratio"))
         if base is None or row is base or energy is None or row.get("what") == "context_length":
             continue
-        times = [given(setting.get("time_us")) for setting in (row, base)]
         yield Change(
             what=str(row.get("what")),
             value=str(row.get("value")),
             phase=str(row.get("phase")),
             energy=energy,
-            time=ratio(times[0], times[1]) if times[0] and times[1] else None,
+            time=_ratio(given(row.get("time_us")), given(base.get("time_us"))),
             grade=_worse(row.get("quality"), base.get("quality")),
             modelled=bool(document.get("modelled", run.modelled)),
             setup_s=finite(row.get("setup_s")),
@@ -118,7 +114,7 @@ def _alternatives(run: Run) -> Iterator[Change]:
 
 
 def _disturbed(row: Row, guards: object) -> bool:
-    """Tell whether a row is below grade C for more than the scatter of its windows or trials."""
+    """Return whether a row is below grade C for more than the scatter of its windows or trials."""
     if row.get("quality") != INVALID:
         return False
     count = finite(row.get("windows", row.get("trials"))) or 0
@@ -134,64 +130,56 @@ def _guards(row: Row) -> set[str | None]:
 
 def _executions(run: Run) -> Iterator[Change]:
     """Yield the further execution of each phase and context that was measured in two."""
-    roots: dict[tuple[str, int | None], dict[str, Row]] = {}
+    models: dict[tuple[str, int | None], dict[str, Row]] = {}
     for entry in run.scenes:
-        name = str(entry["name"])
-        energy = run.scene(name).energy
-        model = None if energy is None else energy[energy["level"] == "model"]
+        table = run.scene(str(entry["name"])).energy
+        model = None if table is None else table[table["level"] == "model"]
         if model is not None and not model.empty:
-            step = Moment.of(name)
+            step = Moment.of(str(entry["name"]))
             execution = str(entry.get("execution") or execution_of(run.document))
-            roots.setdefault((step.phase, step.context), {})[execution] = {
-                str(key): value for key, value in model.iloc[0].items()
-            }
-    measured = {
-        (str(row.get("phase")), str(row.get("value"))) for row in (run.alternatives or {}).get("rows") or []
-    }
-    for (phase, _), rows in roots.items():
-        base, *others = rows.values()
-        for execution, row in zip(list(rows)[1:], others, strict=True):
-            energies = [_energy(root) for root in (row, base)]
-            change = ratio(energies[0], energies[1]) if energies[0] and energies[1] else None
-            if change is None or (phase, execution) in measured:
+            row = {str(key): value for key, value in model.iloc[0].items()}
+            models.setdefault((step.phase, step.context), {})[execution] = row
+    alternatives = (run.alternatives or {}).get("rows") or []
+    measured = {(str(row.get("phase")), str(row.get("value"))) for row in alternatives}
+    for (phase, _), rows in models.items():
+        (_, base), *others = rows.items()
+        for execution, row in others:
+            energy = _ratio(_energy(row), _energy(base))
+            if energy is None or (phase, execution) in measured:
                 continue
-            times = [interval(root.get("time_us")) for root in (row, base)]
             yield Change(
                 what="execution",
                 value=execution,
                 phase=phase,
-                energy=change,
-                time=ratio(times[0], times[1]) if times[0] and times[1] else None,
+                energy=energy,
+                time=_ratio(interval(row.get("time_us")), interval(base.get("time_us"))),
                 grade=_worse(row.get("quality"), base.get("quality")),
                 modelled=run.modelled,
-                disturbed=any(_disturbed(root, _guards(root)) for root in (row, base)),
+                disturbed=any(_disturbed(model, _guards(model)) for model in (row, base)),
             )
 
 
 def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]:
     """Yield the benchmark's other precisions at its first batch size and length, against the run's own."""
     document = run.benchmark or {}
-    cells = list(document.get("cells") or [])
-    shapes = [(cell.get("batch_size"), cell.get("sequence_length")) for cell in cells]
-    cells = [cell for cell, shape in zip(cells, shapes, strict=True) if shape == shapes[0]]
+    shapes = group_by(
+        document.get("cells") or [], lambda cell: (cell.get("batch_size"), cell.get("sequence_length"))
+    )
+    cells = {str(cell.get("precision")): cell for cell in next(iter(shapes.values()), [])}
     baseline = document.get("baseline")
-    asked = (run.document.get("settings") or {}).get("precision")
-    own = (run.document.get("model") or {}).get("precision") or asked
-    named = {str(cell.get("precision")): cell for cell in cells}
-    base = named.get(str(own)) if not against_baseline else None
-    base = base or named.get(str(baseline))
-    judged = {str(prediction.get("precision")): prediction for prediction in document.get("predictions") or []}
-    for name, cell in named.items():
-        if base is None or cell is base:
+    requested = (run.document.get("settings") or {}).get("precision")
+    own = (run.document.get("model") or {}).get("precision") or requested
+    base = cells.get(str(baseline if against_baseline else own)) or cells.get(str(baseline))
+    if base is None:
+        return
+    paired = base.get("precision") == baseline
+    predictions = {str(entry.get("precision")): entry for entry in document.get("predictions") or []}
+    for name, cell in cells.items():
+        energies = given(cell.get("energy_mj")), given(base.get("energy_mj"))
+        energy = given(cell.get("energy_ratio")) if paired else _ratio(*energies)
+        if cell is base or energy is None:
             continue
-        paired = base.get("precision") == baseline
-        pair = given(cell.get("energy_mj")), given(base.get("energy_mj"))
-        apart = ratio(pair[0], pair[1]) if pair[0] and pair[1] else None
-        energy = given(cell.get("energy_ratio")) if paired else apart
-        if energy is None:
-            continue
-        times = given(cell.get("latency_s")), given(base.get("latency_s"))
-        prediction = judged.get(name) or {}
+        prediction = predictions.get(name) or {}
         quality = given(prediction.get("difference")) if paired else None
         metric = prediction.get("metric")
         yield Change(
@@ -199,7 +187,7 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
             value=name,
             phase="prefill",
             energy=energy,
-            time=ratio(times[0], times[1]) if times[0] and times[1] else None,
+            time=_ratio(given(cell.get("latency_s")), given(base.get("latency_s"))),
             grade=_worse(cell.get("quality"), base.get("quality")),
             modelled=run.modelled,
             metric=metric,
@@ -209,8 +197,12 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
         )
 
 
+def _ratio(first: Interval | None, second: Interval | None) -> Interval | None:
+    return None if first is None or second is None else ratio(first, second)
+
+
 def _degrades(metric: object, difference: Interval | None, value: Interval | None) -> bool | None:
-    """Tell whether a difference is a loss of more than `NEGLIGIBLE`; None where that is unclear."""
+    """Return whether a difference is a loss of more than `NEGLIGIBLE`; None where that is unclear."""
     if difference is None or value is None or difference.low is None or difference.high is None:
         return None
     sign, scale = (-1.0, 1.0) if metric == "accuracy" else (1.0, value.value - difference.value)

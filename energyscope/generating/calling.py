@@ -1,4 +1,4 @@
-"""Real calls of ``model.generate``: how many and how long, when each token was there, and which batch fits."""
+"""Real calls of ``model.generate``: settings, the time of each token, and which batch fits in memory."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class GenerateSettings:
     """What is generated and for how long.
 
     ``new_tokens`` are generated from each prompt, with a KV cache of the kind ``kv_cache``. Generations follow one
-    another for ``seconds``, at least ``least`` of them; what is repeated (the loop, the tokenizer) gets ``passes``
-    windows. ``seed`` draws the pauses between generations.
+    another for ``seconds``, at least ``least`` of them; the loop and the tokenizer get ``passes`` windows each.
+    ``seed`` determines the random pauses between generations.
     """
 
     new_tokens: int = 128
@@ -56,10 +56,10 @@ class GenerateSettings:
             raise UsageError("generations and passes need 2 or more each: one alone has no interval")
 
 
-class Stamps:
-    """A streamer for ``generate`` that keeps when each value came (s of the monotonic clock).
+class TimestampStreamer:
+    """A streamer for ``generate`` that keeps when each value arrived (s of the monotonic clock).
 
-    ``generate`` copies a token to the host before it hands it over, so that the device has finished it by then.
+    ``generate`` copies a token to the host before it passes it on, so the device has finished it by then.
     The first value is the prompt, each further one a token of every sequence of the batch.
     """
 
@@ -75,11 +75,11 @@ class Stamps:
 
     @property
     def tokens_s(self) -> tuple[float, ...]:
-        """When each token was there (s)."""
+        """When each token arrived (s)."""
         return tuple(self.times_s[1:])
 
 
-class Generator:
+class GreedyGenerator:
     """A loaded model's ``generate`` on one workload: greedy, with a KV cache, not compiled."""
 
     def __init__(self, loaded: LoadedModel, workload: Workload, kv_cache: CacheKind) -> None:
@@ -89,16 +89,16 @@ class Generator:
         self.batch_size = workload.batch_size
         self.prompt_tokens = workload.sequence_length
 
-    def of_batch(self, size: int) -> Self:
-        """Return the same for the first sequences of the batch."""
-        part = copy.copy(self)
-        part.inputs = {name: ids[:size] for name, ids in self.inputs.items()}
-        part.batch_size = size
-        return part
+    def with_batch(self, size: int) -> Self:
+        """Return a generator of the batch's first sequences."""
+        smaller = copy.copy(self)
+        smaller.inputs = {name: ids[:size] for name, ids in self.inputs.items()}
+        smaller.batch_size = size
+        return smaller
 
     def __call__(self, new_tokens: int, streamer: Any = None) -> torch.Tensor:
         """Generate exactly ``new_tokens`` from each sequence; return their ids, shape (batch, new_tokens)."""
-        with torch.inference_mode(mode=False):  # as for whoever calls it: `generate` itself switches gradients off
+        with torch.inference_mode(mode=False):  # as in anybody's script: `generate` itself switches gradients off
             ids: torch.Tensor = self.model.generate(
                 **self.inputs,
                 max_new_tokens=new_tokens,
@@ -107,17 +107,17 @@ class Generator:
             )
         return ids[:, self.prompt_tokens :]
 
-    def marked(self, new_tokens: int) -> tuple[Mark, torch.Tensor]:
-        """Generate, and return when what happened, with the ids.
+    def timed(self, new_tokens: int) -> tuple[Mark, torch.Tensor]:
+        """Generate; return the time stamps of the generation, and the ids.
 
         Raises:
-            ModelError: another number of tokens came.
+            ModelError: ``generate`` returned another number of tokens.
 
         """
-        stamps = Stamps()
+        streamer = TimestampStreamer()
         begin_s = time.monotonic()
-        ids = self(new_tokens, stamps)
-        mark = Mark(begin_s, stamps.tokens_s, time.monotonic())
+        ids = self(new_tokens, streamer)
+        mark = Mark(begin_s, streamer.tokens_s, time.monotonic())
         if len(mark.tokens_s) != new_tokens:
             raise ModelError(
                 f"generate made {len(mark.tokens_s)} tokens and not {new_tokens}: take out what ends it early in "
@@ -127,7 +127,7 @@ class Generator:
 
 
 def check_generation(loaded: LoadedModel, workload: Workload, settings: GenerateSettings) -> None:
-    """Refuse what cannot be generated, before anything is measured.
+    """Refuse a generation that is not possible, before anything is measured.
 
     Raises:
         UsageError: the model does not generate, or has too few positions.
@@ -143,7 +143,7 @@ def notes_of(
     loaded: LoadedModel, workload: Workload, settings: GenerateSettings, *, modelled: bool
 ) -> list[Reason]:
     """Return the notes on a generation, before it is measured."""
-    holds = {
+    notes = {
         "greedy-generation": True,
         "tokens-by-phase": True,
         "rates-by-phase": True,
@@ -154,39 +154,29 @@ def notes_of(
         "tokenizing-on-host": not modelled and loaded.tokenizer is not None,
         "generate-loop-alone": True,
     }
-    return [reason(code) for code, applies in holds.items() if applies]
+    return [reason(code) for code, applies in notes.items() if applies]
 
 
-def too_large(generator: Generator, new_tokens: int, device: torch.device) -> str:
-    """Return that a batch does not fit in memory, and which one would: halves of it are tried."""
+def too_large(generator: GreedyGenerator, new_tokens: int, device: torch.device) -> str:
+    """Return the message that a batch does not fit in memory, and which one does (see `fitting_batch`)."""
     size, prompt = generator.batch_size, generator.prompt_tokens
-    what = f"a batch of {size} x ({prompt} + {new_tokens}) tokens does not fit in the memory of {device}"
-    fits = fitting_batch(generator, new_tokens, device)
-    return f"{what}: a batch of {fits} does" if fits else f"{what}: use a shorter prompt or generate fewer tokens"
+    problem = f"a batch of {size} x ({prompt} + {new_tokens}) tokens does not fit in the memory of {device}"
+    fits = fitting_batch(generator, new_tokens)
+    return f"{problem}: " + (
+        f"a batch of {fits} does" if fits else "use a shorter prompt or generate fewer tokens"
+    )
 
 
-def fitting_batch(generator: Generator, new_tokens: int, device: torch.device) -> int | None:
+def fitting_batch(generator: GreedyGenerator, new_tokens: int) -> int | None:
     """Return a batch size that can be generated, found by halving; None where not even one sequence can."""
-    size = generator.batch_size // 2
-    while size:
-        _free(device)
-        if _fits(generator.of_batch(size), new_tokens):
+    size = generator.batch_size
+    while size := size // 2:
+        torch.cuda.empty_cache()  # does nothing on a CPU
+        try:
+            generator.with_batch(size)(new_tokens)
             break
-        size //= 2
-    _free(device)
+        except Exception as error:
+            if not no_memory_left(error):
+                raise
+    torch.cuda.empty_cache()
     return size or None
-
-
-def _fits(generator: Generator, new_tokens: int) -> bool:
-    try:
-        generator(new_tokens)
-    except Exception as error:
-        if no_memory_left(error):
-            return False
-        raise
-    return True
-
-
-def _free(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.empty_cache()

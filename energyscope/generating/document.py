@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from energyscope.generating import figures
-from energyscope.generating.figures import Figure, mean_of, scaled, value_of
-from energyscope.generating.intervals import from_lists
 from energyscope.generating.marks import Mark
-from energyscope.generating.phases import (
-    GenerationShape,
-    load_phase,
-    repeated_phase,
-    traced_phases,
-    untraced_phases,
-)
-from energyscope.generating.repeated import aside, loop_figures, step_figures
-from energyscope.generating.trace import Traced, Value, trace
+from energyscope.generating.phases import NO_DECODE, load_phase, phase, repeated_phase, traced_phase
+from energyscope.generating.repeated import aside, loop_figures, mean_of, step_figures
+from energyscope.generating.tick_intervals import ticks_from_rows
+from energyscope.generating.trace import FittedEnergy, TraceFit, fit_trace
+from energyscope.intervals import Interval, serialize
 from energyscope.reasons import reason
 from energyscope.unknown import mean
 
@@ -33,50 +26,66 @@ def recover(entries: Sequence[Entry]) -> dict[str, Any] | None:
 
     Of a stage that was begun again, the last begin counts.
     """
-    ours = [entry for entry in entries if entry.get("stage") == STAGE]
-    begins = [number for number, entry in enumerate(ours) if "header" in entry]
+    own = [entry for entry in entries if entry.get("stage") == STAGE]
+    begins = [number for number, entry in enumerate(own) if "header" in entry]
     if not begins:
         return None
-    header, since = ours[begins[-1]]["header"], ours[begins[-1] :]
+    header, since = own[begins[-1]]["header"], own[begins[-1] :]
     marks = [Mark.from_entry(entry["generation"]) for entry in since if "generation" in entry]
     idle_w = None if header["modelled"] else mean([entry["idle_w"] for entry in since if "idle_w" in entry])
-    setting = GenerationShape(header["prompt_tokens"], header["new_tokens"], header["batch_size"], idle_w)
-    traced, why_untraced = _traced(header, since, marks)
-    middle = untraced_phases(marks, setting, why_untraced) if traced is None else traced_phases(traced, setting)
+    fit = _fit(header, since, marks)
+    prefill, decode = _traced_phases(header, marks, fit, idle_w)
     why_not = header["tokenizer_reason"] or ENDED
-    return {
+    late = [note for entry in since for note in (*entry.get("notes", ()), *entry.get("bystanders", ()))]
+    document = {
         "settings": {**{name: header[name] for name in KEPT}, "generations": len(marks), "seed": header["seed"]},
         "phases": [
-            load_phase(ours),
-            repeated_phase("tokenize", since, setting, why_not),
-            *middle,
-            repeated_phase("detokenize", since, setting, why_not),
+            load_phase(own),
+            repeated_phase("tokenize", since, idle_w, why_not),
+            prefill,
+            decode,
+            repeated_phase("detokenize", since, idle_w, why_not),
         ],
         "loop": loop_figures(since, ENDED),
         "step": step_figures(since, idle_w, ENDED),
-        "steps": [] if traced is None else _steps(traced),
-        "rates": _rates(marks, traced, middle, setting),
+        "steps": _steps(fit) if isinstance(fit, TraceFit) else [],
+        "rates": _rates(header, marks, fit, prefill, decode),
         "marks": [_mark(mark) for mark in marks],
         "idle_w": idle_w,
         "modelled": header["modelled"],
-        "notes": [*header["notes"], *_late_notes(since)],
+        "notes": [*header["notes"], *dict.fromkeys(late)],
     }
+    serialized: dict[str, Any] = _serialized(document)
+    return serialized
 
 
-def _late_notes(entries: Sequence[Entry]) -> list[str]:
-    notes = [note for entry in entries for note in (*entry.get("notes", ()), *entry.get("bystanders", ()))]
-    return list(dict.fromkeys(notes))
-
-
-def _traced(header: Entry, entries: Sequence[Entry], marks: Sequence[Mark]) -> tuple[Traced | None, str]:
+def _fit(header: Entry, entries: Sequence[Entry], marks: Sequence[Mark]) -> TraceFit | str:
     """Return the fit of the trace, or why there is none."""
     if not marks:
-        return None, reason("ended-before-generation")
+        return reason("ended-before-generation")
     if header["settle_s"] > 0:
-        return None, reason("meter-slower-than-phase", settle_s=header["settle_s"])
-    pieces = [entry["ticks"] for entry in entries if "ticks" in entry]
-    ticks = [from_lists([row for piece in pieces for row in piece[number]]) for number in range(header["meters"])]
-    return trace(ticks, marks, aside(entries)), ""
+        return reason("meter-slower-than-phase", settle_s=header["settle_s"])
+    traces = [entry["ticks"] for entry in entries if "ticks" in entry]
+    ticks = [
+        ticks_from_rows([row for trace in traces for row in trace[meter]]) for meter in range(header["meters"])
+    ]
+    return fit_trace(ticks, marks, aside(entries))
+
+
+def _traced_phases(
+    header: Entry, marks: Sequence[Mark], fit: TraceFit | str, idle_w: float | None
+) -> list[dict[str, Any]]:
+    """Return the prefill and the decode of a mean generation; without a fit, their seconds alone."""
+    if isinstance(fit, str):
+        prefill_j = decode_j = FittedEnergy(reason=fit)
+    else:
+        prefill_j, decode_j = fit.prefill_j(), fit.decode_j()
+    tokens, steps = header["batch_size"] * header["prompt_tokens"], header["new_tokens"] - 1
+    prefill = traced_phase("prefill", prefill_j, [mark.prefill_s for mark in marks], tokens, idle_w)
+    if steps == 0:
+        return [prefill, phase("decode", reason=NO_DECODE)]
+    decode_s = [mark.decode_s for mark in marks]
+    return [prefill, traced_phase("decode", decode_j, decode_s, header["batch_size"] * steps, idle_w)]
 
 
 def _mark(mark: Mark) -> dict[str, Any]:
@@ -88,42 +97,59 @@ def _mark(mark: Mark) -> dict[str, Any]:
     }
 
 
-def _steps(traced: Traced) -> list[dict[str, Any]]:
+def _steps(fit: TraceFit) -> list[dict[str, Any]]:
     """Return the bins of decode steps, per step of the batch."""
     rows = []
-    for first, last in traced.bins:
+    for first, last in fit.bins:
         size = last - first + 1
-        seconds = mean_of([float(mark.steps_s[first - 1 : last].sum()) for mark in traced.marks])
-        energy, length = traced.bin_j((first, last)), value_of(seconds)
-        power = figures.figure(energy.value, energy.half)
+        seconds = mean_of([float(mark.steps_s[first - 1 : last].sum()) for mark in fit.marks])
+        fitted = fit.decode_j((first, last))
+        energy, power = fitted.interval(seconds), fitted.interval()
         rows.append({
             "first": first,
             "last": last,
-            "seconds": scaled(seconds, 1 / size),
-            "energy_mj": scaled(figures.widened(energy.value, energy.half, seconds), 1e3 / size),
-            "power_w": scaled(power, 1 / length) if length else None,
+            "seconds": seconds and seconds.scaled(1 / size),
+            "energy_mj": energy and energy.scaled(1e3 / size),
+            "power_w": power.scaled(1 / seconds.value) if power and seconds and seconds.value else None,
         })  # fmt: skip
     return rows
 
 
 def _rates(
-    marks: Sequence[Mark], traced: Traced | None, phases: Sequence[Entry], setting: GenerationShape
-) -> dict[str, Figure | None]:
+    header: Entry, marks: Sequence[Mark], fit: TraceFit | str, prefill: Entry, decode: Entry
+) -> dict[str, Interval | None]:
     """Return the rates: per prompt token of the prefill, per generated token of the decode.
 
     Tokens a joule and tokens a second are those of whole generations: all new tokens over prefill and decode.
     Tokens a second a watt are those of the decode alone: of whole generations, they are tokens a joule.
     """
-    prefill, decode = phases
     whole_s = mean_of([mark.prefill_s + mark.decode_s for mark in marks])
-    whole = Value(None, None, None) if traced is None else traced.whole_j()
-    new = setting.batch_size * setting.new_tokens
+    whole_j = None if isinstance(fit, str) else fit.whole_j().interval(whole_s)
+    tokens = header["batch_size"] * header["new_tokens"]
     return {
         "time_to_first_token_s": prefill["seconds"],
         "time_per_output_token_s": mean_of([mark.token_s for mark in marks]),
         "joules_per_prompt_token": prefill["joules_per_token"],
         "joules_per_generated_token": decode["joules_per_token"],
-        "tokens_per_joule": figures.inverse(figures.widened(whole.value, whole.half, whole_s), new),
-        "tokens_per_s": figures.inverse(whole_s, new),
-        "tokens_per_s_per_w": figures.inverse(decode["joules_per_token"]),
+        "tokens_per_joule": _inverse(whole_j, tokens),
+        "tokens_per_s": _inverse(whole_s, tokens),
+        "tokens_per_s_per_w": _inverse(decode["joules_per_token"]),
     }
+
+
+def _inverse(item: Interval | None, factor: float = 1.0) -> Interval | None:
+    """Return a positive number over an interval; without limits where the interval reaches 0."""
+    if item is None or item.value <= 0:
+        return None
+    if item.low is None or item.high is None or item.low <= 0:
+        return Interval(factor / item.value)
+    return Interval(factor / item.value, factor / item.high, factor / item.low)
+
+
+def _serialized(value: Any) -> Any:
+    """Return a document whose intervals are plain data."""
+    if isinstance(value, dict):
+        return {name: _serialized(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_serialized(item) for item in value]
+    return serialize(value) if isinstance(value, Interval) else value

@@ -79,8 +79,8 @@ def node_weights(steps: int, shares: Sequence[float]) -> Array:
 
     ``shares`` are the nodes' places along the decode, from 0 (its first step) to 1 (its last).
     """
-    at = np.linspace(0.0, 1.0, steps) if steps > 1 else np.zeros(steps)
-    return np.stack([np.interp(at, shares, unit) for unit in np.eye(len(shares))], axis=1)
+    places = np.linspace(0.0, 1.0, steps) if steps > 1 else np.zeros(steps)
+    return np.stack([np.interp(places, shares, unit) for unit in np.eye(len(shares))], axis=1)
 
 
 def overlaps(times_s: Array, marks: Sequence[Mark], nodes: Array) -> Array:

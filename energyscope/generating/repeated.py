@@ -1,7 +1,7 @@
-"""What was repeated beside the trace: the Python loop of `generate`, and the step in the middle of a generation.
+"""What is repeated in windows: the Python loop of `generate`, and the step in the middle of a generation.
 
-The loop is told from windows of generations whose forward passes were bypassed. Two lengths tell what each step
-costs from what each call costs:
+The loop is measured in windows of generations whose forward passes are stubbed. Two lengths separate what each
+step costs from what each call costs:
 
     short call = call + steps of the short one x step,    long call = call + steps of the long one x step
 
@@ -15,9 +15,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from energyscope.generating.figures import Figure, mean_of, scaled, value_of
-from energyscope.generating.phases import joined
+from energyscope.intervals import Interval, interval
 from energyscope.metering.estimate import Window
+from energyscope.metering.group import together
+from energyscope.metering.interval import combine
 from energyscope.unknown import mean, minus, quotient, times
 
 Entry = Mapping[str, Any]
@@ -36,28 +37,48 @@ def aside(entries: Sequence[Entry]) -> list[tuple[float, float]]:
     return [(float(entry["begin_s"]), float(entry["end_s"])) for entry in entries if "step_context" in entry]
 
 
+def mean_of(values: Sequence[float | None], *, floor: float = 0.0) -> Interval | None:
+    """Return the mean of independent values with Student's interval (see `combine`)."""
+    estimate = combine(values, floor=floor)
+    return interval(estimate.mean, estimate.low, estimate.high)
+
+
+def joined(entry: Entry) -> Window:
+    """Return the window of a journal entry, over all devices."""
+    return together([Window(**record) for record in entry["windows"]])
+
+
+def mean_window(windows: Sequence[Window]) -> dict[str, Any]:
+    """Return mean seconds, mJ and W of a call over windows, and the first reason for a missing energy."""
+    floor = mean([window.timing_share for window in windows]) or 0.0
+    seconds = mean_of([window.time_us for window in windows])
+    return {
+        "seconds": seconds and seconds.scaled(1e-6),
+        "energy_mj": mean_of([window.energy_mj for window in windows], floor=floor),
+        "power_w": mean_of([window.power_w for window in windows], floor=floor),
+        "reason": next((window.reason for window in windows if window.reason), None),
+    }
+
+
 def step_figures(entries: Sequence[Entry], idle_w: float | None, why_not: str) -> dict[str, Any]:
     """Return seconds and mJ of the step; what is not known is None, with the reason.
 
-    ``dynamic_mj`` is what goes beyond idle power x time, of each window by its own time.
+    ``dynamic_mj`` is the energy beyond idle power x time, of each window by its own time.
     """
-    taken = [entry for entry in entries if "step_context" in entry]
+    steps = [entry for entry in entries if "step_context" in entry]
     refused = next((entry["step_reason"] for entry in entries if "step_reason" in entry), None)
-    windows = [joined(entry) for entry in taken]
-    floor = mean([window.timing_share for window in windows]) or 0.0
-    energy = mean_of([window.energy_mj for window in windows], floor=floor)
-    seconds = scaled(mean_of([window.time_us for window in windows]), 1e-6)
-    mj_per_us = idle_w * 1e-3 if idle_w else None
-    beyond = [minus(window.energy_mj, times(window.time_us, mj_per_us)) for window in windows if mj_per_us]
-    lost = next((window.reason for window in windows if window.reason), None)
+    windows = [joined(entry) for entry in steps]
+    figures = mean_window(windows)
+    seconds, energy = figures["seconds"], figures["energy_mj"]
+    dynamic = [minus(window.energy_mj, times(window.time_us, idle_w * 1e-3)) for window in windows if idle_w]
     return {
-        "context_length": taken[0]["step_context"] if taken else None,
+        "context_length": steps[0]["step_context"] if steps else None,
         "seconds": seconds,
         "energy_mj": energy,
-        "dynamic_mj": mean_of(beyond),
-        "static_mj": None if idle_w is None else times(value_of(seconds), idle_w * 1e3),
+        "dynamic_mj": mean_of(dynamic),
+        "static_mj": seconds.value * (idle_w * 1e3) if seconds and idle_w is not None else None,
         "windows": len(windows),
-        "reason": None if energy else refused or lost or why_not,
+        "reason": None if energy else refused or figures["reason"] or why_not,
     }
 
 
@@ -75,38 +96,25 @@ def loop_figures(entries: Sequence[Entry], why_not: str) -> dict[str, Any]:
         if "loop_tokens" in entry:
             by_pass[entry["pass"]][entry["loop_tokens"]] = joined(entry)
     pairs = [sorted(by_length.items()) for by_length in by_pass.values() if len(by_length) == 2]
-    costs = {
-        "per_token": _both([_step(pair) for pair in pairs]),
-        "per_call": _both([_call(pair) for pair in pairs]),
-    }
-    known = any(costs.values())
+    per_token: dict[str, Interval | None] = {}
+    per_call: dict[str, Interval | None] = {}
+    for figure, column, unit in (("seconds", "time_us", 1e-6), ("energy_mj", "energy_mj", 1.0)):
+        steps, calls = list[float | None](), list[float | None]()
+        for (few, short), (many, long) in pairs:
+            step = quotient(minus(getattr(long, column), getattr(short, column)), (many - few) / unit)
+            steps.append(step)
+            calls.append(minus(times(getattr(short, column), unit), times(step, few)))
+        per_token[figure], per_call[figure] = mean_of(steps), mean_of(calls)
+    costs = {"per_token": _cost(**per_token), "per_call": _cost(**per_call)}
     reasons = [window.reason for pair in pairs for _, window in pair if window.reason]
     return {
         **costs,
         "windows": sum(len(by_length) for by_length in by_pass.values()),
-        "reason": None if known else refused or next(iter(reasons), why_not),
+        "reason": None if any(costs.values()) else refused or next(iter(reasons), why_not),
     }
 
 
-Costs = tuple[float | None, float | None]  # seconds, mJ
-
-
-def _step(pair: Sequence[tuple[int, Window]]) -> Costs:
-    (few, short), (many, long) = pair
-    steps = many - few
-    seconds = quotient(minus(long.time_us, short.time_us), steps)
-    return times(seconds, 1e-6), quotient(minus(long.energy_mj, short.energy_mj), steps)
-
-
-def _call(pair: Sequence[tuple[int, Window]]) -> Costs:
-    few, short = pair[0]
-    seconds, energy = _step(pair)
-    return minus(times(short.time_us, 1e-6), times(seconds, few)), minus(short.energy_mj, times(energy, few))
-
-
-def _both(costs: Sequence[Costs]) -> dict[str, Figure | None] | None:
-    """Return the means; None where nothing is known of either, and an energy of None where it is not positive."""
-    seconds, energy = mean_of([cost[0] for cost in costs]), mean_of([cost[1] for cost in costs])
-    if energy is not None and not (energy["value"] or 0.0) > 0:
-        energy = None
-    return None if seconds is None else {"seconds": seconds, "energy_mj": scaled(energy, 1.0)}
+def _cost(seconds: Interval | None, energy_mj: Interval | None) -> dict[str, Interval | None] | None:
+    """Return what a step or call takes; None without seconds, and an energy of None where it is not positive."""
+    positive = energy_mj if energy_mj and energy_mj.value > 0 else None
+    return None if seconds is None else {"seconds": seconds, "energy_mj": positive}

@@ -12,24 +12,24 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from energyscope.accounting import records
-from energyscope.changes import choice, rows
-from energyscope.changes.budget import Budget
-from energyscope.changes.choice import BASE, Alternative, Execution
+from energyscope.changes import document
+from energyscope.changes.inputs import StepData
+from energyscope.changes.plan import BASE, Alternative, Execution, bases, choose, header, limits
+from energyscope.changes.runner import AlternativeRunner
 from energyscope.errors import MeterError
 from energyscope.failures import failure
 from energyscope.metering.group import MeterGroup, together
 from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
-from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
+from energyscope.replay.replayer import Replayer
 from energyscope.stages.sampling_budget import OVERHEAD_S, REWARM_S, most_retaken
 from energyscope.stages.session import Journal
 
 if TYPE_CHECKING:
-    from energyscope.changes.arranging import Prepared
     from energyscope.kv_cache import CacheKind
     from energyscope.loading import LoadedModel
     from energyscope.workloads import Evaluation, Workload
@@ -38,6 +38,7 @@ STAGE = "alternatives"
 PREHEAT_S = 3.0
 BUDGET_S = 90.0
 MODELLED_BUDGET_S = 20.0
+OVERRUN = 1.3  # of the budget, after which no further pass begins
 FEWEST_PASSES = 3  # below which there is no grade
 
 
@@ -45,10 +46,10 @@ FEWEST_PASSES = 3  # below which there is no grade
 class AlternativesSettings:
     """Which alternatives are measured, and for how long.
 
-    No ``batch_sizes`` or ``context_lengths`` are the usual ones that the model and the memory allow.
-    ``passes`` windows are taken of each. ``budget_s`` (s; None: 90, and 20 where joules are modelled) bounds it
-    all: what would not fit is left out, and said. ``window_s`` (s) None is the meter's own. ``new_tokens`` is the
-    room behind the prompt in a static cache of a prefill.
+    Without ``batch_sizes`` or ``context_lengths``, the usual ones that the model and the memory allow are taken.
+    ``passes`` windows are taken of each. ``budget_s`` (s; None: 90, and 20 where joules are modelled) limits the
+    stage: what would not fit is skipped, with the reason. ``window_s`` (s) None is the meter's own. ``new_tokens``
+    is the room behind the prompt in a static cache of a prefill.
     """
 
     batch_sizes: tuple[int, ...] = ()
@@ -59,25 +60,31 @@ class AlternativesSettings:
     window_s: float | None = None
     new_tokens: int = 128
 
-    def budget(self, *, modelled: bool) -> float:
-        """Return the seconds that the stage may take."""
-        return self.budget_s or (MODELLED_BUDGET_S if modelled else BUDGET_S)
 
+@dataclass
+class Budget:
+    """``seconds`` in all, from ``begin_s`` of some clock on; ``planned_s`` are those of what is set up already."""
 
-class Arranged(Protocol):
-    """Sets alternatives up and replays them; `energyscope.changes.arranging.Arranger` does it on a model."""
+    seconds: float
+    passes: int
+    begin_s: float
+    planned_s: float = 0.0
 
-    def prepare(self, one: Alternative) -> Prepared: ...
+    def refused(self, now_s: float, setup_s: float, window_s: float) -> Reason | None:
+        """Return why an alternative with such a set-up and window no longer fits; None if it does."""
+        needed = setup_s + self.passes * window_s
+        left = max(self.seconds - (now_s - self.begin_s) - self.planned_s, 0.0)
+        if needed <= left:
+            return None
+        return reason("beyond-time-budget", needed_s=needed, left_s=left, budget_s=self.seconds)
 
-    def expected_seconds(self, one: Alternative) -> float: ...
+    def plan(self, window_s: float) -> None:
+        """Reserve a window of each pass."""
+        self.planned_s += self.passes * window_s
 
-    def run(self, one: Alternative, seconds: float) -> Calls | None: ...
-
-    def drop(self, one: Alternative) -> None: ...
-
-    def synchronize(self) -> None: ...
-
-    def own_bytes(self) -> list[int | None]: ...
+    def exceeded(self, now_s: float) -> bool:
+        """Return whether much more than the budget is spent."""
+        return now_s - self.begin_s > OVERRUN * self.seconds
 
 
 def alternatives(  # noqa: PLR0913  the run's own setting is four of them
@@ -105,38 +112,48 @@ def alternatives(  # noqa: PLR0913  the run's own setting is four of them
         MeterError: the meter was lost.
 
     """
-    from energyscope.changes.arranging import Arranger
-    from energyscope.changes.bases import RunSetting, bases, header, limits
-    from energyscope.changes.inputs import StepData
-
-    own = bases(loaded, prompt, RunSetting(execution, kv_cache, context_length, batch_size))
-    chosen, left_out = choice.choose(own, limits(loaded), settings.batch_sizes, settings.context_lengths)
-    arranger = Arranger(loaded, StepData(prompt, evaluation, settings.seed, settings.new_tokens))
-    arranger.check(execution)
+    if execution == "cuda-graph":
+        Replayer(loaded.device, execution)  # refuses a device without CUDA graphs
+    own = bases(
+        loaded,
+        prompt,
+        execution=execution,
+        kv_cache=kv_cache,
+        context_length=context_length,
+        batch_size=batch_size,
+    )
+    chosen, left_out = choose(own, limits(loaded), settings.batch_sizes, settings.context_lengths)
+    runner = AlternativeRunner(loaded, StepData(prompt, evaluation, settings.seed, settings.new_tokens))
 
     def keep(entry: Mapping[str, Any]) -> None:
         journal({"stage": STAGE, **entry})
 
-    keep({"header": header(loaded, own, chosen, modelled=meter.modelled)})
-    for one in left_out:
-        keep({"skipped": asdict(one)})
-    with arranger.tidied():
-        Passes(arranger, meter, settings, keep, progress).run([*own, *chosen])
+    keep({"header": header(loaded.precision, own, chosen, modelled=meter.modelled)})
+    for alternative, why_not in left_out:
+        keep(skipped(alternative, why_not))
+    with runner.cleaned_up():
+        Passes(runner, meter, settings, keep, progress).run([*own, *chosen])
+
+
+def skipped(alternative: Alternative, why_not: Reason) -> dict[str, Any]:
+    """Return the journal entry of an alternative that is not measured."""
+    setting = {"what": alternative.what, "value": alternative.value, "phase": alternative.phase}
+    return {"skipped": {**setting, "reason": why_not}}
 
 
 def recover(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Make alternatives.json of journalled entries, however many there are; None where nothing was measured."""
-    return rows.document([entry for entry in entries if entry.get("stage") == STAGE])
+    return document.document([entry for entry in entries if entry.get("stage") == STAGE])
 
 
 @dataclass
 class Passes:
     """Sets the alternatives up and measures them in shuffled passes, within the budget.
 
-    Whatever fails beside a phase's base costs only itself; where the base fails, its phase is left out.
+    A failure of an alternative costs only itself; where a phase's base fails, the phase is left out.
     """
 
-    arranged: Arranged
+    runner: AlternativeRunner
     meter: MeterGroup
     settings: AlternativesSettings
     keep: Journal
@@ -146,143 +163,139 @@ class Passes:
     def __post_init__(self) -> None:
         """Start the clock of the budget."""
         self.window_s = self.settings.window_s or self.meter.window_s
-        seconds = self.settings.budget(modelled=self.meter.modelled)
+        seconds = self.settings.budget_s or (MODELLED_BUDGET_S if self.meter.modelled else BUDGET_S)
         self._budget = Budget(seconds, self.settings.passes, self.clock.now())
         self._entries: list[Mapping[str, Any]] = []
-        self._gone: set[str] = set()
+        self._skipped: set[str] = set()
 
     def run(self, plan: Sequence[Alternative]) -> None:
         """Measure a plan, the bases of all phases first in it."""
-        ready = self._prepare(plan)
+        ready = self._set_up_all(plan)
         if not ready:
             return
         total = len(ready) * self.settings.passes
         shuffle = random.Random(self.settings.seed)
         self.progress(STAGE, "preheating", 0, total)
-        self._warm(ready[0], PREHEAT_S)
-        self._idle(0)
-        self._warm(ready[0], REWARM_S)
+        self._warm_up(ready[0], PREHEAT_S)
+        self._measure_idle(0)
+        self._warm_up(ready[0], REWARM_S)
         done = 0
         for number in range(self.settings.passes):
-            if number >= FEWEST_PASSES and self._budget.over(self.clock.now()):
+            if number >= FEWEST_PASSES and self._budget.exceeded(self.clock.now()):
                 self._remember({"note": reason("passes-cut", passes=number, planned=self.settings.passes)})
                 break
-            for one in shuffle.sample(ready, len(ready)):
-                self.progress(STAGE, f"{one.phase}, {label(one)}", done, total)
-                self._measure(one, number)
+            for alternative in shuffle.sample(ready, len(ready)):
+                self.progress(STAGE, label(alternative), done, total)
+                self._measure(alternative, number)
                 done += 1
         self._retake_stalled(ready, total)
-        self._idle(self.settings.passes)
+        self._measure_idle(self.settings.passes)
 
     def _retake_stalled(self, ready: Sequence[Alternative], total: int) -> None:
-        """Take the windows again in which the host stalled, up to a share of all and while there is time."""
-        by_key = {one.key: one for one in ready}
+        """Retake the windows in which the host stalled, up to a share of all and while there is time."""
+        by_key = {alternative.key: alternative for alternative in ready}
         limit = most_retaken(total, modelled=self.meter.modelled)
         for key, number in records.slow_windows(self._entries, limit=limit):
-            if not self._budget.over(self.clock.now()):
+            if not self._budget.exceeded(self.clock.now()):
                 self._measure(by_key[key], number)
 
     # --- setting up -----------------------------------------------------------------------------------------
 
-    def _prepare(self, plan: Sequence[Alternative]) -> list[Alternative]:
+    def _set_up_all(self, plan: Sequence[Alternative]) -> list[Alternative]:
         ready: list[Alternative] = []
-        for number, one in enumerate(plan, 1):  # no steps: those of the passes are the stage's
-            self.progress(STAGE, f"setting up {number} of {len(plan)}: {one.phase}, {label(one)}", 0, 1)
-            why = self._lost_base(one, plan) or self._too_long(one) or self._set_up(one, ready)
-            if why is None:
-                ready.append(one)
+        base_keys = {alternative.phase: alternative.key for alternative in plan if alternative.what == BASE}
+        for number, alternative in enumerate(plan, 1):  # no steps: those of the passes are the stage's
+            self.progress(STAGE, f"setting up {number} of {len(plan)}: {label(alternative)}", 0, 1)
+            if base_keys[alternative.phase] in self._skipped:
+                why_not: Reason | None = reason("base-not-measured")
             else:
-                self._skip(one, why)
+                why_not = self._too_long(alternative) or self._set_up(alternative, ready)
+            if why_not is None:
+                ready.append(alternative)
+            else:
+                self._skip(alternative, why_not)
         return ready
 
-    def _lost_base(self, one: Alternative, plan: Sequence[Alternative]) -> Reason | None:
-        base = next(other for other in plan if other.what == BASE and other.phase == one.phase)
-        return reason("base-not-measured") if base.key in self._gone else None
-
-    def _too_long(self, one: Alternative) -> Reason | None:
-        """Return that an alternative does not fit into the budget; the bases always do."""
-        if one.what == BASE:
+    def _too_long(self, alternative: Alternative) -> Reason | None:
+        """Return why an alternative does not fit into the budget; the bases always do."""
+        if alternative.what == BASE:
             return None
-        setup_s = self.arranged.expected_seconds(one)
+        setup_s = self.runner.expected_seconds(alternative)
         return self._budget.refused(self.clock.now(), setup_s, self.window_s + OVERHEAD_S)
 
-    def _set_up(self, one: Alternative, ready: Sequence[Alternative]) -> Reason | None:
-        """Set an alternative up; return why it cannot be, beside those that are ``ready``."""
+    def _set_up(self, alternative: Alternative, ready: Sequence[Alternative]) -> Reason | None:
+        """Set an alternative up; return why that is not possible, beside those that are ``ready``."""
         try:
-            prepared = self.arranged.prepare(one)
+            prepared = self.runner.prepare(alternative)
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001  compilers and captures fail in many ways
-            why = failure(error)
+            why_not = failure(error)
         else:
             self._budget.plan(max(self.window_s, prepared.call_s) + prepared.again_s + OVERHEAD_S)
-            self._remember({"setup": one.key, "setup_s": prepared.setup_s, "reasons": list(prepared.reasons)})
+            entry = {"setup": alternative.key, "setup_s": prepared.setup_s, "reasons": list(prepared.reasons)}
+            self._remember(entry)
             return None
-        self.arranged.drop(one)  # when the error is gone, and what it held of the device's memory
-        largest = _largest(one, ready) if why.code == "no-memory-left" else None
-        return why if largest is None else reason("largest-size-that-fits", largest=largest)
+        self.runner.drop(alternative)  # when the error is gone, and the device memory that it held
+        if why_not.code == "no-memory-left" and alternative.what in {"batch_size", "context_length"}:
+            sizes = [getattr(other, alternative.what) for other in ready if other.phase == alternative.phase]
+            return reason("largest-size-that-fits", largest=max(sizes)) if sizes else why_not
+        return why_not
 
     # --- measuring ------------------------------------------------------------------------------------------
 
-    def _measure(self, one: Alternative, number: int) -> None:
-        if one.key in self._gone:
+    def _measure(self, alternative: Alternative, number: int) -> None:
+        if alternative.key in self._skipped:
             return
+        why_not = reason("launches-nothing")
         try:
-            entry = self._window(one, number)
+            entry = self._window(alternative, number)
             if entry is not None and records.worth_again(entry, self._entries):
                 self._remember(entry)
                 self.clock.sleep(SETTLE_S)
-                entry = self._window(one, number)
+                entry = self._window(alternative, number)
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001  an alternative that fails must not cost the others
-            entry, why = None, failure(error)
-        else:
-            why = reason("launches-nothing")
+            entry, why_not = None, failure(error)
         if entry is not None:
             self._remember(entry)
             return
-        self._skip(one, why)
-        self.arranged.drop(one)
+        self._skip(alternative, why_not)
+        self.runner.drop(alternative)
 
-    def _window(self, one: Alternative, number: int) -> dict[str, Any] | None:
-        calls = self.arranged.run(one, self.window_s)
+    def _window(self, alternative: Alternative, number: int) -> dict[str, Any] | None:
+        calls = self.runner.run(alternative, self.window_s)
         if calls is None:
             return None
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
         window = together(windows_of(self.meter, calls, self.clock))
-        board = records.board(self.meter.states((begin + end) / 2, end))
-        entry = {"pass": number, "subject": one.key, "begin_s": begin, "window": asdict(window), **board}
+        state = records.board(self.meter.states((begin + end) / 2, end))
+        entry = {"pass": number, "subject": alternative.key, "begin_s": begin, "window": asdict(window), **state}
         entry["guard"] = records.contamination(entry, self._entries)
         return entry
 
-    def _warm(self, one: Alternative, seconds: float) -> None:
+    def _warm_up(self, alternative: Alternative, seconds: float) -> None:
         """Bring the board to its working temperature and clocks."""
         if not self.meter.modelled:
-            self.arranged.run(one, seconds)
+            self.runner.run(alternative, seconds)
 
-    def _idle(self, number: int) -> None:
-        """Measure the idle power, and look for others on the device while nothing of ours runs."""
-        self.arranged.synchronize()
-        if found := idle(self.meter, self.arranged.own_bytes, self.clock):
-            self._remember({"pass": number, **found})
+    def _measure_idle(self, number: int) -> None:
+        """Measure the idle power, and look for other processes on the device while this one does nothing."""
+        self.runner.synchronize()
+        if entry := idle(self.meter, self.runner.own_bytes, self.clock):
+            self._remember({"pass": number, **entry})
 
-    def _skip(self, one: Alternative, why: Reason) -> None:
-        self._gone.add(one.key)
-        self._remember({"skipped": asdict(choice.skipped(one, why))})
+    def _skip(self, alternative: Alternative, why_not: Reason) -> None:
+        self._skipped.add(alternative.key)
+        self._remember(skipped(alternative, why_not))
 
     def _remember(self, entry: Mapping[str, Any]) -> None:
         self._entries.append(entry)
         self.keep(entry)
 
 
-def _largest(one: Alternative, ready: Sequence[Alternative]) -> int | None:
-    """Return up to what size there was memory, of an alternative that is one."""
-    if one.what not in {"batch_size", "context_length"}:
-        return None
-    return max((getattr(other, one.what) for other in ready if other.phase == one.phase), default=None)
-
-
-def label(one: Alternative) -> str:
+def label(alternative: Alternative) -> str:
     """Return an alternative in words, for a line of progress."""
-    return "as it is" if one.what == BASE else f"{one.what.replace('_', ' ')} {one.value}"
+    changed = f"{alternative.what.replace('_', ' ')} {alternative.value}"
+    return f"{alternative.phase}, {'as it is' if alternative.what == BASE else changed}"

@@ -32,6 +32,7 @@ from energyscope.settings.benchmark import AUTO, USUAL, BenchmarkSettings
 from energyscope.stages.candidates import STAGE, Candidates
 from energyscope.stages.session import Journal
 from energyscope.stages.trials import Trials
+from energyscope.unknown import mean
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
@@ -52,8 +53,8 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
 ) -> None:
     """Measure a model at every precision on started meters; what is finished goes to ``journal`` at once.
 
-    ``loaded`` is the model as the run has it: it serves as its own precision, and its tokenizer read the data.
-    Without ``evaluation`` no predictions are judged. ``settings`` names the batch sizes and lengths.
+    ``loaded`` is the run's model: it serves as its own precision, and its tokenizer read the data. Without
+    ``evaluation`` no predictions are judged. ``settings`` names the batch sizes and lengths.
     `recover` makes the tables of the entries.
 
     Raises:
@@ -71,13 +72,17 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
     keep({"header": {"settings": {**asdict(settings), "seed": loading.seed}}})
     for entry in skipped:
         keep({"skipped": entry})
-    loaded_already = _own_variant(loaded, names)
-    sizes = [_bytes_of(reference, loading, name, loaded.device) for name in names if name not in loaded_already]
+    own = variants.as_variant(loaded)
+    given = {loaded.precision: own} if own is not None and loaded.precision in names else {}
+    estimated_bytes = partial(
+        variants.estimated_bytes, device=str(loaded.device), trust_remote_code=loading.trust_remote_code
+    )
+    sizes = [estimated_bytes(reference, name) for name in names if name not in given]
     model_cache = ModelCache(
         partial(_load, reference=reference, loading=loading, device=loaded.device, evaluation=evaluation),
         loaded.device,
         together=fit_together(sizes, free_bytes(loaded.device)),
-        given=loaded_already,
+        given=given,
     )
     context = BenchmarkContext(settings, loaded, evaluation, meter, model_cache, keep, progress, loading.seed)
     if not model_cache.together:
@@ -91,7 +96,7 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
     model_cache.clear()
 
 
-def chosen_precisions(asked: Sequence[str], device: torch.device) -> tuple[list[str], list[dict[str, str]]]:
+def chosen_precisions(requested: Sequence[str], device: torch.device) -> tuple[list[str], list[dict[str, str]]]:
     """Return the precisions to measure, and with their reasons those that ``auto`` leaves out.
 
     Raises:
@@ -99,9 +104,9 @@ def chosen_precisions(asked: Sequence[str], device: torch.device) -> tuple[list[
         DeviceError: one that was asked for by name cannot be done on this device.
 
     """
-    automatic = tuple(asked) == AUTO
+    automatic = tuple(requested) == AUTO
     names, skipped = list[str](), list[dict[str, str]]()
-    for name in dict.fromkeys(USUAL[device.type] if automatic else asked):
+    for name in dict.fromkeys(USUAL[device.type] if automatic else requested):
         why = variants.unsupported(name, device)
         if why is None:
             names.append(name)
@@ -124,18 +129,6 @@ def with_shapes(
     )
 
 
-def _own_variant(loaded: LoadedModel, names: Sequence[str]) -> dict[str, Variant]:
-    """Return the run's own model as the variant of its precision, where it is that."""
-    own = variants.as_variant(loaded)
-    return {loaded.precision: own} if own is not None and loaded.precision in names else {}
-
-
-def _bytes_of(reference: str, loading: LoadSettings, precision: str, device: torch.device) -> int | None:
-    return variants.estimated_bytes(
-        reference, precision, device=str(device), trust_remote_code=loading.trust_remote_code
-    )
-
-
 def _load(
     precision: str, *, reference: str, loading: LoadSettings, device: torch.device, evaluation: Evaluation | None
 ) -> Variant:
@@ -153,61 +146,51 @@ def _calibration(evaluation: Evaluation | None) -> tuple[Mapping[str, Any], ...]
 
 def recover(entries: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Make the rows of benchmark_results.csv and benchmark.json of journalled entries, however many there are."""
-    ours = [entry for entry in entries if entry.get("stage") == STAGE]
+    own = [entry for entry in entries if entry.get("stage") == STAGE]
 
     def values(key: str) -> list[Any]:
-        return [entry[key] for entry in ours if key in entry]
+        return [entry[key] for entry in own if key in entry]
 
     header: Mapping[str, Any] = next(iter(values("header")), {})
     baseline = next(iter(values("baseline")), None)
-    predictions = {entry["precision"]: _against(entry, baseline) for entry in values("prediction")}
-    rows = [_with_predictions(row, predictions.get(row["precision"])) for row in values("row")]
-    others = sorted({bystander for names in values("bystanders") for bystander in names})
-    idle_w = [value for value in values("idle_w") if value is not None]
+    uncompared = {"difference": None, "kl": None, "agreement": None}
+    predictions = {  # one that was compared with another precision than the rest loses its comparison
+        entry["precision"]: entry if entry.get("against") in {None, baseline} else {**entry, **uncompared}
+        for entry in values("prediction")
+    }
+    rows = [{**row, **_prediction_columns(predictions.get(row["precision"]))} for row in values("row")]
+    bystanders = sorted({bystander for names in values("bystanders") for bystander in names})
     document = {
         "settings": header.get("settings", {}),
         "baseline": baseline,
         "models": values("model"),
         "skipped": values("skipped"),
-        "cells": cells(_in_order(rows), baseline, others),
+        "cells": cells(sorted(rows, key=_place), baseline, bystanders),
         "predictions": list(predictions.values()),
-        "idle_w": sum(idle_w) / len(idle_w) if idle_w else None,
-        "notes": [*values("note"), *others],
+        "idle_w": mean(values("idle_w")),
+        "notes": [*values("note"), *bystanders],
         "trials": rows,
     }
     return rows, document
 
 
-def _against(entry: Mapping[str, Any], baseline: str | None) -> dict[str, Any]:
-    """Return a prediction without its comparison, where that is with another precision than the rest's."""
-    if entry.get("against") in {None, baseline}:
-        return dict(entry)
-    return {**entry, "difference": None, "kl": None, "agreement": None}
-
-
-def _in_order(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows as a reader expects them, whatever order they were shuffled into."""
-    known = {name: number for number, name in enumerate(variants.VARIANTS)}
-    return sorted(
-        rows,
-        key=lambda row: (
-            row["sequence_length"],
-            row["batch_size"],
-            known.get(row["precision"], len(known)),
-            row["trial"],
-        ),
-    )
-
-
-def _with_predictions(row: Mapping[str, Any], judged: Mapping[str, Any] | None) -> dict[str, Any]:
-    if judged is None or judged["value"] is None:
-        return dict(row)
-    value = judged["value"]["value"]
-    if judged["metric"] == "perplexity":
-        return {**row, "perplexity": value}
+def _prediction_columns(prediction: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a row's columns on predictions that a precision's entry fills."""
+    if prediction is None or prediction["value"] is None:
+        return {}
+    value = prediction["value"]["value"]
+    if prediction["metric"] == "perplexity":
+        return {"perplexity": value}
     return {
-        **row,
         "accuracy": value,
-        "num_correct": judged["correct"],
-        "num_samples_accuracy": judged["examples"],
+        "num_correct": prediction["correct"],
+        "num_samples_accuracy": prediction["examples"],
     }
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    """Return the place of a shuffled trial in the order in which a reader expects it."""
+    order = list(variants.VARIANTS)
+    precision = row["precision"]
+    number = order.index(precision) if precision in order else len(order)
+    return row["sequence_length"], row["batch_size"], number, row["trial"]

@@ -1,4 +1,4 @@
-"""Before the trials: each precision is loaded, judged on the data, and tried at every batch size and length."""
+"""Which cells can be measured: each precision is loaded, judged, and tried at every batch size and length."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRIED_PASSES = 2
 
 
 class Candidates:
-    """Finds out what can be measured; what cannot is kept as skipped, or as a note, with the reason."""
+    """Finds the cells that can be measured; what cannot is kept as skipped, or as a note, with the reason."""
 
     def __init__(self, context: BenchmarkContext) -> None:
         self.context = context
@@ -30,31 +30,28 @@ class Candidates:
         self.baseline: str | None = None
         self._batch_sizes = list(context.settings.batch_sizes)
         evaluation = context.evaluation
-        self._judge = (
-            None
-            if evaluation is None
-            else Judge(evaluation, beside=context.model_cache.together, seed=context.seed)
-        )
+        beside = context.model_cache.together
+        self._judge = None if evaluation is None else Judge(evaluation, beside=beside, seed=context.seed)
 
     def cells(self, precisions: Sequence[str]) -> list[BenchmarkCell]:
         """Return what fits; the first precision that can be measured is what the others are compared with."""
-        found: list[BenchmarkCell] = []
+        cells: list[BenchmarkCell] = []
         prepare_kernels(self.context.device)
         for number, precision in enumerate(precisions, 1):  # no steps: the trials, which take longer, are these
-            of = f"{number} of {len(precisions)}"
-            self.context.progress(STAGE, f"{precision} ({of}): loading and trying", 0, 1)
-            found += self._of(precision)
+            label = f"{precision} ({number} of {len(precisions)}): loading and trying"
+            self.context.progress(STAGE, label, 0, 1)
+            cells += self._cells_of(precision)
         self._judge = None  # it keeps logits on the device
         release(self.context.device)
-        return found
+        return cells
 
-    def _of(self, precision: str) -> list[BenchmarkCell]:
+    def _cells_of(self, precision: str) -> list[BenchmarkCell]:
         self.context.model_cache.make_room(precision)
         watch = MemoryWatch(self.context.device)
         try:
             variant = self.context.model_cache.take(precision)
             given = variant.loaded is self.context.loaded
-            cells = self._fitting(variant, watch, given=given)
+            cells = self._fitting_cells(variant, watch, given=given)
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a kernel raises is why it cannot be measured
@@ -65,8 +62,8 @@ class Candidates:
             self.baseline = precision
             self.context.keep({"baseline": precision})
             self._batch_sizes = sorted({*self._batch_sizes, *(cell.batch_size for cell in cells)})
-        self.context.keep({"model": described(variant, given=given)})
-        self._judged(variant)
+        self.context.keep({"model": model_entry(variant, given=given)})
+        self._judge_predictions(variant)
         return cells
 
     def _skip(self, precision: str, why: Reason) -> list[BenchmarkCell]:
@@ -75,41 +72,43 @@ class Candidates:
         self.context.model_cache.drop(precision)
         return []
 
-    def _fitting(self, variant: Variant, watch: MemoryWatch, *, given: bool) -> list[BenchmarkCell]:
+    def _fitting_cells(self, variant: Variant, watch: MemoryWatch, *, given: bool) -> list[BenchmarkCell]:
         settings = self.context.settings
-        found: dict[tuple[int, int], BenchmarkCell] = {}
+        cells: dict[tuple[int, int], BenchmarkCell] = {}
         for length in settings.sequence_lengths:
-            for batch_size in self._batch_sizes:  # a baseline's halved batch is everybody's, to be compared
-                cell = self._halved(variant, BenchmarkCell(variant.precision, batch_size, length), watch)
+            for batch_size in self._batch_sizes:  # the baseline's halved batch too, for comparison
+                cell = self._fitting_cell(variant, BenchmarkCell(variant.precision, batch_size, length), watch)
                 if cell is not None:
-                    own = variant.size_bytes if given else 0  # it was there before the watch began
+                    own = variant.size_bytes if given else 0  # allocated before the watch began
                     memory = None if cell.memory is None else cell.memory.plus(own)
-                    found.setdefault((cell.batch_size, length), replace(cell, memory=memory))
-        return list(found.values())
+                    cells.setdefault((cell.batch_size, length), replace(cell, memory=memory))
+        return list(cells.values())
 
-    def _halved(self, variant: Variant, asked: BenchmarkCell, watch: MemoryWatch) -> BenchmarkCell | None:
-        """Try a cell, with half the batch for as long as it does not fit; None where not even one does."""
-        cell = asked
+    def _fitting_cell(
+        self, variant: Variant, requested: BenchmarkCell, watch: MemoryWatch
+    ) -> BenchmarkCell | None:
+        """Try a cell, halving the batch until it fits; None where not even one sequence does."""
+        cell = requested
         while True:
             try:
-                tried = self._tried(variant, cell, watch)
+                tried = self._try_cell(variant, cell, watch)
             except Exception as error:
                 if not no_memory_left(error):
                     raise
             else:
-                if cell is not asked:
-                    instead = reason("smaller-batch-measured", **asked.named, measured=cell.batch_size)
-                    self.context.keep({"note": instead})
+                if cell is not requested:
+                    note = reason("smaller-batch-measured", **requested.labels, measured=cell.batch_size)
+                    self.context.keep({"note": note})
                 return tried
             self.context.inputs.pop((cell.batch_size, cell.sequence_length), None)
             release(self.context.device)
             if cell.batch_size == 1:
-                self.context.keep({"note": reason("no-smaller-batch-fits", **asked.named)})
+                self.context.keep({"note": reason("no-smaller-batch-fits", **requested.labels)})
                 return None
             cell = replace(cell, batch_size=cell.batch_size // 2)
 
     @torch.no_grad()
-    def _tried(self, variant: Variant, cell: BenchmarkCell, watch: MemoryWatch) -> BenchmarkCell:
+    def _try_cell(self, variant: Variant, cell: BenchmarkCell, watch: MemoryWatch) -> BenchmarkCell:
         require_host_room(self.context.loaded, cell)
         watch.restart()
         calls = self.context.calls(variant.loaded.model, cell)
@@ -118,7 +117,7 @@ class Candidates:
         synchronize(self.context.device)
         return replace(cell, memory=watch.read())
 
-    def _judged(self, variant: Variant) -> None:
+    def _judge_predictions(self, variant: Variant) -> None:
         if self._judge is None:
             return
         self.context.progress(STAGE, f"{variant.precision}: predictions", 0, 1)
@@ -133,7 +132,7 @@ class Candidates:
             self.context.keep({"prediction": entry})
 
 
-def described(variant: Variant, *, given: bool) -> dict[str, Any]:
+def model_entry(variant: Variant, *, given: bool) -> dict[str, Any]:
     """Return a precision's entry of ``models`` in benchmark.json.
 
     The model that was ``given`` has no time of loading: libraries were imported in it, and files were cold.

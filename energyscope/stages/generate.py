@@ -1,13 +1,13 @@
-"""Generate: real calls of ``model.generate`` under a continuous trace of the meter, and what stands around them.
+"""Generate: real calls of ``model.generate`` under a continuous trace of the meter, and what stands beside them.
 
 Over the host's clock:
 
     warm-up | idle | warm-up | generation, rest, step, rest, pause, generation, ... | the loop alone | texts
 
-A step is a window of the model's own step in the middle of the generation, which is to be compared with the trace;
-the rests are for counters that show energy late. Short generations have one after some of them only.
+A step is a window of the model's own step in the middle of the generation, to be compared with the trace; the
+rests are for counters that show energy late. Short generations have one after some of them only.
 The pauses are random, up to a tick: so the phases fall at random offsets against the ticks, and a regression can
-tell the powers of phases apart that are shorter than a tick. ``recover`` makes the document of the journal.
+separate the powers of phases that are shorter than a tick. ``recover`` makes the document of the journal.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ import torch
 
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line, no_memory_left
-from energyscope.generating.calling import GenerateSettings, Generator, check_generation, notes_of, too_large
+from energyscope.generating.calling import GenerateSettings, GreedyGenerator, check_generation, notes_of, too_large
 from energyscope.generating.document import STAGE, recover
 from energyscope.generating.marks import Mark
+from energyscope.generating.measurement import Ids, TickReader, load_entry, loop_entries, step_entry, text_entries
 from energyscope.generating.repeated import LATE_S, loop_lengths
-from energyscope.generating.repeating import Ids, loop_entries, step_entry, text_entries
-from energyscope.generating.watching import Pieces, load_entry
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.settled import LAST_TICK_S, SETTLE_S, idle
@@ -48,12 +47,12 @@ if TYPE_CHECKING:
 __all__ = ["STAGE", "GenerateSettings", "generate", "load_entry", "recover"]
 
 PREHEAT_S = 2.0
-PREHEAT_TOKENS = 16  # so that preheating ends soon after its time, however long a generation is
+PREHEAT_TOKENS = 16  # so that preheating ends soon after its time, even if a generation is long
 LONG_S = 5.0  # a generation that takes longer is its own warm-up
 USUAL_TICK_S, MODELLED_TICK_S = 0.1, 0.005
 CLOSING_TICKS = 2.0  # waited for after the last generation
 STEPS = 10  # windows of the middle step in the time of all generations, where these are short
-ENDLESS_S = 120.0  # beyond it, the least number of generations is not waited for
+ENDLESS_S = 120.0  # after it, the least number of generations is not waited for
 
 
 def generate(
@@ -68,9 +67,9 @@ def generate(
 ) -> None:
     """Measure generations of a loaded next-token model with started meters.
 
-    ``middle_step`` prepares the decode step in their middle, or says why there is none; it is called once it is
-    known that the generation itself has room. Everything that is finished goes to ``journal`` before the next
-    thing starts; ``recover`` reads it.
+    ``middle_step`` prepares the decode step in their middle, or returns why there is none; it is called once it
+    is known that the generation itself fits in memory. Everything that is finished goes to ``journal`` before the
+    next thing starts; ``recover`` reads it.
 
     Raises:
         UsageError: the model does not generate, or prompt and new tokens are beyond its positions.
@@ -100,24 +99,28 @@ class _Stage:
     keep: Journal
     progress: Progress
     replayer: Replayer = field(init=False)
-    generator: Generator = field(init=False)
+    generator: GreedyGenerator = field(init=False)
+    settle_s: float = field(init=False)
     done: int = 0
     total: int = 1
 
     def __post_init__(self) -> None:
         self.replayer = Replayer(self.loaded.device)
-        self.generator = Generator(self.loaded, self.workload, self.settings.kv_cache)
+        self.generator = GreedyGenerator(self.loaded, self.workload, self.settings.kv_cache)
+        self.settle_s = max(meter.settle_s for meter in self.meter.meters)
 
     def run(self) -> None:
         self.keep({"header": self._header()})
-        self._say("warm-up")
-        mark, ids = self._first()
-        self._plan(mark.end_s - mark.begin_s)
-        self._say("idle power")
-        self._idle()
-        self._trace(self._step())
-        self._loop()
-        self._text(ids.tolist())
+        self._show_step("warm-up")
+        mark, ids = self._first_generation()
+        each_s = mark.end_s - mark.begin_s + self._tick_s() / 2
+        generations = math.ceil(self.settings.seconds / each_s)
+        self.total = 1 + max(self.settings.least, generations) + 4 * self.settings.passes
+        self._show_step("idle power")
+        self._measure_idle()
+        self._trace(self._prepare_step())
+        self._measure_loop()
+        self._measure_texts(ids.tolist())
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -128,34 +131,28 @@ class _Stage:
             "seed": self.settings.seed,
             "modelled": self.meter.modelled,
             "meters": len(self.meter.meters),
-            "settle_s": self._settle_s(),
+            "settle_s": self.settle_s,
             "tokenizer_reason": None if self.loaded.tokenizer is not None else self.loaded.tokenizer_reason,
             "notes": notes_of(self.loaded, self.workload, self.settings, modelled=self.meter.modelled),
         }
 
-    def _plan(self, one_s: float) -> None:
-        """Count the steps to come, for progress; ``one_s`` is what a generation takes (s)."""
-        generations = max(self.settings.least, math.ceil(self.settings.seconds / (one_s + self._tick_s() / 2)))
-        self.total = 1 + generations + 4 * self.settings.passes
-
-    def _say(self, label: str) -> None:
+    def _show_step(self, label: str) -> None:
         self.progress(STAGE, label, min(self.done, self.total - 1), self.total)
         self.done += 1
 
-    def _settle_s(self) -> float:
-        return max(one.settle_s for one in self.meter.meters)
-
     def _tick_s(self) -> float:
-        periods = [one.describe().get("tick_period_s") for one in self.meter.meters]
-        known = [float(period) for period in periods if period]
-        return max(known) if known else MODELLED_TICK_S if self.meter.modelled else USUAL_TICK_S
+        periods = [meter.describe().get("tick_period_s") for meter in self.meter.meters]
+        return max(
+            (float(period) for period in periods if period),
+            default=MODELLED_TICK_S if self.meter.modelled else USUAL_TICK_S,
+        )
 
-    def _first(self) -> tuple[Mark, torch.Tensor]:
-        """Generate once, to warm up, and again, for the time that it takes; what cannot be fails here."""
+    def _first_generation(self) -> tuple[Mark, torch.Tensor]:
+        """Generate once to warm up, and again for its time; what is not possible fails here."""
         try:
-            first = self.generator.marked(self.settings.new_tokens)
-            long = first[0].end_s - first[0].begin_s > LONG_S
-            return first if long else self.generator.marked(self.settings.new_tokens)
+            first = self.generator.timed(self.settings.new_tokens)
+            is_long = first[0].end_s - first[0].begin_s > LONG_S
+            return first if is_long else self.generator.timed(self.settings.new_tokens)
         except EnergyscopeError:
             raise
         except Exception as error:
@@ -167,54 +164,54 @@ class _Stage:
         # outside of the handler: the error's traceback holds the tensors of the pass that failed
         raise DeviceError(too_large(self.generator, self.settings.new_tokens, self.loaded.device))
 
-    def _idle(self) -> None:
-        """Measure the idle power with the context alive and power settled, and see who else uses the device."""
+    def _measure_idle(self) -> None:
+        """Measure the idle power with the context alive and power settled; note others that use the device."""
         self.replayer.synchronize()
-        if found := idle(self.meter, lambda: [Replayer(device).own_bytes() for device in self.loaded.devices]):
-            self.keep(found)
+        if entry := idle(self.meter, lambda: [Replayer(device).own_bytes() for device in self.loaded.devices]):
+            self.keep(entry)
 
-    def _step(self) -> Workload | None:
+    def _prepare_step(self) -> Workload | None:
         """Prepare the step; where there is none, the reason is kept."""
-        lag_s = self._settle_s()
-        step: Workload | str = reason("meter-slower-than-phase", settle_s=lag_s) if lag_s else self.middle_step()
+        step: Workload | str = (
+            reason("meter-slower-than-phase", settle_s=self.settle_s) if self.settle_s else self.middle_step()
+        )
         if not isinstance(step, str):
             return step
         self.keep({"step_reason": step})
         return None
 
     def _trace(self, step: Workload | None) -> None:
-        """Generate again and again for some seconds, with random pauses, and take windows of the step in turn."""
+        """Generate for some seconds, with random pauses, and take windows of the step in turn."""
         pauses, tick_s = random.Random(self.settings.seed), self._tick_s()
         self._preheat()
-        pieces = Pieces(self.meter)
-        begin_s, due_s, aside_s = time.monotonic(), 0.0, 0.0
+        reader = TickReader(self.meter)
+        begin_s, due_s, steps_s = time.monotonic(), 0.0, 0.0
         for number in itertools.count(1):
-            self._say(f"generation {number}")
+            self._show_step(f"generation {number}")
             time.sleep(pauses.uniform(0.0, tick_s))
             try:
                 with no_garbage_collection():
                     self.replayer.synchronize()
-                    mark, _ = self.generator.marked(self.settings.new_tokens)
+                    mark, _ = self.generator.timed(self.settings.new_tokens)
             except Exception as error:
                 if step is None or not no_memory_left(error):
                     raise
                 self.keep({"step_reason": reason("no-memory-for-step")})
                 step = None  # without its cache, there was room
                 continue
-            self.keep({"generation": asdict(mark), "ticks": pieces.take()})
-            elapsed = time.monotonic() - begin_s - aside_s
+            self.keep({"generation": asdict(mark), "ticks": reader.new_ticks()})
+            elapsed = time.monotonic() - begin_s - steps_s
             if step is not None and elapsed >= due_s:
-                aside_s += self._aside(step, number, tick_s)
+                steps_s += self._measure_step(step, number, 0.0 if self.meter.modelled else LATE_S + tick_s)
                 due_s = elapsed + self.settings.seconds / STEPS
             if elapsed >= self.settings.seconds and (number >= self.settings.least or elapsed > ENDLESS_S):
                 break
         time.sleep(CLOSING_TICKS * tick_s + LAST_TICK_S)
-        self.keep({"ticks": pieces.take()})
+        self.keep({"ticks": reader.new_ticks()})
 
-    def _aside(self, step: Workload, number: int, tick_s: float) -> float:
+    def _measure_step(self, step: Workload, number: int, rest_s: float) -> float:
         """Take a window of the step, with a rest before and after it; return the seconds that it took in all."""
         begin_s = time.monotonic()
-        rest_s = 0.0 if self.meter.modelled else LATE_S + tick_s
         time.sleep(rest_s)
         self.keep(step_entry(step, self.loaded.model, self.loaded.device, number, self.meter))
         time.sleep(rest_s)
@@ -226,24 +223,25 @@ class _Stage:
         while time.monotonic() < until:
             self.generator(min(self.settings.new_tokens, PREHEAT_TOKENS))
 
-    def _loop(self) -> None:
+    def _measure_loop(self) -> None:
         """Take windows of the loop of `generate` alone."""
         lengths = loop_lengths(position_limit(self.loaded) - self.workload.sequence_length)
         if lengths is None:
             self.keep({"loop_reason": reason("no-positions-for-loop")})
             return
         passes, device = self.settings.passes, self.loaded.device
-        with closing(loop_entries(self.generator, device, lengths, passes, self.meter, self._say)) as entries:
+        measured = loop_entries(self.generator, device, lengths, passes, self.meter, self._show_step)
+        with closing(measured) as entries:
             for entry in entries:
                 self.keep(entry)
 
-    def _text(self, generated: Ids) -> None:
-        """Take windows of what turns text to ids and ids to text."""
-        if self.loaded.tokenizer is None:
+    def _measure_texts(self, generated: Ids) -> None:
+        """Take windows of turning text into ids and ids into text."""
+        tokenizer, passes = self.loaded.tokenizer, self.settings.passes
+        if tokenizer is None:
             return
         if not self.meter.modelled:
             time.sleep(SETTLE_S)  # the device rests meanwhile: no power of the loop is to be left
         prompts: Ids = self.workload.inputs["input_ids"].tolist()
-        given = {"tokenize": prompts, "detokenize": generated}
-        for entry in text_entries(self.loaded.tokenizer, given, self.settings.passes, self.meter, self._say):
+        for entry in text_entries(tokenizer, prompts, generated, passes, self.meter, self._show_step):
             self.keep(entry)

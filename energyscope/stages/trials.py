@@ -34,7 +34,7 @@ class Trials:
         self.cells = list(cells)
         self.idle_w: float | None = None
         self._shuffle = random.Random(context.seed)
-        self._before: list[dict[str, Any]] = []
+        self._states: list[dict[str, Any]] = []
         self._short: set[BenchmarkCell] = set()
 
     def run(self) -> None:
@@ -44,12 +44,12 @@ class Trials:
         self._preheat(total)
         done = 0
         for number in range(1, settings.trials + 1):
-            self._idle()
+            self._measure_idle()
             for cell in self._order():
                 self.context.progress(STAGE, f"{cell}, trial {number}", done, total)
-                self._trial(cell, number)
+                self._measure_trial(cell, number)
                 done += 1
-        self._idle()
+        self._measure_idle()
 
     def _order(self) -> list[BenchmarkCell]:
         """Return all cells shuffled; where models are loaded one at a time, each precision's together."""
@@ -68,35 +68,32 @@ class Trials:
         calls = self.context.calls(model, self.cells[0])
         timed(calls, self.context.device, iterations=1, batch_size=1, least_s=PREHEAT_S)
 
-    def _idle(self) -> None:
-        """Measure the idle power, and look for others on the device while nothing of ours runs."""
-        found = idle(self.context.meter, lambda: [Replayer(self.context.device).own_bytes()])
-        if found is None:
+    def _measure_idle(self) -> None:
+        """Measure the idle power, and look for other processes on the device while this one does nothing."""
+        entry = idle(self.context.meter, lambda: [Replayer(self.context.device).own_bytes()])
+        if entry is None:
             return
-        if not found["bystanders"] or self.idle_w is None:  # beside others it is not the board's idle power
-            self.idle_w = found["idle_w"]
-        self.context.keep({**found, "idle_w": self.idle_w})
+        if not entry["bystanders"] or self.idle_w is None:  # beside others it is not the board's idle power
+            self.idle_w = entry["idle_w"]
+        self.context.keep({**entry, "idle_w": self.idle_w})
 
-    def _trial(self, cell: BenchmarkCell, number: int) -> None:
+    def _measure_trial(self, cell: BenchmarkCell, number: int) -> None:
         try:
             variant = self.context.model_cache.take(cell.precision)
-            warmed, timing = self._loop(variant, cell)
+            warmed, timing = self._run_loop(variant, cell)
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001 - one trial that fails must not cost the others
-            self.context.keep({"note": reason("trial-failed", **cell.named, trial=number, why=failure(error))})
+            self.context.keep({"note": reason("trial-failed", **cell.labels, trial=number, why=failure(error))})
             return
-        self._say_if_short(cell, warmed)
+        steps = self.context.settings.warmup_steps
+        if warmed.iterations < steps and cell not in self._short:
+            self._short.add(cell)
+            note = reason("short-warm-up", **cell.labels, passes=warmed.iterations, asked=steps)
+            self.context.keep({"note": note})
         self.context.keep({"row": asdict(self._row(variant, cell, number, warmed, timing))})
 
-    def _say_if_short(self, cell: BenchmarkCell, warmed: WarmUp) -> None:
-        asked = self.context.settings.warmup_steps
-        if warmed.iterations < asked and cell not in self._short:
-            self._short.add(cell)
-            short = reason("short-warm-up", **cell.named, passes=warmed.iterations, asked=asked)
-            self.context.keep({"note": short})
-
-    def _loop(self, variant: Variant, cell: BenchmarkCell) -> tuple[WarmUp, Timing]:
+    def _run_loop(self, variant: Variant, cell: BenchmarkCell) -> tuple[WarmUp, Timing]:
         settings, meter = self.context.settings, self.context.meter
         calls = self.context.calls(variant.loaded.model, cell)
         limit = settings.trial_seconds
@@ -117,13 +114,12 @@ class Trials:
         meter = self.context.meter
         begin, end = float(timing.calls.time_s[0]), float(timing.calls.time_s[-1])
         window = together(windows_of(meter, timing.calls))
-        ticks = [one.ticks(begin - LOOK_BACK_S, end) for one in meter.meters]
-        powers = trial.power_samples(ticks, begin, end, self.context.settings.power_sample_interval_s)
-        metered = trial.Metered(window, powers, self.idle_w, meter.modelled)
+        ticks = [] if meter.modelled else [board.ticks(begin - LOOK_BACK_S, end) for board in meter.meters]
+        powers_w = trial.power_samples(ticks, begin, end, self.context.settings.power_sample_interval_s)
         tokens = cell.batch_size * cell.sequence_length
-        board = records.board(meter.states((begin + end) / 2, end))
-        spoilt = records.contamination({**board, "window": asdict(window)}, self._before)
-        self._before.append(board)
+        state = records.board(meter.states((begin + end) / 2, end))
+        disturbances = records.contamination({**state, "window": asdict(window)}, self._states)
+        self._states.append(state)
         memory = cell.memory
         return BenchmarkRow(
             precision=cell.precision,
@@ -131,8 +127,8 @@ class Trials:
             sequence_length=cell.sequence_length,
             trial=number,
             **trial.latency_figures(timing, tokens),
-            **trial.power_figures(metered),
-            **trial.energy_figures(metered, timing, tokens),
+            **trial.power_figures(window, powers_w),
+            **trial.energy_figures(window, timing, tokens, self.idle_w, modelled=meter.modelled),
             accuracy=None,
             num_correct=None,
             num_samples_accuracy=None,
@@ -149,7 +145,7 @@ class Trials:
             meter=meter.name,
             warmup_iterations=warmed.iterations,
             stable=warmed.stable,
-            clock_mhz=board["clock_mhz"],
-            temperature_c=board["temperature_c"],
-            reasons=join(spoilt),
+            clock_mhz=state["clock_mhz"],
+            temperature_c=state["temperature_c"],
+            reasons=join(disturbances),
         )

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from energyscope.benchmarking.summary import by_preference, cells, limited, ratio_by_trial
+from energyscope.benchmarking.summary import by_preference, cells, mean_over_trials, ratio_by_trial
+from energyscope.intervals import Interval
 from energyscope.reasons import reason, split
 
 COLUMNS = ("mean_latency", "median_latency", "p95_latency", "p99_latency", "throughput", "tokens_per_s",
@@ -34,10 +35,10 @@ def drifting(ratio, blocks=5):
 def test_a_ratio_is_paired_by_trial():
     """GIVEN a drift that both share THEN the speed-up is exact, and the latencies' own intervals are wide."""
     base, other = drifting(4.0)
-    found = {cell["precision"]: cell for cell in cells(base + other, "fp32")}
-    assert found["fp16"]["speedup"] == pytest.approx({"value": 4.0, "low": 4.0, "high": 4.0})
-    assert found["fp16"]["energy_ratio"]["value"] == pytest.approx(0.25)
-    latency = found["fp16"]["latency_s"]
+    _, cell = cells(base + other, "fp32")
+    assert cell["speedup"] == pytest.approx({"value": 4.0, "low": 4.0, "high": 4.0})
+    assert cell["energy_ratio"]["value"] == pytest.approx(0.25)
+    latency = cell["latency_s"]
     assert latency["high"] - latency["low"] > 0.1 * latency["value"]
 
 
@@ -47,20 +48,10 @@ def test_the_baseline_is_one_without_limits():
     assert cells(base + other, "fp32")[0]["speedup"] == {"value": 1.0, "low": None, "high": None}
 
 
-def test_another_batch_size_has_no_baseline():
-    """GIVEN a batch size at which the baseline was not measured THEN there is no ratio."""
-    base, other = drifting(2.0)
-    moved = [{**one, "batch_size": 8} for one in other]
-    found = cells(base + moved, "fp32")[1]
-    assert found["speedup"] is None
-    assert found["energy_ratio"] is None
-
-
 def test_trials_that_the_baseline_lacks_do_not_count():
     """GIVEN a baseline that lost a trial THEN only the common ones are compared."""
     base, other = drifting(3.0)
-    found = ratio_by_trial(base[1:], other, "mean_latency")
-    assert found["value"] == pytest.approx(3.0)
+    assert ratio_by_trial(base[1:], other, "mean_latency").value == pytest.approx(3.0)
     assert ratio_by_trial(base[:0], other, "mean_latency") is None
 
 
@@ -74,21 +65,20 @@ def test_cells_are_graded_by_their_energy(spread, quality):
 
 def test_unknown_energy_stays_unknown():
     """GIVEN no trial with an energy THEN the cell has none, is invalid, and says why."""
-    found = cells(
-        [row("fp32", n, 0.01, None, reasons="few-ticks(ticks=1, seconds=0.5)") for n in range(3)], "fp32"
-    )[0]
-    assert found["energy_mj"] is None
-    assert found["quality"] == "invalid"
-    assert [one.code for one in split(found["reasons"])] == ["few-ticks", "no-interval"]
+    rows = [row("fp32", n, 0.01, None, reasons="few-ticks(ticks=1, seconds=0.5)") for n in range(3)]
+    cell = cells(rows, "fp32")[0]
+    assert cell["energy_mj"] is None
+    assert cell["quality"] == "invalid"
+    assert [cause.code for cause in split(cell["reasons"])] == ["few-ticks", "no-interval"]
 
 
 def test_an_unstable_warm_up_and_a_neighbour_are_said():
     """What disturbed a cell stands in its reasons; another program on the GPU costs the grade."""
     rows = [row("fp32", n, 0.01, 100.0, stable=n > 0) for n in range(5)]
-    found = cells(rows, "fp32", [OTHER])[0]
-    assert found["quality"] == "C"
-    assert OTHER in split(found["reasons"])
-    assert reason("unstable-latency", unstable=1, trials=5) in split(found["reasons"])
+    cell = cells(rows, "fp32", [OTHER])[0]
+    assert cell["quality"] == "C"
+    assert OTHER in split(cell["reasons"])
+    assert reason("unstable-latency", unstable=1, trials=5) in split(cell["reasons"])
 
 
 def test_ticks_keep_intervals_honest():
@@ -100,8 +90,8 @@ def test_ticks_keep_intervals_honest():
 
 def test_one_trial_has_no_interval():
     """A single trial has a value and no limits."""
-    assert limited([3.0]) == {"value": 3.0, "low": None, "high": None}
-    assert limited([None]) is None
+    assert mean_over_trials([3.0]) == Interval(3.0)
+    assert mean_over_trials([None]) is None
 
 
 def test_the_widest_precision_comes_first():
@@ -111,19 +101,21 @@ def test_the_widest_precision_comes_first():
     assert by_preference(["nf4", "int8"]) == ["nf4", "int8"]
 
 
-def test_a_baseline_without_a_trial_gives_no_ratio():
-    """GIVEN an interruption before the baseline's first trial THEN nothing stands in for it."""
-    (found,) = cells([row("int8", 1, 0.01, 100.0)], "fp32")
-    assert found["speedup"] is None
-    assert found["energy_ratio"] is None
+@pytest.mark.parametrize("moved", [{"batch_size": 8}, {"sequence_length": 64}, {}])
+def test_without_a_trial_of_the_baseline_there_is_no_ratio(moved):
+    """GIVEN a batch or length at which the baseline was not measured, or an early interruption THEN no ratio."""
+    base, other = drifting(2.0)
+    cell = cells([*(base if moved else []), *({**trial, **moved} for trial in other)], "fp32")[-1]
+    assert cell["precision"] == "fp16"
+    assert cell["speedup"] is cell["energy_ratio"] is None
 
 
 def test_a_trial_that_was_disturbed_costs_the_grade():
     """GIVEN a trial that the board slowed down for heat THEN the cell is C at best, and says so."""
     rows = [row("fp32", n, 0.01, 100.0, reasons="slowed-by-heat" if n == 2 else "") for n in range(5)]
-    found = cells(rows, "fp32")[0]
-    assert found["quality"] == "C"
-    assert "slowed-by-heat" in split(found["reasons"])
+    cell = cells(rows, "fp32")[0]
+    assert cell["quality"] == "C"
+    assert "slowed-by-heat" in split(cell["reasons"])
 
 
 def test_what_is_made_of_energy_is_no_sharper_than_energy():
@@ -131,22 +123,22 @@ def test_what_is_made_of_energy_is_no_sharper_than_energy():
     more = {"energy_ci_low_mj": 96.0, "energy_ci_high_mj": 104.0, "inferences_per_joule": 10.0,
             "dynamic_energy_per_inference_mj": 25.0}  # fmt: skip
     both = [row(name, n, 0.01, 100.0, **more) for name in ("fp32", "fp16") for n in range(5)]
-    found = cells(both, "fp32")[1]
+    cell = cells(both, "fp32")[1]
 
     def width(item):
         return math.log(item["high"] / item["low"])
 
-    whole = width(found["energy_mj"])
+    whole = width(cell["energy_mj"])
     assert whole > 0.02
-    assert width(found["inferences_per_joule"]) == pytest.approx(whole)
-    assert width(found["energy_ratio"]) == pytest.approx(math.sqrt(2) * whole)
-    assert width(found["dynamic_energy_mj"]) == pytest.approx(4 * whole)
+    assert width(cell["inferences_per_joule"]) == pytest.approx(whole)
+    assert width(cell["energy_ratio"]) == pytest.approx(math.sqrt(2) * whole)
+    assert width(cell["dynamic_energy_mj"]) == pytest.approx(4 * whole)
 
 
 def test_the_interval_of_a_ratio_is_of_logarithms():
     """GIVEN ratios 2 and 8 THEN their geometric mean is 4."""
     base = [row("fp32", 0, 2.0, 1.0), row("fp32", 1, 8.0, 1.0)]
     other = [row("fp16", 0, 1.0, 1.0), row("fp16", 1, 1.0, 1.0)]
-    found = ratio_by_trial(base, other, "mean_latency")
-    assert found["value"] == pytest.approx(4.0)
-    assert math.sqrt(found["low"] * found["high"]) == pytest.approx(4.0)
+    ratio = ratio_by_trial(base, other, "mean_latency")
+    assert ratio.value == pytest.approx(4.0)
+    assert math.sqrt(ratio.low * ratio.high) == pytest.approx(4.0)

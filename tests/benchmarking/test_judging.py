@@ -82,13 +82,13 @@ def test_wilsons_interval_has_a_width_where_all_answers_are_right():
 def test_wilsons_interval_covers():
     """GIVEN 872 answers of which 91 % are right THEN 93 to 97 % of the intervals hold the truth."""
     rng = np.random.default_rng(5)
-    found = [proportion(count, 872) for count in rng.binomial(872, 0.91, size=2000)]
-    assert 0.93 < np.mean([one.ci_low <= 0.91 <= one.ci_high for one in found]) < 0.97
+    shares = [proportion(count, 872) for count in rng.binomial(872, 0.91, size=2000)]
+    assert 0.93 < np.mean([share.ci_low <= 0.91 <= share.ci_high for share in shares]) < 0.97
 
 
 def test_perplexity_has_its_interval_over_examples():
     """GIVEN equal examples THEN no width; GIVEN unequal ones THEN the value lies inside."""
     tokens = np.full(30, 10.0)
     assert perplexity_estimate(np.full(30, 20.0), tokens).value == pytest.approx(np.exp(2.0))
-    found = perplexity_estimate(np.linspace(10, 30, 30), tokens)
-    assert found.ci_low < found.value < found.ci_high
+    perplexity = perplexity_estimate(np.linspace(10, 30, 30), tokens)
+    assert perplexity.ci_low < perplexity.value < perplexity.ci_high

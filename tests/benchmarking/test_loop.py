@@ -82,9 +82,9 @@ def test_no_collection_happens_inside_of_a_loop_and_the_setting_comes_back():
 def test_a_warm_up_has_at_least_its_steps_and_ends_stable():
     """GIVEN passes of equal length THEN the warm-up ends soon after its steps, and says that it is stable."""
     call = counting(0.001)
-    found = warm_up([call], CPU, steps=20)
-    assert 20 <= found.iterations == call.times <= 120  # the medians of three chunks of 50 ms
-    assert found.stable is True
+    warmed = warm_up([call], CPU, steps=20)
+    assert 20 <= warmed.iterations == call.times <= 120  # the medians of three chunks of 50 ms
+    assert warmed.stable is True
 
 
 def test_a_warm_up_goes_on_while_the_latency_changes():
@@ -95,9 +95,9 @@ def test_a_warm_up_goes_on_while_the_latency_changes():
         CLOCK.sleep(state["seconds"])
         state["seconds"] *= 0.985
 
-    found = warm_up([faster], CPU, steps=5, most_s=0.4)
-    assert found.iterations > 5
-    assert found.stable is False
+    warmed = warm_up([faster], CPU, steps=5, most_s=0.4)
+    assert warmed.iterations > 5
+    assert warmed.stable is False
 
 
 def test_the_steps_asked_for_are_done_unless_a_trial_has_no_time():
@@ -109,8 +109,8 @@ def test_the_steps_asked_for_are_done_unless_a_trial_has_no_time():
 def test_no_warm_up_is_none():
     """GIVEN zero steps THEN nothing runs, and nothing is said of stability."""
     call = counting()
-    found = warm_up([call], CPU, steps=0)
-    assert (found.iterations, found.stable, call.times) == (0, None, 0)
+    warmed = warm_up([call], CPU, steps=0)
+    assert (warmed.iterations, warmed.stable, call.times) == (0, None, 0)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from energyscope.benchmarking.loop import Timing
-from energyscope.benchmarking.trial import (
-    Metered,
-    energy_figures,
-    latency_figures,
-    power_figures,
-    power_samples,
-)
+from energyscope.benchmarking.trial import energy_figures, latency_figures, power_figures, power_samples
 from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.ticks import Calls, Ticks
 
@@ -27,32 +21,29 @@ def loop(latencies, batch_size=1, start=1.0):
     return Timing(np.diff(marks), Calls(marks, np.arange(len(marks), dtype=float)), batch_size)
 
 
-def metered(timing, watts=200.0, idle_w=80.0):
+def window_of(timing, watts=200.0):
     """What a perfect meter sees of a loop."""
-    ticks = ticks_of(watts, 20.0)
-    window = estimate_window(ticks, timing.calls)
-    begin, end = timing.calls.time_s[[0, -1]]
-    return Metered(window, power_samples([ticks], begin, end, 0.1), idle_w, modelled=False)
+    return estimate_window(ticks_of(watts, 20.0), timing.calls)
 
 
 def test_latency_figures_are_those_of_the_passes():
     """Mean, deviation, extremes and percentiles in seconds; sequences and tokens a second."""
     timing = loop(np.linspace(0.01, 0.02, 101), batch_size=4)
-    found = latency_figures(timing, tokens=4 * 32)
-    assert found["mean_latency"] == pytest.approx(0.015)
-    assert found["median_latency"] == found["p50_latency"] == pytest.approx(0.015)
-    assert (found["min_latency"], found["max_latency"]) == (pytest.approx(0.01), pytest.approx(0.02))
-    assert found["p95_latency"] == pytest.approx(0.0195)
-    assert found["p99_latency"] == pytest.approx(0.0199)
-    assert found["throughput"] == pytest.approx(4 / 0.015)
-    assert found["tokens_per_s"] == pytest.approx(128 / 0.015)
-    assert found["iterations"] == 101
+    figures = latency_figures(timing, tokens=4 * 32)
+    assert figures["mean_latency"] == pytest.approx(0.015)
+    assert figures["median_latency"] == figures["p50_latency"] == pytest.approx(0.015)
+    assert (figures["min_latency"], figures["max_latency"]) == (pytest.approx(0.01), pytest.approx(0.02))
+    assert figures["p95_latency"] == pytest.approx(0.0195)
+    assert figures["p99_latency"] == pytest.approx(0.0199)
+    assert figures["throughput"] == pytest.approx(4 / 0.015)
+    assert figures["tokens_per_s"] == pytest.approx(128 / 0.015)
+    assert figures["iterations"] == 101
 
 
 def test_percentiles_need_passes():
     """GIVEN 50 passes THEN there is a p95 and no p99; GIVEN 10 THEN neither: they would be the largest."""
-    found = latency_figures(loop(np.full(50, 0.01)), 1)
-    assert (found["p95_latency"], found["p99_latency"]) == (pytest.approx(0.01), None)
+    figures = latency_figures(loop(np.full(50, 0.01)), 1)
+    assert (figures["p95_latency"], figures["p99_latency"]) == (pytest.approx(0.01), None)
     assert latency_figures(loop(np.full(10, 0.01)), 1)["p95_latency"] is None
 
 
@@ -64,31 +55,32 @@ def test_one_pass_has_no_deviation():
 def test_energy_is_that_of_a_pass_and_of_the_loop():
     """GIVEN 200 W and passes of 10 ms THEN 2 J a pass, of which 80 W of idling are static."""
     timing = loop(np.full(300, 0.01))
-    found = energy_figures(metered(timing), timing, tokens=64)
-    assert found["energy_per_inference_mj"] == pytest.approx(2000.0, rel=1e-6)
-    assert found["total_energy_j"] == pytest.approx(600.0, rel=1e-6)
-    assert found["inferences_per_joule"] == pytest.approx(0.5, rel=1e-6)
-    assert found["tokens_per_joule"] == pytest.approx(32.0, rel=1e-6)
-    assert found["energy_delay_product_js"] == pytest.approx(0.02, rel=1e-6)
-    assert found["static_energy_per_inference_mj"] == pytest.approx(800.0, rel=1e-6)
-    assert found["dynamic_energy_per_inference_mj"] == pytest.approx(1200.0, rel=1e-6)
+    figures = energy_figures(window_of(timing), timing, 64, idle_w=80.0, modelled=False)
+    assert figures["energy_per_inference_mj"] == pytest.approx(2000.0, rel=1e-6)
+    assert figures["total_energy_j"] == pytest.approx(600.0, rel=1e-6)
+    assert figures["inferences_per_joule"] == pytest.approx(0.5, rel=1e-6)
+    assert figures["tokens_per_joule"] == pytest.approx(32.0, rel=1e-6)
+    assert figures["energy_delay_product_js"] == pytest.approx(0.02, rel=1e-6)
+    assert figures["static_energy_per_inference_mj"] == pytest.approx(800.0, rel=1e-6)
+    assert figures["dynamic_energy_per_inference_mj"] == pytest.approx(1200.0, rel=1e-6)
 
 
 def test_unknown_energy_is_none_in_every_column():
     """GIVEN a window without energy THEN no column of it has a number."""
     timing = loop([0.01, 0.01])
-    blank = Metered(Window(None, None, None, None, 0, 2, 0.02, "too short"), np.zeros(0), 80.0, modelled=False)
-    found = energy_figures(blank, timing, tokens=1)
-    assert {value for name, value in found.items() if name not in {"idle_w", "ticks"}} == {None}
+    unknown = Window(None, None, None, None, 0, 2, 0.02, "too short")
+    figures = energy_figures(unknown, timing, 1, idle_w=80.0, modelled=False)
+    assert {value for name, value in figures.items() if name not in {"idle_w", "ticks"}} == {None}
 
 
 def test_power_statistics_are_over_samples():
     """GIVEN a constant 200 W THEN all samples are 200 W, and there are as many as ticks apart."""
     timing = loop(np.full(300, 0.01))
-    found = power_figures(metered(timing))
-    assert found["mean_power_w"] == pytest.approx(200.0)
-    assert found["std_power_w"] == pytest.approx(0.0, abs=1e-6)
-    assert found["num_power_samples"] in {29, 30}
+    begin, end = timing.calls.time_s[[0, -1]]
+    figures = power_figures(window_of(timing), power_samples([ticks_of(200.0, 20.0)], begin, end, 0.1))
+    assert figures["mean_power_w"] == pytest.approx(200.0)
+    assert figures["std_power_w"] == pytest.approx(0.0, abs=1e-6)
+    assert figures["num_power_samples"] in {29, 30}
 
 
 def test_samples_are_no_closer_than_asked_for():
@@ -100,20 +92,19 @@ def test_samples_are_no_closer_than_asked_for():
 
 def test_devices_are_added_up():
     """GIVEN two boards of 100 and 50 W whose ticks differ THEN every sample is 150 W."""
-    found = power_samples([ticks_of(100.0, 12.0), ticks_of(50.0, 12.0, period=0.07)], 1.0, 11.0, 0.1)
-    assert found == pytest.approx(np.full(len(found), 150.0), rel=1e-6)
-    assert len(found)
+    powers_w = power_samples([ticks_of(100.0, 12.0), ticks_of(50.0, 12.0, period=0.07)], 1.0, 11.0, 0.1)
+    assert powers_w == pytest.approx(np.full(len(powers_w), 150.0), rel=1e-6)
+    assert len(powers_w)
 
 
 def test_stated_watts_have_no_statistics():
     """GIVEN a modelled meter THEN its watts are the mean, nothing was sampled, and there is no interval."""
     timing = loop(np.full(100, 0.01))
-    seen = metered(timing, watts=65.0, idle_w=None)
-    modelled = Metered(seen.window, seen.powers_w, None, modelled=True)
-    found = power_figures(modelled)
-    assert (found["mean_power_w"], found["num_power_samples"]) == (pytest.approx(65.0), 0)
-    assert found["std_power_w"] is None
-    energy = energy_figures(modelled, timing, 1)
+    window = window_of(timing, watts=65.0)
+    figures = power_figures(window, np.zeros(0))
+    assert (figures["mean_power_w"], figures["num_power_samples"]) == (pytest.approx(65.0), 0)
+    assert figures["std_power_w"] is None
+    energy = energy_figures(window, timing, 1, idle_w=None, modelled=True)
     assert energy["energy_ci_low_mj"] is None
     assert energy["static_energy_per_inference_mj"] is None
 

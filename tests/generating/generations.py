@@ -22,7 +22,7 @@ class Load:
 
     The decode's power rises by ``slope`` from its first to its last step. ``spread`` is that of each step's power,
     ``between`` that of whole generations', ``pace`` that of lengths. Pauses are random, or all alike. Between
-    generations something else draws ``aside_w`` for ``aside_s``, after which the board rests.
+    generations something else draws ``other_w`` for ``other_s``, after which the board rests.
     """
 
     prefill_w: float = 600.0
@@ -38,60 +38,59 @@ class Load:
     pause_s: float = 0.1
     even_pauses: bool = False
     seconds: float = 12.0
-    aside_s: float = 0.0
-    aside_w: float = 450.0
+    other_s: float = 0.0
+    other_w: float = 450.0
 
 
 @dataclass(frozen=True)
-class Made:
-    """Generations, the ticks seen beside them, the mean true joules of prefill and decode, and what ran aside."""
+class Simulated:
+    """Generations, the ticks beside them, the mean true joules of both phases, and when something else ran (s)."""
 
     marks: list[Mark]
     ticks: Ticks
     prefill_j: float
     decode_j: float
-    aside: list[tuple[float, float]]
+    excluded: list[tuple[float, float]]
 
 
-def generations(load: Load, seed: int = 0, **sensor: Any) -> Made:
+def generations(load: Load, seed: int = 0, **sensor: Any) -> Simulated:
     """Generate for ``load.seconds``, five times at least, after three seconds of idling."""
     draw = random.Random(seed)
     trace = PowerTrace(BEGIN_S)
     trace.extend(3.0, load.rest_w)
     marks: list[Mark] = []
-    aside: list[tuple[float, float]] = []
+    excluded: list[tuple[float, float]] = []
     spent = 0.0
     while trace.end_s < BEGIN_S + 3.0 + load.seconds + spent or len(marks) < 5:
         trace.extend(load.pause_s if load.even_pauses else draw.uniform(1e-4, load.pause_s + 1e-4), load.rest_w)
         marks.append(_generation(trace, load, draw))
-        if load.aside_s:
+        if load.other_s:
             ended_s = trace.end_s
             trace.extend(LATE_S + 0.1, load.rest_w)
             begin_s = trace.end_s
-            trace.extend(load.aside_s, load.aside_w * (1 + draw.gauss(0, 0.1)))
-            aside.append((begin_s, trace.end_s + LATE_S))
+            trace.extend(load.other_s, load.other_w * (1 + draw.gauss(0, 0.1)))
+            excluded.append((begin_s, trace.end_s + LATE_S))
             trace.extend(LATE_S + 0.1, load.rest_w)
             spent += trace.end_s - ended_s
     trace.extend(0.3, load.rest_w)
     ticks = Watch(SimulatedSensor(seed=seed, **sensor), BEGIN_S, trace.energy_j).until(trace.end_s, trace.energy_j)
     prefill = np.mean([_joules(trace, mark.begin_s, mark.tokens_s[0]) for mark in marks])
     decode = np.mean([_joules(trace, mark.tokens_s[0], mark.end_s) for mark in marks])
-    return Made(marks, ticks, float(prefill), float(decode), aside)
+    return Simulated(marks, ticks, float(prefill), float(decode), excluded)
 
 
 def _generation(trace: PowerTrace, load: Load, draw: random.Random) -> Mark:
-    begin, one = trace.end_s, 1 + draw.gauss(0, load.between)
+    begin, scale = trace.end_s, 1 + draw.gauss(0, load.between)
     trace.extend(
-        load.prefill_s * (1 + draw.gauss(0, load.pace)), load.prefill_w * one * (1 + draw.gauss(0, load.spread))
+        load.prefill_s * (1 + draw.gauss(0, load.pace)), load.prefill_w * scale * (1 + draw.gauss(0, load.spread))
     )
     tokens = [trace.end_s]
     for step in range(load.steps):
-        watts = load.decode_w * one * (1 + load.slope * step / load.steps) * (1 + draw.gauss(0, load.spread))
+        watts = load.decode_w * scale * (1 + load.slope * step / load.steps) * (1 + draw.gauss(0, load.spread))
         trace.extend(load.step_s * (1 + draw.gauss(0, load.pace)), watts)
         tokens.append(trace.end_s)
     return Mark(begin, tuple(tokens), trace.end_s)
 
 
 def _joules(trace: PowerTrace, begin_s: float, end_s: float) -> float:
-    begun, ended = trace.energy_j(np.array([begin_s, end_s]))
-    return float(ended - begun)
+    return float(np.diff(trace.energy_j(np.array([begin_s, end_s])))[0])

@@ -7,7 +7,7 @@ import tiny_models
 import torch
 
 from energyscope.errors import ModelError, UsageError
-from energyscope.generating.calling import GenerateSettings, Generator, check_generation, too_large
+from energyscope.generating.calling import GenerateSettings, GreedyGenerator, check_generation, too_large
 from energyscope.loading import load_model
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import LENGTH_MEMORY, length_forgotten
@@ -15,20 +15,15 @@ from energyscope.workloads.decoding import LENGTH_MEMORY, length_forgotten
 NEW = 12
 
 
-@pytest.fixture(scope="module", params=["tiny-llama", "tiny-gpt2"])
-def loaded(request):
-    return load_model(request.param, device="cpu")
-
-
 def generator(loaded, kv_cache="dynamic", batch_size=2):
-    return Generator(loaded, profile_inputs(loaded, batch_size=batch_size, sequence_length=16), kv_cache)
+    return GreedyGenerator(loaded, profile_inputs(loaded, batch_size=batch_size, sequence_length=16), kv_cache)
 
 
 @pytest.mark.parametrize("kv_cache", ["dynamic", "static"])
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_every_token_has_its_time(loaded, kv_cache, batch_size):
     """Stamps come in order between begin and end, one a token whatever the batch."""
-    mark, ids = generator(loaded, kv_cache, batch_size).marked(NEW)
+    mark, ids = generator(loaded, kv_cache, batch_size).timed(NEW)
     assert ids.shape == (batch_size, NEW)
     assert len(mark.tokens_s) == NEW
     moments = [mark.begin_s, *mark.tokens_s, mark.end_s]
@@ -44,28 +39,24 @@ def test_both_caches_generate_the_same(loaded):
 def test_it_is_greedy_whatever_the_model_usually_does(loaded, monkeypatch):
     """GIVEN a model whose own settings sample THEN two generations are the same, those of the plain settings."""
     plain = generator(loaded)(NEW)
-    for name, own in (("do_sample", True), ("temperature", 5.0), ("top_p", 0.9), ("num_beams", 2)):
-        monkeypatch.setattr(loaded.model.generation_config, name, own)
+    for name, value in (("do_sample", True), ("temperature", 5.0), ("top_p", 0.9), ("num_beams", 2)):
+        monkeypatch.setattr(loaded.model.generation_config, name, value)
     assert torch.equal(generator(loaded)(NEW), plain)
 
 
 def test_an_end_of_sequence_does_not_end_it(tmp_path):
     """GIVEN a model whose every token ends a sequence THEN as many tokens come as were asked for."""
     every = list(range(tiny_models.VOCABULARY - 1))
-    found = load_model(str(tiny_models.save_model(tmp_path, "llama", eos_token_id=every)), device="cpu")
-    mark, _ = generator(found).marked(8)
+    ending = load_model(str(tiny_models.save_model(tmp_path, "llama", eos_token_id=every)), device="cpu")
+    mark, _ = generator(ending).timed(8)
     assert len(mark.tokens_s) == 8
 
 
-def test_a_generation_that_ends_early_is_refused(loaded):
+def test_a_generation_that_ends_early_is_refused(loaded, monkeypatch):
     """GIVEN generation settings with a time limit THEN the run stops, and says what to take out."""
-    settings = loaded.model.generation_config
-    settings.max_time = 1e-9
-    try:
-        with pytest.raises(ModelError, match="take out what ends it early"):
-            generator(loaded).marked(NEW)
-    finally:
-        settings.max_time = None
+    monkeypatch.setattr(loaded.model.generation_config, "max_time", 1e-9)
+    with pytest.raises(ModelError, match="take out what ends it early"):
+        generator(loaded).timed(NEW)
 
 
 def test_a_static_cache_is_forgotten(loaded):
@@ -91,7 +82,7 @@ def test_what_cannot_be_generated_is_refused_before_anything_runs(loaded):
 
 def test_the_batch_that_fits_is_named(loaded, monkeypatch):
     """GIVEN memory for three sequences of eight THEN half of the half is what fits; with none, other advice."""
-    made, model = generator(loaded, batch_size=8), loaded.model
+    batch, model = generator(loaded, batch_size=8), loaded.model
     real, room = model.generate, 3
 
     def generate(**options):
@@ -100,9 +91,9 @@ def test_the_batch_that_fits_is_named(loaded, monkeypatch):
         return real(**options)
 
     monkeypatch.setattr(model, "generate", generate)
-    assert too_large(made, 4, loaded.device) == (
+    assert too_large(batch, 4, loaded.device) == (
         "a batch of 8 x (16 + 4) tokens does not fit in the memory of cpu: a batch of 2 does"
     )
     room = 0
-    assert too_large(made, 4, loaded.device).endswith("use a shorter prompt or generate fewer tokens")
-    assert made.inputs["input_ids"].shape[0] == 8
+    assert too_large(batch, 4, loaded.device).endswith("use a shorter prompt or generate fewer tokens")
+    assert batch.inputs["input_ids"].shape[0] == 8

@@ -6,29 +6,29 @@ from dataclasses import asdict
 
 import pytest
 
-from energyscope.changes.choice import BASE, Alternative
-from energyscope.changes.rows import document
+from energyscope.changes.document import document
+from energyscope.changes.plan import BASE, Alternative
 
 OWN = Alternative(BASE, BASE, "decode", 2, 64, "eager", "dynamic", "sdpa")
 STATIC = Alternative("kv_cache", "static", "decode", 2, 64, "eager", "static", "sdpa")
 
 
 def header(*plan, notes=()):
-    planned = [{"key": one.key, "setting": asdict(one)} for one in plan]
+    planned = [{"key": alternative.key, "setting": asdict(alternative)} for alternative in plan]
     return {"header": {"base": {"precision": "bf16"}, "modelled": False, "notes": list(notes), "planned": planned}}
 
 
-def window(one, number, energy_mj, **more):
-    found = {"energy_mj": energy_mj, "time_us": 500.0, "power_w": 200.0, "timing_share": 0.001, "reason": None}
-    return {"subject": one.key, "pass": number, "window": found, "guard": [], **more}
+def window(alternative, number, energy_mj):
+    figures = {"energy_mj": energy_mj, "time_us": 500.0, "power_w": 200.0, "timing_share": 0.001, "reason": None}
+    return {"subject": alternative.key, "pass": number, "window": figures, "guard": []}
 
 
 def rows(entries):
     return {row["what"]: row for row in document(entries)["rows"]}
 
 
-def five(one, energy_mj):
-    return [window(one, number, energy_mj * (1 + 0.001 * number)) for number in range(5)]
+def five(alternative, energy_mj):
+    return [window(alternative, number, energy_mj * (1 + 0.001 * number)) for number in range(5)]
 
 
 def test_energy_is_of_the_batch_and_joules_are_of_a_token():
@@ -50,20 +50,19 @@ def test_a_window_taken_again_replaces_the_one_before():
 def test_ratios_are_paired_by_pass():
     """GIVEN a pass in which both took twice as much THEN the ratio is exactly what it is in each pass."""
     scales = [1.0, 1.0, 2.0, 1.0, 1.0]
-    pairs = [
-        window(one, n, mj * scale) for n, scale in enumerate(scales) for one, mj in ((OWN, 100), (STATIC, 80))
-    ]
-    ratio = rows([header(OWN, STATIC), *pairs])["kv_cache"]["ratio"]
+    both = [window(OWN, number, 100 * scale) for number, scale in enumerate(scales)]
+    both += [window(STATIC, number, 80 * scale) for number, scale in enumerate(scales)]
+    ratio = rows([header(OWN, STATIC), *both])["kv_cache"]["ratio"]
     assert ratio["value"] == pytest.approx(0.8)
     assert ratio["high"] - ratio["low"] < 0.01
 
 
 def test_what_failed_later_has_no_row():
     """GIVEN windows of an alternative that was then skipped THEN it is among the skipped only."""
-    left_out = {"what": "kv_cache", "value": "static", "phase": "decode", "reason": "it would recompile"}
-    entries = [header(OWN, STATIC), *five(OWN, 100.0), window(STATIC, 0, 80.0), {"skipped": left_out}]
+    skipped = {"what": "kv_cache", "value": "static", "phase": "decode", "reason": "it would recompile"}
+    entries = [header(OWN, STATIC), *five(OWN, 100.0), window(STATIC, 0, 80.0), {"skipped": skipped}]
     assert set(rows(entries)) == {BASE}
-    assert document(entries)["skipped"] == [left_out]
+    assert document(entries)["skipped"] == [skipped]
 
 
 def test_static_energy_is_idle_power_times_time():
@@ -71,21 +70,16 @@ def test_static_energy_is_idle_power_times_time():
     setup = {"setup": STATIC.key, "setup_s": 2.5, "reasons": ["in two parts"]}
     entries = [header(OWN, STATIC, notes=["a"]), setup, {"idle_w": 100.0, "bystanders": [], "pass": 0}]
     entries += [*five(OWN, 100.0), *five(STATIC, 80.0), {"note": "b"}]
-    found = document(entries)
-    assert found["rows"][1]["static_mj"] == pytest.approx(50.0)
-    assert found["rows"][1]["setup_s"] == 2.5
-    assert found["rows"][1]["reasons"] == "in two parts"
-    assert (found["idle_w"], found["notes"]) == (100.0, ["a", "b"])
+    row = rows(entries)["kv_cache"]
+    assert row["static_mj"] == pytest.approx(50.0)
+    assert (row["setup_s"], row["reasons"]) == (2.5, "in two parts")
+    recovered = document(entries)
+    assert (recovered["idle_w"], recovered["notes"]) == (100.0, ["a", "b"])
 
 
 def test_rows_are_in_the_order_of_the_plan():
     """GIVEN windows in any order THEN the base comes first."""
-    assert [
-        row["what"] for row in document([header(OWN, STATIC), *five(STATIC, 80.0), *five(OWN, 100.0)])["rows"]
-    ] == [
-        BASE,
-        "kv_cache",
-    ]
+    assert list(rows([header(OWN, STATIC), *five(STATIC, 80.0), *five(OWN, 100.0)])) == [BASE, "kv_cache"]
 
 
 def test_without_the_base_there_is_no_ratio():

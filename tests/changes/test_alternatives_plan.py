@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from energyscope.changes.choice import BASE, Alternative, Limits, choose
+from energyscope.changes.plan import BASE, Alternative, Limits, choose
 from energyscope.reasons import reason
 
 DECODE = Alternative(BASE, BASE, "decode", 1, 1024, "eager", "dynamic", "sdpa")
@@ -15,17 +15,23 @@ GPU = Limits(131072, "cuda", on_one_device=True, attentions=("eager",))
 
 
 def chosen(bases=(DECODE, PREFILL), limits=GPU, sizes=(), lengths=()):
-    return choose(bases, limits, sizes, lengths)
+    """Return the alternatives and the reasons of those left out, by key."""
+    alternatives, left_out = choose(bases, limits, sizes, lengths)
+    return alternatives, {alternative.key: why_not for alternative, why_not in left_out}
 
 
-def keys(found):
-    return [one.key for one in found]
+def keys(alternatives):
+    return [alternative.key for alternative in alternatives]
+
+
+def values(alternatives, what):
+    return [alternative.value for alternative in alternatives if alternative.what == what]
 
 
 def test_on_a_gpu_everything_is_tried():
     """GIVEN a Llama on a GPU THEN phases have batches, executions and attention; decode contexts and caches."""
-    found, left_out = chosen()
-    assert keys(found) == [
+    alternatives, left_out = chosen()
+    assert keys(alternatives) == [
         "decode:batch_size:4",
         "decode:batch_size:16",
         "decode:batch_size:64",
@@ -41,17 +47,17 @@ def test_on_a_gpu_everything_is_tried():
         "prefill:attention:eager",
         "decode:execution:torch-compile",
     ]
-    assert [(one.phase, one.value) for one in left_out] == [("prefill", "torch-compile")]
+    assert list(left_out) == ["prefill:execution:torch-compile"]
 
 
 def test_one_thing_is_changed_at_a_time():
     """Every alternative differs from its base in what it says; graphs and compiled steps in the cache as well."""
-    for one in chosen()[0]:
-        base = asdict(DECODE if one.phase == "decode" else PREFILL)
-        changed = {name for name, value in asdict(one).items() if value != base[name]} - {"what", "value"}
+    for setting in map(asdict, chosen()[0]):
+        base, what = asdict(DECODE if setting["phase"] == "decode" else PREFILL), setting["what"]
+        changed = {name for name, value in setting.items() if value != base[name]} - {"what", "value"}
         both = {"execution", "kv_cache"}
-        assert changed == (both if one.what == "execution" and one.phase == "decode" else {one.what})
-        assert str(asdict(one)[one.what]) == one.value
+        assert changed == (both if what == "execution" and setting["phase"] == "decode" else {what})
+        assert str(setting[what]) == setting["value"]
 
 
 @pytest.mark.parametrize(
@@ -64,45 +70,42 @@ def test_one_thing_is_changed_at_a_time():
 )
 def test_what_the_device_cannot_do_is_left_out_with_the_reason(limits, value, code):
     """GIVEN a CPU, or a model over several devices, THEN graphs and compiled steps are skipped with the reason."""
-    found, left_out = chosen(limits=limits)
-    assert not [one for one in found if one.value == value]
-    assert all(one.reason.code == code for one in left_out if one.value == value and one.phase == "decode")
-    assert [one for one in left_out if one.value == value]
+    alternatives, left_out = chosen(limits=limits)
+    assert value not in values(alternatives, "execution")
+    assert left_out[f"decode:execution:{value}"].code == code
 
 
 def test_contexts_beyond_the_positions_are_left_out_and_how_long_they_may_be_is_said():
     """GIVEN 2,048 positions WHEN a context of 8,192 is asked for THEN it is skipped; 128 is measured."""
-    found, left_out = chosen(
-        [DECODE], Limits(2048, "cuda", on_one_device=True, attentions=()), lengths=(128, 8192)
-    )
-    assert "decode:context_length:128" in keys(found)
-    (one,) = [one for one in left_out if one.what == "context_length"]
-    assert one.reason == reason("context-beyond-positions", positions=2048)
+    limits = Limits(2048, "cuda", on_one_device=True, attentions=())
+    alternatives, left_out = chosen([DECODE], limits, lengths=(128, 8192))
+    assert "decode:context_length:128" in keys(alternatives)
+    assert left_out == {"decode:context_length:8192": reason("context-beyond-positions", positions=2048)}
 
 
 def test_a_short_model_has_parts_of_its_own_context():
     """GIVEN 512 positions THEN a quarter and half of the context are measured: 128 alone would be no line."""
     base = Alternative(BASE, BASE, "decode", 1, 511, "eager", "dynamic", "sdpa")
-    found, _ = chosen([base], Limits(512, "cpu", on_one_device=True, attentions=()))
-    assert [one.value for one in found if one.what == "context_length"] == ["127", "255"]
+    alternatives, _ = chosen([base], Limits(512, "cpu", on_one_device=True, attentions=()))
+    assert values(alternatives, "context_length") == ["127", "255"]
 
 
 def test_a_run_in_cuda_graphs_is_compared_with_eager_execution():
     """GIVEN a run whose steps are CUDA graphs THEN eager execution is an alternative, on the same cache."""
     base = Alternative(BASE, BASE, "decode", 1, 1024, "cuda-graph", "static", "sdpa")
-    found, _ = chosen([base])
-    executions = {one.value: one.kv_cache for one in found if one.what == "execution"}
-    assert executions == {"eager": "static", "torch-compile": "static"}
-    assert [one.value for one in found if one.what == "kv_cache"] == ["dynamic"]
+    alternatives, _ = chosen([base])
+    assert values(alternatives, "execution") == ["eager", "torch-compile"]
+    assert {other.kv_cache for other in alternatives if other.what == "execution"} == {"static"}
+    assert values(alternatives, "kv_cache") == ["dynamic"]
 
 
 def test_a_model_without_a_cache_may_be_compiled_in_its_pass():
     """GIVEN a classifier THEN its pass is compiled too, since there is no generation that would forbid it."""
     base = Alternative(BASE, BASE, "prefill", 8, 128, "eager", None, "sdpa")
-    found, left_out = chosen([base])
-    assert "prefill:execution:torch-compile" in keys(found)
-    assert not [one for one in found if one.what in {"kv_cache", "context_length"}]
-    assert left_out == []
+    alternatives, left_out = chosen([base])
+    assert "prefill:execution:torch-compile" in keys(alternatives)
+    assert not values(alternatives, "kv_cache") + values(alternatives, "context_length")
+    assert left_out == {}
 
 
 def test_tokens_of_a_step_are_one_of_each_sequence():

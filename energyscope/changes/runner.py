@@ -1,4 +1,4 @@
-"""Set alternatives up on the model itself, so that a window replays nothing but the step."""
+"""Set alternatives up on the model itself and replay them, so that a window holds nothing but the step."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from functools import partial
 import torch
 
 from energyscope.benchmarking.memory import release
-from energyscope.changes.attention import attending
-from energyscope.changes.choice import Alternative
-from energyscope.changes.compiling import Compiled, expected_seconds, forget, no_recompiling
+from energyscope.changes.attention import switched_attention
+from energyscope.changes.compiling import Compiled, expected_seconds, no_recompiling, reset_compiler
 from energyscope.changes.inputs import Inputs, StepData
+from energyscope.changes.plan import Alternative
 from energyscope.loading import LoadedModel
 from energyscope.metering.ticks import Calls
 from energyscope.replay.calls import Call, no_garbage_collection
 from energyscope.replay.capture import forward_inputs
 from energyscope.replay.graph_inputs import without_full_mask
 from energyscope.replay.graphs import GraphRound
+from energyscope.replay.replayer import Execution as ReplayExecution
 from energyscope.replay.replayer import Replayer
 from energyscope.workloads import Workload
 
@@ -29,10 +30,10 @@ FILLED_AGAIN_S = 2.0
 
 @dataclass(frozen=True)
 class Prepared:
-    """What setting an alternative up has shown, in seconds.
+    """How long an alternative takes (s).
 
     ``setup_s`` is the capture of a graph or the compilation, None where there is none; ``again_s`` what has to be
-    done again before each window; ``call_s`` one step. ``reasons`` is what a reader of its row should know.
+    repeated before each window; ``call_s`` one step. ``reasons`` are notes for its row.
     """
 
     setup_s: float | None
@@ -41,13 +42,12 @@ class Prepared:
     reasons: tuple[str, ...] = ()
 
 
-class Arranger:
+class AlternativeRunner:
     """Prepares and runs alternatives on one model, and leaves it as it was."""
 
     def __init__(self, loaded: LoadedModel, data: StepData) -> None:
         self.loaded = loaded
         self._inputs = Inputs(loaded, data)
-        self._replayers = {"eager": Replayer(loaded.device)}
         self._compiled: dict[str, Compiled] = {}
         self._tokens_per_s = 0.0  # at which caches are filled, the fastest so far
 
@@ -58,15 +58,15 @@ class Arranger:
             ModelError: it cannot be done on this model or does not fit, with the reason.
 
         """
-        was_there = self._inputs.has(alternative)
+        was_kept = alternative in self._inputs
         begin = time.monotonic()
-        workload = self._inputs.of(alternative)
+        workload = self._inputs.get(alternative)
         self.synchronize()
         filled_s = time.monotonic() - begin
-        again_s = 0.0 if self._inputs.has(alternative) else filled_s
-        if alternative.phase == "decode" and not was_there:
+        again_s = 0.0 if alternative in self._inputs else filled_s
+        if alternative.phase == "decode" and not was_kept:
             self._learn_rate(alternative, filled_s)
-        with attending(self.loaded.model, alternative.attention), self._current():
+        with switched_attention(self.loaded.model, alternative.attention), self._current():
             setup_s = self._set_up(alternative, workload)
             call_s = self._call_seconds(alternative, workload)
         compiled = self._compiled.get(alternative.key)
@@ -76,7 +76,7 @@ class Arranger:
         """Return about how long setting up takes (s): compiling, or filling a cache at the pace so far."""
         if alternative.execution == "torch-compile":
             return expected_seconds(self.loaded)
-        if not self._tokens_per_s or self._inputs.has(alternative):
+        if not self._tokens_per_s or alternative in self._inputs:
             return 0.0
         return alternative.batch_size * alternative.context_length / self._tokens_per_s
 
@@ -91,29 +91,21 @@ class Arranger:
         self._tokens_per_s = max(self._tokens_per_s, rate)
 
     def run(self, alternative: Alternative, seconds: float) -> Calls | None:
-        """Replay an alternative for some seconds; all that is set up is set up before the first call.
+        """Replay an alternative for some seconds; it is set up before the first call.
 
         Raises:
             NotCapturableError: it cannot be held in a CUDA graph.
 
         """
-        workload = self._inputs.of(alternative)
+        workload = self._inputs.get(alternative)
+        execution: ReplayExecution = "cuda-graph" if alternative.execution == "cuda-graph" else "eager"
+        replayer = Replayer(self.loaded.device, execution)
         guard = no_recompiling() if alternative.execution == "torch-compile" else nullcontext()
-        with attending(self.loaded.model, alternative.attention), guard:
-            return self._replayer(alternative.execution).run([self._call(alternative, workload)], seconds)
-
-    def check(self, execution: str) -> None:
-        """Refuse an execution that the device cannot do.
-
-        Raises:
-            UsageError: it needs a GPU, and there is none.
-
-        """
-        if execution == "cuda-graph":
-            self._replayer(execution)
+        with switched_attention(self.loaded.model, alternative.attention), guard:
+            return replayer.run([self._call(alternative, workload)], seconds)
 
     def synchronize(self) -> None:
-        """Wait until every device has done all that was queued."""
+        """Wait until every device has finished its queue."""
         for device in self.loaded.devices:
             Replayer(device).synchronize()
 
@@ -122,21 +114,21 @@ class Arranger:
         return [Replayer(device).own_bytes() for device in self.loaded.devices]
 
     @contextmanager
-    def tidied(self) -> Iterator[None]:
-        """Leave nothing behind: no compiled code, no caches, no other attention."""
+    def cleaned_up(self) -> Iterator[None]:
+        """Free compiled code and caches when the context ends."""
         try:
             yield
         finally:
             if self._compiled:
                 self._compiled.clear()
-                forget()
+                reset_compiler()
             self._inputs.clear()
             release(self.loaded.device)
 
     def drop(self, alternative: Alternative) -> None:
-        """Give back what an alternative that failed has set up."""
+        """Free what an alternative that failed has set up."""
         if self._compiled.pop(alternative.key, None) is not None:
-            forget()
+            reset_compiler()
         release(self.loaded.device)
 
     def _set_up(self, alternative: Alternative, workload: Workload) -> float | None:
@@ -144,7 +136,7 @@ class Arranger:
             try:
                 self._compiled[alternative.key] = Compiled(self.loaded, workload)
             except BaseException:
-                forget()
+                reset_compiler()
                 raise
             return self._compiled[alternative.key].setup_s
         if alternative.execution == "cuda-graph":
@@ -176,9 +168,3 @@ class Arranger:
         """Make the device the current one, as it is in a window: graphs and compiled kernels are made there."""
         device = self.loaded.device
         return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-    def _replayer(self, execution: str) -> Replayer:
-        name = "cuda-graph" if execution == "cuda-graph" else "eager"
-        if name not in self._replayers:
-            self._replayers[name] = Replayer(self.loaded.device, "cuda-graph")
-        return self._replayers[name]

@@ -1,0 +1,202 @@
+"""The run's own setting, and the alternatives to it that are measured: each changes one thing.
+
+Two changes need a second one: a step in a CUDA graph or compiled is given a static KV cache, since both are made
+for tensors of one shape. Their rows say so, and the static cache alone is an alternative too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+from energyscope.changes.attention import other_attentions, own_attention
+from energyscope.kv_cache import CacheKind
+from energyscope.loading import LoadedModel
+from energyscope.reasons import Reason, reason
+from energyscope.workloads import Workload, position_limit
+from energyscope.workloads.decoding import can_generate, checked_context, default_context
+
+Phase = Literal["prefill", "decode"]
+Execution = Literal["eager", "cuda-graph", "torch-compile"]
+
+EXECUTIONS: tuple[Execution, ...] = get_args(Execution)
+BASE = "base"
+BATCH_SIZES = {"cuda": (1, 4, 16, 64), "cpu": (1, 4, 16)}
+CONTEXT_LENGTHS = (128, 1024, 8192)
+FEWEST_CONTEXTS = 2  # beside the run's own; a line through fewer says little
+NOTES = (reason("static-cache-of-context"), reason("compile-default-mode"))
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The whole model's step in one setting; ``what`` is changed from the run's own, to ``value``.
+
+    ``context_length`` of a decode step is the tokens in its KV cache, of a prefill those of each prompt.
+    ``kv_cache`` is None where the model keeps none.
+    """
+
+    what: str
+    value: str
+    phase: Phase
+    batch_size: int
+    context_length: int
+    execution: Execution
+    kv_cache: CacheKind | None
+    attention: str
+
+    @property
+    def key(self) -> str:
+        """The key of its journal entries: ``decode:batch_size:16``."""
+        return f"{self.phase}:{self.what}:{self.value}"
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of one step (decode: one of each sequence) or pass (all prompts')."""
+        return self.batch_size * (1 if self.phase == "decode" else self.context_length)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds the choice: the model's positions, its device, and what it can be switched to there.
+
+    ``on_one_device`` means all of the model. ``attentions`` are implementations beside the model's own.
+    """
+
+    positions: int
+    device: str
+    on_one_device: bool
+    attentions: tuple[str, ...]
+
+
+def bases(
+    loaded: LoadedModel,
+    prompt: Workload,
+    *,
+    execution: Execution,
+    kv_cache: CacheKind,
+    context_length: int | None,
+    batch_size: int | None,
+) -> list[Alternative]:
+    """Return the run's own setting of each phase that the model has, decode first.
+
+    Without ``context_length`` and ``batch_size``, decode steps have the usual context and the prompt's batch.
+
+    Raises:
+        UsageError: the context is beyond the model's positions.
+
+    """
+    generates = can_generate(loaded)
+    prefill = Alternative(
+        what=BASE,
+        value=BASE,
+        phase="prefill",
+        batch_size=prompt.batch_size,
+        context_length=prompt.sequence_length,
+        execution=execution,
+        kv_cache=kv_cache if generates else None,
+        attention=own_attention(loaded.model),
+    )
+    if not generates:
+        return [prefill]
+    context = default_context(loaded) if context_length is None else context_length
+    decode = replace(
+        prefill,
+        phase="decode",
+        batch_size=batch_size or prompt.batch_size,
+        context_length=checked_context(loaded, context),
+    )
+    return [decode, prefill]
+
+
+def limits(loaded: LoadedModel) -> Limits:
+    """Return the limits of a loaded model."""
+    on_one_device = len(loaded.devices) == 1 and not loaded.offloaded
+    return Limits(position_limit(loaded), loaded.device.type, on_one_device, other_attentions(loaded))
+
+
+def header(
+    precision: str, own: Sequence[Alternative], chosen: Sequence[Alternative], *, modelled: bool
+) -> dict[str, Any]:
+    """Return what alternatives.json needs beside the windows, as plain data."""
+    first, prefill = own[0], own[-1]
+    decodes = first.phase == "decode"
+    return {
+        "base": {
+            "precision": precision,
+            "execution": first.execution,
+            "batch_size": first.batch_size,
+            "context_length": first.context_length if decodes else None,
+            "kv_cache": first.kv_cache,
+            "attention": first.attention,
+            "prompt_tokens": prefill.context_length,
+        },
+        "modelled": modelled,
+        "notes": list(NOTES) if decodes else [],
+        "planned": [{"key": alternative.key, "setting": asdict(alternative)} for alternative in (*own, *chosen)],
+    }
+
+
+def choose(
+    bases: Sequence[Alternative], limits: Limits, batch_sizes: Sequence[int], context_lengths: Sequence[int]
+) -> tuple[list[Alternative], list[tuple[Alternative, Reason]]]:
+    """Return the alternatives to the run's own setting of each phase, the most telling first, and those left out.
+
+    Compiling takes longest to set up, so it comes last. Without sizes or lengths, the usual ones are taken.
+    """
+    sizes = batch_sizes or BATCH_SIZES[limits.device]
+    possible: list[Alternative] = []
+    left_out: list[tuple[Alternative, Reason]] = []
+    for base in bases:
+        for alternative in _of_phase(base, limits, sizes, _lengths(base, limits, context_lengths)):
+            why_not = _impossible(alternative, limits)
+            if why_not is None:
+                possible.append(alternative)
+            else:
+                left_out.append((alternative, why_not))
+    return sorted(possible, key=lambda alternative: alternative.execution == "torch-compile"), left_out
+
+
+def _of_phase(
+    base: Alternative, limits: Limits, sizes: Sequence[int], lengths: Sequence[int]
+) -> Iterator[Alternative]:
+    for size in sorted(set(sizes) - {base.batch_size}):
+        yield replace(base, what="batch_size", value=str(size), batch_size=size)
+    for execution in EXECUTIONS:  # graphs and compiled code serve a generation on a static cache only
+        if execution != base.execution:
+            cache = "static" if base.phase == "decode" and execution != "eager" else base.kv_cache
+            yield replace(base, what="execution", value=execution, execution=execution, kv_cache=cache)
+    if base.phase == "decode":
+        other: CacheKind = "static" if base.kv_cache == "dynamic" else "dynamic"
+        yield replace(base, what="kv_cache", value=other, kv_cache=other)
+        for length in sorted(set(lengths) - {base.context_length}):
+            yield replace(base, what="context_length", value=str(length), context_length=length)
+    for attention in limits.attentions:
+        yield replace(base, what="attention", value=attention, attention=attention)
+
+
+def _lengths(base: Alternative, limits: Limits, requested: Sequence[int]) -> list[int]:
+    """Return the contexts of decode steps: those requested, else the usual ones that the model has positions for.
+
+    Where a short model leaves fewer than two beside its own, a quarter and half of its own are taken.
+    """
+    if requested:
+        return list(requested)
+    usual = [length for length in CONTEXT_LENGTHS if length < limits.positions and length != base.context_length]
+    if len(usual) >= FEWEST_CONTEXTS:
+        return usual
+    return [length for length in (base.context_length // 4, base.context_length // 2) if length]
+
+
+def _impossible(alternative: Alternative, limits: Limits) -> Reason | None:
+    """Return why the setting itself is not possible; None if it is."""
+    if alternative.what == "context_length" and alternative.context_length >= limits.positions:
+        return reason("context-beyond-positions", positions=limits.positions)
+    if alternative.what != "execution" or alternative.execution == "eager":
+        return None
+    if not limits.on_one_device:
+        return reason("model-in-pieces")
+    if alternative.execution == "cuda-graph":
+        return reason("cuda-graph-needs-gpu") if limits.device != "cuda" else None
+    compiles_prefill = alternative.phase == "prefill" and alternative.kv_cache is not None
+    return reason("compiles-decode-only") if compiles_prefill else None
