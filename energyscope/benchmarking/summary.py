@@ -69,12 +69,11 @@ def _cell(group: Sequence[Row], base: Sequence[Row], guards: Sequence[str]) -> d
     unstable = sum(row["stable"] is False for row in group)
     if unstable:
         reasons.append(reason("unstable-latency", unstable=unstable, trials=len(group)))
+    ratio_floor = math.hypot(floor, _timing_floor(base))
+    speedup = ratio_by_trial(base, group, "mean_latency")
+    energy_ratio = ratio_by_trial(group, base, "energy_per_inference_mj", ratio_floor)
     if base and base[0]["precision"] == first["precision"]:
         speedup = energy_ratio = Interval(1.0)
-    else:
-        ratio_floor = math.hypot(floor, _timing_floor(base))
-        speedup = ratio_by_trial(base, group, "mean_latency")
-        energy_ratio = ratio_by_trial(group, base, "energy_per_inference_mj", ratio_floor)
     return {
         "precision": first["precision"],
         "batch_size": first["batch_size"],

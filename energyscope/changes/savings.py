@@ -137,8 +137,8 @@ def _executions(run: Run) -> Iterator[Change]:
         if model is not None and not model.empty:
             step = Moment.of(str(entry["name"]))
             execution = str(entry.get("execution") or execution_of(run.document))
-            row = {str(key): value for key, value in model.iloc[0].items()}
-            models.setdefault((step.phase, step.context), {})[execution] = row
+            columns = {str(key): value for key, value in model.iloc[0].items()}
+            models.setdefault((step.phase, step.context), {})[execution] = columns
     alternatives = (run.alternatives or {}).get("rows") or []
     measured = {(str(row.get("phase")), str(row.get("value"))) for row in alternatives}
     for (phase, _), rows in models.items():

@@ -60,6 +60,10 @@ class AlternativesSettings:
     window_s: float | None = None
     new_tokens: int = 128
 
+    def budget(self, *, modelled: bool) -> float:
+        """Return the seconds that the stage may take."""
+        return self.budget_s or (MODELLED_BUDGET_S if modelled else BUDGET_S)
+
 
 @dataclass
 class Budget:
@@ -163,7 +167,7 @@ class Passes:
     def __post_init__(self) -> None:
         """Start the clock of the budget."""
         self.window_s = self.settings.window_s or self.meter.window_s
-        seconds = self.settings.budget_s or (MODELLED_BUDGET_S if self.meter.modelled else BUDGET_S)
+        seconds = self.settings.budget(modelled=self.meter.modelled)
         self._budget = Budget(seconds, self.settings.passes, self.clock.now())
         self._entries: list[Mapping[str, Any]] = []
         self._skipped: set[str] = set()

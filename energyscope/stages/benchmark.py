@@ -72,18 +72,7 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
     keep({"header": {"settings": {**asdict(settings), "seed": loading.seed}}})
     for entry in skipped:
         keep({"skipped": entry})
-    own = variants.as_variant(loaded)
-    given = {loaded.precision: own} if own is not None and loaded.precision in names else {}
-    estimated_bytes = partial(
-        variants.estimated_bytes, device=str(loaded.device), trust_remote_code=loading.trust_remote_code
-    )
-    sizes = [estimated_bytes(reference, name) for name in names if name not in given]
-    model_cache = ModelCache(
-        partial(_load, reference=reference, loading=loading, device=loaded.device, evaluation=evaluation),
-        loaded.device,
-        together=fit_together(sizes, free_bytes(loaded.device)),
-        given=given,
-    )
+    model_cache = _model_cache(loaded, names, evaluation, reference, loading)
     context = BenchmarkContext(settings, loaded, evaluation, meter, model_cache, keep, progress, loading.seed)
     if not model_cache.together:
         keep({"note": reason("models-loaded-in-turn")})
@@ -126,6 +115,24 @@ def with_shapes(
         execution=execution,
         batch_sizes=settings.batch_sizes or (batch_size,),
         sequence_lengths=settings.sequence_lengths or (sequence_length,),
+    )
+
+
+def _model_cache(
+    loaded: LoadedModel, names: Sequence[str], evaluation: Evaluation | None, reference: str, loading: LoadSettings
+) -> ModelCache:
+    """Return the models of all precisions; the run's own model serves as its own precision."""
+    device, own = loaded.device, variants.as_variant(loaded)
+    given = {loaded.precision: own} if own is not None and loaded.precision in names else {}
+    estimated_bytes = partial(
+        variants.estimated_bytes, device=str(device), trust_remote_code=loading.trust_remote_code
+    )
+    sizes = [estimated_bytes(reference, name) for name in names if name not in given]
+    return ModelCache(
+        partial(_load, reference=reference, loading=loading, device=device, evaluation=evaluation),
+        device,
+        together=fit_together(sizes, free_bytes(device)),
+        given=given,
     )
 
 
