@@ -16,7 +16,18 @@ from energyscope.correlation.resampling import Resamples, UncertainValues, axis,
 from energyscope.impact.metrics import Floats
 from energyscope.reasons import Reason, join, reason
 
-__all__ = ["FEWEST_POINTS", "METHODS", "Association", "Method", "associate", "permutation_p", "rank_agreement"]
+__all__ = [
+    "FEWEST_POINTS",
+    "METHODS",
+    "Association",
+    "Method",
+    "associate",
+    "correlation_matrix",
+    "permutation_p",
+    "rank_agreement",
+    "too_few",
+    "why_not",
+]
 
 PERMUTATIONS = 4999
 ERROR_RESAMPLES = 500  # with redrawn errors only: no more than their median is used
