@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.accounting.measured import CallTerm, Measured, Total, any_bits, mean, measure, total
+from energyscope.accounting.measured import CallTerm, Measured, Total, measure, total
+from energyscope.accounting.records import any_bits
 from energyscope.metering.interval import Estimate
 from energyscope.reasons import reason
 
@@ -168,10 +169,8 @@ def test_entries_of_earlier_versions_are_read():
     assert (found.clock_mhz, found.throttle, found.waited_share, found.guard) == (None, None, None, [])
 
 
-def test_means_and_bits_of_nothing_are_unknown():
+def test_bits_of_nothing_are_unknown():
     """Nothing known gives None, not 0."""
-    assert mean([]) is None
-    assert mean([None, 2.0, 4.0]) == 3.0
     assert any_bits([None]) is None
     assert any_bits([None, 1, 4]) == 5
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from clocks import ThreadClock
 from sensor_stand_ins import CALL_S, LOAD_W, MACHINE, UUID, Counter, Load
 
 from energyscope.diagnostics import polling
-from energyscope.diagnostics.polling import effect_of_polling, run_loaded, slow_down
+from energyscope.diagnostics.polling import effect_of_polling, paired_change, run_loaded
 from energyscope.errors import MeterError
 
 
@@ -17,15 +18,6 @@ def clock(monkeypatch):
     made = ThreadClock()
     monkeypatch.setattr(polling, "time", made)
     return made
-
-
-@pytest.mark.parametrize("by", [0.0, 0.02])
-def test_a_slow_down_is_found(by):
-    """GIVEN calls that take 2 % longer beside something THEN the change is 2 %, and 0 where they do not."""
-    load = Load(by)
-    change = slow_down(load, [], load.something, rounds=3, seconds=1.0)
-    assert change.change == pytest.approx(by, abs=1e-6)
-    assert change.exceeds(0.01) is (by > 0.01)
 
 
 def test_energy_is_counted_between_two_ticks(clock):
@@ -78,3 +70,25 @@ def test_without_a_counter_only_time_is_compared(fake_nvml, monkeypatch):
     assert found["sampler"]["energy"] is None
     assert found["sampler"]["reason"].code == "no-energy-counter"
     assert found["sampler"]["time"]["change"] == pytest.approx(0, abs=1e-6)
+
+
+def test_pairs_cancel_a_drift():
+    """GIVEN a board that slows by 1 % a pair and a treatment that costs 2 % THEN 2 % is found, and surely."""
+    drift = 1.01 ** np.arange(8)
+    wobble = 1 + 0.001 * np.array([1, -1, 1, -1, 1, -1, 1, -1])
+    change = paired_change(list(1.02 * drift * wobble), list(drift))
+    assert change.change == pytest.approx(0.02, abs=1e-3)
+    assert 0 < change.low < 0.02 < change.high
+
+
+def test_chance_is_no_change():
+    """GIVEN pairs that differ by chance alone THEN the interval includes no change."""
+    noise = 1 + 0.05 * np.random.default_rng(3).standard_normal(10)
+    change = paired_change(list(noise), [1.0] * 10)
+    assert change.low < 0 < change.high
+
+
+def test_without_a_positive_pair_there_is_no_change():
+    """Energies of 0, which a frozen counter gives, say nothing about a change."""
+    assert paired_change([0.0], [1.0]) is None
+    assert paired_change([], []) is None

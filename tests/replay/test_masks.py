@@ -68,7 +68,7 @@ def test_a_captured_pass_is_given_what_an_eager_one_is(monkeypatch, request, nam
     eager = attention_arguments(monkeypatch, run)
     assert (eager[1] is None) == (name not in {"a padded prompt", "packed prompts"})
     masks = MaskDecisions()
-    with masks.noted(), torch.no_grad():
+    with masks.recorded(), torch.no_grad():
         run()
     request.getfixturevalue("capturing")
     assert attention_arguments(monkeypatch, run)[1] is not None
@@ -82,7 +82,7 @@ def test_each_pass_of_a_round_has_its_own_answers(monkeypatch, request):
     loaded = load_model("tiny-llama", device="cpu")
     padded, plain = PASSES["a padded prompt"](loaded), PASSES["a prompt"](loaded)
     masks = MaskDecisions()
-    with masks.noted(), torch.no_grad():
+    with masks.recorded(), torch.no_grad():
         padded(), plain()
     request.getfixturevalue("capturing")
     with masks.repeated():
@@ -101,6 +101,6 @@ def test_the_library_is_left_as_it_was():
     names = ("_ignore_causal_mask_sdpa", "find_packed_sequence_indices", "is_tracing")
     before = [getattr(masking_utils, name) for name in names]
     masks = MaskDecisions()
-    with pytest.raises(ZeroDivisionError), masks.noted(), masks.repeated():
+    with pytest.raises(ZeroDivisionError), masks.recorded(), masks.repeated():
         raise ZeroDivisionError
     assert [getattr(masking_utils, name) for name in names] == before

@@ -8,7 +8,7 @@ from torch import nn
 from energyscope.adapters import Adapter, Part
 from energyscope.components import component_tree
 from energyscope.replay.capture import capture
-from energyscope.replay.restore import calls_of, restoring
+from energyscope.replay.rotation import calls_of, restoring
 
 
 class Adding(nn.Module):

@@ -132,9 +132,18 @@ def test_a_frozen_counter_is_an_error(fake_nvml, monkeypatch):
     monkeypatch.setattr(watched, "FIRST_TICKS_TIMEOUT_S", 0.5)
     fake_nvml(f"{STEADY}\nat 0 frozen 1")
     meter = NvmlMeter("GPU-aaaa")
-    with pytest.raises(MeterError, match="frozen"), meter:
+    with pytest.raises(MeterError, match=r"frozen.*energyscope doctor"), meter:
         pytest.fail("it started")
     assert meter._watcher._process is None
+
+
+def test_a_single_tick_is_enough(fake_nvml, monkeypatch):
+    """GIVEN one tick in the time to wait for the first ones THEN the counter is not taken for frozen."""
+    fake_nvml(STEADY)
+    meter = NvmlMeter("GPU-aaaa")
+    record = {"before_s": 1.0, "after_s": 1.004, "energy_mj": 5.0, "reset": False}
+    monkeypatch.setattr(meter._watcher, "drain", lambda: [record])
+    meter._check_first_ticks()
 
 
 def test_a_frozen_counter_is_found_before_the_start(fake_nvml, monkeypatch):

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from energyscope.metering.nvml.board import Board
+from energyscope.metering.nvml.meter import board_neighbours
 from energyscope.metering.nvml.neighbours import HIDDEN, Neighbours, Usage, own_processes
-from energyscope.metering.watched import board_neighbours
 from energyscope.reasons import reason
 
 MIB = 1 << 20
