@@ -167,7 +167,7 @@ class WatchedMeter(ABC):
         raise no_counter(self.name)
 
     def bystanders(self, own_bytes: int | None = None) -> list[Reason]:
-        return self._neighbours.found(own_bytes)
+        return self._neighbours.signs(own_bytes)
 
     def describe(self) -> dict[str, Any]:
         read_s = [record["read_s"] for record in self.records if record.get("read_s") is not None]

@@ -100,8 +100,10 @@ def test_without_power_nothing_is_said_of_it():
 def test_long_components_have_energy_with_an_interval():
     """GIVEN five passes that agree THEN mean, interval, shares, static and dynamic energy follow by hand."""
     energies = (100.0, 102.0, 98.0, 101.0, 99.0)
-    found = rows(*([read("model", 0.4, 200.0), read("mlp", 0.2, energy)] for energy in energies), idle_w=0.1)
-    row = found["mlp"]
+    by_component = rows(
+        *([read("model", 0.4, 200.0), read("mlp", 0.2, energy)] for energy in energies), idle_w=0.1
+    )
+    row = by_component["mlp"]
     assert row.energy_mj == pytest.approx(100.0)
     assert row.energy_ci_high_mj - row.energy_mj == pytest.approx(2.776 * 2.5**0.5 / 5**0.5, rel=1e-3)
     assert row.share_of_total == pytest.approx(0.5)

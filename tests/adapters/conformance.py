@@ -74,11 +74,11 @@ def names_used_twice(tree: ComponentTree) -> set[str]:
 def nested_siblings(tree: ComponentTree) -> list[tuple[str, str]]:
     """Return the children of one parent of which one holds another: their energy would count twice."""
     return [
-        (one.name, other.name)
+        (module.name, other.name)
         for parent in tree
-        for one in _modules(tree, parent)
+        for module in _modules(tree, parent)
         for other in _modules(tree, parent)
-        if one is not other and any(part is other.module for part in one.module.modules())
+        if module is not other and any(part is other.module for part in module.module.modules())
     ]
 
 
@@ -92,24 +92,28 @@ def unlike_the_model(tree: ComponentTree, padded: int) -> list[str]:
     Parents are also run with their children bypassed by their records, as glue is measured.
     """
     captures = capture(tree, inputs(padded=padded))
-    found = [one.name for one in tree.components[1:] if not _same(_run(one, captures), captures[one.name].output)]
+    names = [
+        component.name
+        for component in tree.components[1:]
+        if not _same(_run(component, captures), captures[component.name].output)
+    ]
     for parent in tree:
         children = [(child.module, captures[child.name].output) for child in tree.children(parent.name)]
         with bypassed(children):
             if children and not _same(_run(parent, captures), captures[parent.name].output):
-                found.append(f"{parent.name} without its children")
-    return found
+                names.append(f"{parent.name} without its children")
+    return names
 
 
 def _run(component: Component, captures: dict[str, Capture]) -> Any:
-    one = captures[component.name]
+    recorded = captures[component.name]
     with torch.inference_mode():
-        return component.module(*one.args, **one.kwargs)
+        return component.module(*recorded.args, **recorded.kwargs)
 
 
-def _same(one: Any, other: Any) -> bool:
-    one, other = (_first(value) for value in (one, other))
-    return torch.equal(one, other)
+def _same(left: Any, right: Any) -> bool:
+    left, right = (_first(value) for value in (left, right))
+    return torch.equal(left, right)
 
 
 def _first(value: Any) -> Tensor:

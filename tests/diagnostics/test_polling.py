@@ -23,9 +23,9 @@ def clock(monkeypatch):
 def test_energy_is_counted_between_two_ticks(clock):
     """GIVEN 400 W and calls of 100 us THEN one takes 40 mJ, read only near two of the load's ticks."""
     load = Load()
-    found = run_loaded(Counter(clock, load), load, [], 1.0)
-    assert found.energy_mj == pytest.approx(LOAD_W * CALL_S * 1e3, rel=0.005)
-    assert found.time_us == pytest.approx(CALL_S * 1e6, rel=1e-6)
+    run = run_loaded(Counter(clock, load), load, [], 1.0)
+    assert run.energy_mj == pytest.approx(LOAD_W * CALL_S * 1e3, rel=0.005)
+    assert run.time_us == pytest.approx(CALL_S * 1e6, rel=1e-6)
 
 
 def test_a_counter_that_stands_still_under_load_is_an_error(clock):
@@ -42,9 +42,9 @@ def test_an_honest_counter_is_not_changed_by_polling(clock, fake_nvml, monkeypat
     load = Load()
     monkeypatch.setattr(polling, "ROUNDS", 2)
     monkeypatch.setattr(polling, "_counter", lambda uuid: Counter(clock, load))
-    found = effect_of_polling(UUID, load, [], seconds=2.0)
-    assert set(found) == {"sampler", "without a pause"}
-    for change in found.values():
+    changes = effect_of_polling(UUID, load, [], seconds=2.0)
+    assert set(changes) == {"sampler", "without a pause"}
+    for change in changes.values():
         assert change["time"]["change"] == pytest.approx(0, abs=1e-6)
         assert change["energy"]["change"] == pytest.approx(0, abs=0.005)
 
@@ -65,11 +65,11 @@ def test_without_a_counter_only_time_is_compared(fake_nvml, monkeypatch):
     """GIVEN a board without a counter THEN counted energy is None with the reason, and time is still compared."""
     monkeypatch.setattr(polling, "ROUNDS", 2)
     fake_nvml(MACHINE + "at 0 fail nvmlDeviceGetTotalEnergyConsumption 3\n")
-    found = effect_of_polling(UUID, Load(), [], seconds=0.6)
-    assert set(found) == {"sampler"}
-    assert found["sampler"]["energy"] is None
-    assert found["sampler"]["reason"].code == "no-energy-counter"
-    assert found["sampler"]["time"]["change"] == pytest.approx(0, abs=1e-6)
+    changes = effect_of_polling(UUID, Load(), [], seconds=0.6)
+    assert set(changes) == {"sampler"}
+    assert changes["sampler"]["energy"] is None
+    assert changes["sampler"]["reason"].code == "no-energy-counter"
+    assert changes["sampler"]["time"]["change"] == pytest.approx(0, abs=1e-6)
 
 
 def test_pairs_cancel_a_drift():

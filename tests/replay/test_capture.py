@@ -36,9 +36,9 @@ def cores(tree: ComponentTree) -> list[str]:
     return [component.name for component in tree if component.kind == "attention.core"]
 
 
-def replayed(tree: ComponentTree, name: str, one: Capture) -> Tensor:
+def replayed(tree: ComponentTree, name: str, recorded: Capture) -> Tensor:
     with torch.inference_mode():
-        output: Tensor = tree[name].module(*one.args, **one.kwargs)
+        output: Tensor = tree[name].module(*recorded.args, **recorded.kwargs)
     return output
 
 
@@ -67,8 +67,8 @@ def test_a_cores_output_is_what_the_output_projection_is_given() -> None:
     tree = tree_of("llama")
     captures = capture(tree, inputs(padded=3))
     output = captures["model.layers.1.self_attn.core"].output
-    (given,) = captures["model.layers.1.self_attn.o_proj"].args
-    torch.testing.assert_close(output.transpose(1, 2).flatten(2), given, rtol=0, atol=0)
+    (projection_input,) = captures["model.layers.1.self_attn.o_proj"].args
+    torch.testing.assert_close(output.transpose(1, 2).flatten(2), projection_input, rtol=0, atol=0)
 
 
 def test_all_arguments_of_the_core_are_kept() -> None:
@@ -126,11 +126,11 @@ def test_every_component_replays_to_the_same_output(family):
     tree = tree_of(family)
     captures = capture(tree, inputs())
     for component in tree.components[1:]:
-        one = captures[component.name]
+        recorded = captures[component.name]
         for _ in range(2):
             with torch.inference_mode():
-                again = component.module(*one.args, **one.kwargs)
-            torch.testing.assert_close(again, one.output, rtol=0, atol=0)
+                again = component.module(*recorded.args, **recorded.kwargs)
+            torch.testing.assert_close(again, recorded.output, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -163,7 +163,7 @@ def test_one_module_under_two_names_is_one_component():
     model = tiny_models.model_class("gpt2")(tiny_models.config("gpt2")).eval()
     model.transformer.h[1] = model.transformer.h[0]
     tree = component_tree(model, load_adapter("gpt2"), "medium")
-    assert [one.name for one in tree if one.kind == "layer"] == ["transformer.h.0"]
+    assert [component.name for component in tree if component.kind == "layer"] == ["transformer.h.0"]
     captures = capture(tree, inputs())
     assert captures["transformer.h.0"].calls == 2
     assert not captures["transformer.h.0"].varied

@@ -229,8 +229,8 @@ def test_formulas_of_fused_operations(name: str, shapes: list[Any], expected: in
     assert formula(*shapes, out_shape=None) == expected
 
 
-@pytest.mark.parametrize("way", ["eager", "grouped_mm", "batched_mm"])
-def test_fused_experts_count_the_chosen_ones(way: str) -> None:
+@pytest.mark.parametrize("implementation", ["eager", "grouped_mm", "batched_mm"])
+def test_fused_experts_count_the_chosen_ones(implementation: str) -> None:
     """GIVEN two of four experts for each token THEN two are counted each, and only used experts' weights move."""
     import transformers
 
@@ -239,7 +239,7 @@ def test_fused_experts_count_the_chosen_ones(way: str) -> None:
     torch.manual_seed(0)
     config = transformers.MixtralConfig(**shape, **routing, num_attention_heads=2, num_key_value_heads=1)
     model = transformers.MixtralForCausalLM(config).eval()
-    model.set_experts_implementation(way)
+    model.set_experts_implementation(implementation)
     mlp = f"model.{LAYERS}.mlp"
     parts = (
         Part("layer", f"model.{LAYERS}", "coarse"),
@@ -316,9 +316,11 @@ def test_the_model_is_left_as_it_was() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_count_is_the_same_on_a_gpu(family: str) -> None:
     """GIVEN the same model on a GPU in BF16, by other kernels, THEN it has as many operations, half the bytes."""
-    here = count_work(tree_of(family), inputs())
-    given = {name: value.cuda() for name, value in inputs().items()}
-    there = count_work(tree_of(family, model_of(family).to("cuda", torch.bfloat16)), given)
-    assert {name: one.flops for name, one in there.items()} == {name: one.flops for name, one in here.items()}
-    mlp = next(name for name in here if name.endswith(("mlp", "ffn")))
-    assert there[mlp].bytes == (here[mlp].bytes or 0) / 2
+    on_cpu = count_work(tree_of(family), inputs())
+    moved = {name: value.cuda() for name, value in inputs().items()}
+    on_gpu = count_work(tree_of(family, model_of(family).to("cuda", torch.bfloat16)), moved)
+    assert {name: work.flops for name, work in on_gpu.items()} == {
+        name: work.flops for name, work in on_cpu.items()
+    }
+    mlp = next(name for name in on_cpu if name.endswith(("mlp", "ffn")))
+    assert on_gpu[mlp].bytes == (on_cpu[mlp].bytes or 0) / 2

@@ -25,18 +25,18 @@ def capturing(monkeypatch):
 
 def attention_arguments(monkeypatch, run):
     """Return the shapes that the attention core is given, of keys and mask, in its first call."""
-    given = []
+    arguments = []
     original = torch.nn.functional.scaled_dot_product_attention
 
     def core(query, key, value, *args, **kwargs):
         mask = kwargs.get("attn_mask", args[0] if args else None)
-        given.append((tuple(key.shape), None if mask is None else tuple(mask.shape)))
+        arguments.append((tuple(key.shape), None if mask is None else tuple(mask.shape)))
         return original(query, key, value, *args, **kwargs)
 
     with monkeypatch.context() as patch, torch.no_grad():
         patch.setattr(torch.nn.functional, "scaled_dot_product_attention", core)
         run()
-    return given[0]
+    return arguments[0]
 
 
 def step(loaded):
@@ -86,8 +86,8 @@ def test_each_pass_of_a_round_has_its_own_answers(monkeypatch, request):
         padded(), plain()
     request.getfixturevalue("capturing")
     with masks.repeated():
-        found = [attention_arguments(monkeypatch, run)[1] for run in (padded, plain, padded, plain)]
-    assert [one is None for one in found] == [False, True, False, True]
+        masks_given = [attention_arguments(monkeypatch, run)[1] for run in (padded, plain, padded, plain)]
+    assert [mask is None for mask in masks_given] == [False, True, False, True]
 
 
 def test_without_notes_the_library_decides(capturing):

@@ -37,7 +37,7 @@ class Neighbours:
         self._opened_bytes = look().memory_used_bytes
         self.notes: list[Reason] = []
 
-    def found(self, own_bytes: int | None) -> list[Reason]:
+    def signs(self, own_bytes: int | None) -> list[Reason]:
         """Return a reason for each sign of another user; call it while this process runs nothing there.
 
         ``own_bytes`` is the device memory that this process holds; None where it is not known.

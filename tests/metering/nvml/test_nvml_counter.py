@@ -38,10 +38,10 @@ def test_ticks_and_states_come_from_the_process(fake_nvml):
         begin, end = watch_ticks(meter, 12)
         ticks, states, facts = meter.ticks(begin, end), meter.states(begin, end), meter.describe()
     origin_s = float(machine.script.read_text().split()[1])
-    for one in states:  # read at some moment of this interval, which on a busy machine is a long one
-        soonest, latest = ((one["after_s"] + side * one["read_s"] / 2 - origin_s) // 0.05 for side in (-1, 1))
-        assert soonest <= (one["energy_mj"] - 5e6) / 10_000 <= latest
-        assert one["before_s"] < one["after_s"]
+    for state in states:  # read at some moment of this interval, which on a busy machine is a long one
+        soonest, latest = ((state["after_s"] + side * state["read_s"] / 2 - origin_s) // 0.05 for side in (-1, 1))
+        assert soonest <= (state["energy_mj"] - 5e6) / 10_000 <= latest
+        assert state["before_s"] < state["after_s"]
     assert facts["energy_quantum_mj"] % 10_000 == 0
     assert facts["read_cost_s"] > 0
     assert abs(len(states) - len(ticks)) <= 1
