@@ -164,31 +164,6 @@ def test_a_round_of_different_calls():
     assert calls.seconds / calls.count[-1] == pytest.approx(3e-3, rel=0.02)
 
 
-def test_calls_with_pauses_between_them():
-    """GIVEN pauses of 1 ms at 150 W THEN each adds 150 mJ and 1 ms; without calls there are only pauses."""
-    gpu = SimulatedGpu(board=SimulatedBoard(pause_w=150.0))
-    for round_, energy_mj, time_us in (([CALL], 16 + 150, 1050), ([], 150, 1000)):
-        calls = gpu.run(round_, 0.3, rest_s=1e-3)
-        begin, end = gpu.trace.energy_j(calls.time_s[[0, -1]])
-        assert (end - begin) * 1e3 / calls.count[-1] == pytest.approx(energy_mj)
-        assert calls.seconds * 1e6 / calls.count[-1] == pytest.approx(time_us)
-
-
-def test_the_power_limit_slows_a_call_down():
-    """GIVEN a call that would draw 1,000 W WHEN 700 W are allowed THEN it runs at 700 W, at a lower clock."""
-    gpu = SimulatedGpu()
-    calls = gpu.run([SimulatedCall(50.0, 50.0)], 0.5)
-    begin, end = gpu.trace.energy_j(calls.time_s[[0, -1]])
-    assert (end - begin) / calls.seconds == pytest.approx(700, rel=0.01)
-    assert calls.seconds * 1e6 / calls.count[-1] > 52
-    assert min(state["sm_clock_mhz"] for state in gpu.states(calls.time_s[0], calls.time_s[-1])) < 1950
-
-
-def test_a_round_that_launches_nothing():
-    """GIVEN calls that take no time THEN there is nothing to measure: None, as from a graph without work."""
-    assert SimulatedGpu().run([SimulatedCall(0.0, 0.0)], 0.3) is None
-
-
 def test_a_call_longer_than_the_window_runs_once():
     """At least one whole call is made, however short the window."""
     calls = SimulatedGpu().run([SimulatedCall(500.0, 2e6)], 0.1)

@@ -149,9 +149,7 @@ class SharedGroup(MeterGroup):
         self._since_s = time.monotonic()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the meters running for the next run."""
 
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ once, watches until it is stopped, and returns the ticks that it saw:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from energyscope.errors import UsageError
@@ -82,9 +81,7 @@ class Meter(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 class WithoutProcess:
@@ -102,10 +99,8 @@ class WithoutProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+    def __exit__(self, *error: object) -> None:
+        pass
 
 
 def no_counter(name: str) -> UsageError:

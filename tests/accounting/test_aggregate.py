@@ -91,23 +91,6 @@ def test_unexplained_is_what_children_and_glue_leave():
     assert rows["h.0"].unexplained_mj == pytest.approx(-2.0)
 
 
-def test_closure_is_children_and_glue_over_the_node():
-    """Closure at the model and over all layers, with an interval around it."""
-    closure = books()[0].closure
-    assert closure["model"]["energy"] == pytest.approx(0.97)
-    assert closure["layers"]["energy"] == pytest.approx((15 + 16 + 48 + 4) / 86)
-    assert closure["model"]["energy_low"] < 0.97 < closure["model"]["energy_high"]
-    assert closure["model"]["with_glue"]
-
-
-def test_closure_without_glue_says_so():
-    """GIVEN that the bypass was not measured THEN closure is children / node, labelled so."""
-    energies = {key: value for key, value in ENERGY.items() if key != "glue:model"}
-    closure = books(energies)[0].closure["model"]
-    assert closure["energy"] == pytest.approx(0.91)
-    assert not closure["with_glue"]
-
-
 def test_a_kinds_mean_is_marked_reused():
     """A value that was not measured on that very layer is marked, and says of how many layers it is the mean."""
     _, rows = books()
@@ -115,18 +98,6 @@ def test_a_kinds_mean_is_marked_reused():
     assert rows["h.1.mlp"].energy_mj == rows["h.0.mlp"].energy_mj
     assert reason("kind-mean", layers=2) in split(rows["h.0.mlp"].reasons)
     assert not rows["h.0.attn"].reused
-
-
-def test_shared_measurements_are_fully_correlated_in_the_closure():
-    """Two layers that share one kind's mean widen the closure's interval more than two independent ones."""
-    apart = books()[0].closure["layers"]
-    targets_apart = dict(ENERGY)
-    wide = {**targets_apart, "group:h.{layer}.mlp": 24.0}
-    assert books(wide)[0].closure["layers"]["energy_high"] == pytest.approx(apart["energy_high"])
-    half = (apart["energy_high"] - apart["energy_low"]) / 2
-    relative = 2.776 * 0.001 * (2.5**0.5) / 5**0.5  # of every window's energy here
-    expected = relative * ((15**2 + 16**2 + 48**2) + 4**2 + apart["energy"] ** 2 * (42**2 + 44**2)) ** 0.5 / 86
-    assert half == pytest.approx(expected, rel=1e-3)
 
 
 def test_static_is_idle_power_times_time():
@@ -186,26 +157,6 @@ def test_shares_and_proportional_attribution():
     assert rows["h.0.attn"].share_of_parent == pytest.approx(15 / 42)
     assert rows["h.0.attn"].proportional_mj == pytest.approx(15.0)
     assert rows["model"].share_of_parent is None
-
-
-def test_layers_that_share_a_mean_are_correlated_whatever_their_names():
-    """Two layers measured as one mean widen the model's closure as one measurement of twice the energy would."""
-    header = {
-        **COMMON,
-        "tree": [item for item in TREE if item["level"] in {"model", "layer"} or item["name"] == "wte"],
-    }
-    group = {"key": "group:h.{layer}", "what": "group", "members": ["h.0", "h.1"]}
-    targets = [item for item in SUBJECTS if item["key"] in {"node:model", "node:wte", "glue:model"}]
-    energies = {"node:model": 100.0, "node:wte": 5.0, "glue:model": 6.0, "group:h.{layer}": 43.0}
-    entries = [
-        entry(key, number, value * (1 + 0.001 * (number - 2)))
-        for key, value in energies.items()
-        for number in range(5)
-    ]
-    closure = attribute({**header, "subjects": [*targets, group]}, entries, None).closure["model"]
-    half = (closure["energy_high"] - closure["energy_low"]) / 2
-    relative = 2.776 * 0.001 * (2.5**0.5) / 5**0.5
-    assert half == pytest.approx(relative * (86**2 + 5**2 + 6**2 + 0.97**2 * 100**2) ** 0.5 / 100, rel=1e-3)
 
 
 def test_a_stalled_window_is_replaced_but_shows_in_the_spread():

@@ -1,16 +1,17 @@
-"""What a run relies on with any family: tried on a tiny model with weights, for families of one file each."""
+"""What a run relies on with any family: checks on a tiny model with weights, and true shapes without."""
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import tiny_models
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from energyscope.adapters import Granularity, load_adapter
+from energyscope.adapters import Adapter, Granularity, load_adapter
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.flops import count_work
@@ -30,7 +31,10 @@ def tiny_model(family: str, **changes: Any) -> Any:
     """Return a seeded model of the class that the family's adapter names, on the CPU."""
     import transformers
 
-    config = transformers.AutoConfig.for_model(family, **{**SIZES, **changes})
+    if family in {"distilbert", "gpt2", "llama"}:
+        config = tiny_models.config(family, **changes)
+    else:
+        config = transformers.AutoConfig.for_model(family, **{**SIZES, **changes})
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         return getattr(transformers, load_adapter(family).auto_class).from_config(config).eval()
@@ -45,6 +49,20 @@ def save_tiny(folder: Path, family: str, **changes: Any) -> Path:
     tiny_model(family, **changes).save_pretrained(folder)
     tiny_models.save_tokenizer(folder, wrapped=load_adapter(family).task == "classification")
     return folder
+
+
+def meta_model(adapter: Adapter, checkpoint: str) -> Any:
+    """Build a checkpoint's true shape without its weights."""
+    import transformers
+
+    shape = copy.deepcopy(dict(adapter.checkpoints[checkpoint].configuration))
+    with torch.device("meta"):
+        true_config = transformers.AutoConfig.for_model(adapter.model_types[0], **shape)
+        return getattr(transformers, adapter.auto_class).from_config(true_config)
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def inputs(*, padded: int = 0) -> dict[str, Tensor]:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import pytest
-import tiny_models
 import torch
 from families import FAMILIES, inputs, tree_of
 from torch.nn import functional
 
-from energyscope.adapters import load_adapter
-from energyscope.components import ComponentTree, component_tree
+from energyscope.components import ComponentTree
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.replay_setup import bypassed
 
 
 @pytest.fixture(scope="module")
 def tree() -> ComponentTree:
-    torch.manual_seed(0)
-    model = tiny_models.model_class("llama")(tiny_models.config("llama")).eval()
-    return component_tree(model, load_adapter("llama"), "fine")
+    return tree_of("llama")
 
 
 @pytest.fixture(scope="module")

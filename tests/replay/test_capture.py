@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
+import families
 import pytest
 import tiny_models
 import torch
+from families import FAMILIES, tree_of
 from torch import Tensor
 from torch.nn import functional
 
@@ -16,20 +18,7 @@ from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import ModelError
 from energyscope.replay.capture import Capture, capture, forward_inputs, not_called
 
-FAMILIES = ("distilbert", "gpt2", "llama")
-
-
-def tree_of(family: str, adapter: Any = None, **changes: Any) -> ComponentTree:
-    torch.manual_seed(0)
-    model = tiny_models.model_class(family)(tiny_models.config(family, **changes)).eval()
-    return component_tree(model, adapter or load_adapter(family), "fine")
-
-
-def inputs(*, padded: int = 0) -> dict[str, Tensor]:
-    ids = torch.arange(24).reshape(2, 12) % tiny_models.VOCABULARY
-    mask = torch.ones_like(ids)
-    mask[1, 12 - padded :] = 0
-    return {"input_ids": ids, "attention_mask": mask}
+inputs = partial(families.inputs, batch=2)
 
 
 def cores(tree: ComponentTree) -> list[str]:
@@ -108,7 +97,7 @@ def test_a_function_that_must_be_called_is_an_error() -> None:
     """GIVEN a function that is not optional WHEN its module does not call it THEN the error names it."""
     gpt2 = load_adapter("gpt2")
     wrong = Part("attention.core", "transformer.h.{layer}.mlp", "fine", function=SDPA)
-    tree = tree_of("gpt2", replace(gpt2, parts=(*gpt2.parts, wrong)))
+    tree = tree_of("gpt2", adapter=replace(gpt2, parts=(*gpt2.parts, wrong)))
     with pytest.raises(ModelError, match=r"transformer\.h\.0\.mlp\.core was not called"):
         capture(tree, inputs())
 

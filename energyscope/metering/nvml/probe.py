@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -45,9 +44,7 @@ class Probe:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._watcher.stop()
 
     def _await_first(self) -> None:
