@@ -87,12 +87,12 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Adapter:
-    """What energyscope must know of one model family. Plain data; nothing here imports torch.
+    """What energyscope needs to know about one model family. Plain data; nothing here imports torch.
 
     ``model_types`` are the ``model_type`` values of the configurations it serves; ``auto_class`` the
     transformers class that loads the model with its head; ``layers`` the path of the list of layers;
-    ``dataset`` the data set for impact when the user names none (``sst2``, ``wikitext2``); ``phase`` what of an
-    inference a run explains when the user does not say: one forward pass, or a prompt's and the decode steps.
+    ``dataset`` the default data set for impact (``sst2``, ``wikitext2``); ``phase`` the default of ``--phase``: a
+    forward pass, or a prompt's and the decode steps after it.
     """
 
     name: str

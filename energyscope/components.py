@@ -73,14 +73,11 @@ class ComponentTree:
 
     def without(self, names: Collection[str]) -> ComponentTree:
         """Return the tree without some components and all that is below them."""
-        left_out = set(names)
-        matching: list[Component] = []
+        omitted = set(names)
         for component in self.components:  # parents come first
-            if component.name in left_out or component.parent in left_out:
-                left_out.add(component.name)
-            else:
-                matching.append(component)
-        return ComponentTree(matching)
+            if component.parent in omitted:
+                omitted.add(component.name)
+        return ComponentTree([component for component in self.components if component.name not in omitted])
 
 
 @dataclass(frozen=True)
@@ -115,15 +112,15 @@ def component_tree(
                 f"the adapter {adapter.name!r} expects a module {part.path!r}, which this "
                 f"{type(model).__name__} does not have: the adapter serves another version of the family"
             )
-        places.update({_name(place): place for place in matches})
+        places.update({part.name.replace("{layer}", str(place.layer)): place for place in matches})
     components = [Component(ROOT, "model", None, "model", None, model)]
-    placed: set[tuple[int, str | None]] = set()
-    # a function comes after the module that calls it, and before that one's sub-modules
+    seen: set[tuple[int, str | None]] = set()
+    # a function comes after the module that calls it, and before that module's sub-modules
     for name, place in sorted(places.items(), key=lambda item: (order[item[1].path], item[1].part.function or "")):
         part, module = place.part, modules[place.path]
-        if (id(module), part.function) in placed:  # one module under several names is one component, called often
+        if (id(module), part.function) in seen:  # one module under several names is one component, called often
             continue
-        placed.add((id(module), part.function))
+        seen.add((id(module), part.function))
         parent = _nearest(name, places)
         level = _level(part, parent, places)
         components.append(Component(name, part.kind, place.layer, level, parent, _module(part, module), part))
@@ -135,10 +132,6 @@ def _matches(part: Part, modules: dict[str, nn.Module]) -> list[_Place]:
         return [_Place(part, part.path, None)] if part.path in modules else []
     pattern = re.compile(re.escape(part.path).replace(r"\{layer\}", r"(\d+)") + r"\Z")
     return [_Place(part, name, int(match[1])) for name in modules if (match := pattern.match(name))]
-
-
-def _name(place: _Place) -> str:
-    return place.part.name.replace("{layer}", str(place.layer))
 
 
 def _module(part: Part, module: nn.Module) -> nn.Module:

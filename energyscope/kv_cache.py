@@ -1,14 +1,14 @@
 """KV caches that a forward pass leaves as it found them, so that it can be replayed.
 
-An attention appends to its cache at every call: replayed, a dynamic cache would grow and a static one run over its
-end, both silently other work than one decode step. A *held* cache does the whole work of an update, with the
+An attention appends to its cache at every call: replayed, a dynamic cache would grow and a static one overflow,
+both silently different work from one decode step. A *held* cache does the whole work of an update, with the
 library's own code, and then is as it was:
 
     step 1:  [k0 k1 ... kN] + k   -> attention sees N + 2 keys      the cache still holds N + 1
     step 2:  [k0 k1 ... kN] + k   -> the same again
 
-No kernel is added and nothing has to be restored: a dynamic cache gets back its references, and the counter of a
-static one stands while its additions go to a tensor beside it.
+No kernel is added and nothing has to be restored: a dynamic cache gets back its references, and a static one's
+counter stays, while additions go to a copy of it.
 """
 
 from __future__ import annotations
@@ -53,13 +53,16 @@ def hold(cache: Cache) -> Cache:
             )
     for layer in cache.layers:
         if isinstance(layer, StaticLayer) and layer.is_initialized:
-            _let_stand(layer)
-        _return_references(layer)
+            length = layer.cumulative_length
+            tokens = length if int(length) else 0  # an empty cache says 0 before it has any memory
+            layer.cumulative_length = _HeldCounter(length)
+            layer.get_seq_length = lambda tokens=tokens: tokens
+        _restore_attributes(layer)
     return cache
 
 
-def _return_references(layer: Any) -> None:
-    """Let an update bring back what the layer's attributes were bound to: tensors, counters and flags."""
+def _restore_attributes(layer: Any) -> None:
+    """Let an update restore what the layer's attributes were bound to: tensors, counters and flags."""
     update = layer.update
 
     def held(*args: Any, **kwargs: Any) -> Any:
@@ -72,26 +75,18 @@ def _return_references(layer: Any) -> None:
     layer.update = held
 
 
-def _let_stand(layer: Any) -> None:
-    """Let a static layer count its tokens beside its counter: the same kernel, another tensor."""
-    length = layer.cumulative_length
-    tokens = length if int(length) else 0  # `generate` asks an empty cache before it has any memory: it says 0
-    layer.cumulative_length = _Standing(length)
-    layer.get_seq_length = lambda: tokens
-
-
-class _Standing:
-    """A counter that is read as what it was, and adds elsewhere."""
+class _HeldCounter:
+    """A counter of tokens that keeps its value: it adds to a copy, by the same kernel."""
 
     def __init__(self, value: torch.Tensor) -> None:
         self._value = value
-        self._beside = value.clone()
+        self._copy = value.clone()
 
     def __radd__(self, other: torch.Tensor) -> torch.Tensor:
         return other + self._value
 
     def add_(self, number: int) -> torch.Tensor:
-        return self._beside.add_(number)
+        return self._copy.add_(number)
 
 
 def caches_in(value: Any) -> Iterator[Any]:
@@ -104,7 +99,7 @@ def caches_in(value: Any) -> Iterator[Any]:
 
 
 def is_cache(value: Any) -> bool:
-    """Tell whether a value is a KV cache; by its parts, since the class would have to be imported."""
+    """Tell whether a value is a KV cache, by its layers: its class would have to be imported."""
     layers = getattr(value, "layers", None)
     return isinstance(layers, list) and all(
         hasattr(layer, "keys") and hasattr(layer, "values") for layer in layers
@@ -113,9 +108,14 @@ def is_cache(value: Any) -> bool:
 
 def kept_storages(value: Any) -> set[int]:
     """Return the addresses of the memory that the caches in nested values keep their keys and values in."""
-    layers = [layer for cache in caches_in(value) for layer in cache.layers]
-    tensors = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
-    return {_address(tensor) for tensor in tensors if tensor is not None and tensor.numel()}
+    return {_address(tensor) for _, tensor in _kept_tensors(value) if tensor.numel()}
+
+
+def _kept_tensors(value: Any) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield the keys and values of the caches in nested values, each with its layer's index."""
+    for cache in caches_in(value):
+        for index, layer in enumerate(cache.layers):
+            yield from ((index, tensor) for tensor in (layer.keys, layer.values) if tensor is not None)
 
 
 def is_kept(tensor: torch.Tensor, storages: set[int]) -> bool:
@@ -129,11 +129,4 @@ def _address(tensor: torch.Tensor) -> int:
 
 def cache_bytes(value: Any, layers: set[int] | None = None) -> int:
     """Return the bytes that the caches in nested values keep, of all layers or of some (indices)."""
-    return sum(
-        tensor.nbytes
-        for cache in caches_in(value)
-        for index, layer in enumerate(cache.layers)
-        if layers is None or index in layers
-        for tensor in (layer.keys, layer.values)
-        if tensor is not None
-    )
+    return sum(tensor.nbytes for index, tensor in _kept_tensors(value) if layers is None or index in layers)

@@ -96,7 +96,7 @@ def test_metric_follows_from_task(task: Task, metric: str) -> None:
 def test_problems_are_named(change: dict[str, Any], problem: str) -> None:
     """GIVEN a wrong declaration THEN its problems say what is wrong; the right one has none."""
     assert MINIMAL.problems() == []
-    assert any(problem in found for found in replace(MINIMAL, **change).problems())
+    assert any(problem in message for message in replace(MINIMAL, **change).problems())
 
 
 def test_a_function_is_named_apart_from_its_module() -> None:

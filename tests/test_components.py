@@ -114,7 +114,7 @@ def test_a_functions_group_is_not_its_callers(fine: ComponentTree) -> None:
     cores = fine.group("transformer.h.{layer}.attn.core")
     assert [core.layer for core in cores] == list(range(11))
     assert {core.kind for core in cores} == {"attention.core"}
-    assert {one.kind for one in fine.group("transformer.h.{layer}.attn")} == {"attention"}
+    assert {component.kind for component in fine.group("transformer.h.{layer}.attn")} == {"attention"}
 
 
 def test_a_function_appears_at_its_granularity(model: nn.Module) -> None:
@@ -134,7 +134,9 @@ def test_a_shared_module_has_its_function_once() -> None:
     """GIVEN layers that are one and the same module THEN its attention core is one component."""
     shared: Any = model_class("gpt2")(config("gpt2"))
     shared.transformer.h[1] = shared.transformer.h[0]
-    cores = [one.name for one in component_tree(shared, GPT2, "fine") if one.kind == "attention.core"]
+    cores = [
+        component.name for component in component_tree(shared, GPT2, "fine") if component.kind == "attention.core"
+    ]
     assert cores == ["transformer.h.0.attn.core"]
 
 
@@ -144,5 +146,7 @@ def test_without_leaves_out_what_is_below(fine: ComponentTree) -> None:
     gone = {component.name for component in fine} - {component.name for component in rest}
     attention = {"transformer.h.3.attn", *(child.name for child in fine.children("transformer.h.3.attn"))}
     assert gone == attention | {"transformer.h.4.attn.core"}
-    assert [one.name for one in rest] == [one.name for one in fine if one.name not in gone]
+    assert [component.name for component in rest] == [
+        component.name for component in fine if component.name not in gone
+    ]
     assert len(fine.without([])) == len(fine)

@@ -69,9 +69,10 @@ def test_ratio_covers_the_true_ratio_as_often_as_it_says() -> None:
     rng = np.random.default_rng(3)
     held = 0
     for _ in range(2000):
-        one, two = 12 + rng.normal(0, 0.5), 8 + rng.normal(0, 0.4)
+        first, second = 12 + rng.normal(0, 0.5), 8 + rng.normal(0, 0.4)
         result = ratio(
-            Interval(one, one - 1.96 * 0.5, one + 1.96 * 0.5), Interval(two, two - 1.96 * 0.4, two + 1.96 * 0.4)
+            Interval(first, first - 1.96 * 0.5, first + 1.96 * 0.5),
+            Interval(second, second - 1.96 * 0.4, second + 1.96 * 0.4),
         )
         assert result is not None
         held += not result.excludes(1.5)

@@ -13,15 +13,16 @@ from typing import Any
 
 from energyscope.accounting.closure import Sources, closures, differentials, outermost
 from energyscope.accounting.measured import Measured, measure
-from energyscope.accounting.records import CLOCKS_APART, MODEL, POWER_CAP, beside_bystanders, windows
+from energyscope.accounting.records import CLOCKS_APART, MODEL, POWER_CAP, Entry, beside_bystanders, windows
 from energyscope.metering.grades import grade
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import EnergyRow
 from energyscope.unknown import minus, quotient, times, total
 
 ROOT = "model"
-
-Entry = Mapping[str, Any]
+REQUIRED_FIGURES = (
+    "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "static_mj", "dynamic_mj", "time_us", "power_w",
+)  # fmt: skip
 
 
 @dataclass
@@ -42,11 +43,15 @@ def attribute(header: Entry, entries: Sequence[Entry], idle_w: float | None) -> 
         idle_w: the settled idle power (W); None leaves static and dynamic energy unknown.
 
     """
+    by_target: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if "subject" in entry:
+            by_target[entry["subject"]].append(entry)
     first = header.get("passes", 5)
-    measured = {key: measure(group, idle_w, first=first) for key, group in _by_target(entries).items()}
-    for window, others in beside_bystanders(_kept(entries)):
+    measured = {key: measure(group, idle_w, first=first) for key, group in by_target.items()}
+    for window, bystanders in beside_bystanders(_kept(entries)):
         guard = measured[window["subject"]].guard
-        guard += [other for other in others if other not in guard]
+        guard += [bystander for bystander in bystanders if bystander not in guard]
     sources = Sources(header, measured)
     differential = differentials(sources)
     rows = [_row(component, sources, differential) for component in header["tree"]]
@@ -56,33 +61,25 @@ def attribute(header: Entry, entries: Sequence[Entry], idle_w: float | None) -> 
 
 
 def add_waiting(rows: Sequence[EnergyRow], devices: Sequence[str]) -> None:
-    """Set what the devices took on which a component does not run, while they waited for it.
+    """Set the energy of the devices that a component does not run on, while they waited for it.
 
-    Of a component that several devices share, it is what its children leave waiting; their overhead is left out.
+    For a component on several devices it is the sum over its children; their overhead is left out.
     """
     if len(devices) < 2:
         return
     for row in reversed(rows):  # children before their parents
         own = row.device.split("+")
         if len(own) == 1:
-            each = [float(text) if text else None for text in (row.devices_mj or "").split(";")]
-            others = [energy for device, energy in zip(devices, each, strict=False) if device not in own]
-            row.waiting_mj = total(others) if len(each) == len(devices) else None
+            energies = [float(text) if text else None for text in (row.devices_mj or "").split(";")]
+            others = [energy for device, energy in zip(devices, energies, strict=False) if device not in own]
+            row.waiting_mj = total(others) if len(energies) == len(devices) else None
         else:
-            below = [child.waiting_mj for child in rows if child.parent == row.component]
-            row.waiting_mj = total(below) if below else None
-
-
-def _by_target(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    groups: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        if "subject" in entry:
-            groups[entry["subject"]].append(entry)
-    return groups
+            children = [child.waiting_mj for child in rows if child.parent == row.component]
+            row.waiting_mj = total(children) if children else None
 
 
 def _kept(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries without the windows that were taken again, or gave way to those with pauses."""
+    """Return the entries without windows that were measured again, or replaced by windows with pauses."""
     last = {(entry["subject"], entry["pass"]): entry for entry in windows(entries)}
     return [
         entry for entry in entries if "window" not in entry or last.get((entry["subject"], entry["pass"])) is entry
@@ -106,7 +103,6 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
         **_figures(measured, calls),
         flops=component.get("flops"),
         bytes=component.get("bytes"),
-        reused=target is not None and _reused(target, name),
         parameters=component["parameters"],
         weight_bytes=component["weight_bytes"],
     )
@@ -116,35 +112,32 @@ def _row(component: Entry, sources: Sources, differential: Mapping[str, Any]) ->
         reasons.append(reason("varying-inputs"))
     if component.get("work_reason"):
         reasons.append(reason("work-unknown", why=component["work_reason"]))
-    if row.reused and target and target["what"] == "node":
-        row.measured_on = target["members"][0]
-    if row.reused and target:
-        reasons.append(_whose(target))
+    if target:
+        reasons += _mark_reused(row, target)
     row.reasons = join(reasons)
     _add_overhead(row, sources.overhead_of(name))
     _add_differential(row, differential.get(row.kind), header["tree"])
     return row
 
 
-def _reused(target: Entry, name: str) -> bool:
-    """Whether a value was not measured on that very layer."""
-    members = target["members"]
-    return len(members) > 1 if target["what"] == "group" else name != members[0]
-
-
-def _whose(target: Entry) -> Reason:
+def _mark_reused(row: EnergyRow, target: Entry) -> list[Reason]:
+    """Mark a value that was not measured on that very layer; return the note that says so, if any."""
+    first, *others = target["members"]
     if target["what"] == "group":
-        return reason("kind-mean", layers=len(target["members"]))
-    return reason("measured-on", component=target["members"][0])
+        row.reused = bool(others)
+        return [reason("kind-mean", layers=1 + len(others))] if row.reused else []
+    row.reused = row.component != first
+    if not row.reused:
+        return []
+    row.measured_on = first
+    return [reason("measured-on", component=first)]
 
 
 def _figures(measured: Measured | None, calls: float) -> dict[str, Any]:
     """Return the measured columns, per forward pass."""
     if measured is None:
-        return dict.fromkeys((
-            "energy_mj", "energy_ci_low_mj", "energy_ci_high_mj", "static_mj", "dynamic_mj", "time_us", "power_w",
-            "naive_mj", "ticks", "windows", "passes",
-        ))  # fmt: skip
+        return dict.fromkeys(REQUIRED_FIGURES)
+    devices = ["" if energy_mj is None else f"{energy_mj * calls:.6g}" for energy_mj in measured.devices_mj]
     return {
         "energy_mj": times(measured.energy.mean, calls),
         "energy_ci_low_mj": times(measured.energy.low, calls),
@@ -160,10 +153,7 @@ def _figures(measured: Measured | None, calls: float) -> dict[str, Any]:
         "spread_between_passes": measured.spread,
         "host_bound": measured.host_bound,
         "clock_mhz": measured.clock_mhz,
-        "devices_mj": ";".join(
-            "" if energy_mj is None else f"{energy_mj * calls:.6g}" for energy_mj in measured.devices_mj
-        )
-        or None,
+        "devices_mj": ";".join(devices) or None,
     }
 
 
@@ -179,9 +169,9 @@ def _quality(measured: Measured | None, model: Measured | None) -> tuple[str, li
         and model.clock_mhz
         and ((measured.throttle or 0) | (model.throttle or 0)) & POWER_CAP
     ):
-        apart = measured.clock_mhz / model.clock_mhz - 1
-        if abs(apart) > CLOCKS_APART:
-            guard.append(reason("other-clocks", change=apart))
+        change = measured.clock_mhz / model.clock_mhz - 1
+        if abs(change) > CLOCKS_APART:
+            guard.append(reason("other-clocks", change=change))
     if measured.energy.windows == 0 and measured.reasons:
         return "invalid", list(measured.reasons)
     name, reasons = grade(measured.energy.relative_half_width, measured.energy.windows, guard)
@@ -201,13 +191,13 @@ def _add_overhead(row: EnergyRow, overhead: Measured | None) -> None:
 
 
 def _add_differential(row: EnergyRow, differential: Entry | None, tree: Sequence[Entry]) -> None:
-    """Give each component its share, by calls, of what the model saves without its kind: a kind's mean.
+    """Set the component's share, by calls, of the energy that the model saves without its kind.
 
-    None for a component inside of another one of its kind, which holds its joules.
+    None for a component inside another one of its kind, which holds its joules.
     """
-    sharing = {component["name"]: component["calls"] for component in outermost(tree, row.kind)}
-    if differential is not None and sharing.get(row.component):
-        row.differential_mj = differential["energy_mj"] * sharing[row.component] / sum(sharing.values())
+    calls = {component["name"]: component["calls"] for component in outermost(tree, row.kind)}
+    if differential is not None and calls.get(row.component):
+        row.differential_mj = differential["energy_mj"] * calls[row.component] / sum(calls.values())
 
 
 def relate(rows: Sequence[EnergyRow]) -> None:
@@ -221,7 +211,7 @@ def relate(rows: Sequence[EnergyRow]) -> None:
         share_of_time = quotient(row.time_us, root.time_us)
         if share_of_time is not None and root.energy_mj is not None:
             row.proportional_mj = share_of_time * root.energy_mj
-        inside = [child.energy_mj for child in rows if child.parent == row.component]
-        if inside:
-            row.self_mj = minus(row.energy_mj, total(inside))
+        children = [child.energy_mj for child in rows if child.parent == row.component]
+        if children:
+            row.self_mj = minus(row.energy_mj, total(children))
             row.unexplained_mj = minus(row.self_mj, row.glue_mj)

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from energyscope.accounting.measured import CallTerm, Measured, Total, total
-
-Entry = Mapping[str, Any]
+from energyscope.accounting.records import MODEL, Entry
 
 QUANTITIES = ("energy", "time", "static", "dynamic")
 TOLERANCE = {"cuda-graph": 0.03, "eager": 0.05}
@@ -43,24 +42,13 @@ class Sources:
     def _measured(self, target: Entry | None) -> Measured | None:
         return self.measured.get(target["key"]) if target else None
 
-    def terms(self, components: Sequence[Entry]) -> list[CallTerm]:
-        """Return what the components take in one forward pass of the model."""
+    def terms(self, components: Sequence[Entry], targets: Mapping[str, Entry]) -> list[CallTerm]:
+        """Return what the components' targets (``nodes`` or ``overheads``) take in a forward pass of the model."""
+        keys = [targets.get(component["name"], {}).get("key", "") for component in components]
         return [
-            CallTerm(self._key(component), component["calls"], self.node(component["name"]))
-            for component in components
+            CallTerm(key, component["calls"], self.measured.get(key))
+            for key, component in zip(keys, components, strict=True)
         ]
-
-    def overhead_terms(self, components: Sequence[Entry]) -> list[CallTerm]:
-        """Return what the parents' overhead takes in one forward pass of the model."""
-        return [
-            CallTerm(self.overheads[item["name"]]["key"], item["calls"], self.overhead_of(item["name"]))
-            for item in components
-            if item["name"] in self.overheads
-        ]
-
-    def _key(self, component: Entry) -> str:
-        target = self.nodes.get(component["name"])
-        return str(target["key"]) if target else component["name"]
 
 
 def closures(sources: Sources) -> dict[str, Any]:
@@ -74,8 +62,12 @@ def closures(sources: Sources) -> dict[str, Any]:
     children: dict[str, list[Entry]] = defaultdict(list)
     for component in tree:
         children[component["parent"] or ""].append(component)
+    blocks = [component for component in tree if component["level"] == "block"]
+    levels = {"model": [tree[0]], "layers": [component for component in tree if component["level"] == "layer"]}
+    for kind in sorted({block["kind"] for block in blocks}):
+        levels[kind] = [block for block in blocks if block["kind"] == kind]
     by_level = {}
-    for name, level in _levels(tree).items():
+    for name, level in levels.items():
         parents = [parent for parent in level if children[parent["name"]]]
         inside = [child for parent in parents for child in children[parent["name"]]]
         if parents and (closure := _closure(sources, parents, inside)):
@@ -83,47 +75,44 @@ def closures(sources: Sources) -> dict[str, Any]:
     return by_level
 
 
-def _levels(tree: Sequence[Entry]) -> dict[str, list[Entry]]:
-    levels = {"model": [tree[0]], "layers": [component for component in tree if component["level"] == "layer"]}
-    for kind in sorted({component["kind"] for component in tree if component["level"] == "block"}):
-        levels[kind] = [
-            component for component in tree if component["level"] == "block" and component["kind"] == kind
-        ]
-    return levels
-
-
 def _closure(sources: Sources, parents: Sequence[Entry], inside: Sequence[Entry]) -> dict[str, Any] | None:
-    overhead = sources.overhead_terms(parents)
-    with_overhead = len(overhead) == len(parents) and total(overhead, "energy") is not None
-    parts = [*sources.terms(inside), *(overhead if with_overhead else [])]
+    whole = sources.terms(parents, sources.nodes)
+    parts = sources.terms(inside, sources.nodes)
+    overhead = sources.terms(parents, sources.overheads)
+    with_overhead = total(overhead, "energy") is not None
+    if with_overhead:
+        parts += overhead
     figures: dict[str, Any] = {}
     for quantity in QUANTITIES:
-        ratio = quotient(total(parts, quantity), total(sources.terms(parents), quantity))
-        figures[quantity] = ratio.value if ratio else None
-        figures[f"{quantity}_low"] = ratio.low if ratio else None
-        figures[f"{quantity}_high"] = ratio.high if ratio else None
+        figures |= _with_limits(quantity, quotient(total(parts, quantity), total(whole, quantity)))
     if figures["energy"] is None:
         return None
     return {**figures, "with_glue": with_overhead, "state": state(figures, sources.header["execution"])}
 
 
+def _with_limits(name: str, figure: Total | None) -> dict[str, float | None]:
+    if figure is None:
+        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
+    return {name: figure.value, f"{name}_low": figure.low, f"{name}_high": figure.high}
+
+
 def state(closure: Entry, execution: str) -> str:
-    """Say whether a closure is ``closed``, ``under-captured``, ``over-captured`` or ``uncertain``.
+    """Return whether a closure is ``closed``, ``under-captured``, ``over-captured`` or ``uncertain``.
 
     Closed is within 3 % of 1 in a CUDA graph, 5 % eager, or an interval that includes 1. Too much is as wrong
-    as too little: joules that were counted twice, or replay that takes more energy than the model. A closure with
-    an interval of more than `WIDEST` to either side is uncertain: it includes nearly everything.
+    as too little: joules that were counted twice, or replay that takes more energy than the model. A closure whose
+    interval reaches more than `WIDEST` to either side is uncertain.
     """
     ratio, low, high = closure["energy"], closure["energy_low"], closure["energy_high"]
-    within = abs(ratio - 1) <= TOLERANCE[execution]
-    includes = low is not None and high is not None and low <= 1 <= high
-    if within or includes:
+    tolerated = abs(ratio - 1) <= TOLERANCE[execution]
+    includes_one = low is not None and high is not None and low <= 1 <= high
+    if tolerated or includes_one:
         return UNCERTAIN if too_wide(low, high) else CLOSED
     return OVER if ratio > 1 else UNDER
 
 
 def too_wide(low: float | None, high: float | None) -> bool:
-    """Say whether a closure's 95 % interval is too wide to say whether the parts add up."""
+    """Return whether a closure's 95 % interval is too wide to show whether the parts add up."""
     return low is not None and high is not None and (high - low) / 2 > WIDEST
 
 
@@ -145,30 +134,27 @@ def differentials(sources: Sources) -> dict[str, Any]:
     where replay is faithful. All per forward pass.
     """
     tree: Sequence[Entry] = sources.header["tree"]
-    model = CallTerm("node:model", 1.0, sources.measured.get("node:model"))
+    model = CallTerm(MODEL, 1.0, sources.measured.get(MODEL))
     by_kind = {}
     for target in sources.header["subjects"]:
         if target["what"] != "without":
             continue
         kind = target["key"].partition(":")[2]
-        lost = total([model, CallTerm(target["key"], -1.0, sources.measured.get(target["key"]))], "energy")
-        replayed = total(sources.terms(outermost(tree, kind)), "energy")
-        ratio = quotient(replayed, lost)
-        if lost is not None:
+        saved = total([model, CallTerm(target["key"], -1.0, sources.measured.get(target["key"]))], "energy")
+        replayed = total(sources.terms(outermost(tree, kind), sources.nodes), "energy")
+        if saved is not None:
             by_kind[kind] = {
-                "energy_mj": lost.value,
-                "low": lost.low,
-                "high": lost.high,
+                "energy_mj": saved.value,
+                "low": saved.low,
+                "high": saved.high,
                 "replayed_mj": replayed.value if replayed else None,
-                "ratio": ratio.value if ratio else None,
-                "ratio_low": ratio.low if ratio else None,
-                "ratio_high": ratio.high if ratio else None,
+                **_with_limits("ratio", quotient(replayed, saved)),
             }
     return by_kind
 
 
 def outermost(tree: Sequence[Entry], kind: str) -> list[Entry]:
-    """Return a kind's components but those inside of another one of the kind, which holds their joules already."""
+    """Return a kind's components except those inside another one of the kind, which holds their joules already."""
     by_name = {component["name"]: component for component in tree}
 
     def inside(component: Entry) -> bool:

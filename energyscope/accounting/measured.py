@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from energyscope.accounting.records import Entry, any_bits, windows
 from energyscope.metering.interval import Estimate, combine, spread
 from energyscope.reasons import reason
-from energyscope.unknown import mean
-
-Entry = Mapping[str, Any]
+from energyscope.unknown import mean, minus
 
 HOST_BOUND = 0.02  # of a window that the host waits for the device; below it, the host is the bottleneck
 NOTHING = Estimate(0.0, 0.0, 0.0, 0)
@@ -25,7 +22,7 @@ class Measured:
     """One target's figures per call, over its windows: energies in mJ, time in us.
 
     ``power_w`` and ``clock_mhz`` are means. ``empty`` says that it launches no work on the device at all.
-    ``guard`` holds what spoilt a window, ``reasons`` what else a reader should know.
+    ``guard`` holds what disturbed a window, ``reasons`` what else a reader should know.
     """
 
     energy: Estimate = UNKNOWN
@@ -52,32 +49,31 @@ class Measured:
 
 
 def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Measured:
-    """Summarise one target's entries; a window taken again replaces the one before it of its pass.
+    """Summarise one target's entries; of several windows in a pass, the last one counts.
 
     Args:
         entries: in the order of the journal.
         idle_w: the settled idle power (W); None leaves static and dynamic energy unknown.
-        first: the windows from whose spread the number of all was decided.
+        first: the number of windows whose spread decided how many were measured.
 
-    The spread is that of the windows as they were first taken.
+    ``spread`` is that of the windows as they were first taken.
 
     """
     if any(entry.get("empty") for entry in entries):
         return Measured(NOTHING, NOTHING, NOTHING, NOTHING, empty=True, reasons=[reason("launches-nothing")])
-    refused = [entry["unavailable"] for entry in entries if "unavailable" in entry][:1]
-    entries = [entry for entry in entries if "window" in entry]
-    if not entries:
-        return Measured(reasons=refused)
-    rested = any("rest_us" in entry for entry in entries)
-    if rested:
-        entries = [entry for entry in entries if "rest_us" in entry]
-    by_pass = {entry["pass"]: entry for entry in entries}
+    unavailable = [entry["unavailable"] for entry in entries if "unavailable" in entry][:1]
+    taken = list(windows(entries))
+    if not taken:
+        return Measured(reasons=unavailable)
+    paused = "rest_us" in taken[0]
+    by_pass = {entry["pass"]: entry for entry in taken}
     final = [by_pass[number] for number in sorted(by_pass)]
-    before = list({entry["pass"]: entry for entry in reversed(entries)}.values())
+    original = list({entry["pass"]: entry for entry in reversed(taken)}.values())
     energies, times = _column(final, "energy_mj"), _column(final, "time_us")
     static = [None if idle_w is None or time_us is None else idle_w * time_us / 1e3 for time_us in times]
-    dynamic = [None if a is None or b is None else a - b for a, b in zip(energies, static, strict=True)]
+    dynamic = [minus(energy, idle) for energy, idle in zip(energies, static, strict=True)]
     floor = mean([entry["window"].get("timing_share") for entry in final]) or 0.0
+    devices = [entry["devices"] for entry in final if "devices" in entry]
     return Measured(
         energy=combine(energies, first=first, floor=floor),
         static=combine(static, first=first),
@@ -89,48 +85,36 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
         throttle=any_bits(entry.get("throttle") for entry in final),
         ticks=sum(_column(final, "ticks")),
         passes=len(final),
-        spread=spread(_column(before, "energy_mj")),
+        spread=spread(_column(original, "energy_mj")),
         waited_share=mean([entry.get("waited_share") for entry in final]),
-        devices_mj=_by_device(final),
+        devices_mj=[mean(device) for device in zip(*devices, strict=True)],
         guard=_sorted_union(entry.get("guard") or () for entry in final),
         reasons=[
             *_sorted_union([entry["window"]["reason"]] for entry in final),
-            *([reason("retaken-windows", windows=again)] if (again := len(entries) - len(final)) else []),
-            *([reason("replayed-with-pauses")] if rested else []),
-            *refused,
+            *([reason("retaken-windows", windows=again)] if (again := len(taken) - len(final)) else []),
+            *([reason("replayed-with-pauses")] if paused else []),
+            *unavailable,
         ],
     )
 
 
 def _times_larger(whole: Sequence[float | None], part: Sequence[float | None]) -> float:
-    """Return how many times larger a whole is than its part: the ticks' timing is as unsure, in mJ, in both."""
-    a, b = mean(whole), mean(part)
-    return abs(a / b) if a and b else 0.0
+    """Return whole / part: an error of the ticks' timing is as large, in mJ, in the part as in the whole."""
+    whole_mean, part_mean = mean(whole), mean(part)
+    return abs(whole_mean / part_mean) if whole_mean and part_mean else 0.0
 
 
 def _column(entries: Sequence[Entry], name: str) -> list[Any]:
     return [entry["window"][name] for entry in entries]
 
 
-def _by_device(entries: Sequence[Entry]) -> list[float | None]:
-    """Return the mean energy per call (mJ) on each device, where there are several."""
-    per_window = [entry["devices"] for entry in entries if "devices" in entry]
-    return [mean(column) for column in zip(*per_window, strict=True)]
-
-
 def _sorted_union(groups: Iterable[Iterable[str | None]]) -> list[str]:
     return sorted({item for group in groups for item in group if item})
 
 
-def any_bits(values: Iterable[int | None]) -> int | None:
-    """Return the union of bit sets, None where none is known."""
-    known = [value for value in values if value is not None]
-    return functools.reduce(operator.or_, known) if known else None
-
-
 @dataclass(frozen=True)
 class CallTerm:
-    """``calls`` calls of one measured target; negative ones are subtracted."""
+    """``calls`` calls of one measured target; a negative number is subtracted."""
 
     key: str
     calls: float

@@ -1,4 +1,4 @@
-"""What the entries of a profile's journal say. Pure functions over plain data."""
+"""Reading and judging the windows in a profile's journal: stalls, heat, other users. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import functools
 import operator
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from energyscope.reasons import Reason, read, reason
+from energyscope.unknown import mean
 
 Entry = Mapping[str, Any]
 
@@ -22,14 +23,18 @@ SLOW = 1.25  # a stall of the host, far outside of what windows of one component
 
 def board(states: Sequence[Entry]) -> dict[str, Any]:
     """Return the boards' mean SM clock (MHz), highest temperature (C), power limit (W) and all throttle bits."""
-    clocks = _known(states, "sm_clock_mhz")
-    throttle = _known(states, "throttle")
     return {
-        "clock_mhz": sum(clocks) / len(clocks) if clocks else None,
+        "clock_mhz": mean(_known(states, "sm_clock_mhz")),
         "temperature_c": max(_known(states, "temperature_c"), default=None),
         "power_limit_w": min(_known(states, "power_limit_w"), default=None),
-        "throttle": functools.reduce(operator.or_, throttle) if throttle else None,
+        "throttle": any_bits(_known(states, "throttle")),
     }
+
+
+def any_bits(values: Iterable[int | None]) -> int | None:
+    """Return the union of bit sets, None where none is known."""
+    known = [value for value in values if value is not None]
+    return functools.reduce(operator.or_, known) if known else None
 
 
 def _known(states: Sequence[Entry], key: str) -> list[Any]:
@@ -37,7 +42,7 @@ def _known(states: Sequence[Entry], key: str) -> list[Any]:
 
 
 def contamination(entry: Entry, before: Sequence[Entry]) -> list[Reason]:
-    """Return what spoilt a window: heat, a changed power limit, a counter at fault."""
+    """Return what disturbed a window: heat, a changed power limit, a counter at fault."""
     reasons = []
     if (entry.get("throttle") or 0) & THERMAL:
         reasons.append(reason("slowed-by-heat"))
@@ -50,35 +55,35 @@ def contamination(entry: Entry, before: Sequence[Entry]) -> list[Reason]:
 
 
 def worth_again(entry: Entry, before: Sequence[Entry]) -> bool:
-    """Whether a spoilt window may come out clean if it is taken again.
+    """Whether a disturbed window may be undisturbed if it is measured again.
 
-    A power limit that was the same in the window before is there to stay.
+    A power limit that was the same in the window before will not change back.
     """
     last = next((item for item in reversed(before) if "window" in item), None)
-    stays = last is not None and last.get("power_limit_w") == entry.get("power_limit_w")
-    guards = [read(item).code for item in entry.get("guard") or ()]
-    return any(not (stays and code == "power-limit-changed") for code in guards)
+    limit_stays = last is not None and last.get("power_limit_w") == entry.get("power_limit_w")
+    codes = [read(item).code for item in entry.get("guard") or ()]
+    return any(not (limit_stays and code == "power-limit-changed") for code in codes)
 
 
 def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:
     """Whether the power cap held a window at lower clocks than the model's latest one, by more than 1 %.
 
-    Never the model's own: how it runs under the cap is what is measured.
+    False for the model's own windows: how it runs under the cap is what is measured.
     """
     if entry["subject"] == MODEL:
         return False
-    clocked = (item for item in reversed(before) if item.get("subject") == MODEL and item.get("clock_mhz"))
-    model = next(clocked, None)
+    model_windows = (item for item in reversed(before) if item.get("subject") == MODEL and item.get("clock_mhz"))
+    model = next(model_windows, None)
     clock = entry.get("clock_mhz")
     capped = (entry.get("throttle") or 0) & POWER_CAP and entry["window"]["time_us"] is not None
     return bool(capped and model and clock and clock < (1 - CLOCKS_APART) * model["clock_mhz"])
 
 
 def windows(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Yield the entries that hold a window, of targets that were given pauses only those with pauses."""
-    rested = {entry["subject"] for entry in entries if "rest_us" in entry}
+    """Yield the entries that hold a window; of targets replayed with pauses, only those with pauses."""
+    paused = {entry["subject"] for entry in entries if "rest_us" in entry}
     return (
-        entry for entry in entries if "window" in entry and ("rest_us" in entry or entry["subject"] not in rested)
+        entry for entry in entries if "window" in entry and ("rest_us" in entry or entry["subject"] not in paused)
     )
 
 
@@ -101,37 +106,37 @@ def seconds(entries: Sequence[Entry]) -> dict[str, float]:
 def slow_windows(entries: Sequence[Entry], *, limit: int) -> list[tuple[str, int]]:
     """Return (target, pass) of windows that took much longer than their target's median, the slowest first.
 
-    Only gross stalls: taking again whatever was a little slow would cut off a tail of the ordinary scatter, and
+    Only gross stalls: measuring slightly slow windows again would cut off a tail of the ordinary scatter, and
     the interval would be too narrow.
     """
     times: dict[str, dict[int, float]] = defaultdict(dict)
     for entry in windows(entries):
         if entry["window"]["time_us"] is not None:
             times[entry["subject"]][entry["pass"]] = entry["window"]["time_us"]
-    excess = [
-        (time_us / statistics.median(group.values()), key, number)
-        for key, group in times.items()
-        for number, time_us in group.items()
+    slowness = [
+        (time_us / statistics.median(by_pass.values()), key, number)
+        for key, by_pass in times.items()
+        for number, time_us in by_pass.items()
     ]
-    stalled = sorted((pair for pair in excess if pair[0] > SLOW), reverse=True)
+    stalled = sorted((item for item in slowness if item[0] > SLOW), reverse=True)
     return [(key, number) for _, key, number in stalled[:limit]]
 
 
 def beside_bystanders(entries: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
-    """Return every window with what else was found on the device in the idle time before or after it.
+    """Return every window with the other users of the device in the idle time before or after it.
 
-    Replay itself fills the device, so other users can only be looked for while nothing of ours runs.
+    Replay itself fills the device, so other users show only while the device idles.
     """
     pairs: list[tuple[Entry, list[str]]] = []
-    waiting: list[Entry] = []
+    since_idle: list[Entry] = []
     before: list[str] = []
     for entry in entries:
         if "window" in entry:
-            waiting.append(entry)
+            since_idle.append(entry)
         elif "bystanders" in entry:
-            pairs += [(window, sorted({*before, *entry["bystanders"]})) for window in waiting]
-            waiting, before = [], list(entry["bystanders"])
-    return [*pairs, *((window, before) for window in waiting)]
+            pairs += [(window, sorted({*before, *entry["bystanders"]})) for window in since_idle]
+            since_idle, before = [], list(entry["bystanders"])
+    return [*pairs, *((window, before) for window in since_idle)]
 
 
 def contaminated_windows(entries: Sequence[Entry]) -> list[tuple[str, int]]:
@@ -143,12 +148,10 @@ def contaminated_windows(entries: Sequence[Entry]) -> list[tuple[str, int]]:
 def idle_power(entries: Sequence[Entry]) -> float | None:
     """Return the mean idle power (W) over the passes, None where it was not measured.
 
-    Where something else used the device, its power is not the board's idle power: those times count only if
-    there is no other.
+    Idle times in which something else used the device count only if there are no others.
     """
     alone = [entry for entry in entries if not entry.get("bystanders")]
-    known = _known(alone, "idle_w") or _known(entries, "idle_w")
-    return sum(known) / len(known) if known else None
+    return mean(_known(alone, "idle_w") or _known(entries, "idle_w"))
 
 
 def passes_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:

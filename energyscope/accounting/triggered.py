@@ -1,40 +1,39 @@
 """From the reads of triggered sampling to the energy table. Pure functions over plain data.
 
 An energy is the counter's rise between two reads. It is unknown, never 0, where the component is shorter than
-the counter's tick: whether a tick fell in between is chance then, and so is what it brings.
+the counter's tick: whether a tick falls between the reads is then chance.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from energyscope.accounting import records
 from energyscope.accounting.aggregate import Attribution, relate
 from energyscope.accounting.measured import UNKNOWN
+from energyscope.accounting.records import Entry
 from energyscope.metering.grades import grade
 from energyscope.metering.interval import Estimate, combine, spread
 from energyscope.metering.ticks import MAXIMUM_W
 from energyscope.reasons import Reason, join, reason
 from energyscope.runs.schema import EnergyRow
-from energyscope.unknown import mean, total
-
-Entry = Mapping[str, Any]
+from energyscope.unknown import mean, minus, total
 
 SAMPLING = "triggered"
 SIMPLE = reason("triggered-sampling")
-TOO_SHORT = {"shorter-than-tick", "no-tick-between-reads"}  # whether a tick falls in between is chance
-LONGEST_TICK_S = 1.0  # a rise may hold as much as was drawn since the tick before
+TOO_SHORT = {"shorter-than-tick", "no-tick-between-reads"}
+LONGEST_TICK_S = 1.0  # a rise may hold the energy drawn since the tick before
 
 
 @dataclass(frozen=True)
-class Taken:
-    """One component in one pass: sums over its calls. ``devices_mj`` and ``power_w`` over the devices.
+class PassReading:
+    """One component in one pass, summed over its calls; ``power_w`` is summed over the devices.
 
-    ``energy_mj`` is None with a ``reason``; ``short`` says that the counter's tick is it. ``naive_mj`` is the
-    counter's plain rise, whatever it is worth.
+    ``energy_mj`` is None with a ``reason``; ``short``: the component is shorter than the counter's tick.
+    ``naive_mj`` is the counter's plain rise, reliable or not.
     """
 
     energy_mj: float | None
@@ -59,8 +58,8 @@ def recover(entries: Sequence[Entry]) -> Attribution:
     guard = records.bystanders_of(entries)
     rows = []
     for component in header["tree"]:
-        taken = [take(reads, header["ticks_s"]) for reads in passes.get(component["name"], ())]
-        rows.append(_row(component, header, taken, idle_w, guard))
+        readings = [sum_reads(reads, header["ticks_s"]) for reads in passes.get(component["name"], ())]
+        rows.append(_row(component, header, readings, idle_w, guard))
     relate(rows)
     return Attribution(rows, {})
 
@@ -74,28 +73,28 @@ def _by_component(entries: Sequence[Entry]) -> dict[str, list[list[Entry]]]:
     return {name: [by_pass[number] for number in sorted(by_pass)] for name, by_pass in by_component.items()}
 
 
-def take(reads: Sequence[Entry], ticks_s: Sequence[float | None]) -> Taken:
+def sum_reads(reads: Sequence[Entry], ticks_s: Sequence[float | None]) -> PassReading:
     """Add up the reads around the calls of one component in one pass; ``ticks_s`` are the devices' ticks (s)."""
     judged = [
         [judge(rise, read["time_us"], tick) for rise, tick in zip(read["rises_mj"], ticks_s, strict=True)]
         for read in reads
     ]
-    reasons = sorted({why for call in judged for _, why in call if why})
+    reasons = sorted({problem for call in judged for _, problem in call if problem})
     devices = [total([energy for energy, _ in calls]) for calls in zip(*judged, strict=True)]
     rises = [rise for read in reads for rise in read["rises_mj"]]
-    return Taken(
+    return PassReading(
         energy_mj=total(devices),
         devices_mj=devices,
         naive_mj=None if any(rise is not None and rise < 0 for rise in rises) else total(rises),
         time_us=sum(read["time_us"] for read in reads),
         power_w=mean([total(read["power_w"]) for read in reads]),
-        short=any(why.code in TOO_SHORT for why in reasons),
+        short=any(problem.code in TOO_SHORT for problem in reasons),
         reason=join(reasons) or None,
     )
 
 
 def judge(rise_mj: float | None, time_us: float, tick_s: float | None) -> tuple[float | None, Reason | None]:
-    """Return the energy (mJ) that a counter's rise between two reads stands for, or None and why it is none.
+    """Return the energy (mJ) of a counter's rise between two reads, or None and the reason.
 
     ``time_us`` is the time between the reads, ``tick_s`` the counter's tick (s; None: none, or unknown).
     """
@@ -114,60 +113,61 @@ def judge(rise_mj: float | None, time_us: float, tick_s: float | None) -> tuple[
 
 
 def _row(
-    component: Entry, header: Entry, passes: Sequence[Taken], idle_w: float | None, guard: Sequence[str]
+    component: Entry, header: Entry, passes: Sequence[PassReading], idle_w: float | None, guard: Sequence[str]
 ) -> EnergyRow:
     names = ("kind", "layer", "level", "parent", "calls", "flops", "bytes", "parameters", "weight_bytes")
     settings = ("phase", "precision", "execution", "batch_size", "context_length", "device", "meter")
-    quality, reasons = _quality(passes, guard)
+    energy = _energy(passes)
+    quality, reasons = _quality(passes, energy, guard)
     if component.get("work_reason"):
         reasons.append(reason("work-unknown", why=component["work_reason"]))
     return EnergyRow(
         component=component["name"],
         **{name: component[name] for name in names},
         **{name: header[name] for name in settings},
-        **_figures(passes, idle_w),
-        windows=_energy(passes).windows,
+        **_figures(passes, energy, idle_w),
+        windows=energy.windows,
         passes=len(passes),
         quality=quality,
         reasons=join(reasons),
     )
 
 
-def _energy(passes: Sequence[Taken]) -> Estimate:
-    """Return the mean over the passes; unknown where one was too short, since the others were so by chance."""
-    if any(taken.short for taken in passes):
+def _energy(passes: Sequence[PassReading]) -> Estimate:
+    """Return the mean over the passes; unknown where one was too short: a tick between the others is chance."""
+    if any(reading.short for reading in passes):
         return UNKNOWN
-    return combine([taken.energy_mj for taken in passes], first=len(passes))
+    return combine([reading.energy_mj for reading in passes], first=len(passes))
 
 
-def _figures(passes: Sequence[Taken], idle_w: float | None) -> dict[str, Any]:
+def _figures(passes: Sequence[PassReading], energy: Estimate, idle_w: float | None) -> dict[str, Any]:
     """Return the measured columns, per forward pass."""
-    energy = _energy(passes)
-    time_us = mean([taken.time_us for taken in passes])
+    time_us = mean([reading.time_us for reading in passes])
     static = None if idle_w is None or time_us is None else idle_w * time_us / 1e3
-    devices = [mean(column) for column in zip(*(taken.devices_mj for taken in passes), strict=True)]
-    known = energy.mean is not None and len(devices) > 1
+    devices = [mean(device) for device in zip(*(reading.devices_mj for reading in passes), strict=True)]
+    listed = energy.mean is not None and len(devices) > 1
     return {
         "energy_mj": energy.mean,
         "energy_ci_low_mj": energy.low,
         "energy_ci_high_mj": energy.high,
         "static_mj": static,
-        "dynamic_mj": None if energy.mean is None or static is None else energy.mean - static,
+        "dynamic_mj": minus(energy.mean, static),
         "time_us": time_us,
-        "power_w": mean([taken.power_w for taken in passes]),
-        "naive_mj": mean([taken.naive_mj for taken in passes]),
-        "spread_between_passes": None if energy.mean is None else spread([taken.energy_mj for taken in passes]),
-        "devices_mj": ";".join("" if value is None else f"{value:.6g}" for value in devices) if known else None,
+        "power_w": mean([reading.power_w for reading in passes]),
+        "naive_mj": mean([reading.naive_mj for reading in passes]),
+        "spread_between_passes": None
+        if energy.mean is None
+        else spread([reading.energy_mj for reading in passes]),
+        "devices_mj": ";".join("" if value is None else f"{value:.6g}" for value in devices) if listed else None,
     }
 
 
-def _quality(passes: Sequence[Taken], guard: Sequence[str]) -> tuple[str, list[str]]:
+def _quality(passes: Sequence[PassReading], energy: Estimate, guard: Sequence[str]) -> tuple[str, list[str]]:
     if not passes:
         return "invalid", [reason("ended-before-measured")]
-    energy = _energy(passes)
-    why = sorted({taken.reason for taken in passes if taken.reason})
+    problems = sorted({reading.reason for reading in passes if reading.reason})
     if energy.mean is None:
-        power = [reason("power-without-energy")] if any(taken.power_w is not None for taken in passes) else []
-        return "invalid", [*why, *power, SIMPLE]
+        has_power = any(reading.power_w is not None for reading in passes)
+        return "invalid", [*problems, *([reason("power-without-energy")] if has_power else []), SIMPLE]
     name, reasons = grade(energy.relative_half_width, energy.windows, guard)
-    return name, [*reasons, *why, SIMPLE]
+    return name, [*reasons, *problems, SIMPLE]

@@ -1,4 +1,4 @@
-"""What stands in the way of a trustworthy number, and what to change. Pure functions."""
+"""What makes a GPU's numbers less reliable, and what to change. Pure functions."""
 
 from __future__ import annotations
 
@@ -41,24 +41,25 @@ def _on_the_sensor(sensor: Facts) -> Iterator[Reason]:
         yield reason("slow-ticks", period_s=period, window_s=6 * period)
     if sensor.get("meter") not in (None, "nvml"):
         yield reason("counter-unused", why=sensor.get("choice"))
-    compared = sensor.get("counter_power") or {}
-    ratio = compared.get("ratio")
+    agreement = sensor.get("counter_power") or {}
+    ratio = agreement.get("ratio")
     if ratio is not None and abs(ratio - 1) > DISAGREEMENT:
-        yield reason("counter-disagrees", share=ratio, field=compared["field"])
+        yield reason("counter-disagrees", share=ratio, field=agreement["field"])
 
 
 def _on_polling(polling: Facts) -> Iterator[Reason]:
-    for way, found in polling.items():
-        own = way == "sampler"
-        slowed, counted = found.get("time"), found.get("energy")
-        if own and slowed is not None and _beyond(slowed, SLOWED):
-            yield reason("polling-changes-time", change=slowed["change"])
-        if counted is not None and _beyond(counted, MISCOUNTED):
+    for poller, changes in polling.items():
+        own = poller == "sampler"
+        time, energy = changes.get("time"), changes.get("energy")
+        if own and time is not None and _exceeds(time, SLOWED):
+            yield reason("polling-changes-time", change=time["change"])
+        if energy is not None and _exceeds(energy, MISCOUNTED):
             code = "polling-changes-energy" if own else "polling-alone-changes-energy"
-            yield reason(code, change=counted["change"])
+            yield reason(code, change=energy["change"])
 
 
-def _beyond(change: Facts, limit: float) -> bool:
+def _exceeds(change: Facts, limit: float) -> bool:
+    """Tell whether a relative change is beyond a limit in either direction, and not by chance."""
     low, high = change.get("low"), change.get("high")
-    certain = low is None or high is None or low > 0 or high < 0
-    return bool(certain and abs(change["change"]) > limit)
+    significant = low is None or high is None or low > 0 or high < 0
+    return bool(significant and abs(change["change"]) > limit)

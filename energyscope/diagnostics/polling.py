@@ -2,7 +2,7 @@
 
 Some boards lose energy when their counter is polled, and every read takes the driver's time. So the same load
 runs in turn without any polling, beside the sampler, and beside a process that reads without a pause. The
-energy of each run is that between two ticks, which a thread looks for only near the two ends:
+energy of each run is that between two ticks; a thread reads for these only near the two ends:
 
     load     |====================================|
     reads       ||||                        ||||
@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from energyscope.errors import MeterError
-from energyscope.metering.characterise import PowerStep, paired_change
 from energyscope.metering.choice import open_meter
+from energyscope.metering.interval import student_t
 from energyscope.metering.nvml.board import Board
 from energyscope.metering.nvml.probe import Probe
 from energyscope.metering.ticks import Calls
@@ -30,16 +30,14 @@ from energyscope.reasons import reason
 from energyscope.replay.calls import Call, RoundReplay
 
 ROUNDS = 3  # of each way to poll, in turn
-LEAD_S = 0.3  # of the load, before the first tick is looked for and after the last
+LEAD_S = 0.3  # of the load, before reading for the first tick and after the last
 TICK_S = 0.5  # within which a counter ticks
 READ_PAUSE_S = 0.001
 NOT_POLLED, SAMPLER, WITHOUT_A_PAUSE = "not polled", "sampler", "without a pause"
 
-Start = Callable[[], AbstractContextManager[Any]]
-
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadRun:
     """One run of a load: microseconds a call, and millijoules a call where a counter could be read."""
 
     time_us: float
@@ -49,7 +47,7 @@ class Loaded:
 def effect_of_polling(uuid: str, replayer: RoundReplay, load: Sequence[Call], *, seconds: float) -> dict[str, Any]:
     """Return what each way of polling changes in the calls' time and in their counted energy.
 
-    ``seconds`` is how long the load is counted in all in each way.
+    ``seconds`` is how long the load runs in all for each way of polling.
 
     Returns:
         For ``sampler`` and ``without a pause``: ``time`` and ``energy``, relative changes with intervals (see
@@ -57,40 +55,30 @@ def effect_of_polling(uuid: str, replayer: RoundReplay, load: Sequence[Call], *,
 
     """
     counter = _counter(uuid)
-    ways: dict[str, Start] = {NOT_POLLED: nullcontext, SAMPLER: lambda: open_meter("auto", gpu_uuid=uuid)}
+    pollers: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+        NOT_POLLED: nullcontext,
+        SAMPLER: lambda: open_meter("auto", gpu_uuid=uuid),
+    }
     if counter is not None:
-        ways[WITHOUT_A_PAUSE] = lambda: Probe(uuid, "counter")
-    runs: dict[str, list[Loaded]] = {name: [] for name in ways}
+        pollers[WITHOUT_A_PAUSE] = lambda: Probe(uuid, "counter")
+    runs: dict[str, list[LoadRun]] = {name: [] for name in pollers}
     for _ in range(ROUNDS):
-        for name, start in ways.items():
+        for name, start in pollers.items():
             with start():
                 runs[name].append(run_loaded(counter, replayer, load, seconds / ROUNDS))
-    return {name: _against(runs[name], runs[NOT_POLLED]) for name in ways if name != NOT_POLLED}
-
-
-def slow_down(
-    replayer: RoundReplay, load: Sequence[Call], start: Start, *, rounds: int, seconds: float
-) -> PowerStep | None:
-    """Return how much longer calls take beside something that is started: runs with and without it, in turn."""
-    beside: list[float] = []
-    alone: list[float] = []
-    for _ in range(rounds):
-        with start():
-            beside.append(run_loaded(None, replayer, load, seconds).time_us)
-        alone.append(run_loaded(None, replayer, load, seconds).time_us)
-    return paired_change(beside, alone)
+    return {name: _changes(runs[name], runs[NOT_POLLED]) for name in pollers if name != NOT_POLLED}
 
 
 def _counter(uuid: str) -> Board | None:
     board = Board(uuid)
     try:
-        board.probe()
+        board.energy_mj()
     except MeterError:
         return None
     return board
 
 
-def run_loaded(counter: Board | None, replayer: RoundReplay, load: Sequence[Call], seconds: float) -> Loaded:
+def run_loaded(counter: Board | None, replayer: RoundReplay, load: Sequence[Call], seconds: float) -> LoadRun:
     """Run the load for some seconds between two ticks of a counter, or just as long where there is none.
 
     Raises:
@@ -98,19 +86,19 @@ def run_loaded(counter: Board | None, replayer: RoundReplay, load: Sequence[Call
 
     """
     if counter is None:
-        return Loaded(_time_us(_ran(replayer, load, seconds)), None)
-    with ThreadPoolExecutor(1) as beside:
-        ends = beside.submit(_two_ticks, counter, seconds)
-        calls = _ran(replayer, load, seconds + 2 * (LEAD_S + TICK_S))
+        return LoadRun(_time_us(_run(replayer, load, seconds)), None)
+    with ThreadPoolExecutor(1) as thread:
+        ends = thread.submit(_two_ticks, counter, seconds)
+        calls = _run(replayer, load, seconds + 2 * (LEAD_S + TICK_S))
     (first_s, first_mj), (last_s, last_mj) = ends.result()
-    done = calls.at(np.array([first_s, last_s]))
-    count = float(done[1] - done[0])
+    begin, end = calls.at(np.array([first_s, last_s]))
+    count = float(end - begin)
     if count <= 0 or last_mj <= first_mj:
-        return Loaded(_time_us(calls), None)
-    return Loaded((last_s - first_s) / count * 1e6, (last_mj - first_mj) / count)
+        return LoadRun(_time_us(calls), None)
+    return LoadRun((last_s - first_s) / count * 1e6, (last_mj - first_mj) / count)
 
 
-def _ran(replayer: RoundReplay, load: Sequence[Call], seconds: float) -> Calls:
+def _run(replayer: RoundReplay, load: Sequence[Call], seconds: float) -> Calls:
     replayer.synchronize()
     calls = replayer.run(load, seconds)
     if calls is None:
@@ -145,15 +133,46 @@ def _next_tick(counter: Board) -> tuple[float, float]:
     raise MeterError(f"the energy counter did not change in {TICK_S:g} s under a load: it may be frozen")
 
 
-def _against(polled: Sequence[Loaded], alone: Sequence[Loaded]) -> dict[str, Any]:
+def _changes(polled: Sequence[LoadRun], alone: Sequence[LoadRun]) -> dict[str, Any]:
     time_change = paired_change([run.time_us for run in polled], [run.time_us for run in alone])
-    found: dict[str, Any] = {"time": time_change and asdict(time_change), "energy": None}
+    changes: dict[str, Any] = {"time": time_change and asdict(time_change), "energy": None}
     pairs = [
         (run.energy_mj, other.energy_mj)
         for run, other in zip(polled, alone, strict=True)
         if run.energy_mj is not None and other.energy_mj is not None
     ]
     if not pairs:
-        return {**found, "reason": reason("no-energy-counter")}
-    change = paired_change(*zip(*pairs, strict=True))
-    return {**found, "energy": change and asdict(change)}
+        return {**changes, "reason": reason("no-energy-counter")}
+    energy_change = paired_change(*zip(*pairs, strict=True))
+    return {**changes, "energy": energy_change and asdict(energy_change)}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A relative change with its 95 % interval (0.01: 1 % more); the interval is None for a single pair."""
+
+    change: float
+    low: float | None
+    high: float | None
+    pairs: int
+
+
+def paired_change(treated: Sequence[float], untreated: Sequence[float]) -> Change | None:
+    """Return what a treatment changes, from pairs of measurements taken in turn, one with and one without it.
+
+    Pairs cancel slow drifts; Student's interval is taken over the logarithms of their ratios.
+
+    Returns:
+        The relative change, None where no pair is positive.
+
+    """
+    pairs = [(value, base) for value, base in zip(treated, untreated, strict=True) if value > 0 and base > 0]
+    if not pairs:
+        return None
+    logs = np.log([value / base for value, base in pairs])
+    mean = float(logs.mean())
+    if len(logs) == 1:
+        return Change(float(np.expm1(mean)), None, None, 1)
+    half = student_t(len(logs) - 1) * float(logs.std(ddof=1)) / float(np.sqrt(len(logs)))
+    low, change, high = (float(np.expm1(value)) for value in (mean - half, mean, mean + half))
+    return Change(change, low, high, len(logs))

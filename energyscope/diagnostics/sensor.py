@@ -1,4 +1,4 @@
-"""The sensor's character, measured: what `energyscope doctor` finds out with a load of its own.
+"""Properties of a GPU's sensors, which `energyscope doctor` measures with a load of its own.
 
 The step test, and what is compared in it:
 
@@ -7,7 +7,7 @@ The step test, and what is compared in it:
     counter  '    '    '    '    '    '    '        read by the sampler, around its expected ticks
                   |- step --|- agreement: 5 s --|
 
-What polling does to the load and to the counter itself is `energyscope.diagnostics.polling`'s part.
+`energyscope.diagnostics.polling` measures what polling does to the load and to the counter itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from energyscope.diagnostics.polling import effect_of_polling
-from energyscope.metering.characterise import counter_against_power, step_response
+from energyscope.diagnostics.power_fields import counter_against_power, step_response
 from energyscope.metering.choice import open_meter
 from energyscope.metering.meter import Meter
 from energyscope.metering.nvml.board import POWER_FIELDS, PowerField
@@ -35,8 +35,8 @@ from energyscope.replay.calls import Call, RoundReplay
 from energyscope.replay.rotation import l2_bytes
 
 STAGE = "sensor"
-IDLE_WATCH_S = 2.0  # at the start of a stage
-STEPS = 3  # the idle sensor, watched before, is the first
+IDLE_WATCH_S = 2.0  # at the start of a run
+STEPS = 3  # the first one, watching the idle sensor, is over
 IDLE_S = 2.5  # before a step: the slowest common field averages over one second
 LAST_S = 1.0  # of idling, and of the load, in which a field shows what it settled at
 STEP_S = 1.5  # after which every common field has settled
@@ -76,23 +76,23 @@ def idle_facts(meter: Meter, seconds: float = IDLE_WATCH_S) -> dict[str, Any]:
 def characterise(
     uuid: str, replayer: RoundReplay, load: Sequence[Call], *, seconds: float = 10.0, progress: Progress = silent
 ) -> dict[str, Any]:
-    """Measure what a GPU's sensors are like, with a load on it; takes about three times ``seconds``, and 20 s.
+    """Measure the properties of a GPU's sensors, with a load on it; takes three times ``seconds``, and 20 s.
 
-    ``seconds`` is how long the load runs in all in each way of polling.
+    ``seconds`` is how long the load runs in all for each way of polling.
 
     Returns:
         ``power_fields`` (lag and averaging of each), ``counter_power`` (their agreement), ``polling`` (what it
-        costs in time and in counted energy); what could not be found out has a ``reason``.
+        costs in time and in counted energy); what is unknown has a ``reason``.
 
     Raises:
-        MeterError: the GPU cannot be asked at all.
+        MeterError: NVML cannot read the GPU at all.
 
     """
     progress(STAGE, "a step of power", 1, STEPS)
     replayer.run(load, WARM_UP_S)  # libraries load with the first calls: not during the step
-    found = _step_test(uuid, replayer, load)
+    facts = _step_test(uuid, replayer, load)
     progress(STAGE, "the effect of polling", 2, STEPS)
-    return {**found, "polling": effect_of_polling(uuid, replayer, load, seconds=seconds)}
+    return {**facts, "polling": effect_of_polling(uuid, replayer, load, seconds=seconds)}
 
 
 def _step_test(uuid: str, replayer: RoundReplay, load: Sequence[Call]) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def _step_test(uuid: str, replayer: RoundReplay, load: Sequence[Call]) -> dict[s
         missing = reason("no-power-field" if field is None else "no-energy-counter")
         agreement: dict[str, Any] = {"ratio": None, "reason": missing}
     else:
-        compared = counter_against_power(ticks, *probe.trace(field), begin + STEP_S, end)
-        agreement = {"field": field, **asdict(compared)}
+        measured = counter_against_power(ticks, *probe.trace(field), begin + STEP_S, end)
+        agreement = {"field": field, **asdict(measured)}
     return {"power_fields": responses, "counter_power": agreement}
 
 
@@ -123,6 +123,6 @@ def _response(probe: Probe, field: PowerField, begin_s: float, end_s: float) -> 
     if not len(before) or not len(after):
         return {"lag_s": None, "averaging_s": None, "reason": reason("field-silent")}
     idle_w, load_w = float(np.median(before)), float(np.median(after))
-    known = (times > begin_s - LAST_S) & (times < end_s)
-    response = step_response(times[known], power[known], begin_s, idle_w, load_w)
+    watched = (times > begin_s - LAST_S) & (times < end_s)
+    response = step_response(times[watched], power[watched], begin_s, idle_w, load_w)
     return {**asdict(response), "idle_w": idle_w, "load_w": load_w}

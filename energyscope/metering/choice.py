@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,15 +53,13 @@ def open_meter(
         raise UsageError(f"the {name} meter measures GPUs, and the model runs on the CPU: use --meter modelled")
     uuid, note = _target(gpu_uuid, name, whole_gpu)
     opener = partial(_open, uuid=uuid, note=note, interval_s=interval_s, whole_gpu=whole_gpu)
-    if name == "auto":
-        return _best({name: partial(opener, name) for name in MEASURING})
-    return opener(name)
+    return _best(opener) if name == "auto" else opener(name)
 
 
 def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, Reason | None]:
-    """Return the UUID of the GPU to read and what to say of it.
+    """Return the UUID of the GPU to read, and a note on it.
 
-    Where NVML cannot be asked from Python, nvidia-smi may still work; it looks for MIG by itself.
+    Where Python cannot reach NVML, nvidia-smi may still work; it looks for MIG by itself.
     """
     from energyscope.metering.nvml.binding import load_nvml
     from energyscope.metering.nvml.devices import find_gpu, measured_gpu
@@ -76,25 +74,21 @@ def _target(gpu_uuid: str, name: str, whole_gpu: bool) -> tuple[str, Reason | No
 
 
 def _open(name: str, uuid: str, note: Reason | None, interval_s: float, whole_gpu: bool) -> WatchedMeter:
-    if name == "nvml":
-        from energyscope.metering.nvml.meter import NvmlMeter
+    if name == "nvidia-smi":
+        from energyscope.metering.smi.meter import NvidiaSmiMeter
 
-        return NvmlMeter(uuid, note=note)
-    if name == "nvml-power":
-        from energyscope.metering.nvml.meter import NvmlPowerMeter
+        return NvidiaSmiMeter(uuid, interval_s=interval_s, whole_gpu=whole_gpu, note=note)
+    from energyscope.metering.nvml.meter import NvmlMeter, NvmlPowerMeter
 
-        return NvmlPowerMeter(uuid, note=note)
-    from energyscope.metering.smi.meter import NvidiaSmiMeter
-
-    return NvidiaSmiMeter(uuid, interval_s=interval_s, whole_gpu=whole_gpu, note=note)
+    return NvmlMeter(uuid, note=note) if name == "nvml" else NvmlPowerMeter(uuid, note=note)
 
 
-def _best(openers: Mapping[str, Callable[[], WatchedMeter]]) -> WatchedMeter:
+def _best(opener: Callable[[str], WatchedMeter]) -> WatchedMeter:
     """Return the first meter that opens and proves that it works; its ``choice`` says why not an earlier one."""
     failures: list[str] = []
-    for opened in openers.values():
+    for name in MEASURING:
         try:
-            meter = opened()
+            meter = opener(name)
             proof = meter.prove()
         except MeterError as error:
             failures.append(str(error))

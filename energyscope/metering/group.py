@@ -83,8 +83,8 @@ class MeterGroup:
 
     def describe(self) -> dict[str, Any]:
         """Return what is known of the first sensor, and of every one where there are several."""
-        described = [{"device": meter.device, **meter.describe()} for meter in self.meters]
-        return described[0] if len(described) == 1 else {**described[0], "devices": described}
+        sensors = [{"device": meter.device, **meter.describe()} for meter in self.meters]
+        return sensors[0] if len(sensors) == 1 else {**sensors[0], "devices": sensors}
 
 
 def together(windows: Sequence[Window]) -> Window:
@@ -101,7 +101,7 @@ def together(windows: Sequence[Window]) -> Window:
         calls=windows[0].calls,
         seconds=windows[0].seconds,
         reason=join(sorted({window.reason for window in windows if window.reason})) or None,
-        timing_share=_joint_share(windows, energy),
+        timing_share=_timing_share(windows, energy),
     )
 
 
@@ -111,35 +111,28 @@ def less(both: Window, rest: Window) -> Window:
     Beside it stands a pause, or the restoring of its inputs. Energy and time are None where nothing is left.
     """
     energy, time_us = minus(both.energy_mj, rest.energy_mj), minus(both.time_us, rest.time_us)
-    spoilt = any(left is not None and left <= 0 for left in (energy, time_us))
-    if spoilt:
+    nothing_left = any(value is not None and value <= 0 for value in (energy, time_us))
+    if nothing_left:
         energy = time_us = None
     return Window(
         energy_mj=energy,
         time_us=time_us,
         power_w=energy * 1e3 / time_us if energy and time_us else None,
-        naive_mj=None,  # nobody who reads the counter at both ends would subtract anything
+        naive_mj=None,  # simple tools, whose value this is, subtract nothing
         ticks=min(both.ticks, rest.ticks),
         calls=both.calls,
         seconds=both.seconds + rest.seconds,
-        reason=reason("nothing-left") if spoilt else both.reason or rest.reason,
-        timing_share=_difference_share(both, rest, energy),
+        reason=reason("nothing-left") if nothing_left else both.reason or rest.reason,
+        timing_share=_timing_share([both, rest], energy),
     )
 
 
-def _difference_share(both: Window, rest: Window, energy_mj: float | None) -> float | None:
+def _timing_share(windows: Sequence[Window], energy_mj: float | None) -> float | None:
+    """Return the relative deviation of a sum or a difference of windows, whose ticks are independent."""
     if not energy_mj:
         return None
-    parts = [(window.timing_share or 0.0) * (window.energy_mj or 0.0) for window in (both, rest)]
-    return math.hypot(*parts) / abs(energy_mj)
-
-
-def _joint_share(windows: Sequence[Window], energy_mj: float | None) -> float | None:
-    """Return the relative deviation of a sum: the devices' counters tick independently."""
-    if not energy_mj:
-        return None
-    parts = [(window.timing_share or 0.0) * (window.energy_mj or 0.0) for window in windows]
-    return math.hypot(*parts) / energy_mj
+    deviations_mj = [(window.timing_share or 0.0) * (window.energy_mj or 0.0) for window in windows]
+    return math.hypot(*deviations_mj) / abs(energy_mj)
 
 
 class SharedGroup(MeterGroup):
@@ -156,9 +149,7 @@ class SharedGroup(MeterGroup):
         self._since_s = time.monotonic()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the meters running for the next run."""
 
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:

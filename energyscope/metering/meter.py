@@ -1,7 +1,7 @@
 """The contract of a meter.
 
 A meter is a source of cumulative joules on the host's monotonic clock (``time.monotonic``). It is started
-once, watches until it is stopped, and hands out the ticks that it saw:
+once, watches until it is stopped, and returns the ticks that it saw:
 
     with open_meter("auto", gpu_uuid="GPU-...") as meter:
         begin = time.monotonic()
@@ -12,10 +12,9 @@ once, watches until it is stopped, and hands out the ticks that it saw:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Protocol, Self
 
-from energyscope.errors import MeterError, UsageError
+from energyscope.errors import UsageError
 from energyscope.metering.ticks import Ticks
 from energyscope.reasons import Reason
 
@@ -74,7 +73,7 @@ class Meter(Protocol):
         ...
 
     def bystanders(self, own_bytes: int | None = None) -> list[Reason]:
-        """Return what else uses the device, a reason each; ask while nothing of ours runs.
+        """Return what else uses the device, a reason each; call it while this process runs nothing there.
 
         ``own_bytes`` is the device memory that this process holds, None where it is not known.
         """
@@ -82,13 +81,11 @@ class Meter(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 class WithoutProcess:
-    """What a meter has in common that watches nothing by itself: nothing to start, to stop or to report."""
+    """The base of meters without a process of their own: nothing to start, to stop or to report."""
 
     device = "cpu"
     settle_s = 0.0
@@ -102,28 +99,12 @@ class WithoutProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+    def __exit__(self, *error: object) -> None:
+        pass
 
 
 def no_counter(name: str) -> UsageError:
-    """Return the refusal of a meter that cannot be read at a moment."""
+    """Return the error of a meter that has no counter to read."""
     return UsageError(
         f"the {name} meter integrates samples and has no counter to read: use --meter nvml, or --sampling replay"
     )
-
-
-def require_ticks(ticks: Ticks, seconds: float) -> None:
-    """Raise if a counter that should tick did not in some seconds.
-
-    Raises:
-        MeterError: no tick at all.
-
-    """
-    if len(ticks) == 0:
-        raise MeterError(
-            f"the energy counter did not change in {seconds:.1f} s: "
-            "this GPU's counter may be frozen; `energyscope doctor` shows it, --meter modelled goes on without it"
-        )

@@ -15,12 +15,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from energyscope.errors import MeterError
 from energyscope.metering.nvml.neighbours import Neighbours
 from energyscope.metering.nvml.sampler import REFRESH_S
-from energyscope.metering.ticks import Array
 from energyscope.metering.watched import FIRST_TICKS_TIMEOUT_S, Record, WatchedMeter
 from energyscope.reasons import Reason, reason
 
@@ -30,7 +27,12 @@ GAP_S = 1.0
 
 
 class PowerIntegral:
-    """The integral of power readings, one by one; ``averaging_s`` is W above."""
+    """The integral of power readings, one by one; ``averaging_s`` is W above.
+
+    Exact at the readings for any load that was steady for one window before the first of them, where the window
+    is a multiple of the time between readings. Otherwise a step of D watts between readings R apart is off by at
+    most D R / 4.
+    """
 
     def __init__(self, averaging_s: float) -> None:
         if not averaging_s >= 0:
@@ -41,7 +43,7 @@ class PowerIntegral:
         self._first_mw = self._last_mw = 0.0
 
     def add(self, time_s: float, power_w: float) -> float:
-        """Take the reading at a time and return the energy (mJ) since the first one.
+        """Add the reading at a time and return the energy (mJ) since the first one.
 
         Raises:
             ValueError: times go backwards.
@@ -67,32 +69,13 @@ class PowerIntegral:
         return max(corrected, last_mj)  # noise and a wrong window must not make energy run backwards
 
     def _known(self, time_s: float) -> float:
-        """Return the energy (mJ) at a time that lies before the last reading."""
+        """Return the energy (mJ) at a time before the last reading."""
         if time_s <= self._time_s[0]:
             return (time_s - self._time_s[0]) * self._first_mw
         right = bisect_left(self._time_s, time_s)
         left_s, right_s = self._time_s[right - 1], self._time_s[right]
         share = (time_s - left_s) / (right_s - left_s)
         return self._energy_mj[right - 1] + share * (self._energy_mj[right] - self._energy_mj[right - 1])
-
-
-def integrate_power(
-    time_s: Sequence[float] | Array, power_w: Sequence[float] | Array, averaging_s: float
-) -> Array:
-    """Return the energy (mJ, from 0) at each of the readings.
-
-    Args:
-        time_s: when each reading was taken, in order; shape (readings,).
-        power_w: the readings, each the mean over the last ``averaging_s``; shape (readings,).
-        averaging_s: the sensor's averaging window (s).
-
-    Exact at the readings for any load that was steady for one window before the first of them, where the window
-    is a multiple of the time between readings. Otherwise a step of D watts between readings R apart is off by at
-    most D R / 4.
-
-    """
-    integral = PowerIntegral(averaging_s)
-    return np.array([integral.add(float(t), float(w)) for t, w in zip(time_s, power_w, strict=True)], dtype=float)
 
 
 class PowerMeter(WatchedMeter):
@@ -108,14 +91,14 @@ class PowerMeter(WatchedMeter):
         device: str,
         command: Sequence[str],
         neighbours: Neighbours,
-        notes: Sequence[str],
+        notes: Sequence[Reason | None],
         *,
         field: str,
         averaged: bool,
         interval_s: float = REFRESH_S,
     ) -> None:
-        averaging = [reason("averaged-power", seconds=AVERAGE_S)] if averaged else []
-        super().__init__(device, command, neighbours, [*notes, *averaging])
+        averaging = reason("averaged-power", seconds=AVERAGE_S) if averaged else None
+        super().__init__(device, command, neighbours, [*notes, averaging])
         self.field = field
         self.averaging_s = AVERAGE_S if averaged else INSTANT_S
         step = max(interval_s, REFRESH_S)
@@ -134,7 +117,7 @@ class PowerMeter(WatchedMeter):
     def _completed(self, record: Record) -> Record:
         """Add the energy. Its time is exact by construction: the integral runs to that very moment.
 
-        A gap between readings is marked like a reset: what was drawn in it is not known.
+        A gap between readings is marked like a reset: the energy drawn in it is unknown.
         """
         at_s = (record["before_s"] + record["after_s"]) / 2
         gap = bool(self.records) and at_s - self.records[-1]["after_s"] > self.gap_s

@@ -17,7 +17,7 @@ COLUMNS = ("time_s", "device", "energy_mj")
 
 
 class RecordedMeter(WithoutProcess):
-    """Hands out ticks that were recorded before; times are those of the trace (s)."""
+    """Returns ticks that were recorded before; times are those of the trace (s)."""
 
     name = "recorded"
     modelled = False
@@ -42,16 +42,16 @@ class RecordedMeter(WithoutProcess):
 
         """
         rows = _rows(path)
-        there = sorted({row["device"] for row in rows})
-        if device is None and len(there) == 1:
-            device = there[0]
-        if device not in there:
-            raise UsageError(f"{path} holds {', '.join(there) or 'no device'}: name one of them")
+        devices = sorted({row["device"] for row in rows})
+        if device is None and len(devices) == 1:
+            device = devices[0]
+        if device not in devices:
+            raise UsageError(f"{path} holds {', '.join(devices) or 'no device'}: name one of them")
         try:
-            ours = [(float(row["time_s"]), float(row["energy_mj"])) for row in rows if row["device"] == device]
+            samples = [(float(row["time_s"]), float(row["energy_mj"])) for row in rows if row["device"] == device]
         except ValueError as error:
             raise MeterError(f"{path} is damaged: {error}") from error
-        time_s, energy_mj = np.array(ours, dtype=float).T
+        time_s, energy_mj = np.array(samples, dtype=float).T
         reset = np.concatenate([[False], np.diff(energy_mj) < 0])
         trace = Ticks(time_s, time_s, energy_mj, reset)
         return cls(trace, window_s, device=device, note=str(path))
@@ -64,18 +64,23 @@ class RecordedMeter(WithoutProcess):
 
     def describe(self) -> dict[str, Any]:
         notes = [reason("played-back", trace=self.note)]
-        choice = reason("asked-for")
-        return {"meter": self.name, "modelled": False, "watts": None, "choice": choice, "notes": notes}
+        return {
+            "meter": self.name,
+            "modelled": False,
+            "watts": None,
+            "choice": reason("asked-for"),
+            "notes": notes,
+        }
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
-            there, rows = reader.fieldnames or (), list(reader)
+            columns, rows = reader.fieldnames or (), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise MeterError(f"the trace {path} cannot be read: {error}") from error
-    missing = [name for name in COLUMNS if name not in there]
+    missing = [name for name in COLUMNS if name not in columns]
     if missing:
         raise MeterError(f"{path} is no power trace: it has no column {missing[0]}")
     return rows

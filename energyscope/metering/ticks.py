@@ -36,6 +36,10 @@ class Ticks:
     energy_mj: Array
     reset: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
+    def __post_init__(self) -> None:
+        if len(self.reset) == 0:  # left out: it never fell
+            object.__setattr__(self, "reset", np.zeros(len(self), dtype=bool))
+
     @property
     def time_s(self) -> Array:
         return (self.before_s + self.after_s) / 2
@@ -45,9 +49,8 @@ class Ticks:
 
     def between(self, begin_s: float, end_s: float) -> Ticks:
         """Return the ticks whose time lies in an interval."""
-        keep = (self.time_s >= begin_s) & (self.time_s <= end_s)
-        reset = self.reset[keep] if len(self.reset) else self.reset
-        return Ticks(self.before_s[keep], self.after_s[keep], self.energy_mj[keep], reset)
+        inside = (self.time_s >= begin_s) & (self.time_s <= end_s)
+        return Ticks(self.before_s[inside], self.after_s[inside], self.energy_mj[inside], self.reset[inside])
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Grid:
-    """When the ticks of a counter happened, as well as it can be told. Arrays have shape (ticks,).
+    """The best estimate of when a counter's ticks happened. Arrays have shape (ticks,).
 
     ``sd_s`` is the standard deviation of each time (s); ``sure`` is False where a tick's number is a guess,
     because reads failed around it; ``period_s`` is None below four ticks, ``jitter_s`` (the ticks' own scatter
@@ -104,24 +107,27 @@ def fit_grid(ticks: Ticks) -> Grid:
     """
     observed, bracket = ticks.time_s, ticks.after_s - ticks.before_s
     spread = bracket / np.sqrt(12)  # the standard deviation of a uniform distribution
-    roughly = _rough_periods(observed)
-    if not roughly:
+    periods = _rough_periods(observed)
+    if not periods:
         return Grid(observed, spread, np.ones(len(ticks), dtype=bool))
-    sure = bracket <= WIDE_BRACKET * float(np.median(bracket)) + 0.01 * roughly[1]
-    line = _fit_line(observed[sure], spread[sure], roughly)
+    sure = bracket <= WIDE_BRACKET * float(np.median(bracket)) + 0.01 * periods[1]
+    line = _fit_line(observed[sure], spread[sure], periods)
     if line is None:
-        return Grid(observed, spread, sure, roughly[1])
+        return Grid(observed, spread, sure, periods[1])
     index = np.round((observed - line.origin_s) / line.period_s)
     # the counter shows its last tick: where reads failed, that is the last one on the grid before the new value
     index[~sure] = np.floor((ticks.after_s[~sure] - line.origin_s) / line.period_s)
     regular = line.origin_s + line.period_s * index
-    weight = np.where(sure, _observation_weight(line.jitter_s, spread), 0.0)
+    variance = np.where(spread > 0, line.jitter_s**2 + spread**2, 1.0)
+    weight = (
+        np.where(spread > 0, line.jitter_s**2 / variance, 1.0) * sure
+    )  # of the observation; all if it is exact
     times = np.clip(regular + weight * (observed - regular), ticks.before_s, ticks.after_s)
     return Grid(times, np.sqrt(weight) * spread, sure, line.period_s, line.jitter_s, line.period_sd_s)
 
 
 def _rough_periods(observed: Array) -> list[float]:
-    """Return what the time between ticks (s) may be: if none was missed, if a few were, if many were."""
+    """Return candidates for the period (s): none was missed, a few were, many were; empty if there is none."""
     if len(observed) < MINIMUM_GRID_TICKS:
         return []
     steps = np.diff(observed)
@@ -142,7 +148,7 @@ class _Line:
     period_sd_s: float
 
 
-def _fit_line(observed: Array, spread: Array, roughly: list[float]) -> _Line | None:
+def _fit_line(observed: Array, spread: Array, periods: list[float]) -> _Line | None:
     """Return the line of the first period that explains the ticks well, else tolerably; None if none does.
 
     Longer periods come first, and none whose grid is so dense that it passes through any bracket.
@@ -151,8 +157,8 @@ def _fit_line(observed: Array, spread: Array, roughly: list[float]) -> _Line | N
         return None
     shortest = float(np.median(spread)) / DENSE_GRID
     tolerable = None
-    for rough in roughly:
-        line = _line(observed, spread, rough)
+    for period in periods:
+        line = _line(observed, spread, period)
         if line.period_s <= shortest or line.jitter_s > GRID_JITTER * line.period_s:
             continue
         if line.jitter_s <= REGULAR_JITTER * line.period_s:
@@ -161,23 +167,19 @@ def _fit_line(observed: Array, spread: Array, roughly: list[float]) -> _Line | N
     return tolerable
 
 
-def _line(observed: Array, spread: Array, rough: float) -> _Line:
+def _line(observed: Array, spread: Array, rough_period: float) -> _Line:
+    """Fit a weighted straight line; in closed form, numpy's costs ten times as much."""
     times = observed - observed[0]
-    index = np.concatenate([[0.0], np.cumsum(np.maximum(np.round(np.diff(times) / rough), 1))])
-    weights = (spread + 0.01 * rough) ** -2
-    period, origin = _regress(index, times, weights)
+    index = np.concatenate([[0.0], np.cumsum(np.maximum(np.round(np.diff(times) / rough_period), 1))])
+    weights = (spread + 0.01 * rough_period) ** -2
+    share = weights / weights.sum()
+    centre = float(share @ index)
+    period = float(share @ ((index - centre) * times)) / float(share @ (index - centre) ** 2)
+    origin = float(share @ times) - period * centre
     residual = times - origin - period * index
     lever = float(np.sum((index - index.mean()) ** 2))
     period_sd = float(np.sqrt(np.sum(residual**2) / (len(times) - 2) / lever))
     return _Line(period, origin + float(observed[0]), _jitter(residual, spread), period_sd)
-
-
-def _regress(index: Array, times: Array, weights: Array) -> tuple[float, float]:
-    """Return slope and intercept of a weighted straight line; in closed form, numpy's costs ten times as much."""
-    share = weights / weights.sum()
-    centre = float(share @ index)
-    slope = float(share @ ((index - centre) * times)) / float(share @ (index - centre) ** 2)
-    return slope, float(share @ times) - slope * centre
 
 
 def _jitter(residual: Array, spread: Array) -> float:
@@ -187,19 +189,6 @@ def _jitter(residual: Array, spread: Array) -> float:
     return float(np.sqrt(mean)) if mean > 2 * error else 0.0
 
 
-def _observation_weight(jitter: float, spread: Array) -> Array:
-    """Return how much an observed time counts beside the grid's: all where it is exact."""
-    total = jitter**2 + spread**2
-    weight: Array = np.where(spread > 0, jitter**2 / np.where(total > 0, total, 1.0), 1.0)
-    return weight
-
-
-def tick_times(ticks: Ticks) -> tuple[Array, float | None]:
-    """Return the best known times of the ticks (s) and their period (s), see ``fit_grid``."""
-    grid = fit_grid(ticks)
-    return grid.time_s, grid.period_s
-
-
 def unwrap(ticks: Ticks, maximum_w: float = MAXIMUM_W) -> Ticks:
     """Continue a counter that wrapped at 2^32 or 2^64; a fall that no wrap explains stays marked as a reset.
 
@@ -207,7 +196,7 @@ def unwrap(ticks: Ticks, maximum_w: float = MAXIMUM_W) -> Ticks:
     """
     energy = ticks.energy_mj.astype(float)
     falls = np.flatnonzero(np.diff(energy) < 0) + 1
-    reset = ticks.reset.copy() if len(ticks.reset) else np.zeros(len(ticks), dtype=bool)
+    reset = ticks.reset.copy()
     reset[falls] = True
     offset = np.zeros(len(ticks))
     for fall in falls:
@@ -268,17 +257,11 @@ def sensor_facts(ticks: Ticks) -> dict[str, Any]:
     """Describe a counter from its ticks: period, jitter beyond the reads' uncertainty, energy quantum, the reads'
     uncertainty (s, s, mJ, s); None where unknown.
     """
-    if len(ticks) < MINIMUM_GRID_TICKS:
-        return {
-            "tick_period_s": None,
-            "tick_jitter_s": None,
-            "energy_quantum_mj": None,
-            "tick_uncertainty_s": None,
-        }
     grid = fit_grid(ticks)
+    enough = len(ticks) >= MINIMUM_GRID_TICKS
     return {
         "tick_period_s": grid.period_s,
         "tick_jitter_s": grid.jitter_s,
-        "energy_quantum_mj": quantum_mj(unwrap(ticks)),
-        "tick_uncertainty_s": float(np.median(ticks.after_s - ticks.before_s) / 2),
+        "energy_quantum_mj": quantum_mj(unwrap(ticks)) if enough else None,
+        "tick_uncertainty_s": float(np.median(ticks.after_s - ticks.before_s) / 2) if enough else None,
     }

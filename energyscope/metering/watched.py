@@ -7,21 +7,17 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
 from energyscope.errors import MeterError
 from energyscope.metering.meter import Reading, no_counter
-from energyscope.metering.nvml.binding import binding_problem
-from energyscope.metering.nvml.board import Board
-from energyscope.metering.nvml.neighbours import Neighbours, Usage
+from energyscope.metering.nvml.neighbours import Neighbours
 from energyscope.metering.ticks import Array, Ticks, sensor_facts
 from energyscope.reasons import Reason, reason
 
@@ -34,7 +30,7 @@ Record = dict[str, Any]
 
 
 class Watcher:
-    """Starts a watching process, hands out what it wrote, and ends it."""
+    """Starts a watching process, reads what it writes, and ends it."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = list(command)
@@ -43,7 +39,7 @@ class Watcher:
         self._lost: str | None = None
 
     def start(self) -> None:
-        """Start the process; its standard input stays open for as long as it shall watch."""
+        """Start the process; it watches until its standard input closes."""
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=pipe)
         if self._process.stdout is not None:
@@ -61,16 +57,18 @@ class Watcher:
         process = self._process
         if process is None or process.stdout is None:
             raise MeterError("the meter is not started: use it in a with statement")
-        ended = process.poll() is not None  # asked first: what it wrote before it ended is then all in the pipe
+        ended = process.poll() is not None  # before reading: all that it wrote is then in the pipe
         while chunk := process.stdout.read(65536):
             self._rest += chunk
         *lines, self._rest = self._rest.split(b"\n")
         records = [json.loads(line) for line in lines]
         self._lost = next((str(record["lost"]) for record in records if "lost" in record), self._lost)
-        if self._lost is not None:  # however often it is asked
+        if self._lost is not None:  # at every later call too
             raise MeterError(self._lost)
         if ended:
-            raise MeterError(f"the sampler process ended ({process.returncode}): {_last_words(process)}")
+            message = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
+            last_line = message.splitlines()[-1] if message else "no message"
+            raise MeterError(f"the sampler process ended ({process.returncode}): {last_line}")
         return records
 
     def stop(self) -> None:
@@ -90,15 +88,10 @@ class Watcher:
                 pipe.close()
 
 
-def _last_words(process: subprocess.Popen[bytes]) -> str:
-    message = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
-    return message.splitlines()[-1] if message else "no message"
-
-
 class WatchedMeter(ABC):
-    """A meter over a watching process; it is a context manager, and keeps every record it got.
+    """A meter over a watching process; a context manager that keeps every record.
 
-    ``choice`` says why this meter was taken; ``notes`` what a reader of its joules must know.
+    ``choice`` says why this meter was chosen; ``notes`` what a reader of its joules must know.
     """
 
     name = ""
@@ -106,10 +99,12 @@ class WatchedMeter(ABC):
     settle_s = 0.0
     window_s = 0.42
 
-    def __init__(self, device: str, command: Sequence[str], neighbours: Neighbours, notes: Sequence[str]) -> None:
+    def __init__(
+        self, device: str, command: Sequence[str], neighbours: Neighbours, notes: Sequence[Reason | None]
+    ) -> None:
         self.device = device
         self.choice: str = reason("asked-for")
-        self.notes = list(notes)
+        self.notes = [note for note in notes if note]
         self.records: list[Record] = []
         self._neighbours = neighbours
         self._watcher = Watcher(command)
@@ -134,7 +129,12 @@ class WatchedMeter(ABC):
 
     @abstractmethod
     def _check_first_ticks(self) -> None:
-        """Look at the first second of ticks: refuse, or learn from them."""
+        """Check the first second of ticks, and learn from them.
+
+        Raises:
+            MeterError: there are too few.
+
+        """
 
     @abstractmethod
     def prove(self) -> Reason:
@@ -150,7 +150,7 @@ class WatchedMeter(ABC):
             self.records.append(self._completed(record))
 
     def _completed(self, record: Record) -> Record:
-        """Return a record with ``energy_mj`` and ``reset``; the ones before it are in ``records`` by then."""
+        """Return a record with ``energy_mj`` and ``reset``; ``records`` holds the ones before it."""
         return record
 
     def ticks(self, begin_s: float, end_s: float) -> Ticks:
@@ -166,23 +166,21 @@ class WatchedMeter(ABC):
         raise no_counter(self.name)
 
     def bystanders(self, own_bytes: int | None = None) -> list[Reason]:
-        return self._neighbours.found(own_bytes)
+        return self._neighbours.signs(own_bytes)
 
     def describe(self) -> dict[str, Any]:
-        costs = [record["read_s"] for record in self.records if record.get("read_s") is not None]
+        read_s = [record["read_s"] for record in self.records if record.get("read_s") is not None]
         return {
             "meter": self.name,
             "modelled": False,
             "watts": None,
             "choice": self.choice,
             **sensor_facts(_as_ticks(self.records)),
-            "read_cost_s": float(np.median(costs)) if costs else None,
+            "read_cost_s": float(np.median(read_s)) if read_s else None,
             "notes": [*self.notes, *self._neighbours.notes],
         }
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._watcher.stop()
 
 
@@ -200,19 +198,3 @@ def _as_ticks(records: Sequence[Record]) -> Ticks:
 
     reset = np.array([record["reset"] for record in records], dtype=bool)
     return Ticks(column("before_s"), column("after_s"), column("energy_mj"), reset)
-
-
-def sampler_command(uuid: str, source: str) -> list[str]:
-    """Return the command of the process that watches a GPU's energy counter or one of its power fields."""
-    return [sys.executable, "-m", "energyscope.metering.nvml.sampler", uuid, source]
-
-
-def board_neighbours(board: Board) -> Neighbours:
-    """Return who else uses a board, as NVML sees it."""
-    return Neighbours(lambda: Usage(processes=board.processes(), **board.usage()))
-
-
-def binding_notes() -> list[Reason]:
-    """Return what is wrong with the installed binding, if anything, as notes."""
-    problem = binding_problem()
-    return [problem] if problem else []

@@ -22,8 +22,8 @@ def device_budget(*devices: torch.device) -> int | None:
 class ActivationStore:
     """Clones tensors; beyond ``budget_bytes`` (None: no limit) on the device, the clones go to the host.
 
-    What lies in one of the ``standing`` storages, those of a held KV cache, stays where it is: it does not change,
-    and a component must find it in the memory in which the model does.
+    What lies in one of the ``standing`` storages, those of a held KV cache, is not cloned: it does not change, and
+    a component must read the same memory as in the model.
     """
 
     def __init__(self, budget_bytes: int | None = None) -> None:
@@ -33,29 +33,23 @@ class ActivationStore:
 
     def keep(self, value: Any) -> Any:
         """Return a clone of nested tensors, on the device or on the host."""
-        return mapped(value, self._kept)
+        return mapped(value, self._keep)
 
-    def _kept(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor if is_kept(tensor, self.standing) else self._placed(cloned(tensor))
-
-    def _placed(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self.budget_bytes is None or not tensor.is_contiguous():  # a copy on the host would lose its strides
+    def _keep(self, tensor: torch.Tensor) -> Any:
+        if is_kept(tensor, self.standing):
             return tensor
-        size = tensor.untyped_storage().nbytes()
-        if self.kept_bytes[tensor.device] + size > self.budget_bytes:
-            return _waiting(tensor)
-        self.kept_bytes[tensor.device] += size
-        return tensor
-
-
-def _waiting(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy on the host that knows which of several devices it comes from."""
-    copy: Any = tensor.cpu()
-    copy.home = tensor.device
-    result: torch.Tensor = copy
-    return result
+        clone = cloned(tensor)
+        if self.budget_bytes is None or not clone.is_contiguous():  # a copy on the host would lose its strides
+            return clone
+        size = clone.untyped_storage().nbytes()
+        if self.kept_bytes[clone.device] + size <= self.budget_bytes:
+            self.kept_bytes[clone.device] += size
+            return clone
+        on_host = clone.cpu()
+        on_host.home = clone.device  # to which of several devices it belongs
+        return on_host
 
 
 def staged(value: Any) -> Any:
-    """Return nested tensors where they were: what waits on the host must be back before a window begins."""
+    """Return nested tensors on the devices that they come from; call it before a window begins."""
     return mapped(value, lambda tensor: tensor.to(getattr(tensor, "home", tensor.device)))

@@ -1,4 +1,4 @@
-"""What is replayed: a call without arguments whose result nobody needs."""
+"""What is replayed: calls without arguments, whose results are not used."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class RoundReplay(Protocol):
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Keep Python's collector out of a window: where launching is the bottleneck, its pauses show as joules.
+    """Keep Python's collector out of a window: where launching is the bottleneck, its pauses cost energy.
 
-    In a capture, it could free a tensor on the device, which would spoil the graph.
+    In a capture, it could free a tensor on the device, which would invalidate the graph.
     """
     was_enabled = gc.isenabled()
     gc.disable()

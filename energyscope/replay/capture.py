@@ -1,4 +1,4 @@
-"""Keep what every component was given, and what it returned, in one real forward pass."""
+"""Record the inputs and the output of every component in one real forward pass."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from energyscope.replay.tensors import shapes, versions
 class Capture:
     """One component's inputs and output, of its first call in the pass; ``calls`` counts all of them.
 
-    ``varied`` says that a later call was given other shapes, so that the first one does not stand for it;
-    ``altered`` are the positions of the input tensors that the component itself writes to: these must be restored
+    ``varied``: a later call had inputs of other shapes, so the first one does not represent it;
+    ``altered``: the positions of the input tensors that the component itself writes to, which must be restored
     before each replay.
     """
 
@@ -37,10 +37,10 @@ class Capture:
 
 
 def forward_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a forward pass's keyword arguments, without a KV cache, so that replaying it leaves no trace.
+    """Return a forward pass's keyword arguments, without a KV cache, so that replaying it changes nothing.
 
-    An attention that is given a cache appends to it at every replay: silently wrong, and growing. Inputs that
-    say themselves whether to use one are left as they are.
+    An attention with a cache appends to it at every replay: silently wrong, and growing. Inputs that contain
+    ``use_cache`` are left as they are.
     """
     arguments: dict[str, Any] = dict(inputs)
     if "use_cache" in inspect.signature(model.forward).parameters:
@@ -54,8 +54,8 @@ def capture(
 ) -> dict[str, Capture]:
     """Run the model once and keep every component's inputs (cloned) and output, by component name.
 
-    Not in inference mode, in which tensors do not know whether they were written to. An optional function that
-    its module did not call has none: see `not_called`.
+    Not in inference mode, which does not count writes to tensors. An optional function that its module did not
+    call has no capture: see `not_called`.
 
     Raises:
         ModelError: a component was never called, so it cannot be measured.
@@ -67,7 +67,11 @@ def capture(
     store.standing |= kept_storages(arguments)
     with _recording(tree, captures, store):
         captures[tree.root.name].output = tree.root.module(**arguments)
-    missing = [component.name for component in not_called(tree, captures) if not _may_be_missing(component)]
+    missing = [
+        component.name
+        for component in not_called(tree, captures)
+        if not (component.part and component.part.function and component.part.optional)
+    ]
     if missing:
         raise ModelError(
             f"{missing[0]} was not called in a forward pass ({len(missing)} such components): "
@@ -79,14 +83,9 @@ def capture(
 def not_called(tree: ComponentTree, captures: Mapping[str, Capture]) -> list[Component]:
     """Return the components without a capture: optional functions that this model's modules do not call.
 
-    A model whose attention is not ``sdpa`` has no attention core. Go on with ``tree.without(names)``.
+    A model whose attention is not ``sdpa`` has no attention core. Continue with ``tree.without(names)``.
     """
     return [component for component in tree if component.name not in captures]
-
-
-def _may_be_missing(component: Component) -> bool:
-    part = component.part
-    return part is not None and part.optional and part.function is not None
 
 
 @contextmanager
@@ -102,21 +101,19 @@ def _recording(tree: ComponentTree, captures: dict[str, Capture], store: Activat
 
 def _hooks(component: Component, captures: dict[str, Capture], store: ActivationStore) -> tuple[Any, Any]:
     name = component.name
-    written: list[int] = []
+    versions_before: list[int] = []
 
     def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if name in captures:
             captures[name].calls += 1
             captures[name].varied |= shapes((args, kwargs)) != shapes((captures[name].args, captures[name].kwargs))
-        else:  # cloned, since what follows may change its input in place
+        else:  # cloned: a later component may change it in place
             captures[name] = Capture(store.keep(args), store.keep(kwargs))
-        written[:] = versions((args, kwargs))
+        versions_before[:] = versions((args, kwargs))
 
     def after(_module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        now = versions((args, kwargs))
-        captures[name].altered = tuple(
-            index for index, (a, b) in enumerate(zip(written, now, strict=True)) if a != b
-        )
+        pairs = zip(versions_before, versions((args, kwargs)), strict=True)
+        captures[name].altered = tuple(index for index, (before, after) in enumerate(pairs) if before != after)
         if captures[name].output is None:
             captures[name].output = store.keep(output)
 

@@ -1,4 +1,4 @@
-"""Processes of one machine that work together: one gives orders, the others answer. Nothing is decided here."""
+"""Communication of processes on one machine: rank 0 gives orders, the others answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch.distributed as dist
 from energyscope.errors import DeviceError
 
 LEADER = 0
-PATIENCE = timedelta(hours=12)  # before a scene the others wait until the leader has written down the last
+TIMEOUT = timedelta(hours=12)  # before a scene the others wait until the leader has written the last one
 _ORDER = struct.Struct("<qq")
 NO_REST = -1
 READY, NO_MEMORY = 0, 1
@@ -28,30 +28,30 @@ class Order(IntEnum):
     """What the leader tells the others to do, each with a number."""
 
     ROUND = 0  # set up the target of that number in the plan
-    OVERHEAD = 1  # what that target's calls do besides their own work
-    RUN = 2  # the calls that were set up, with a pause of so many nanoseconds after each (`NO_REST`: none)
-    STEPS = 3  # so many calls, between two waits for the device
-    BEGIN = 4  # chunks of so many calls
-    CHUNK = 5  # one of them
-    END = 6  # no more of them
+    OVERHEAD = 1  # set up what that target's calls do besides their own work
+    RUN = 2  # run the calls that were set up, with a pause of that many nanoseconds after each (`NO_REST`: none)
+    STEPS = 3  # time that many calls
+    BEGIN = 4  # begin chunks of that many calls
+    CHUNK = 5  # run a chunk
+    END = 6  # end the chunks
     LEAVE = 7  # restore what was changed for the target
-    MEMORY = 8  # say how much memory is held
+    MEMORY = 8  # report how much memory is held
     DONE = 9  # no more orders
 
 
 class LeaderLeftError(Exception):
-    """The leader gave up, or is gone, in the middle of something: there is nothing to follow any more."""
+    """The leader gave up, or is gone, in the middle of a target."""
 
 
 class Coordinator:
     """The processes that replay together: orders from the leader to all others, and their answers to it.
 
-    Over sockets of this machine. They hold what was sent until it is read, unlike gloo's `send`, which waits for
-    the other side; they end when a process does, and a signal is heard while one waits for them.
+    Over sockets of this machine. They buffer what was sent until it is read, unlike gloo's `send`, which waits for
+    the other side; they close when a process ends, and a signal interrupts waiting for them.
     """
 
     def __init__(self) -> None:
-        """Form the coordinator. All ranks do it, at the same point; the default process group is there already."""
+        """Connect the ranks. All of them do it, at the same point, after the default process group was made."""
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.followers = range(1, self.size)
         self._to = _connected(self.rank, self.size)
@@ -68,7 +68,7 @@ class Coordinator:
                 self._to[rank].send_bytes(_ORDER.pack(order, number))
 
     def last_word(self, order: Order) -> None:
-        """Give an order to those who are still there, without hiding the error that the leader gives up for."""
+        """Give an order to the ranks that still run, without hiding the error that the leader gives up for."""
         with suppress(DeviceError):
             self.give(order)
 
@@ -99,24 +99,24 @@ class Coordinator:
             DeviceError: one of them is gone.
 
         """
-        return [self._answer_of(rank) for rank in self.followers]
-
-    def _answer_of(self, rank: int) -> npt.NDArray[np.float64]:
-        with _reaching(rank):
-            return np.frombuffer(self._to[rank].recv_bytes(), dtype=float)
+        answers = []
+        for rank in self.followers:
+            with _reaching(rank):
+                answers.append(np.frombuffer(self._to[rank].recv_bytes(), dtype=float))
+        return answers
 
     def dissolve(self) -> None:
-        """Part, once the leader has given its last order."""
+        """Close the connections, once the leader has given its last order."""
         for connection in self._to.values():
             connection.close()
 
 
 def _connected(rank: int, size: int) -> dict[int, Connection]:
-    """Return the leader's connections to all others, by their ranks; of the others, that to the leader.
+    """Return a rank's connections by the other side's rank: the leader's to all others, theirs to the leader.
 
-    Where to find the leader goes over a gloo group of the host, which ends with it: NCCL carries no words.
+    The leader sends its address over a temporary gloo group: NCCL sends tensors only.
     """
-    host = dist.new_group(backend="gloo", timeout=PATIENCE)
+    host = dist.new_group(backend="gloo", timeout=TIMEOUT)
     try:
         if rank == LEADER:
             key = secrets.token_bytes(32)
@@ -124,9 +124,10 @@ def _connected(rank: int, size: int) -> dict[int, Connection]:
                 dist.broadcast_object_list([listener.address, key], LEADER, group=host)
                 connections = [listener.accept() for _ in range(1, size)]
             return {int.from_bytes(link.recv_bytes()): link for link in connections}
-        words: list[Any] = [None, None]
-        dist.broadcast_object_list(words, LEADER, group=host)
-        connection = Client(words[0], authkey=words[1])
+        received: list[Any] = [None, None]
+        dist.broadcast_object_list(received, LEADER, group=host)
+        address, key = received
+        connection = Client(address, authkey=key)
         connection.send_bytes(rank.to_bytes(4))
         return {LEADER: connection}
     finally:
@@ -134,10 +135,10 @@ def _connected(rank: int, size: int) -> dict[int, Connection]:
 
 
 def has_parted(error: BaseException) -> bool:
-    """Whether a collective failed since another process is gone: gloo raises plain RuntimeErrors."""
-    words = str(error).lower()
+    """Whether a collective failed because another process is gone: gloo raises plain RuntimeErrors."""
+    message = str(error).lower()
     return isinstance(error, RuntimeError) and any(
-        word in words for word in ("connection closed", "connection reset", "broken pipe")
+        text in message for text in ("connection closed", "connection reset", "broken pipe")
     )
 
 

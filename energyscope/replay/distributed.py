@@ -1,7 +1,7 @@
 """Replay of a model that is split over processes: every rank makes the same calls, since they contain collectives.
 
 Rank 0 leads: it decides what is replayed, for how long and in which chunks, and reads every device's meter. The
-others follow its orders and answer; what they do not do by themselves is decide:
+others follow its orders and answer:
 
     leader     | ROUND s | STEPS n .. | BEGIN c | CHUNK .. | CHUNK .. | ... | END  | LEAVE | ... | DONE
     followers  | ready   | seconds    |         | kept     | kept     | ... | times|       |     |
@@ -40,12 +40,12 @@ from energyscope.replay.coordinator import (
 )
 from energyscope.replay.marks import IN_FLIGHT
 from energyscope.replay.replay_setup import ReplaySetup
-from energyscope.replay.replayer import Replayer, _Turn, resting
+from energyscope.replay.replayer import Loop, Replayer, resting
 from energyscope.replay.targets import Target
 
 
 class LeadingSetup(ReplaySetup):
-    """The leader's: the others set the same targets up."""
+    """The leader's replay setup: all ranks set up the same targets."""
 
     def __init__(self, replay_setup: ReplaySetup, plan: Sequence[Target], coordinator: Coordinator) -> None:
         super().__init__(replay_setup.tree, replay_setup.captures, replay_setup.cache_bytes)
@@ -75,7 +75,7 @@ class LeadingSetup(ReplaySetup):
         self._coordinator.give(Order.LEAVE)
 
     def overhead(self, target: Target) -> list[Call]:
-        """Return what each of the target's calls does besides its own work; the others find theirs."""
+        """Return what each of the target's calls does besides its own work; the other ranks set it up too."""
         self._coordinator.give(Order.OVERHEAD, self._numbers[target.key])
         return super().overhead(target)
 
@@ -86,7 +86,7 @@ def _require_ready(states: Sequence[npt.NDArray[np.float64]]) -> None:
 
 
 class LeadingReplayer(Replayer):
-    """The leader's: what it runs, all ranks run, and a chunk is done when the last of them is done."""
+    """The leader's replayer: all ranks run what it runs; a chunk is done when the last of them is done."""
 
     def __init__(self, device: torch.device, coordinator: Coordinator) -> None:
         super().__init__(device)
@@ -97,21 +97,21 @@ class LeadingReplayer(Replayer):
         self._coordinator.give(Order.RUN, NO_REST if rest_s is None else round(rest_s * 1e9))
         return super().run(round_, seconds, rest_s=rest_s)
 
-    def _seconds_of(self, turn: _Turn, steps: int) -> float:
+    def _seconds_of(self, loop: Loop, steps: int) -> float:
         self._coordinator.give(Order.STEPS, steps)
-        own = super()._seconds_of(turn, steps)
-        return max(own, *(float(theirs[0]) for theirs in self._coordinator.answers()))
+        own_s = super()._seconds_of(loop, steps)
+        return max(own_s, *(float(answer[0]) for answer in self._coordinator.answers()))
 
-    def _timed(self, turn: _Turn, chunk: int, seconds: float) -> Calls:
+    def _timed(self, loop: Loop, chunk: int, seconds: float) -> Calls:
         self._coordinator.give(Order.BEGIN, chunk)
         marks = self._marks()
         counts = [0]
         end = time.monotonic() + seconds
         while counts[-1] == 0 or time.monotonic() < end:
             self._coordinator.give(Order.CHUNK)
-            for step in itertools.islice(turn.steps, chunk):
+            for step in itertools.islice(loop.steps, chunk):
                 step()
-            counts.append(counts[-1] + chunk * turn.calls)
+            counts.append(counts[-1] + chunk * loop.calls)
             marks.mark()
             if len(counts) > IN_FLIGHT:  # a rank that is behind must not fall out of the window
                 self._coordinator.answers()
@@ -123,24 +123,24 @@ class LeadingReplayer(Replayer):
 
 
 class OtherRank:
-    """The replayer of another rank's device, as far as a session needs one there: it says what memory it holds."""
+    """Stands for the replayer of another rank's device in a session: it only reports the memory held there."""
 
     def __init__(self, rank: int, coordinator: Coordinator) -> None:
         self._rank = rank
         self._coordinator = coordinator
 
     def run(self, round_: Sequence[Call], seconds: float, *, rest_s: float | None = None) -> Calls | None:  # noqa: ARG002 - the contract's
-        """Refuse: what the leader runs, this rank runs too, and nothing can be run on it alone."""
+        """Raise: this rank runs what the leader runs, and nothing alone."""
         raise RuntimeError("a rank of a split model runs nothing alone: replay on the leader's device")
 
     def synchronize(self) -> None:
-        """Do nothing: when the leader has its answers, the others have done all that was queued."""
+        """Do nothing: when the leader has the answers, the others have finished their work."""
 
     def own_bytes(self) -> int | None:
         """Return the device memory (bytes) that the rank holds; None on the CPU."""
         self._coordinator.give(Order.MEMORY)
-        held = self._coordinator.answers()[self._rank - 1][0]
-        return None if held < 0 else int(held)
+        number = self._coordinator.answers()[self._rank - 1][0]
+        return None if number < 0 else int(number)
 
 
 @dataclass(frozen=True)
@@ -154,13 +154,13 @@ class Lead:
 
 @contextmanager
 def leading(replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.device) -> Iterator[Lead]:
-    """Lead the other ranks through a plan, as long as the context lasts; they `follow`.
+    """Lead the other ranks through a plan while the context lasts; they `follow`.
 
-    However it ends, they are told: none of them waits for ever.
+    However it ends, they get a last order, so that none of them waits for ever.
     """
     coordinator = Coordinator()
-    others = [torch.device(device.type, rank) for rank in coordinator.followers] if device.type == "cuda" else []
-    elsewhere = {other: OtherRank(rank, coordinator) for rank, other in enumerate(others, start=1)}
+    ranks = coordinator.followers if device.type == "cuda" else ()
+    elsewhere = {torch.device("cuda", rank): OtherRank(rank, coordinator) for rank in ranks}
     try:
         yield Lead(LeadingSetup(replay_setup, plan, coordinator), LeadingReplayer(device, coordinator), elsewhere)
     except BaseException as error:
@@ -173,7 +173,7 @@ def leading(replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.dev
 
 
 def follow(replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.device) -> None:
-    """Do what the leader orders until it is done; ``plan`` is the leader's own.
+    """Follow the leader's orders until it is done; ``plan`` is the leader's own.
 
     Raises:
         LeaderLeftError: it gave up, or is gone, in the middle of a replay.
@@ -199,8 +199,10 @@ class _Follower(Replayer):
 
     def until(self, last: Order) -> None:
         """Follow orders up to the last one of its kind."""
-        while (ordered := self._coordinator.next())[0] is not last:
-            order, number = ordered
+        while True:
+            order, number = self._coordinator.next()
+            if order is last:
+                return
             if order is Order.ROUND:
                 self._set_up(self._plan[number])
             elif order is Order.OVERHEAD:
@@ -208,8 +210,8 @@ class _Follower(Replayer):
             elif order is Order.RUN:
                 self._replay(None if number == NO_REST else number / 1e9)
             elif order is Order.MEMORY:
-                held = self.own_bytes()
-                self._coordinator.answer([-1 if held is None else held])
+                own_bytes = self.own_bytes()
+                self._coordinator.answer([-1 if own_bytes is None else own_bytes])
             else:
                 raise LeaderLeftError
 
@@ -229,20 +231,22 @@ class _Follower(Replayer):
     @torch.no_grad()
     def _replay(self, rest_s: float | None) -> None:
         with no_garbage_collection(), self._current():
-            turn: Any = self._turn(self._round if rest_s is None else resting(self._round, rest_s))
-            while (ordered := self._coordinator.next())[0] is Order.STEPS:
-                self._coordinator.answer([self._seconds_of(turn, ordered[1])])
-            if ordered[0] is not Order.BEGIN:
+            loop: Any = self._loop(self._round if rest_s is None else resting(self._round, rest_s))
+            order, number = self._coordinator.next()
+            while order is Order.STEPS:
+                self._coordinator.answer([self._seconds_of(loop, number)])
+                order, number = self._coordinator.next()
+            if order is not Order.BEGIN:
                 raise LeaderLeftError
-            self._chunks(turn, ordered[1])
+            self._run_chunks(loop, number)
 
-    def _chunks(self, turn: _Turn, chunk: int) -> None:
+    def _run_chunks(self, loop: Loop, chunk: int) -> None:
         marks = self._marks()
-        while (ordered := self._coordinator.next())[0] is Order.CHUNK:
-            for step in itertools.islice(turn.steps, chunk):
+        while (order := self._coordinator.next()[0]) is Order.CHUNK:
+            for step in itertools.islice(loop.steps, chunk):
                 step()
             marks.mark()
             self._coordinator.answer([READY])
-        if ordered[0] is not Order.END:
+        if order is not Order.END:
             raise LeaderLeftError
         self._coordinator.answer(marks.finish())

@@ -7,16 +7,17 @@ FLOPs are those of matrix products and attention only; a multiply-add counts as 
 inputs on M rows has 2 M N K, attention 2 B H L S (D_k + D_v), in full also where it is causal, as
 `torch.utils.flop_counter` has it. Norms, softmax, activations, rotations and additions count nothing.
 
-Bytes are the fewest that a component must move as a unit: each distinct tensor that it is given, each of its
-weights and each tensor that it returns, once and in the stored data type. What passes between its children is
-not counted. Of an embedding, the rows that are looked up; of fused experts, those that a token was sent to.
+Bytes are the fewest that a component must move as a unit: each distinct input tensor, each of its weights and
+each tensor that it returns, once and in the stored data type. Tensors between its children do not count. Of an
+embedding, the rows that are looked up count; of fused experts, those that a token was sent to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, TypeGuard
 
@@ -61,8 +62,8 @@ class Work:
 def count_work(tree: ComponentTree, inputs: Mapping[str, Any]) -> dict[str, Work]:
     """Run the model once, on its own device, and return every component's work, by name.
 
-    ``inputs`` are the model's keyword arguments. A KV cache among them is filled, as by any forward pass: whoever
-    counts a decode step restores it afterwards.
+    ``inputs`` are the model's keyword arguments. A KV cache among them is filled, as by any forward pass: after a
+    decode step, the caller restores it.
     """
     model = tree.root.module
     counter = _Counter(tree)
@@ -72,23 +73,23 @@ def count_work(tree: ComponentTree, inputs: Mapping[str, Any]) -> dict[str, Work
 
 
 @dataclass(frozen=True)
-class _Mark:
-    """What had been counted when a call began."""
+class _Counts:
+    """The FLOPs, and the unknown operations, that had been counted when a call began."""
 
     flops: float
-    strange: int
+    unknown: int
 
 
 class _Counter:
-    """Counts while the model runs: hooks note what had been counted before and after each component's call."""
+    """Counts while the model runs: hooks read the counts before and after each component's call."""
 
     def __init__(self, tree: ComponentTree) -> None:
         self.tree = tree
         self.flops: dict[str, float] = {}
         self.bytes: dict[str, float] = {}
         self.unknown: dict[str, Reason] = {}
-        self._counted = FlopCounterMode(display=False, custom_mapping=formulas())
-        self._seen = _Seen(set(self._counted.flop_registry))
+        self._flop_mode = FlopCounterMode(display=False, custom_mapping=formulas())
+        self._operations = _Operations(set(self._flop_mode.flop_registry))
         self._extra = 0.0
         self._shares: dict[int, float] = {}  # of a weight, by its address, where not all of it is read
 
@@ -98,10 +99,10 @@ class _Counter:
             for module in self.tree.root.module.modules():
                 self._watch_layer(stack, module)
             for component in self.tree:
-                self._watch(stack, component.module, lambda *seen, of=component: self._add(of, *seen))
+                self._watch(stack, component.module, partial(self._add, component))
             stack.enter_context(routed(component.module for component in self.tree))
-            stack.enter_context(self._counted)
-            stack.enter_context(self._seen)
+            stack.enter_context(self._flop_mode)
+            stack.enter_context(self._operations)
             yield
 
     def work(self, component: Component) -> Work:
@@ -112,91 +113,88 @@ class _Counter:
             return Work(None, self.bytes[name], self.unknown[name])
         return Work(self.flops[name], self.bytes[name])
 
-    def _watch(self, stack: ExitStack, module: nn.Module, after: Callable[[_Mark, Any, Any], None]) -> None:
-        marks: list[_Mark] = []  # a module may be running inside itself
+    def _watch(self, stack: ExitStack, module: nn.Module, after: Callable[[_Counts, Any, Any], None]) -> None:
+        begun: list[_Counts] = []  # of calls inside each other: a module may call itself
 
         def begin(*_: Any) -> None:
-            marks.append(_Mark(self._total(), len(self._seen.strange)))
+            begun.append(_Counts(self._total(), len(self._operations.unknown)))
 
         def end(_module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            after(marks.pop(), (args, kwargs), output)
+            after(begun.pop(), (args, kwargs), output)
 
         stack.callback(module.register_forward_pre_hook(begin).remove)
         stack.callback(module.register_forward_hook(end, with_kwargs=True).remove)
 
     def _watch_layer(self, stack: ExitStack, module: nn.Module) -> None:
-        """Look at what the operations of some layers do not tell. Before the components' hooks: they add it up."""
+        """Watch layers whose operations do not show all of their work. Its hooks come before the components'."""
         if _is_quantized(module):
-            self._watch(stack, module, lambda mark, given, _output: self._correct(module, mark, given))
-        elif isinstance(module, nn.Embedding) or hasattr(module, "num_experts"):
-            self._watch(stack, module, lambda _mark, given, _output: self._note_rows(module, given))
+            self._watch(stack, module, partial(self._count_by_shape, module))
+        elif _reads_rows(module):
+            self._watch(stack, module, partial(self._count_rows, module))
 
-    def _correct(self, layer: nn.Linear, mark: _Mark, inputs: Any) -> None:
-        """Count a quantized layer by its shape: its own kernels are unknown to the counter, in part or all."""
+    def _count_by_shape(self, layer: nn.Linear, begin: _Counts, inputs: Any, _output: Any) -> None:
+        """Count a quantized layer by its shape: the counter does not know its kernels, in part or all."""
         elements = next(tensors_in(inputs)).numel()  # rows times inner dimension
-        self._extra += 2.0 * elements * layer.out_features - (self._total() - mark.flops)
-        del self._seen.strange[mark.strange :]
+        self._extra += 2.0 * elements * layer.out_features - (self._total() - begin.flops)
+        del self._operations.unknown[begin.unknown :]
 
-    def _note_rows(self, layer: nn.Module, inputs: Any) -> None:
+    def _count_rows(self, layer: nn.Module, _begin: _Counts, inputs: Any, _output: Any) -> None:
         ids = next((tensor for tensor in tensors_in(inputs) if tensor.dtype in (torch.int64, torch.int32)), None)
         if ids is None:  # a router, which reads all of its weight
             return
         for weight in layer.parameters(recurse=False):
             self._shares[weight.data_ptr()] = min(1.0, len(set(ids.flatten().tolist())) / weight.shape[0])
 
-    def _add(self, component: Component, mark: _Mark, inputs: Any, output: Any) -> None:
+    def _add(self, component: Component, begin: _Counts, inputs: Any, output: Any) -> None:
         name = component.name
-        self.flops[name] = self.flops.get(name, 0.0) + self._total() - mark.flops
+        self.flops[name] = self.flops.get(name, 0.0) + self._total() - begin.flops
         self.bytes[name] = self.bytes.get(name, 0.0) + self._moved(component.module, inputs, output)
-        if strange := self._seen.strange[mark.strange :]:
-            self.unknown[name] = reason("operation-unknown", operation=strange[0])
+        if unknown := self._operations.unknown[begin.unknown :]:
+            self.unknown[name] = reason("operation-unknown", operation=unknown[0])
 
     def _total(self) -> float:
-        return self._counted.get_total_flops() + self._extra
+        return self._flop_mode.get_total_flops() + self._extra
 
     def _moved(self, module: nn.Module, inputs: Any, output: Any) -> float:
         returned = list(_passed(output, module))
-        passed = [*_passed(inputs, module), *returned]
-        if isinstance(module, FunctionCall) and _writes_a_slot(inputs, returned):
-            passed = [tensor for tensor in tensors_in(inputs) for _ in range(2)]  # read, and written elsewhere
-            return float(sum(tensor.nbytes for tensor in passed))
-        return sum(distinct_bytes(passed).values()) + self._weights(module)
+        storages = kept_storages(inputs)
+        if isinstance(module, FunctionCall) and returned and all(is_kept(tensor, storages) for tensor in returned):
+            # an update that returns the cache's own memory writes the new tokens only
+            return 2.0 * sum(tensor.nbytes for tensor in tensors_in(inputs))  # read, and written elsewhere
+        return sum(distinct_bytes([*_passed(inputs, module), *returned]).values()) + self._weights(module)
 
     def _weights(self, module: nn.Module) -> float:
         """Return the bytes of a module's weights that are read, shared ones once, and buffers that were used."""
         moved: dict[int, float] = {}
         for layer in module.modules():
-            partly = isinstance(layer, nn.Embedding) or hasattr(layer, "num_experts")
             for weight in layer.parameters(recurse=False):
-                share = self._shares.get(weight.data_ptr(), 1.0) if partly else 1.0
-                own = share * tensor_bytes(weight)
-                place = id(weight) if weight.is_meta else weight.data_ptr()  # what waits on the host is nowhere
-                moved[place] = max(own, moved.get(place, 0.0))
+                share = self._shares.get(weight.data_ptr(), 1.0) if _reads_rows(layer) else 1.0
+                address = id(weight) if weight.is_meta else weight.data_ptr()  # on the host it has no address
+                moved[address] = max(share * tensor_bytes(weight), moved.get(address, 0.0))
         used = {
             buffer.data_ptr(): buffer.nbytes
             for buffer in module.buffers()
-            if buffer.untyped_storage().data_ptr() in self._seen.storages
+            if buffer.untyped_storage().data_ptr() in self._operations.storages
         }
         return sum({**moved, **used}.values())
 
 
-class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the storages that operations read, and operations that nobody knows the matrix work of.
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records the storages that operations read, and the operations whose matrix work is unknown.
 
-    A buffer may be there for another way of computing: GPT-2's causal mask, megabytes that its attention never
-    reads.
+    Some buffers are never read: GPT-2's causal mask has megabytes that fused attention does not use.
     """
 
     def __init__(self, known: set[Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.known = known
         self.storages: set[int] = set()
-        self.strange: list[str] = []
+        self.unknown: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.storages.update(tensor.untyped_storage().data_ptr() for tensor in tensors_in((args, kwargs)))
         if func.namespace not in _STANDARD and func.overloadpacket not in self.known:
-            self.strange.append(func.name())
+            self.unknown.append(func.name())
         return func(*args, **(kwargs or {}))
 
 
@@ -239,21 +237,20 @@ def distinct_bytes(tensors: list[Tensor]) -> dict[Any, int]:
 
 
 def _passed(value: Any, module: nn.Module) -> Iterator[Tensor]:
-    """Yield the tensors that a module is given or returns, of a KV cache those of its own layers."""
+    """Yield the tensors in a module's inputs or output; of a KV cache, those of the module's own layers."""
     yield from tensors_in(value)
     for cache in caches_in(value):
-        own = {getattr(one, "layer_idx", None) for one in module.modules()}
+        own = {getattr(part, "layer_idx", None) for part in module.modules()}
         if isinstance(module, FunctionCall):
-            own |= {one for one in value[0] if isinstance(one, int)}  # it is told which layer's
+            own |= {argument for argument in value[0] if isinstance(argument, int)}  # the layer's index
         for index, layer in enumerate(cache.layers):
             if index in own:
-                yield from (one for one in (layer.keys, layer.values) if one is not None)
+                yield from (tensor for tensor in (layer.keys, layer.values) if tensor is not None)
 
 
-def _writes_a_slot(inputs: Any, returned: Sequence[Tensor]) -> bool:
-    """Tell whether an update of a KV cache returned the cache's own memory: it wrote the new tokens there only."""
-    storages = kept_storages(inputs)
-    return bool(returned) and all(is_kept(tensor, storages) for tensor in returned)
+def _reads_rows(module: nn.Module) -> bool:
+    """Tell whether a layer may read only some rows of its weights."""
+    return isinstance(module, nn.Embedding) or hasattr(module, "num_experts")
 
 
 def _is_quantized(module: nn.Module) -> TypeGuard[nn.Linear]:

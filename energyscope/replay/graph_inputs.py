@@ -1,4 +1,4 @@
-"""What a model and its components are given inside of a CUDA graph."""
+"""Inputs of a model and its components inside a CUDA graph."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from energyscope.replay.graphs import GraphRound
 def capture_in_graph(
     tree: ComponentTree, inputs: Mapping[str, Any], device: torch.device, store: ActivationStore
 ) -> dict[str, Capture]:
-    """Keep what every component is given inside of a CUDA graph of the whole model.
+    """Record the inputs of every component inside a CUDA graph of the whole model.
 
-    A model may do otherwise there than in eager execution: what it decides by looking at values on the device
-    (whether a mask masks anything) it cannot decide in a graph. Components must be replayed on the same inputs.
+    A model may behave differently there than in eager execution: in a graph it cannot decide by values on the
+    device (whether a mask masks anything). Components must be replayed on the same inputs.
 
     Raises:
         NotCapturableError: the model as a whole cannot be held in a graph.
@@ -37,18 +37,18 @@ def capture_in_graph(
         graph = GraphRound([whole_model], device, unrolled=False)
         graph.launch()
         torch.cuda.synchronize(device)
-        for item in captures.values():  # out of the graph's own memory
-            item.args, item.kwargs = store.keep(item.args), store.keep(item.kwargs)
-            item.output = store.keep(item.output)
+        for recorded in captures.values():  # out of the graph's own memory
+            recorded.args, recorded.kwargs = store.keep(recorded.args), store.keep(recorded.kwargs)
+            recorded.output = store.keep(recorded.output)
     return captures
 
 
 def without_full_mask(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out an attention mask that masks nothing.
+    """Return the inputs without an attention mask that masks nothing.
 
-    To find out that it masks nothing, a model would have to wait for the device, which a capture forbids: it
+    To see that it masks nothing, a model would have to wait for the device, which a capture forbids: it
     would then build and apply the whole mask, and run other attention kernels than it does in eager execution.
-    A mask that is ready to be applied (of four dimensions, beside a static cache) stays.
+    A ready mask (of four dimensions, beside a static cache) stays.
     """
     mask = inputs.get("attention_mask")
     if mask is None or mask.dim() != 2 or not bool((mask == 1).all()):

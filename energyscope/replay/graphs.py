@@ -11,7 +11,7 @@ import functools
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -42,7 +42,7 @@ class GraphRound:
         self._stream = _side_stream(device)
         self._masks = MaskDecisions()
         self._warm_up(round_)
-        torch.cuda.empty_cache()  # every graph has a pool of its own, kept when it is gone; a capture frees none
+        torch.cuda.empty_cache()  # pools of earlier graphs are still allocated, and a capture cannot free them
         self._graph, self.empty = self._capture(round_, 1)
         self.calls = len(round_)
         if unrolled and not self.empty:
@@ -55,8 +55,8 @@ class GraphRound:
     def _unroll(self, round_: Sequence[Call]) -> None:
         """Unroll the round; twice where the first, short launches took longer than their work does."""
         for _ in range(UNROLLINGS):
-            wanted = math.ceil(UNROLLED_S / self._launch_seconds()) * self.calls
-            times = min(wanted, MAXIMUM_CALLS) // len(round_)
+            calls = math.ceil(UNROLLED_S / self._launch_seconds()) * self.calls
+            times = min(calls, MAXIMUM_CALLS) // len(round_)
             if times * len(round_) <= self.calls:
                 return
             self._graph, _ = self._capture(round_, times)
@@ -76,7 +76,7 @@ class GraphRound:
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             for _ in range(WARM_UP_ROUNDS):
-                with self._masks.noted():
+                with self._masks.recorded():
                     for call in round_:
                         call()
         torch.cuda.synchronize(self.device)
@@ -90,30 +90,31 @@ class GraphRound:
         ):
             warnings.simplefilter("always")
             graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                for _ in range(times):
-                    for call in round_:
-                        call()
-            except Exception as error:
-                _abandon(graph)
-                if out_of_memory(error):
+            with _refusals():
+                try:
+                    for _ in range(times):
+                        for call in round_:
+                            call()
+                except Exception:
+                    _abandon(graph)
                     raise
-                raise NotCapturableError(f"cannot be captured in a CUDA graph: {first_line(error)}") from error
-            _end(graph)
+                graph.capture_end()
         torch.cuda.current_stream(self.device).wait_stream(self._stream)
-        # Only the text of PyTorch's warning tells an empty graph.
+        # Only the text of PyTorch's warning shows that a graph is empty.
         return graph, any("graph is empty" in str(warning.message).lower() for warning in warned)
 
 
 @functools.cache
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return the one stream that captures run on: libraries keep a workspace for each stream that they see."""
+    """Return the one stream that captures run on: libraries keep a workspace for each stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def _end(graph: torch.cuda.CUDAGraph) -> None:
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Raise whatever fails in a capture as a NotCapturableError, but for a lack of memory."""
     try:
-        graph.capture_end()
+        yield
     except Exception as error:
         if out_of_memory(error):
             raise
@@ -121,12 +122,12 @@ def _end(graph: torch.cuda.CUDAGraph) -> None:
 
 
 def _abandon(graph: torch.cuda.CUDAGraph) -> None:
-    """End a capture that failed, so that the stream can be used again; it fails a second time in doing so.
+    """End a capture that failed, so that the stream can be used again; ending it fails a second time.
 
-    The random generator then still takes itself for captured, and would refuse to draw numbers; a capture of
-    nothing that succeeds frees it.
+    The random generator then still counts as captured, and would refuse to draw numbers; an empty capture that
+    succeeds frees it.
     """
-    with contextlib.suppress(Exception):  # the first error is the one to tell
+    with contextlib.suppress(Exception):  # the first error is the one to report
         graph.capture_end()
     with contextlib.suppress(Exception):
         spare = torch.cuda.CUDAGraph()

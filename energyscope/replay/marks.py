@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-IN_FLIGHT = 3  # chunks queued ahead of the GPU, so that it never waits for the host's book-keeping
+IN_FLIGHT = 3  # chunks queued ahead of the GPU, so that it never waits for the host
 
 
 class Marks(Protocol):
@@ -43,8 +43,8 @@ class HostMarks:
 class CudaMarks:
     """Time stamps of queued work: CUDA events, placed on the host's clock by the first one.
 
-    Waiting for an event some chunks back bounds the queue without ever draining it, which would leave the
-    GPU idle between chunks and book that as the component's.
+    Waiting for an event some chunks back bounds the queue without ever draining it: with an empty queue the GPU
+    would idle between chunks, and that would count as the component's.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""Sets a target up for replay: its round of calls, on inputs of a real forward pass, caches as in the model."""
+"""Sets up a target for replay: its round of calls, on inputs of a real forward pass, caches as in the model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from energyscope.kv_cache import caches_in, is_kept, kept_storages
 from energyscope.replay.activations import staged
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
-from energyscope.replay.restore import calls_of, restoring
 from energyscope.replay.rotation import (
     MAXIMUM_REPEATS,
+    calls_of,
     copies_needed,
     footprint_bytes,
     group_round,
     own_round,
+    restoring,
     waits_on_host,
 )
 from energyscope.replay.targets import Target
@@ -47,17 +48,17 @@ class ReplaySetup:
     def round(self, target: Target) -> Iterator[list[Call]]:
         """Yield the target's round of calls; what was changed for it is restored afterwards."""
         members = [self.tree[name] for name in target.members]
-        on = self._run_on(target)
+        component = self._run_on(target)
         if target.what == "node":
-            yield self._node_round(on)
+            yield self._node_round(component)
         elif target.what == "group":
-            yield self._group_round(members, on)
+            yield self._group_round(members, component)
         elif target.what == "glue":
-            with bypassed(self._inside(members, on)):
-                yield group_round([member.module for member in members], self._staged(on))
+            with bypassed(self._inside(members, component)):
+                yield group_round([member.module for member in members], self._staged(component))
         else:
             with bypassed([(member.module, self._output(member)) for member in members]):
-                yield self._node_round(on)
+                yield self._node_round(component)
 
     def device_of(self, target: Target) -> torch.device | None:
         """Return the device on which a target's work ends: that of its output, None where it has no tensor."""
@@ -69,14 +70,16 @@ class ReplaySetup:
         return restoring(self._staged(self._run_on(target)))
 
     def _run_on(self, target: Target) -> Component:
-        """Return the component whose captured inputs a target is run on."""
+        """Return the component whose captured inputs a target is run on.
+
+        For a group it is the middle member: the first and the last layer are the least typical.
+        """
         if target.what == "without":
             return self.tree.root
-        members = [self.tree[name] for name in target.members]
-        return members[0] if target.what == "node" else _middle(members)
+        return self.tree[target.members[0 if target.what == "node" else len(target.members) // 2]]
 
     def _staged(self, component: Component) -> Capture:
-        """Return what a component was given, on its device: it may wait on the host."""
+        """Return what a component was given, on its device: it may be stored on the host."""
         capture = self.captures[component.name]
         return replace(capture, args=staged(capture.args), kwargs=staged(capture.kwargs))
 
@@ -93,23 +96,25 @@ class ReplaySetup:
         if waits_on_host(component.module):  # its weights are new to the device at every call
             instances = 1
         if cache_share and isinstance(component.module, FunctionCall):
-            return self._in_turn(_beginning_with(component, self.tree.group(component.group))[:instances])
+            group = self.tree.group(component.group)
+            index = [member.name for member in group].index(component.name)
+            return self._in_turn([*group[index:], *group[:index]][:instances])
         return own_round(component.module, capture, instances=instances, kind=component.kind)
 
-    def _group_round(self, members: Sequence[Component], on: Component) -> list[Call]:
-        if self._reads_kept(on) and isinstance(on.module, FunctionCall):
+    def _group_round(self, members: Sequence[Component], component: Component) -> list[Call]:
+        if self._reads_kept(component) and isinstance(component.module, FunctionCall):
             return self._in_turn(members)
         modules = [member.module for member in members]
-        together = sum(footprint_bytes(module) for module in modules)
-        waiting = any(waits_on_host(module) for module in modules)
-        needed = copies_needed(together, self.model_bytes, self.cache_bytes)
-        repeats = 1 if waiting else min(MAXIMUM_REPEATS, needed)
-        return group_round(modules, self._staged(on), repeats=repeats)
+        total_bytes = sum(footprint_bytes(module) for module in modules)
+        repeats = min(MAXIMUM_REPEATS, copies_needed(total_bytes, self.model_bytes, self.cache_bytes))
+        if any(waits_on_host(module) for module in modules):
+            repeats = 1
+        return group_round(modules, self._staged(component), repeats=repeats)
 
     def _in_turn(self, members: Sequence[Component]) -> list[Call]:
-        """Return a round over a function's calls in several layers, each on what it is given there.
+        """Return a round over a function's calls in several layers, each on its own inputs.
 
-        A module finds its own layer of a KV cache by itself; a function is handed it.
+        A module knows its own layer of a KV cache; a function gets it as an argument.
         """
         return [call for member in members for call in calls_of([member.module], self._staged(member))]
 
@@ -119,13 +124,13 @@ class ReplaySetup:
         inputs = (capture.args, capture.kwargs)
         return any(caches_in(inputs)) or any(is_kept(tensor, self.kept) for tensor in tensors_in(inputs))
 
-    def _inside(self, members: Sequence[Component], on: Component) -> list[tuple[nn.Module, Any]]:
-        """Return all members' children with the outputs that one member's children gave.
+    def _inside(self, members: Sequence[Component], component: Component) -> list[tuple[nn.Module, Any]]:
+        """Return all members' children with the outputs of one member's children.
 
-        All members of a group share the input of one of them, so they share its children's outputs too: but for
-        what lies in a KV cache, which is another memory in each layer.
+        All members of a group share the input of one of them, so they share its children's outputs too, except
+        memory of a KV cache, which is another one in each layer.
         """
-        recorded = [self._output(child) for child in self.tree.children(on.name)]
+        recorded = [self._output(child) for child in self.tree.children(component.name)]
         return [
             (child.module, self._output(child) if self._is_kept(child) else output)
             for member in members
@@ -133,18 +138,8 @@ class ReplaySetup:
         ]
 
     def _is_kept(self, component: Component) -> bool:
-        """Tell whether a component put out memory of a KV cache."""
+        """Tell whether a component's output is memory of a KV cache."""
         return any(is_kept(tensor, self.kept) for tensor in tensors_in(self.captures[component.name].output))
-
-
-def _middle(members: Sequence[Component]) -> Component:
-    """Return the member whose inputs stand for the kind: the first and last layers are the least typical."""
-    return members[len(members) // 2]
-
-
-def _beginning_with(component: Component, group: Sequence[Component]) -> list[Component]:
-    place = [member.name for member in group].index(component.name)
-    return [*group[place:], *group[:place]]
 
 
 @contextmanager
@@ -152,23 +147,17 @@ def bypassed(modules: Iterable[tuple[nn.Module, Any]]) -> Iterator[None]:
     """Make modules return recorded outputs instead of computing them, and restore them afterwards.
 
     What is left of the parent's time and energy is its overhead: residual additions, mask building, Python and
-    launch overhead. The call itself (``nn.Module.__call__``) stays, as it does in the model. Of a
-    `FunctionCall`, it is the caller's calls of the function that return the recorded output.
+    launch overhead. The call itself (``nn.Module.__call__``) stays, as it does in the model. For a
+    `FunctionCall`, the caller's calls of the function return the recorded output.
     """
     with ExitStack() as stack:
         for module, output in modules:
-            stack.enter_context(_bypass(module, _returning(output)))
+            stack.enter_context(_bypass(module, output))
         yield
 
 
-def _bypass(module: nn.Module, recorded: Any) -> AbstractContextManager[None]:
-    if isinstance(module, FunctionCall):
-        return answered(module, recorded)
-    return exchanged_forward(module, recorded)
-
-
-def _returning(output: Any) -> Any:
-    def forward(*_args: Any, **_kwargs: Any) -> Any:
+def _bypass(module: nn.Module, output: Any) -> AbstractContextManager[None]:
+    def recorded(*_args: Any, **_kwargs: Any) -> Any:
         return output
 
-    return forward
+    return answered(module, recorded) if isinstance(module, FunctionCall) else exchanged_forward(module, recorded)

@@ -1,9 +1,9 @@
 """Run calls back to back for some seconds, and know how many had completed by when.
 
 Components that alone would drive the board into its power cap are replayed with pauses. In the model, such a
-component runs for microseconds between modest ones, at full clocks. Alone, back to back, it reaches the cap and
-the board lowers its clocks: other joules than in the model. With a pause after every call it keeps its clocks;
-what the pauses take is measured separately and subtracted.
+component runs for microseconds between others of less power, at full clocks. Alone, back to back, it reaches the
+cap and the board lowers its clocks, at which a call takes other energy than in the model. With a pause after every
+call it keeps its clocks; the energy of the pauses is measured separately and subtracted.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ ABOUT_HZ = 1.7e9  # GPU clocks; the length of a pause need not be exact, since i
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """An endless turn of steps, each of which makes ``calls`` calls; ``length`` steps make a round."""
+class Loop:
+    """An endless loop of steps, each of which makes ``calls`` calls; ``length`` steps make a round."""
 
     steps: Iterator[Call]
     calls: int
@@ -71,41 +71,41 @@ class Replayer:
 
         """
         with no_garbage_collection(), self._current():
-            turn = self._turn(round_ if rest_s is None else resting(round_, rest_s))
-            if turn is None:
+            loop = self._loop(round_ if rest_s is None else resting(round_, rest_s))
+            if loop is None:
                 return None
-            chunk = max(1, round(CHUNK_S / self._warm_up(turn)))
-            return self._timed(turn, chunk, seconds)
+            chunk = max(1, round(CHUNK_S / self._warm_up(loop)))
+            return self._timed(loop, chunk, seconds)
 
-    def _turn(self, round_: Sequence[Call]) -> _Turn | None:
+    def _loop(self, round_: Sequence[Call]) -> Loop | None:
         if self.execution == "eager":
-            return _Turn(itertools.cycle(round_), 1, len(round_))
+            return Loop(itertools.cycle(round_), 1, len(round_))
         graph = GraphRound(round_, self.device)
-        return None if graph.empty else _Turn(itertools.repeat(graph.launch), graph.calls, 1)
+        return None if graph.empty else Loop(itertools.repeat(graph.launch), graph.calls, 1)
 
-    def _timed(self, turn: _Turn, chunk: int, seconds: float) -> Calls:
+    def _timed(self, loop: Loop, chunk: int, seconds: float) -> Calls:
         marks = self._marks()
         counts = [0]
         end = time.monotonic() + seconds
         while counts[-1] == 0 or time.monotonic() < end:
-            for step in itertools.islice(turn.steps, chunk):
+            for step in itertools.islice(loop.steps, chunk):
                 step()
-            counts.append(counts[-1] + chunk * turn.calls)
+            counts.append(counts[-1] + chunk * loop.calls)
             marks.mark()
         return Calls(np.array(marks.finish()), np.array(counts, dtype=float), marks.waited_s)
 
-    def _warm_up(self, turn: _Turn) -> float:
+    def _warm_up(self, loop: Loop) -> float:
         """Run at least a round's steps and some milliseconds; return the seconds of one step.
 
-        The number of steps is settled beforehand: a loop by the clock would queue seconds of work.
+        The number of steps is fixed beforehand: running until a time is over would queue seconds of work.
         """
-        first = self._seconds_of(turn, max(WARM_UP_CALLS, min(turn.length, 8)))
-        return min(first, self._seconds_of(turn, max(1, int(WARM_UP_S / first))))
+        first = self._seconds_of(loop, max(WARM_UP_CALLS, min(loop.length, 8)))
+        return min(first, self._seconds_of(loop, max(1, int(WARM_UP_S / first))))
 
-    def _seconds_of(self, turn: _Turn, steps: int) -> float:
+    def _seconds_of(self, loop: Loop, steps: int) -> float:
         self.synchronize()
         begin = time.monotonic()
-        for step in itertools.islice(turn.steps, steps):
+        for step in itertools.islice(loop.steps, steps):
             step()
         self.synchronize()
         return max((time.monotonic() - begin) / steps, 1e-7)
@@ -116,11 +116,11 @@ class Replayer:
             torch.cuda.synchronize(self.device)
 
     def own_bytes(self) -> int | None:
-        """Return the device memory (bytes) that this process holds, its context apart; None on the CPU."""
+        """Return the device memory (bytes) that this process holds, without its context; None on the CPU."""
         return int(torch.cuda.memory_reserved(self.device)) if self.device.type == "cuda" else None
 
     def _current(self) -> AbstractContextManager[None]:
-        """Make the device the current one: pauses and graphs are launched there, whatever their calls run on."""
+        """Make the device the current one: pauses and graphs are launched there."""
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _marks(self) -> Marks:
@@ -130,7 +130,7 @@ class Replayer:
 def resting(round_: Sequence[Call], seconds: float) -> list[Call]:
     """Return a round with a pause of about some seconds after each call, or of one pause if it has no calls.
 
-    The pause is a kernel of one thread that counts clock cycles, so that it can stand in a CUDA graph.
+    The pause is a kernel of one thread that counts clock cycles, so that a CUDA graph can hold it.
     """
     rest = partial(torch.cuda._sleep, max(1, round(seconds * ABOUT_HZ)))  # noqa: SLF001 - there is no public one
     return [_both(call, rest) for call in round_] or [rest]

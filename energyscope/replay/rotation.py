@@ -3,7 +3,10 @@
 In the model, a component's weights come from memory, because other layers' weights went through the cache
 since its last call, while its input was just written. Replaying one module over and over would keep its
 weights in the L2 and understate small components by up to a third. So a round rotates over instances that
-are together beyond twice the L2 cache: over the layers for a kind's mean, over copies for one layer's value.
+are together larger than twice the L2 cache: over the layers for a kind's mean, over copies for one layer's value.
+
+A component that writes to its own inputs (a cache that is appended to, an activation in place) gets them restored
+before each call. The cost of that inside a window is measured separately and subtracted.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from torch import nn
 from energyscope.kv_cache import caches_in
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
-from energyscope.replay.restore import calls_of
+from energyscope.replay.tensors import cloned, tensors_in
 
 MAXIMUM_COPIES = 16  # a module that needs more is so small that its weights hardly cost anything
 MAXIMUM_REPEATS = 4  # of a whole kind
@@ -43,14 +46,14 @@ def l2_bytes(device: torch.device) -> int | None:
 
 
 def waits_on_host(module: nn.Module) -> bool:
-    """Tell whether weights of a module are copied to the device at every call: none is there in between."""
+    """Tell whether a module's weights stay on the host and are copied to the device at every call."""
     return any(weight.is_meta for weight in module.parameters())
 
 
 def copies_needed(own_bytes: int, model_bytes: int, cache_bytes: int | None) -> int:
     """Return how many instances of a module a round needs for its weights to come from memory.
 
-    1 where the module has no weights or the whole model fits in the cache: it would be hot there too.
+    1 where the module has no weights or the whole model fits in the cache: its weights are hot there too.
     """
     if cache_bytes is None or own_bytes == 0 or model_bytes <= cache_bytes:
         return 1
@@ -61,25 +64,22 @@ def own_round(module: nn.Module, capture: Capture, *, instances: int, kind: str)
     """Return a round over copies of one module, on its own inputs; an embedding's token ids rotate."""
     if kind == "embedding":
         return [partial(module, *args, **kwargs) for args, kwargs in _rotating_ids(module, capture)]
-    copies = [module, *(copy.deepcopy(module) for _ in range(instances - 1))]
-    for number, module_copy in enumerate(copies):
-        _turn_cache(module_copy, capture, number)
-    return calls_of(copies, capture)
+    copies = [copy.deepcopy(module) for _ in range(instances - 1)]
+    for number, module_copy in enumerate(copies, start=1):
+        _read_other_layer(module_copy, capture, number)
+    return calls_of([module, *copies], capture)
 
 
-def _turn_cache(module: nn.Module, capture: Capture, number: int) -> None:
-    """Let a copy read another layer's keys and values: those of its own layer would be in the cache by then."""
+def _read_other_layer(module: nn.Module, capture: Capture, number: int) -> None:
+    """Let a copy read another layer's keys and values: those of its own layer would be in the L2 cache by then."""
     layers = [layer for cache in caches_in((capture.args, capture.kwargs)) for layer in cache.layers]
+    shapes = [None if layer.keys is None else (layer.keys.shape, layer.keys.device) for layer in layers]
     parts: list[Any] = list(module.modules())
     for part in parts:
         own = getattr(part, "layer_idx", None)
-        if number and layers and isinstance(own, int):
-            alike = [place for place, layer in enumerate(layers) if _shape(layer) == _shape(layers[own])]
-            part.layer_idx = alike[(alike.index(own) + number) % len(alike)]
-
-
-def _shape(layer: Any) -> Any:
-    return None if layer.keys is None else (layer.keys.shape, layer.keys.device)
+        if layers and isinstance(own, int):
+            same_shape = [index for index, shape in enumerate(shapes) if shape == shapes[own]]
+            part.layer_idx = same_shape[(same_shape.index(own) + number) % len(same_shape)]
 
 
 def group_round(modules: Sequence[nn.Module], capture: Capture, *, repeats: int = 1) -> list[Call]:
@@ -94,7 +94,7 @@ def group_round(modules: Sequence[nn.Module], capture: Capture, *, repeats: int 
 def _rotating_ids(module: nn.Module, capture: Capture) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Return the captured arguments with their integer tensors replaced by other ids, several times over.
 
-    The same ids again and again would find their rows in the cache.
+    The rows of the same ids, again and again, would be in the cache.
     """
     tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
     if not tables:
@@ -102,7 +102,7 @@ def _rotating_ids(module: nn.Module, capture: Capture) -> list[tuple[tuple[Any, 
     rows = tables[0].num_embeddings  # where there are several, the tokens' own comes first
     generator = torch.Generator().manual_seed(0)
 
-    def other(value: Any) -> Any:
+    def random_ids(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype in (torch.int64, torch.int32) and value.dim() > 0:
             ids = torch.randint(0, rows, tuple(value.shape), generator=generator, dtype=value.dtype)
             return ids.to(value.device)
@@ -110,10 +110,47 @@ def _rotating_ids(module: nn.Module, capture: Capture) -> list[tuple[tuple[Any, 
 
     rounds = []
     for _ in range(IDS_IN_ROTATION):
-        args = tuple(other(value) for value in capture.args)
+        args = tuple(random_ids(value) for value in capture.args)
         kwargs = {
-            name: value if any(word in name for word in NOT_TOKENS) else other(value)
+            name: value if any(word in name for word in NOT_TOKENS) else random_ids(value)
             for name, value in capture.kwargs.items()
         }
         rounds.append((args, kwargs))
     return rounds
+
+
+class Restored:
+    """A working copy of a component's inputs, and the way back to how they were."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.args, self.kwargs = cloned(capture.args), cloned(capture.kwargs)
+        working = list(tensors_in((self.args, self.kwargs)))
+        originals = list(tensors_in((capture.args, capture.kwargs)))
+        self._pairs = [(working[position], originals[position]) for position in capture.altered]
+
+    def restore(self) -> None:
+        """Restore the inputs that are written to."""
+        for working, original in self._pairs:
+            working.copy_(original)
+
+    def call(self, module: nn.Module) -> Call:
+        """Return a call of the module on its inputs as they were."""
+
+        def step() -> Any:
+            self.restore()
+            return module(*self.args, **self.kwargs)
+
+        return step
+
+
+def calls_of(modules: Sequence[nn.Module], capture: Capture) -> list[Call]:
+    """Return a call of each module on one captured input, restored before each where it is written to."""
+    if not capture.altered:
+        return [partial(module, *capture.args, **capture.kwargs) for module in modules]
+    restored = Restored(capture)
+    return [restored.call(module) for module in modules]
+
+
+def restoring(capture: Capture) -> list[Call]:
+    """Return what a call does besides the component's own work: nothing, or restoring its inputs."""
+    return [Restored(capture).restore] if capture.altered else []

@@ -20,7 +20,7 @@ class Target:
 
     ``what``: ``node`` (one component), ``group`` (a kind's mean over layers), ``glue`` (a parent's overhead: it
     runs with its children bypassed, as a mean over layers) or ``without`` (the model with all components of a
-    kind bypassed). ``members`` are the components whose value it gives; a node is run on the first of them, and
+    kind bypassed). ``members`` are the components that get its value; a node is the first of them, and its value
     stands in for the others.
     """
 
@@ -41,14 +41,13 @@ def targets(tree: ComponentTree, granularity: Granularity, layers: Layers = "mea
     chosen: dict[str, Target] = {}
     for component in tree:
         if _as_mean(component, granularity, layers):
-            members = _alike(tree, component)
+            members = _peers(tree, component)
             chosen.setdefault(members[0], Target(_key("group", component, members, tree), "group", members))
         else:
             name = _measured_on(tree, component) if layers == "sample" else component.name
-            before = chosen.get(name)
-            members = (name, *(before.members[1:] if before else ()))
-            stands_in = () if component.name == name else (component.name,)
-            chosen[name] = Target(f"node:{name}", "node", (*members, *stands_in))
+            members = chosen[name].members if name in chosen else (name,)
+            others = () if component.name == name else (component.name,)
+            chosen[name] = Target(f"node:{name}", "node", (*members, *others))
     return [*chosen.values(), *_overheads(tree), *([] if layers == "kinds" else _without(tree))]
 
 
@@ -61,15 +60,14 @@ def _as_mean(component: Component, granularity: Granularity, layers: Layers) -> 
 
 
 def _measured_on(tree: ComponentTree, component: Component) -> str:
-    """Return the component, built alike, of the nearest sampled layer: the first, the middle or the last."""
-    alike = [tree[name] for name in _alike(tree, component)]
-    if component.layer is None or len(alike) == 1:
+    """Return the peer in the nearest sampled layer: the first, the middle or the last."""
+    peers = [tree[name] for name in _peers(tree, component)]
+    if component.layer is None or component is peers[0]:
         return component.name
-    if component is alike[0]:
-        return component.name
-    first = alike[0] if alike[0] is tree.group(component.group)[0] else alike[1]  # it fetches from another device
-    sampled = (first, alike[len(alike) // 2], alike[-1])
-    nearest = min(sampled, key=lambda candidate: abs((candidate.layer or 0) - (component.layer or 0)))
+    # a first peer in a later layer fetches from another device: it represents no other
+    first = peers[0] if peers[0] is tree.group(component.group)[0] else peers[1]
+    sampled = (first, peers[len(peers) // 2], peers[-1])
+    nearest = min(sampled, key=lambda peer: abs((peer.layer or 0) - (component.layer or 0)))
     return nearest.name
 
 
@@ -78,36 +76,32 @@ def _overheads(tree: ComponentTree) -> Iterator[Target]:
     for component in tree:
         if component.name in done or not tree.children(component.name):
             continue
-        members = _alike(tree, component)
+        members = _peers(tree, component)
         done.update(members)
         yield Target(_key("glue", component, members, tree), "glue", members)
 
 
 def _without(tree: ComponentTree) -> Iterator[Target]:
-    """Yield the model without each kind: what it saves judges whether replay was faithful."""
+    """Yield the model without each kind: what it saves shows whether replay was faithful."""
     kinds = dict.fromkeys(component.kind for component in tree if component.kind != "model")
     for kind in kinds:
         members = tuple(component.name for component in tree if component.kind == kind)
         yield Target(f"without:{kind}", "without", members)
 
 
-def _alike(tree: ComponentTree, component: Component) -> tuple[str, ...]:
-    """Return the group's components that are built alike, on one device: these can run on each other's inputs."""
+def _peers(tree: ComponentTree, component: Component) -> tuple[str, ...]:
+    """Return the group's components of the same structure and device: these can run on each other's inputs."""
     signature = _signature(tree, component)
     return tuple(member.name for member in tree.group(component.group) if _signature(tree, member) == signature)
 
 
 def _signature(tree: ComponentTree, component: Component) -> tuple[Any, ...]:
     children = tuple(child.group for child in tree.children(component.name))
-    weights = list(_weighted(tree, component).module.parameters())
+    owner = component
+    while owner.parent and not any(True for _ in owner.module.parameters()):  # a function, an activation
+        owner = tree[owner.parent]
+    weights = list(owner.module.parameters())
     return children, tuple(tuple(weight.shape) for weight in weights), {weight.device for weight in weights}
-
-
-def _weighted(tree: ComponentTree, component: Component) -> Component:
-    """Return the component, or what is above it where it has no weights: a function, an activation."""
-    while component.parent and not any(True for _ in component.module.parameters()):
-        component = tree[component.parent]
-    return component
 
 
 def _key(what: str, component: Component, members: tuple[str, ...], tree: ComponentTree) -> str:

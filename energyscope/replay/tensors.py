@@ -9,7 +9,7 @@ import torch
 
 
 def shapes(value: Any) -> list[tuple[int, ...]]:
-    """Return the shapes of the tensors in nested tuples, lists and dictionaries."""
+    """Return the shapes of the tensors in nested values."""
     return [tuple(tensor.shape) for tensor in tensors_in(value)]
 
 
@@ -23,7 +23,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
         yield from tensors_in(item)
 
 
-def _like_the_original(tensor: torch.Tensor) -> torch.Tensor:
+def _clone_with_strides(tensor: torch.Tensor) -> torch.Tensor:
     """Clone a tensor with its strides: views with gaps, and expanded ones, which repeat the same memory."""
     if tensor.is_contiguous() or tensor.layout != torch.strided:
         return tensor.clone()
@@ -40,7 +40,7 @@ def cloned(value: Any) -> Any:
 
     A clone lies in memory as its original does: kernels are chosen by strides too.
     """
-    return mapped(value, lambda tensor: _like_the_original(tensor.detach()))
+    return mapped(value, lambda tensor: _clone_with_strides(tensor.detach()))
 
 
 def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -55,5 +55,5 @@ def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def versions(value: Any) -> list[int]:
-    """Return how often each tensor was written to; PyTorch does not count it for those of inference mode."""
+    """Return how often each tensor was written to; for tensors of inference mode PyTorch does not count it."""
     return [0 if tensor.is_inference() else tensor._version for tensor in tensors_in(value)]  # noqa: SLF001

@@ -59,8 +59,10 @@ def measured(value, half, *, time=2.0, static=0.25):
 
 
 def sources(changes=None, *, execution="cuda-graph", tree=TREE, targets=SUBJECTS):
-    energies = {key: one for key, one in {**ENERGY, **(changes or {})}.items() if one is not None}
-    known = {key: one if isinstance(one, Measured) else measured(*one) for key, one in energies.items()}
+    energies = {key: figure for key, figure in {**ENERGY, **(changes or {})}.items() if figure is not None}
+    known = {
+        key: figure if isinstance(figure, Measured) else measured(*figure) for key, figure in energies.items()
+    }
     return Sources({"tree": tree, "subjects": targets, "execution": execution}, known)
 
 
@@ -69,74 +71,76 @@ def sources(changes=None, *, execution="cuda-graph", tree=TREE, targets=SUBJECTS
 
 def test_the_model_closes_over_its_children_and_its_glue():
     """(6 + 40 + 42 + 9) / 100 = 0.97, and its half-width is that of all five measurements together."""
-    found = closures(sources())["model"]
+    closure = closures(sources())["model"]
     half = (0.3**2 + 0.4**2 + 0.3**2 + 1.2**2 + 0.97**2) ** 0.5 / 100
-    assert found["energy"] == pytest.approx(0.97)
-    assert found["energy_high"] - 0.97 == pytest.approx(half)
-    assert 0.97 - found["energy_low"] == pytest.approx(half)
-    assert found["with_glue"]
+    assert closure["energy"] == pytest.approx(0.97)
+    assert closure["energy_high"] - 0.97 == pytest.approx(half)
+    assert 0.97 - closure["energy_low"] == pytest.approx(half)
+    assert closure["with_glue"]
 
 
 def test_layers_are_taken_together_and_share_their_glue():
     """(30 + 32 + 2 x 8) / (40 + 42): the two glues are one measurement, whose half-widths add up first."""
-    found = closures(sources())["layers"]
+    closure = closures(sources())["layers"]
     ratio = 78 / 82
     half = (0.2**2 + 0.2**2 + (2 * 0.1) ** 2 + ratio**2 * (0.4**2 + 0.3**2)) ** 0.5 / 82
-    assert found["energy"] == pytest.approx(ratio)
-    assert found["energy_high"] - ratio == pytest.approx(half)
+    assert closure["energy"] == pytest.approx(ratio)
+    assert closure["energy_high"] - ratio == pytest.approx(half)
 
 
 def test_blocks_close_over_their_sub_components():
     """Each kind of block that has parts has a closure: 2 x 29 / (30 + 32), here without overhead."""
-    found = closures(sources())
-    assert set(found) == {"model", "layers", "mlp"}
-    assert found["mlp"]["energy"] == pytest.approx(58 / 62)
+    by_level = closures(sources())
+    assert set(by_level) == {"model", "layers", "mlp"}
+    assert by_level["mlp"]["energy"] == pytest.approx(58 / 62)
     half = ((2 * 0.5) ** 2 + (58 / 62) ** 2 * 2 * 0.2**2) ** 0.5 / 62
-    assert found["mlp"]["energy_high"] - 58 / 62 == pytest.approx(half)
-    assert not found["mlp"]["with_glue"]
+    assert by_level["mlp"]["energy_high"] - 58 / 62 == pytest.approx(half)
+    assert not by_level["mlp"]["with_glue"]
 
 
 def test_time_static_and_dynamic_energy_close_as_well():
     """GIVEN a model that is slower, and more static, than its parts THEN each quantity has its own ratio."""
     model = measured(100.0, 1.0, time=2.5, static=0.4)
-    found = closures(sources({"node:model": model}))["model"]
-    assert found["energy"] == pytest.approx(0.97)
-    assert found["time"] == pytest.approx(2 * 97 / 250)
-    assert found["static"] == pytest.approx(0.25 * 97 / 40)
-    assert found["dynamic"] == pytest.approx(0.75 * 97 / 60)
+    closure = closures(sources({"node:model": model}))["model"]
+    assert closure["energy"] == pytest.approx(0.97)
+    assert closure["time"] == pytest.approx(2 * 97 / 250)
+    assert closure["static"] == pytest.approx(0.25 * 97 / 40)
+    assert closure["dynamic"] == pytest.approx(0.75 * 97 / 60)
     for quantity in ("time", "static", "dynamic"):
-        assert found[f"{quantity}_low"] < found[quantity] < found[f"{quantity}_high"]
+        assert closure[f"{quantity}_low"] < closure[quantity] < closure[f"{quantity}_high"]
 
 
 def test_an_unknown_split_leaves_its_closure_unknown():
     """GIVEN no idle power THEN static and dynamic closure are None, and energy's and time's are there."""
-    found = closures(sources({"node:model": Measured(energy=around(100.0, 1.0), time=around(200.0, 1.0))}))[
+    closure = closures(sources({"node:model": Measured(energy=around(100.0, 1.0), time=around(200.0, 1.0))}))[
         "model"
     ]
-    assert found["energy"] == pytest.approx(0.97)
-    assert {found[f"{one}{end}"] for one in ("static", "dynamic") for end in ("", "_low", "_high")} == {None}
+    assert closure["energy"] == pytest.approx(0.97)
+    assert {
+        closure[f"{quantity}{end}"] for quantity in ("static", "dynamic") for end in ("", "_low", "_high")
+    } == {None}
 
 
 def test_calls_count():
     """GIVEN an embedding that is called twice in a pass THEN it adds its energy twice."""
-    twice = [{**one, "calls": 2} if one["name"] == "wte" else one for one in TREE]
+    twice = [{**part, "calls": 2} if part["name"] == "wte" else part for part in TREE]
     assert closures(sources(tree=twice))["model"]["energy"] == pytest.approx(1.03)
 
 
 def test_a_glue_that_is_unknown_is_left_out_and_said():
     """GIVEN a model whose overhead could not be captured THEN closure is children / node, labelled so."""
     for glue in (None, Measured(reasons=["it waits"])):
-        found = closures(sources({"glue:model": glue}))["model"]
-        assert found["energy"] == pytest.approx(0.88)
-        assert not found["with_glue"]
+        closure = closures(sources({"glue:model": glue}))["model"]
+        assert closure["energy"] == pytest.approx(0.88)
+        assert not closure["with_glue"]
 
 
 def test_a_glue_of_no_work_counts_as_nothing():
     """GIVEN overhead that launches no work THEN closure is with it, of 0 mJ."""
     nothing = Estimate(0.0, 0.0, 0.0, 0)
-    found = closures(sources({"glue:model": Measured(nothing, nothing, nothing, nothing, empty=True)}))["model"]
-    assert found["energy"] == pytest.approx(0.88)
-    assert found["with_glue"]
+    closure = closures(sources({"glue:model": Measured(nothing, nothing, nothing, nothing, empty=True)}))["model"]
+    assert closure["energy"] == pytest.approx(0.88)
+    assert closure["with_glue"]
 
 
 @pytest.mark.parametrize("key", ["node:wte", "node:model", "node:h.1"])
@@ -147,10 +151,10 @@ def test_no_closure_where_a_part_or_the_whole_is_unknown(key):
 
 def test_no_interval_where_a_part_has_none():
     """GIVEN a part of a single window THEN the ratio is known, its interval is not, and only the ratio judges."""
-    found = closures(sources({"node:wte": (7.0, None)}))["model"]
-    assert found["energy"] == pytest.approx(0.98)
-    assert (found["energy_low"], found["energy_high"]) == (None, None)
-    assert found["state"] == "closed"
+    closure = closures(sources({"node:wte": (7.0, None)}))["model"]
+    assert closure["energy"] == pytest.approx(0.98)
+    assert (closure["energy_low"], closure["energy_high"]) == (None, None)
+    assert closure["state"] == "closed"
 
 
 # --- what a ratio means ---------------------------------------------------------------------------------------
@@ -206,29 +210,31 @@ def test_a_quotient_propagates_both_half_widths():
 
 def test_a_differential_is_the_model_less_the_model_without():
     """100 +- 1 less 40 +- 2 is 60 +- sqrt(5); replay found 62, which is 1.033 of it."""
-    found = differentials(sources())["mlp"]
+    differential = differentials(sources())["mlp"]
     half = 5**0.5
-    assert found["energy_mj"] == pytest.approx(60.0)
-    assert (found["low"], found["high"]) == pytest.approx((60 - half, 60 + half))
-    assert found["replayed_mj"] == pytest.approx(62.0)
-    assert found["ratio"] == pytest.approx(62 / 60)
+    assert differential["energy_mj"] == pytest.approx(60.0)
+    assert (differential["low"], differential["high"]) == pytest.approx((60 - half, 60 + half))
+    assert differential["replayed_mj"] == pytest.approx(62.0)
+    assert differential["ratio"] == pytest.approx(62 / 60)
     width = (0.2**2 + 0.2**2 + (62 / 60) ** 2 * 5) ** 0.5 / 60
-    assert (found["ratio_low"], found["ratio_high"]) == pytest.approx((62 / 60 - width, 62 / 60 + width))
+    assert (differential["ratio_low"], differential["ratio_high"]) == pytest.approx(
+        (62 / 60 - width, 62 / 60 + width)
+    )
 
 
 def test_a_kinds_mean_is_replayed_for_all_its_members():
     """GIVEN a kind measured as a mean THEN its replayed energy is that mean for each of its layers."""
     targets = [*SUBJECTS, target("without:mlp.up", "h.0.mlp.up", "h.1.mlp.up")]
-    found = differentials(sources({"without:mlp.up": (42.0, 1.0)}, targets=targets))["mlp.up"]
-    assert found["replayed_mj"] == pytest.approx(58.0)
-    assert found["ratio"] == pytest.approx(1.0)
+    differential = differentials(sources({"without:mlp.up": (42.0, 1.0)}, targets=targets))["mlp.up"]
+    assert differential["replayed_mj"] == pytest.approx(58.0)
+    assert differential["ratio"] == pytest.approx(1.0)
 
 
 def test_a_model_that_is_dearer_without_a_kind_saves_a_negative_energy():
     """GIVEN that the model without takes more THEN the differential is negative and shown as it is."""
-    found = differentials(sources({"without:mlp": (103.0, 1.0)}))["mlp"]
-    assert found["energy_mj"] == pytest.approx(-3.0)
-    assert found["ratio"] < 0
+    differential = differentials(sources({"without:mlp": (103.0, 1.0)}))["mlp"]
+    assert differential["energy_mj"] == pytest.approx(-3.0)
+    assert differential["ratio"] < 0
 
 
 @pytest.mark.parametrize("key", ["without:mlp", "node:model"])
@@ -239,9 +245,9 @@ def test_no_differential_without_either_of_the_two(key):
 
 def test_a_kind_that_was_not_replayed_has_a_differential_but_no_ratio():
     """GIVEN one component of the kind without a value THEN what the model saves stands alone."""
-    found = differentials(sources({"node:h.1.mlp": None}))["mlp"]
-    assert found["energy_mj"] == pytest.approx(60.0)
-    assert (found["replayed_mj"], found["ratio"], found["ratio_low"]) == (None, None, None)
+    differential = differentials(sources({"node:h.1.mlp": None}))["mlp"]
+    assert differential["energy_mj"] == pytest.approx(60.0)
+    assert (differential["replayed_mj"], differential["ratio"], differential["ratio_low"]) == (None, None, None)
 
 
 def test_what_lies_inside_its_own_kind_is_not_counted_twice():
@@ -250,6 +256,6 @@ def test_what_lies_inside_its_own_kind_is_not_counted_twice():
     names = ("wte", "wte.words")
     targets = [*SUBJECTS, target("node:wte.words"), target("without:embedding", *names)]
     changes = {"node:wte.words": (4.0, 0.1), "without:embedding": (94.0, 1.0)}
-    found = differentials(sources(changes, tree=tree, targets=targets))["embedding"]
-    assert (found["energy_mj"], found["replayed_mj"]) == (6.0, 6.0)
-    assert [one["name"] for one in outermost(tree, "embedding")] == ["wte"]
+    differential = differentials(sources(changes, tree=tree, targets=targets))["embedding"]
+    assert (differential["energy_mj"], differential["replayed_mj"]) == (6.0, 6.0)
+    assert [part["name"] for part in outermost(tree, "embedding")] == ["wte"]

@@ -53,8 +53,8 @@ def test_a_power_limit_that_is_not_the_first_one_spoils_a_window():
     before = [idle(0), entry("a", 0, power_limit_w=None), entry("a", 0, power_limit_w=700.0)]
     assert records.contamination(entry("b", 1, power_limit_w=700.0), before) == []
     assert records.contamination(entry("b", 1, power_limit_w=None), before) == []
-    (found,) = records.contamination(entry("b", 1, power_limit_w=500.0), before)
-    assert found == reason("power-limit-changed", before_w=700.0, now_w=500.0)
+    (problem,) = records.contamination(entry("b", 1, power_limit_w=500.0), before)
+    assert problem == reason("power-limit-changed", before_w=700.0, now_w=500.0)
 
 
 def test_a_window_is_worth_taking_again_unless_a_new_power_limit_stays():
@@ -101,9 +101,9 @@ def test_the_models_latest_clock_counts():
         entry(MODEL, 1, clock_mhz=1900.0),
         entry(MODEL, 2, clock_mhz=None),
     ]
-    one = entry("a", 2, clock_mhz=1895.0, throttle=4)
-    assert not records.slowed_by_cap(one, before)
-    assert not records.slowed_by_cap(one, [])
+    window = entry("a", 2, clock_mhz=1895.0, throttle=4)
+    assert not records.slowed_by_cap(window, before)
+    assert not records.slowed_by_cap(window, [])
 
 
 def test_the_model_is_never_slowed_by_the_cap():
@@ -176,8 +176,8 @@ def test_a_window_is_beside_the_idle_times_before_and_after_it():
     """GIVEN a user in one idle time THEN the windows since the one before and until the next are beside it."""
     first, second, third, last = (entry("a", number) for number in range(4))
     entries = [idle(0), first, idle(1, "x"), second, idle(2, "y"), third, idle(3), last]
-    found = [(one["pass"], others) for one, others in records.beside_bystanders(entries)]
-    assert found == [(0, ["x"]), (1, ["x", "y"]), (2, ["y"]), (3, [])]
+    pairs = [(window["pass"], others) for window, others in records.beside_bystanders(entries)]
+    assert pairs == [(0, ["x"]), (1, ["x", "y"]), (2, ["y"]), (3, [])]
 
 
 def test_windows_after_the_last_idle_time_are_judged_by_it():

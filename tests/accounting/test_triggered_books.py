@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.accounting.triggered import is_triggered, judge, recover, take
+from energyscope.accounting.triggered import is_triggered, judge, recover, sum_reads
 from energyscope.reasons import reason, split
 
 TICK_S = 0.1
@@ -64,18 +64,18 @@ def test_a_rise_over_whole_ticks_is_the_energy(tick_s):
 
 def test_calls_and_devices_add_up():
     """GIVEN two calls on two devices THEN energy, time and power are sums over what they should be."""
-    taken = take([read("mlp", 0.2, 30.0, 5.0), read("mlp", 0.3, 40.0, 6.0)], [TICK_S, TICK_S])
-    assert (taken.energy_mj, taken.devices_mj, taken.naive_mj) == (81.0, [70.0, 11.0], 81.0)
-    assert taken.time_us == pytest.approx(0.5e6)
-    assert taken.power_w == 400.0
-    assert not taken.short
+    total = sum_reads([read("mlp", 0.2, 30.0, 5.0), read("mlp", 0.3, 40.0, 6.0)], [TICK_S, TICK_S])
+    assert (total.energy_mj, total.devices_mj, total.naive_mj) == (81.0, [70.0, 11.0], 81.0)
+    assert total.time_us == pytest.approx(0.5e6)
+    assert total.power_w == 400.0
+    assert not total.short
 
 
 def test_one_silent_device_makes_the_sum_unknown():
     """WHEN one of two devices cannot tell THEN the sum is None, and the other is still listed."""
-    taken = take([read("mlp", 0.15, 30.0, 5.0)], [TICK_S, 0.2])
-    assert (taken.energy_mj, taken.devices_mj) == (None, [30.0, None])
-    assert taken.short
+    total = sum_reads([read("mlp", 0.15, 30.0, 5.0)], [TICK_S, 0.2])
+    assert (total.energy_mj, total.devices_mj) == (None, [30.0, None])
+    assert total.short
 
 
 def test_short_components_have_time_and_power_only():
@@ -100,8 +100,10 @@ def test_without_power_nothing_is_said_of_it():
 def test_long_components_have_energy_with_an_interval():
     """GIVEN five passes that agree THEN mean, interval, shares, static and dynamic energy follow by hand."""
     energies = (100.0, 102.0, 98.0, 101.0, 99.0)
-    found = rows(*([read("model", 0.4, 200.0), read("mlp", 0.2, energy)] for energy in energies), idle_w=0.1)
-    row = found["mlp"]
+    by_component = rows(
+        *([read("model", 0.4, 200.0), read("mlp", 0.2, energy)] for energy in energies), idle_w=0.1
+    )
+    row = by_component["mlp"]
     assert row.energy_mj == pytest.approx(100.0)
     assert row.energy_ci_high_mj - row.energy_mj == pytest.approx(2.776 * 2.5**0.5 / 5**0.5, rel=1e-3)
     assert row.share_of_total == pytest.approx(0.5)

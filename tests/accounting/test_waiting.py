@@ -27,18 +27,18 @@ def rows(devices=BOTH, tree=TREE, energy=ENERGY):
 
 def test_a_component_leaves_the_other_device_waiting():
     """Its energy is the sum over the devices, and the other one's share stands apart, per pass of the model."""
-    found = rows()
-    assert found["h.0"].energy_mj == pytest.approx(2 * 5.0)
-    assert found["h.0"].waiting_mj == pytest.approx(2 * 1.0)
-    assert found["h.1"].waiting_mj == pytest.approx(1.5)
-    assert (found["h.0"].device, found["h.1"].device) == ("cuda:0", "cuda:1")
+    by_component = rows()
+    assert by_component["h.0"].energy_mj == pytest.approx(2 * 5.0)
+    assert by_component["h.0"].waiting_mj == pytest.approx(2 * 1.0)
+    assert by_component["h.1"].waiting_mj == pytest.approx(1.5)
+    assert (by_component["h.0"].device, by_component["h.1"].device) == ("cuda:0", "cuda:1")
 
 
 def test_a_model_on_both_waits_as_much_as_its_parts():
     """Where a component is on all devices, what waits is what its children leave waiting."""
-    found = rows()
-    assert found["model"].device == "cuda:0+cuda:1"
-    assert found["model"].waiting_mj == pytest.approx(2 * 1.0 + 1.5)
+    by_component = rows()
+    assert by_component["model"].device == "cuda:0+cuda:1"
+    assert by_component["model"].waiting_mj == pytest.approx(2 * 1.0 + 1.5)
 
 
 def test_nothing_waits_on_one_device():
@@ -48,8 +48,8 @@ def test_nothing_waits_on_one_device():
 
 def test_an_unknown_share_stays_unknown():
     """GIVEN a device whose energy is unknown THEN neither the component nor the model has a waiting share."""
-    found = rows(energy={**ENERGY, "node:h.0": [4.0, 1.0]}, tree=[*TREE, {
+    by_component = rows(energy={**ENERGY, "node:h.0": [4.0, 1.0]}, tree=[*TREE, {
         **component("h.2", "layer", "layer", "model", 2), "devices": ["cuda:0"],
     }])  # fmt: skip
-    assert found["h.2"].waiting_mj is None
-    assert found["model"].waiting_mj is None
+    assert by_component["h.2"].waiting_mj is None
+    assert by_component["model"].waiting_mj is None

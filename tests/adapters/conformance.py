@@ -1,16 +1,17 @@
-"""What a run relies on with any family: tried on a tiny model with weights, for families of one file each."""
+"""What a run relies on with any family: checks on a tiny model with weights, and true shapes without."""
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import tiny_models
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from energyscope.adapters import Granularity, load_adapter
+from energyscope.adapters import Adapter, Granularity, load_adapter
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.flops import count_work
@@ -30,7 +31,10 @@ def tiny_model(family: str, **changes: Any) -> Any:
     """Return a seeded model of the class that the family's adapter names, on the CPU."""
     import transformers
 
-    config = transformers.AutoConfig.for_model(family, **{**SIZES, **changes})
+    if family in {"distilbert", "gpt2", "llama"}:
+        config = tiny_models.config(family, **changes)
+    else:
+        config = transformers.AutoConfig.for_model(family, **{**SIZES, **changes})
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         return getattr(transformers, load_adapter(family).auto_class).from_config(config).eval()
@@ -45,6 +49,20 @@ def save_tiny(folder: Path, family: str, **changes: Any) -> Path:
     tiny_model(family, **changes).save_pretrained(folder)
     tiny_models.save_tokenizer(folder, wrapped=load_adapter(family).task == "classification")
     return folder
+
+
+def meta_model(adapter: Adapter, checkpoint: str) -> Any:
+    """Build a checkpoint's true shape without its weights."""
+    import transformers
+
+    shape = copy.deepcopy(dict(adapter.checkpoints[checkpoint].configuration))
+    with torch.device("meta"):
+        true_config = transformers.AutoConfig.for_model(adapter.model_types[0], **shape)
+        return getattr(transformers, adapter.auto_class).from_config(true_config)
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def inputs(*, padded: int = 0) -> dict[str, Tensor]:
@@ -74,11 +92,11 @@ def names_used_twice(tree: ComponentTree) -> set[str]:
 def nested_siblings(tree: ComponentTree) -> list[tuple[str, str]]:
     """Return the children of one parent of which one holds another: their energy would count twice."""
     return [
-        (one.name, other.name)
+        (module.name, other.name)
         for parent in tree
-        for one in _modules(tree, parent)
+        for module in _modules(tree, parent)
         for other in _modules(tree, parent)
-        if one is not other and any(part is other.module for part in one.module.modules())
+        if module is not other and any(part is other.module for part in module.module.modules())
     ]
 
 
@@ -92,24 +110,28 @@ def unlike_the_model(tree: ComponentTree, padded: int) -> list[str]:
     Parents are also run with their children bypassed by their records, as glue is measured.
     """
     captures = capture(tree, inputs(padded=padded))
-    found = [one.name for one in tree.components[1:] if not _same(_run(one, captures), captures[one.name].output)]
+    names = [
+        component.name
+        for component in tree.components[1:]
+        if not _same(_run(component, captures), captures[component.name].output)
+    ]
     for parent in tree:
         children = [(child.module, captures[child.name].output) for child in tree.children(parent.name)]
         with bypassed(children):
             if children and not _same(_run(parent, captures), captures[parent.name].output):
-                found.append(f"{parent.name} without its children")
-    return found
+                names.append(f"{parent.name} without its children")
+    return names
 
 
 def _run(component: Component, captures: dict[str, Capture]) -> Any:
-    one = captures[component.name]
+    recorded = captures[component.name]
     with torch.inference_mode():
-        return component.module(*one.args, **one.kwargs)
+        return component.module(*recorded.args, **recorded.kwargs)
 
 
-def _same(one: Any, other: Any) -> bool:
-    one, other = (_first(value) for value in (one, other))
-    return torch.equal(one, other)
+def _same(left: Any, right: Any) -> bool:
+    left, right = (_first(value) for value in (left, right))
+    return torch.equal(left, right)
 
 
 def _first(value: Any) -> Tensor:

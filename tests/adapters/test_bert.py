@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from adapter_checks import meta_model, parameters
 from conformance import (
     blocks_of_a_layer,
+    meta_model,
     names_used_twice,
     nested_siblings,
+    parameters,
     parameters_without_component,
     tiny_tree,
     unlike_the_model,
@@ -44,10 +43,11 @@ def test_every_layer_has_its_blocks_and_sub_components() -> None:
 
 def test_leaves_are_of_the_kinds_of_distilberts() -> None:
     """GIVEN the same kinds at the finest granularity THEN both families can be compared kind by kind."""
-    kinds = [sorted(leaf.kind for leaf in tiny_tree("bert").leaves() if leaf.layer == 1)]
-    other = {"dim": 16, "hidden_dim": 32, "n_layers": 2, "n_heads": 2}
-    kinds.append(sorted(leaf.kind for leaf in tiny_tree("distilbert", **other).leaves() if leaf.layer == 1))
-    assert kinds[0] == kinds[1]
+    bert, distilbert = (
+        sorted(leaf.kind for leaf in tiny_tree(family).leaves() if leaf.layer == 1)
+        for family in ("bert", "distilbert")
+    )
+    assert bert == distilbert
 
 
 def test_ends_of_the_model_are_components_at_coarse() -> None:
@@ -81,6 +81,6 @@ def test_components_replay_to_what_they_returned(granularity: Granularity, padde
 @pytest.mark.parametrize(("name", "count"), [("bert-base", 109_483_778), ("bert-large", 335_143_938)])
 def test_checkpoints_have_the_published_sizes(name: str, count: int) -> None:
     """With a classifier of two classes, the shapes have exactly the published number of parameters."""
-    model: Any = meta_model(ADAPTER, name)
+    model = meta_model(ADAPTER, name)
     assert parameters(model) == count
     assert model.config.id2label == {0: "NEGATIVE", 1: "POSITIVE"}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from adapter_checks import kinds_of_a_layer, meta_model, parameters, parameters_without_component, tiny_model
+from conformance import blocks_of_a_layer, meta_model, parameters, parameters_without_component, tiny_tree
 
 from energyscope.adapters import adapter_for, load_adapter
-from energyscope.components import component_tree
 
 ADAPTER = load_adapter("distilbert")
 
@@ -20,7 +17,7 @@ def test_serves_its_family_as_a_classifier() -> None:
 
 def test_every_layer_has_its_blocks_and_sub_components() -> None:
     """A layer is attention, norm, feed-forward, norm, with their projections and the attention core below."""
-    assert kinds_of_a_layer("distilbert") == {
+    assert blocks_of_a_layer(tiny_tree("distilbert"), "distilbert.transformer.layer.1") == {
         "attention": [
             "attention", "attention.core",
             "attention.query", "attention.key", "attention.value", "attention.output",
@@ -33,7 +30,7 @@ def test_every_layer_has_its_blocks_and_sub_components() -> None:
 
 def test_ends_of_the_model_are_components_at_coarse() -> None:
     """Embeddings, layers and the two linears of the head are measured at coarse granularity."""
-    tree = component_tree(tiny_model("distilbert"), ADAPTER, "coarse")
+    tree = tiny_tree("distilbert", "coarse")
     assert [component.kind for component in tree.children("model")] == [
         "embedding", "layer", "layer", "pooler", "classifier",
     ]  # fmt: skip
@@ -41,11 +38,11 @@ def test_ends_of_the_model_are_components_at_coarse() -> None:
 
 def test_every_parameter_belongs_to_a_component() -> None:
     """No weight is outside the components, so none of its energy is unexplained by construction."""
-    assert parameters_without_component("distilbert") == set()
+    assert parameters_without_component(tiny_tree("distilbert")) == set()
 
 
 def test_checkpoint_has_the_published_size() -> None:
     """distilbert-base-uncased-finetuned-sst-2-english has 66,955,010 parameters and two classes."""
-    model: Any = meta_model(ADAPTER, "distilbert")
+    model = meta_model(ADAPTER, "distilbert")
     assert parameters(model) == 66_955_010
     assert model.config.id2label == {0: "NEGATIVE", 1: "POSITIVE"}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from adapter_checks import kinds_of_a_layer, meta_model, parameters, parameters_without_component, tiny_model
+from conformance import blocks_of_a_layer, meta_model, parameters, parameters_without_component, tiny_tree
 
 from energyscope.adapters import adapter_for, load_adapter
-from energyscope.components import component_tree
 
 ADAPTER = load_adapter("gpt2")
 
@@ -19,7 +18,7 @@ def test_serves_its_family_as_a_language_model() -> None:
 
 def test_every_layer_has_its_blocks_and_sub_components() -> None:
     """A layer is norm, attention, norm, MLP; query, key and value are one projection; the core is a part."""
-    assert kinds_of_a_layer("gpt2") == {
+    assert blocks_of_a_layer(tiny_tree("gpt2"), "transformer.h.1") == {
         "ln_1": ["norm"],
         "attn": ["attention", "attention.core", "attention.qkv", "attention.output"],
         "ln_2": ["norm"],
@@ -29,7 +28,7 @@ def test_every_layer_has_its_blocks_and_sub_components() -> None:
 
 def test_ends_of_the_model_are_components_at_coarse() -> None:
     """Both embeddings, the layers, the last norm and the head are measured at coarse granularity."""
-    tree = component_tree(tiny_model("gpt2"), ADAPTER, "coarse")
+    tree = tiny_tree("gpt2", "coarse")
     assert [component.kind for component in tree.children("model")] == [
         "embedding", "embedding", "layer", "layer", "norm", "lm_head",
     ]  # fmt: skip
@@ -37,7 +36,7 @@ def test_ends_of_the_model_are_components_at_coarse() -> None:
 
 def test_every_parameter_belongs_to_a_component() -> None:
     """No weight is outside the components, so none of its energy is unexplained by construction."""
-    assert parameters_without_component("gpt2") == set()
+    assert parameters_without_component(tiny_tree("gpt2")) == set()
 
 
 @pytest.mark.parametrize(

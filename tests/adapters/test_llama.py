@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from adapter_checks import kinds_of_a_layer, meta_model, parameters, parameters_without_component, tiny_model
+from conformance import blocks_of_a_layer, meta_model, parameters, parameters_without_component, tiny_tree
 
 from energyscope.adapters import adapter_for, load_adapter
-from energyscope.components import component_tree
 
 ADAPTER = load_adapter("llama")
 
@@ -22,7 +19,7 @@ def test_serves_its_family_as_a_language_model() -> None:
 
 def test_every_layer_has_its_blocks_and_sub_components() -> None:
     """A layer is norm, attention, norm, gated MLP, with their projections and the attention core below."""
-    assert kinds_of_a_layer("llama") == {
+    assert blocks_of_a_layer(tiny_tree("llama"), "model.layers.1") == {
         "self_attn": [
             "attention", "attention.core",
             "attention.query", "attention.key", "attention.value", "attention.output",
@@ -35,8 +32,8 @@ def test_every_layer_has_its_blocks_and_sub_components() -> None:
 
 def test_ends_of_the_model_are_components_at_coarse() -> None:
     """The embedding, the layers, the last norm and the head are coarse; the rotary embedding is fine."""
-    coarse = component_tree(tiny_model("llama"), ADAPTER, "coarse")
-    fine = component_tree(tiny_model("llama"), ADAPTER, "fine")
+    coarse = tiny_tree("llama", "coarse")
+    fine = tiny_tree("llama")
     kinds = [component.kind for component in coarse.children("model")]
     assert kinds == ["embedding", "layer", "layer", "norm", "lm_head"]
     assert "rotary" in {component.kind for component in fine.children("model")}
@@ -44,7 +41,7 @@ def test_ends_of_the_model_are_components_at_coarse() -> None:
 
 def test_every_parameter_belongs_to_a_component() -> None:
     """No weight is outside the components, so none of its energy is unexplained by construction."""
-    assert parameters_without_component("llama") == set()
+    assert parameters_without_component(tiny_tree("llama")) == set()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +55,7 @@ def test_every_parameter_belongs_to_a_component() -> None:
 )
 def test_checkpoints_have_the_published_sizes(name: str, count: int, tied: bool) -> None:
     """Each shipped configuration has exactly the published number of parameters, and ties as published."""
-    model: Any = meta_model(ADAPTER, name)
+    model = meta_model(ADAPTER, name)
     assert parameters(model) == count
     assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied
 
@@ -66,7 +63,7 @@ def test_checkpoints_have_the_published_sizes(name: str, count: int, tied: bool)
 @pytest.mark.parametrize(("name", "factor"), [("llama-3.2-1b", 32.0), ("llama-3.1-8b", 8.0)])
 def test_rotary_positions_are_llama_3s(name: str, factor: float) -> None:
     """The rotary embedding is the stretched one of Llama 3, in the form that transformers reads."""
-    model: Any = meta_model(ADAPTER, name)
+    model = meta_model(ADAPTER, name)
     rotary = model.model.rotary_emb
     assert rotary.rope_type == "llama3"
     assert rotary.config.rope_parameters["rope_theta"] == 500_000.0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from adapter_checks import meta_model, parameters
 from conformance import (
     blocks_of_a_layer,
+    meta_model,
     names_used_twice,
     nested_siblings,
+    parameters,
     parameters_without_component,
     tiny_tree,
     unlike_the_model,
@@ -79,7 +78,7 @@ def test_components_replay_to_what_they_returned(granularity: Granularity, padde
 )
 def test_checkpoints_have_the_published_sizes(name: str, count: int, tied: bool) -> None:
     """Each shipped configuration has exactly the published number of parameters, and ties as published."""
-    model: Any = meta_model(ADAPTER, name)
+    model = meta_model(ADAPTER, name)
     assert parameters(model) == count
     assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied
     assert model.config.rope_parameters["rope_theta"] == 1_000_000.0

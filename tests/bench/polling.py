@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from bench_loads import Bench, Spec
 
-from energyscope.diagnostics.polling import slow_down
+from energyscope.diagnostics.polling import paired_change, run_loaded
 from energyscope.metering.choice import open_meter
 from energyscope.replay.replayer import Replayer
 from energyscope.stages.facts import device_facts, gpu_uuid
@@ -56,13 +56,12 @@ def measure(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str
         replayer = Replayer(device, execution=spec.execution)
         with bench.round(spec) as round_:
             replayer.run(round_, 0.1 if options.quick else PREHEAT_S)
-            change = slow_down(
-                replayer,
-                round_,
-                lambda: open_meter("auto", gpu_uuid=uuid),
-                rounds=options.rounds,
-                seconds=options.seconds,
-            )
+            metered, alone = [], []
+            for _ in range(options.rounds):
+                with open_meter("auto", gpu_uuid=uuid):
+                    metered.append(run_loaded(None, replayer, round_, options.seconds).time_us)
+                alone.append(run_loaded(None, replayer, round_, options.seconds).time_us)
+        change = paired_change(metered, alone)
         rows.append({"component": str(spec), **(asdict(change) if change else {})})
     return {"device": device_facts(device), "rows": rows}
 

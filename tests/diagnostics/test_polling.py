@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from clocks import ThreadClock
 from sensor_stand_ins import CALL_S, LOAD_W, MACHINE, UUID, Counter, Load
 
 from energyscope.diagnostics import polling
-from energyscope.diagnostics.polling import effect_of_polling, run_loaded, slow_down
+from energyscope.diagnostics.polling import effect_of_polling, paired_change, run_loaded
 from energyscope.errors import MeterError
 
 
@@ -19,21 +20,12 @@ def clock(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("by", [0.0, 0.02])
-def test_a_slow_down_is_found(by):
-    """GIVEN calls that take 2 % longer beside something THEN the change is 2 %, and 0 where they do not."""
-    load = Load(by)
-    change = slow_down(load, [], load.something, rounds=3, seconds=1.0)
-    assert change.change == pytest.approx(by, abs=1e-6)
-    assert change.exceeds(0.01) is (by > 0.01)
-
-
 def test_energy_is_counted_between_two_ticks(clock):
     """GIVEN 400 W and calls of 100 us THEN one takes 40 mJ, read only near two of the load's ticks."""
     load = Load()
-    found = run_loaded(Counter(clock, load), load, [], 1.0)
-    assert found.energy_mj == pytest.approx(LOAD_W * CALL_S * 1e3, rel=0.005)
-    assert found.time_us == pytest.approx(CALL_S * 1e6, rel=1e-6)
+    run = run_loaded(Counter(clock, load), load, [], 1.0)
+    assert run.energy_mj == pytest.approx(LOAD_W * CALL_S * 1e3, rel=0.005)
+    assert run.time_us == pytest.approx(CALL_S * 1e6, rel=1e-6)
 
 
 def test_a_counter_that_stands_still_under_load_is_an_error(clock):
@@ -50,9 +42,9 @@ def test_an_honest_counter_is_not_changed_by_polling(clock, fake_nvml, monkeypat
     load = Load()
     monkeypatch.setattr(polling, "ROUNDS", 2)
     monkeypatch.setattr(polling, "_counter", lambda uuid: Counter(clock, load))
-    found = effect_of_polling(UUID, load, [], seconds=2.0)
-    assert set(found) == {"sampler", "without a pause"}
-    for change in found.values():
+    changes = effect_of_polling(UUID, load, [], seconds=2.0)
+    assert set(changes) == {"sampler", "without a pause"}
+    for change in changes.values():
         assert change["time"]["change"] == pytest.approx(0, abs=1e-6)
         assert change["energy"]["change"] == pytest.approx(0, abs=0.005)
 
@@ -73,8 +65,30 @@ def test_without_a_counter_only_time_is_compared(fake_nvml, monkeypatch):
     """GIVEN a board without a counter THEN counted energy is None with the reason, and time is still compared."""
     monkeypatch.setattr(polling, "ROUNDS", 2)
     fake_nvml(MACHINE + "at 0 fail nvmlDeviceGetTotalEnergyConsumption 3\n")
-    found = effect_of_polling(UUID, Load(), [], seconds=0.6)
-    assert set(found) == {"sampler"}
-    assert found["sampler"]["energy"] is None
-    assert found["sampler"]["reason"].code == "no-energy-counter"
-    assert found["sampler"]["time"]["change"] == pytest.approx(0, abs=1e-6)
+    changes = effect_of_polling(UUID, Load(), [], seconds=0.6)
+    assert set(changes) == {"sampler"}
+    assert changes["sampler"]["energy"] is None
+    assert changes["sampler"]["reason"].code == "no-energy-counter"
+    assert changes["sampler"]["time"]["change"] == pytest.approx(0, abs=1e-6)
+
+
+def test_pairs_cancel_a_drift():
+    """GIVEN a board that slows by 1 % a pair and a treatment that costs 2 % THEN 2 % is found, and surely."""
+    drift = 1.01 ** np.arange(8)
+    wobble = 1 + 0.001 * np.array([1, -1, 1, -1, 1, -1, 1, -1])
+    change = paired_change(list(1.02 * drift * wobble), list(drift))
+    assert change.change == pytest.approx(0.02, abs=1e-3)
+    assert 0 < change.low < 0.02 < change.high
+
+
+def test_chance_is_no_change():
+    """GIVEN pairs that differ by chance alone THEN the interval includes no change."""
+    noise = 1 + 0.05 * np.random.default_rng(3).standard_normal(10)
+    change = paired_change(list(noise), [1.0] * 10)
+    assert change.low < 0 < change.high
+
+
+def test_without_a_positive_pair_there_is_no_change():
+    """Energies of 0, which a frozen counter gives, say nothing about a change."""
+    assert paired_change([0.0], [1.0]) is None
+    assert paired_change([], []) is None

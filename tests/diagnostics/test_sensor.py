@@ -28,13 +28,13 @@ def test_the_modelled_meter_has_no_idle_power():
 def test_the_fields_of_power_are_told_apart(monkeypatch):
     """GIVEN a mean over 0.6 s and an instant field THEN both are found, and the counter agrees with power."""
     monkeypatch.setattr(sensor, "effect_of_polling", lambda *arguments, **options: {})
-    found = characterise(UUID, simulated(monkeypatch, averaging_s=0.6), STEP)
-    assert found["power_fields"]["average"]["shape"] == "moving average"
-    assert found["power_fields"]["average"]["averaging_s"] == pytest.approx(0.6, abs=0.12)
-    assert (found["power_fields"]["instant"]["averaging_s"] or 0) < 0.2
-    assert found["power_fields"]["instant"]["lag_s"] < 0.12
-    assert found["counter_power"]["ratio"] == pytest.approx(1, abs=0.02)
-    assert found["counter_power"]["seconds"] == pytest.approx(sensor.AGREEMENT_S, abs=0.3)
+    facts = characterise(UUID, simulated(monkeypatch, averaging_s=0.6), STEP)
+    assert facts["power_fields"]["average"]["shape"] == "moving average"
+    assert facts["power_fields"]["average"]["averaging_s"] == pytest.approx(0.6, abs=0.12)
+    assert (facts["power_fields"]["instant"]["averaging_s"] or 0) < 0.2
+    assert facts["power_fields"]["instant"]["lag_s"] < 0.12
+    assert facts["counter_power"]["ratio"] == pytest.approx(1, abs=0.02)
+    assert facts["counter_power"]["seconds"] == pytest.approx(sensor.AGREEMENT_S, abs=0.3)
 
 
 @pytest.mark.slow
@@ -43,8 +43,8 @@ def test_what_a_board_does_not_answer_is_none_with_a_reason(fake_nvml, monkeypat
     hurry(monkeypatch)
     monkeypatch.setattr(sensor, "effect_of_polling", lambda *arguments, **options: {})
     machine = fake_nvml(MACHINE + "at 0 fail nvmlDeviceGetTotalEnergyConsumption 3\nat 0 fail field185 3\n")
-    found = characterise(UUID, FakeLoad(machine), [])
-    assert found["power_fields"]["average"]["averaging_s"] is None
-    assert found["power_fields"]["average"]["reason"].code == "field-silent"
-    assert found["counter_power"]["ratio"] is None
-    assert found["counter_power"]["reason"].code == "no-energy-counter"
+    facts = characterise(UUID, FakeLoad(machine), [])
+    assert facts["power_fields"]["average"]["averaging_s"] is None
+    assert facts["power_fields"]["average"]["reason"].code == "field-silent"
+    assert facts["counter_power"]["ratio"] is None
+    assert facts["counter_power"]["reason"].code == "no-energy-counter"

@@ -60,7 +60,7 @@ def test_the_command_is_the_last_resort(fake_nvml, tmp_path):
     assert meter.name == "nvidia-smi"
     taken, *failed = split(meter.describe()["choice"])
     assert taken == reason("power-answers", field="power.draw of nvidia-smi")
-    assert [one.code for one in failed] == ["meter-unusable"] * 2
+    assert [failure.code for failure in failed] == ["meter-unusable"] * 2
 
 
 def test_a_gpu_that_nothing_can_read_is_never_modelled_silently(fake_nvml):

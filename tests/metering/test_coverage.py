@@ -31,11 +31,11 @@ def one_window(gpu, call):
 def measure(gpu, call):
     """Return the estimate of a component's energy (mJ) and the windows that were taken."""
     gpu.run([OTHER], 3.0)
-    found = []
-    while len(found) < windows_wanted([one.energy_mj for one in found], target=TARGET, limit=LIMIT):
-        found.append(one_window(gpu, call))
-    floor = np.mean([one.timing_share for one in found if one.timing_share is not None])
-    return combine([one.energy_mj for one in found], floor=float(floor)), found
+    windows = []
+    while len(windows) < windows_wanted([window.energy_mj for window in windows], target=TARGET, limit=LIMIT):
+        windows.append(one_window(gpu, call))
+    floor = np.mean([window.timing_share for window in windows if window.timing_share is not None])
+    return combine([window.energy_mj for window in windows], floor=float(floor)), windows
 
 
 def results(sensor, board, components=COMPONENTS):
@@ -44,10 +44,10 @@ def results(sensor, board, components=COMPONENTS):
     for seed in range(components):
         call = SimulatedCall(random.Random(seed).uniform(9.0, 22.0), 53.7)
         gpu = SimulatedGpu(SimulatedSensor(seed=seed, **sensor), SimulatedBoard(seed=seed + COMPONENTS, **board))
-        estimate, found = measure(gpu, call)
+        estimate, taken = measure(gpu, call)
         covered.append(estimate.low <= call.energy_mj <= estimate.high)
         errors.append(estimate.mean / call.energy_mj - 1)
-        windows.append(len(found))
+        windows.append(len(taken))
     return np.mean(covered), np.mean(errors), np.array(windows)
 
 

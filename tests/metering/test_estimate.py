@@ -35,15 +35,15 @@ def window(counter: SimulatedCounter, call_s: float = 53e-6, end: float = END, *
 
 def windows_of(gpu: SimulatedGpu, call: SimulatedCall, number: int) -> list[Window]:
     """Replay a call in windows between other loads and idle times, as a profile does."""
-    found = []
+    windows = []
     for _ in range(number):
-        gpu.run([SimulatedCall(20.0, 100.0)], 3.0 if not found else 0.4)
+        gpu.run([SimulatedCall(20.0, 100.0)], 3.0 if not windows else 0.4)
         gpu.sleep(0.1)
         calls = gpu.run([call], gpu.window_s + gpu.settle_s)
         gpu.sleep(0.05)
         ticks = gpu.ticks(calls.time_s[0] - 3, calls.time_s[-1])
-        found.append(estimate_window(ticks, calls, settle_s=gpu.settle_s))
-    return found
+        windows.append(estimate_window(ticks, calls, settle_s=gpu.settle_s))
+    return windows
 
 
 @st.composite
@@ -77,13 +77,13 @@ def test_the_estimate_has_no_bias(sensor, power_w, time_us):
     """Over the whole range of sensors, the mean over phases of the tick grid is the truth to 0.5 %."""
     call = SimulatedCall(power_w * time_us / 1e3, time_us)
     gpu = SimulatedGpu(sensor, UNCAPPED)
-    found = [one for one in windows_of(gpu, call, PHASES) if one.energy_mj is not None]
-    assert len(found) >= PHASES / 2
-    allowed = 0.005 + 4 * spread([one.energy_mj for one in found]) / np.sqrt(len(found))
+    windows = [window for window in windows_of(gpu, call, PHASES) if window.energy_mj is not None]
+    assert len(windows) >= PHASES / 2
+    allowed = 0.005 + 4 * spread([window.energy_mj for window in windows]) / np.sqrt(len(windows))
     assert allowed < 0.03
-    assert np.mean([one.energy_mj for one in found]) == pytest.approx(call.energy_mj, rel=allowed)
-    assert np.mean([one.power_w for one in found]) == pytest.approx(power_w, rel=allowed)
-    assert np.mean([one.time_us for one in found]) == pytest.approx(time_us, rel=1e-6)
+    assert np.mean([window.energy_mj for window in windows]) == pytest.approx(call.energy_mj, rel=allowed)
+    assert np.mean([window.power_w for window in windows]) == pytest.approx(power_w, rel=allowed)
+    assert np.mean([window.time_us for window in windows]) == pytest.approx(time_us, rel=1e-6)
 
 
 @pytest.mark.parametrize("period_s", [0.01, 0.02, 0.1, 0.2])
@@ -91,8 +91,8 @@ def test_the_estimate_has_no_bias(sensor, power_w, time_us):
 def test_the_bias_is_far_below_half_a_percent(period_s, trouble):
     """The mean over 60 windows is the truth to 0.1 %, within what chance allows."""
     sensor = SimulatedSensor(period_s=period_s, read_s=min(0.0045, 0.5 * period_s), **trouble)
-    found = windows_of(SimulatedGpu(sensor), SimulatedCall(15.9, 53.7), 60)
-    energies = [one.energy_mj for one in found]
+    windows = windows_of(SimulatedGpu(sensor), SimulatedCall(15.9, 53.7), 60)
+    energies = [window.energy_mj for window in windows]
     chance = 3 * np.std(energies) / np.sqrt(len(energies))
     assert abs(np.mean(energies) - 15.9) < 0.001 * 15.9 + chance
     assert chance < 0.004 * 15.9
@@ -113,11 +113,11 @@ def test_no_fault_makes_an_absurd_energy(sensor, fault, after_s):
         sensor = wrapping_inside(sensor, plain.ticks(0, np.inf), at_s)
     else:
         sensor = dataclasses.replace(sensor, start_mj=5e9, **{f"{fault}_at_s": at_s})
-    for found in windows_of(SimulatedGpu(sensor), SimulatedCall(16.0, 53.0), 2):
-        assert (found.energy_mj is None) == (found.reason is not None)
-        assert found.naive_mj is None or found.naive_mj >= 0
-        if found.energy_mj is not None:
-            assert found.energy_mj == pytest.approx(16.0, rel=0.05 + 5 * found.timing_share)
+    for result in windows_of(SimulatedGpu(sensor), SimulatedCall(16.0, 53.0), 2):
+        assert (result.energy_mj is None) == (result.reason is not None)
+        assert result.naive_mj is None or result.naive_mj >= 0
+        if result.energy_mj is not None:
+            assert result.energy_mj == pytest.approx(16.0, rel=0.05 + 5 * result.timing_share)
 
 
 def test_the_mean_over_many_phases_is_the_truth():
@@ -130,13 +130,13 @@ def test_the_mean_over_many_phases_is_the_truth():
 def test_plain_difference_is_far_worse():
     """The counter's difference at the window's own ends scatters by ten times as much or more."""
     windows = [window(SimulatedCounter(seed=seed)) for seed in range(50)]
-    assert spread([one.naive_mj for one in windows]) > 10 * spread([one.energy_mj for one in windows])
+    assert spread([result.naive_mj for result in windows]) > 10 * spread([result.energy_mj for result in windows])
 
 
 def test_the_first_full_tick_under_load_is_dropped():
     """A transient of 13 % in the first full tick does not reach the estimate."""
-    found = window(SimulatedCounter(transient=0.13))
-    assert found.energy_mj == pytest.approx(300 * 53e-6 * 1e3, rel=0.01)
+    result = window(SimulatedCounter(transient=0.13))
+    assert result.energy_mj == pytest.approx(300 * 53e-6 * 1e3, rel=0.01)
 
 
 def test_a_sensor_that_lags_or_averages_needs_its_settling_time():
@@ -151,48 +151,48 @@ def test_a_sensor_that_lags_or_averages_needs_its_settling_time():
 
 def test_too_short_a_window_is_unknown_not_zero():
     """With fewer than two usable ticks there is no energy, and the reason says what to do."""
-    found = window(SimulatedCounter(), end=BEGIN + 0.15)
-    assert found.energy_mj is None
-    assert found.timing_share is None
-    assert found.reason.code == "few-ticks"
-    assert found.reason.values["seconds"] == pytest.approx(0.15, abs=0.01)
+    result = window(SimulatedCounter(), end=BEGIN + 0.15)
+    assert result.energy_mj is None
+    assert result.timing_share is None
+    assert result.reason.code == "few-ticks"
+    assert result.reason.values["seconds"] == pytest.approx(0.15, abs=0.01)
 
 
 def test_settling_counts_for_nothing():
     """The seconds in which ticks were looked for are those after settling."""
-    found = window(SimulatedCounter(), settle_s=0.4).reason
-    assert found.code == "few-ticks"
-    assert found.values["seconds"] == pytest.approx(END - BEGIN - 0.4, abs=0.01)
+    why = window(SimulatedCounter(), settle_s=0.4).reason
+    assert why.code == "few-ticks"
+    assert why.values["seconds"] == pytest.approx(END - BEGIN - 0.4, abs=0.01)
 
 
 def test_a_counter_that_never_ticks_is_unknown():
     """GIVEN no tick at all THEN there is no energy, and a reason."""
-    found = estimate_window(Ticks(np.array([]), np.array([]), np.array([])), steady_calls(BEGIN, END, 53e-6))
-    assert found.energy_mj is None
-    assert (found.reason.code, found.reason.values["ticks"]) == ("few-ticks", 0)
+    result = estimate_window(Ticks(np.array([]), np.array([]), np.array([])), steady_calls(BEGIN, END, 53e-6))
+    assert result.energy_mj is None
+    assert (result.reason.code, result.reason.values["ticks"]) == ("few-ticks", 0)
 
 
 def test_calls_that_never_end_are_unknown():
     """GIVEN ticks between which no call completed THEN nothing is divided by zero."""
     calls = Calls(np.array([BEGIN, END]), np.array([0.0, 0.0]))
-    found = estimate_window(SimulatedCounter().ticks(BEGIN - 3, END, (BEGIN, END)), calls)
-    assert found.energy_mj is None
-    assert found.reason.code == "no-call-between-ticks"
+    result = estimate_window(SimulatedCounter().ticks(BEGIN - 3, END, (BEGIN, END)), calls)
+    assert result.energy_mj is None
+    assert result.reason.code == "no-call-between-ticks"
 
 
 def test_a_reset_inside_the_window_is_unknown():
     """A counter that falls to zero gives no energy, never a negative one, and no plain difference."""
-    found = window(SimulatedCounter(reset_at_s=BEGIN + 0.35, start_mj=5e9))
-    assert (found.energy_mj, found.naive_mj) == (None, None)
-    assert found.reason.code == "counter-reset"
+    result = window(SimulatedCounter(reset_at_s=BEGIN + 0.35, start_mj=5e9))
+    assert (result.energy_mj, result.naive_mj) == (None, None)
+    assert result.reason.code == "counter-reset"
 
 
 def test_a_jump_inside_the_window_is_told_from_a_reset():
     """GIVEN one read that shows 162 kJ too much THEN the reason says by how much the counter jumped."""
-    found = window(SimulatedCounter(glitch_at_s=BEGIN + 0.25))
-    assert found.energy_mj is None
-    assert found.reason.code == "counter-jumped"
-    assert found.reason.values["kj"] == pytest.approx(162, abs=1)
+    result = window(SimulatedCounter(glitch_at_s=BEGIN + 0.25))
+    assert result.energy_mj is None
+    assert result.reason.code == "counter-jumped"
+    assert result.reason.values["kj"] == pytest.approx(162, abs=1)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -209,8 +209,8 @@ def test_a_wrap_gives_the_right_energy(seed):
 
 def test_the_faults_of_earlier_windows_do_not_matter():
     """A reset in the ticks that only sharpen the grid leaves the window's energy alone."""
-    found = window(SimulatedCounter(reset_at_s=BEGIN - 1, start_mj=5e9))
-    assert found.energy_mj == pytest.approx(300 * 53e-6 * 1e3, rel=0.01)
+    result = window(SimulatedCounter(reset_at_s=BEGIN - 1, start_mj=5e9))
+    assert result.energy_mj == pytest.approx(300 * 53e-6 * 1e3, rel=0.01)
 
 
 def test_a_tick_around_which_reads_failed_does_not_bound_the_energy():
@@ -220,9 +220,9 @@ def test_a_tick_around_which_reads_failed_does_not_bound_the_energy():
     after[-1] += 0.04
     late = dataclasses.replace(plain, after_s=after)
     calls = steady_calls(BEGIN, END, 53e-6)
-    found = estimate_window(late, calls)
-    assert found.ticks == estimate_window(plain, calls).ticks - 1
-    assert found.energy_mj == pytest.approx(15.9, rel=0.003)
+    result = estimate_window(late, calls)
+    assert result.ticks == estimate_window(plain, calls).ticks - 1
+    assert result.energy_mj == pytest.approx(15.9, rel=0.003)
 
 
 def test_calls_that_slow_down_are_counted_where_they_ran():
@@ -230,17 +230,17 @@ def test_calls_that_slow_down_are_counted_where_they_ran():
     times = np.concatenate([[BEGIN], BEGIN + 0.25 * np.arange(1, 3)])
     calls = Calls(times, np.array([0.0, 4000.0, 6000.0]))
     ticks = SimulatedCounter(phase_s=0.05).ticks(BEGIN - 3, END, (BEGIN, END))
-    found = estimate_window(ticks, calls)
+    result = estimate_window(ticks, calls)
     # ticks at 10.15 and 10.45: 1,600 fast calls and 1,600 slow ones in 0.3 s at 300 W
-    assert found.energy_mj == pytest.approx(90_000 / 3200, rel=0.01)
-    assert found.power_w == pytest.approx(300, rel=0.01)
+    assert result.energy_mj == pytest.approx(90_000 / 3200, rel=0.01)
+    assert result.power_w == pytest.approx(300, rel=0.01)
 
 
 def test_the_share_of_timing_is_the_scatter_that_it_makes():
     """GIVEN no other noise THEN the spread of many windows is the share that the timing was said to make."""
-    found = [window(SimulatedCounter(jitter_s=0.003, seed=seed)) for seed in range(300)]
-    assert np.mean([one.timing_share for one in found]) == pytest.approx(
-        spread([one.energy_mj for one in found]), rel=0.25
+    windows = [window(SimulatedCounter(jitter_s=0.003, seed=seed)) for seed in range(300)]
+    assert np.mean([result.timing_share for result in windows]) == pytest.approx(
+        spread([result.energy_mj for result in windows]), rel=0.25
     )
 
 
@@ -254,7 +254,7 @@ def test_coarse_steps_count_as_timing():
 def test_the_spread_of_power_from_tick_to_tick():
     """The relative spread within long windows is the sensor's noise; short windows do not know it."""
     long = [window(SimulatedCounter(noise=0.01, seed=seed), end=BEGIN + 3) for seed in range(20)]
-    assert np.mean([one.power_spread for one in long]) == pytest.approx(0.01, rel=0.15)
+    assert np.mean([result.power_spread for result in long]) == pytest.approx(0.01, rel=0.15)
     assert window(SimulatedCounter(), end=BEGIN + 0.35).power_spread is None
 
 

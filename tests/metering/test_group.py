@@ -145,16 +145,16 @@ def test_states_and_bystanders_name_their_device():
 def test_our_memory_is_held_on_the_first_device():
     """What this process holds is said to the first meter only."""
     group = MeterGroup([Recorder("a", []), Recorder("b", [])])
-    assert [one.values["what"] for one in group.bystanders([5])] == ["5 bytes are ours", "0 bytes are ours"]
+    assert [note.values["what"] for note in group.bystanders([5])] == ["5 bytes are ours", "0 bytes are ours"]
 
 
 def test_the_description_lists_several_sensors():
     """One sensor is described as it is; of several, the first, and a list of all."""
-    one = MeterGroup([Recorder("a", [])]).describe()
+    single = MeterGroup([Recorder("a", [])]).describe()
     both = MeterGroup([Recorder("a", []), Recorder("b", [])]).describe()
-    assert one["device"] == "a"
-    assert "devices" not in one
-    assert [found["device"] for found in both["devices"]] == ["a", "b"]
+    assert single["device"] == "a"
+    assert "devices" not in single
+    assert [sensor["device"] for sensor in both["devices"]] == ["a", "b"]
 
 
 # --- sums -----------------------------------------------------------------------------------------------------
@@ -185,28 +185,33 @@ def test_a_sum_with_an_unknown_part_is_unknown():
 def test_less_is_the_difference():
     """A call's window is that with the pause less the pause's, and its timing errors are both of theirs."""
     rest = replace(ONE, energy_mj=4.0, time_us=14.0, naive_mj=3.0, ticks=3, timing_share=0.1)
-    found = less(TWO, rest)
-    assert (found.energy_mj, found.time_us, found.naive_mj) == (16.0, 40.0, None)
-    assert found.power_w == pytest.approx(400.0)
-    assert (found.ticks, found.calls, found.seconds) == (3, 1000, 0.8)
-    assert found.timing_share == pytest.approx(np.hypot(0.4, 0.4) / 16)
-    assert found.reason is None
+    difference = less(TWO, rest)
+    assert (difference.energy_mj, difference.time_us, difference.naive_mj) == (16.0, 40.0, None)
+    assert difference.power_w == pytest.approx(400.0)
+    assert (difference.ticks, difference.calls, difference.seconds) == (3, 1000, 0.8)
+    assert difference.timing_share == pytest.approx(np.hypot(0.4, 0.4) / 16)
+    assert difference.reason is None
 
 
 @pytest.mark.parametrize(("energy_mj", "time_us"), [(20.0, 10.0), (25.0, 10.0), (5.0, 54.0), (5.0, 60.0)])
 def test_less_is_never_negative(energy_mj, time_us):
     """GIVEN a pause with as much energy, or time, as the call with it THEN what is left is unknown and says so."""
-    found = less(TWO, replace(ONE, energy_mj=energy_mj, time_us=time_us))
-    assert (found.energy_mj, found.time_us, found.power_w, found.timing_share) == (None, None, None, None)
-    assert found.reason.code == "nothing-left"
+    difference = less(TWO, replace(ONE, energy_mj=energy_mj, time_us=time_us))
+    assert (difference.energy_mj, difference.time_us, difference.power_w, difference.timing_share) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert difference.reason.code == "nothing-left"
 
 
 @pytest.mark.parametrize(("both", "rest"), [(UNKNOWN, ONE), (ONE, UNKNOWN), (UNKNOWN, UNKNOWN)])
 def test_less_of_an_unknown_is_unknown(both, rest):
     """GIVEN that either is unknown THEN the difference is, with that one's reason."""
-    found = less(both, rest)
-    assert found.energy_mj is None
-    assert found.reason == UNKNOWN.reason
+    difference = less(both, rest)
+    assert difference.energy_mj is None
+    assert difference.reason == UNKNOWN.reason
 
 
 def test_a_group_reads_the_ticks_before_a_window():

@@ -74,8 +74,8 @@ def test_intervals_cover_the_truth_through_the_rule(deviation, known_share):
     """92 to 98 % of 3,000 intervals cover, however much of the scatter the tick timing explains, limit or not."""
     generator = np.random.default_rng(4)
     floor = known_share * min(deviation, 0.01)
-    found = [combine(taken_until_sure(deviation, generator), floor=floor) for _ in range(3000)]
-    assert 0.92 <= np.mean([one.low <= 1.0 <= one.high for one in found]) <= 0.98
+    estimates = [combine(taken_until_sure(deviation, generator), floor=floor) for _ in range(3000)]
+    assert 0.92 <= np.mean([estimate.low <= 1.0 <= estimate.high for estimate in estimates]) <= 0.98
 
 
 def test_the_target_is_reached_where_the_limit_allows():
@@ -83,32 +83,32 @@ def test_the_target_is_reached_where_the_limit_allows():
     generator = np.random.default_rng(5)
     taken = [taken_until_sure(0.01, generator, limit=100) for _ in range(300)]
     half = [2.776 * np.std(values[:5], ddof=1) / np.sqrt(len(values)) for values in taken]
-    assert max(one / np.mean(values[:5]) for one, values in zip(half, taken, strict=True)) <= 0.01 + 1e-9
+    assert max(width / np.mean(values[:5]) for width, values in zip(half, taken, strict=True)) <= 0.01 + 1e-9
 
 
 def test_five_windows_get_the_ordinary_interval():
     """With no more than the first windows, Student's interval is all there is."""
-    found = combine(RESTLESS)
+    estimate = combine(RESTLESS)
     half = 2.776 * np.std(RESTLESS, ddof=1) / np.sqrt(5)
-    assert (found.low, found.high) == pytest.approx((10 - half, 10 + half))
+    assert (estimate.low, estimate.high) == pytest.approx((10 - half, 10 + half))
 
 
 def test_windows_that_agree_later_do_not_undo_the_first():
     """GIVEN first windows that set the number WHEN later ones agree by luck THEN the first still set the width."""
-    found = combine([*RESTLESS, *[10.0] * 8])
-    assert found.high - found.mean == pytest.approx(2.776 * np.std(RESTLESS, ddof=1) / np.sqrt(13))
+    estimate = combine([*RESTLESS, *[10.0] * 8])
+    assert estimate.high - estimate.mean == pytest.approx(2.776 * np.std(RESTLESS, ddof=1) / np.sqrt(13))
 
 
 def test_a_change_after_the_first_windows_widens_the_interval():
     """GIVEN five windows that agree and four that moved by 5 % THEN the interval holds both."""
-    found = combine([*STEADY, 10.5, 10.5, 10.5, 10.5])
-    assert found.relative_half_width > 0.015
+    estimate = combine([*STEADY, 10.5, 10.5, 10.5, 10.5])
+    assert estimate.relative_half_width > 0.015
 
 
 def test_agreement_by_luck_is_not_sharper_than_the_ticks():
     """GIVEN windows that agree exactly WHEN the timing leaves 1 % open THEN the interval is no point."""
-    found = combine([10.0] * 5, floor=0.01)
-    assert found.relative_half_width == pytest.approx(1.645 * 0.01 / np.sqrt(5))
+    estimate = combine([10.0] * 5, floor=0.01)
+    assert estimate.relative_half_width == pytest.approx(1.645 * 0.01 / np.sqrt(5))
     assert combine([10.0] * 5).relative_half_width == 0
 
 
@@ -131,10 +131,10 @@ def test_a_steady_rise_is_a_significant_drift():
     """GIVEN anchors that rise by 4 % over the run THEN that is found, with an interval without zero."""
     times = np.linspace(100.0, 700.0, 7)
     noise = np.array([0.02, -0.03, 0.01, 0.0, -0.01, 0.03, -0.02])
-    found = drift(times, 100 * (1 + 0.04 * (times - 100) / 600) + noise)
-    assert found.change == pytest.approx(0.04, abs=0.001)
-    assert 0 < found.low < found.change < found.high
-    assert found.significant
+    trend = drift(times, 100 * (1 + 0.04 * (times - 100) / 600) + noise)
+    assert trend.change == pytest.approx(0.04, abs=0.001)
+    assert 0 < trend.low < trend.change < trend.high
+    assert trend.significant
 
 
 def test_a_drift_below_one_percent_is_not_significant():
@@ -148,8 +148,8 @@ def test_the_interval_of_a_drift_covers_no_change():
     """GIVEN anchors without a trend THEN 92 to 98 % of 2,000 intervals hold zero."""
     generator = np.random.default_rng(6)
     times = np.linspace(0.0, 300.0, 6)
-    found = [drift(times, generator.normal(50.0, 0.5, 6)) for _ in range(2000)]
-    assert 0.92 <= np.mean([one.low <= 0 <= one.high for one in found]) <= 0.98
+    trends = [drift(times, generator.normal(50.0, 0.5, 6)) for _ in range(2000)]
+    assert 0.92 <= np.mean([trend.low <= 0 <= trend.high for trend in trends]) <= 0.98
 
 
 def test_a_drift_needs_three_values_and_time():

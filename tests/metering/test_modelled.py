@@ -21,9 +21,9 @@ def test_watts_must_be_positive(watts):
 def test_modelled_energy_is_time_times_watts():
     """Through the estimator, the modelled meter's energy is exactly time x watts."""
     calls = steady_calls(100.0, 100.2, 1e-4)
-    found = estimate_window(ModelledMeter(50.0).ticks(97.0, 100.2), calls)
-    assert found.energy_mj == pytest.approx(50 * 1e-4 * 1e3, rel=1e-6)
-    assert found.power_w == pytest.approx(50)
+    window = estimate_window(ModelledMeter(50.0).ticks(97.0, 100.2), calls)
+    assert window.energy_mj == pytest.approx(50 * 1e-4 * 1e3, rel=1e-6)
+    assert window.power_w == pytest.approx(50)
 
 
 def test_it_says_what_it_is():

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from energyscope.metering.power_meter import PowerIntegral, integrate_power
+from energyscope.metering.power_meter import PowerIntegral
 
 WATTS = some.floats(0.0, 1000.0)
+
+
+def integrate_power(time_s, power_w, averaging_s):
+    """Return the energy (mJ, from 0) at each reading."""
+    integral = PowerIntegral(averaging_s)
+    return np.array([integral.add(float(t), float(w)) for t, w in zip(time_s, power_w, strict=True)])
 
 
 def exact(corners_s, corners_w, time_s):
@@ -35,8 +41,8 @@ def test_a_step_is_exact_where_the_window_is_a_multiple_of_the_refresh(before_w,
     """GIVEN a step of the load at any moment THEN the energy is right at every reading."""
     times, averaging_s = np.arange(60) * refresh_s, number * refresh_s
     load = step(at_s, before_w, after_w)
-    found = integrate_power(times, readings(*load, times, averaging_s), averaging_s)
-    assert found == pytest.approx(1e3 * exact(*load, times), abs=0.1, rel=1e-6)
+    energy = integrate_power(times, readings(*load, times, averaging_s), averaging_s)
+    assert energy == pytest.approx(1e3 * exact(*load, times), abs=0.1, rel=1e-6)
 
 
 @given(WATTS, WATTS, some.floats(0.0, 2.0), some.floats(0.05, 3.0), some.integers(1, 12))
@@ -44,8 +50,8 @@ def test_a_ramp_is_exact_where_the_window_is_a_multiple_of_the_refresh(before_w,
     """GIVEN a ramp of any slope THEN the energy is right at every reading."""
     times, averaging_s = np.arange(60) * 0.1, number * 0.1
     load = np.array([at_s, at_s + lasts_s]), np.array([before_w, after_w])
-    found = integrate_power(times, readings(*load, times, averaging_s), averaging_s)
-    assert found == pytest.approx(1e3 * exact(*load, times), abs=0.1, rel=1e-6)
+    energy = integrate_power(times, readings(*load, times, averaging_s), averaging_s)
+    assert energy == pytest.approx(1e3 * exact(*load, times), abs=0.1, rel=1e-6)
 
 
 @given(WATTS, WATTS, some.floats(0.0, 3.0), some.floats(0.1, 1.2))
@@ -53,8 +59,8 @@ def test_any_other_window_is_off_by_a_quarter_of_a_refresh_at_most(before_w, aft
     """GIVEN a window that is no multiple of the refresh THEN a step of D watts is off by at most D R / 4."""
     times = np.arange(60) * 0.1
     load = step(at_s, before_w, after_w)
-    found = integrate_power(times, readings(*load, times, averaging_s), averaging_s)
-    error_j = np.abs(found / 1e3 - exact(*load, times))
+    energy = integrate_power(times, readings(*load, times, averaging_s), averaging_s)
+    error_j = np.abs(energy / 1e3 - exact(*load, times))
     assert error_j.max() <= abs(after_w - before_w) * 0.1 / 4 + 1e-3
 
 

@@ -21,9 +21,9 @@ def test_idle_power_is_read_after_it_has_settled(gpu):
     """GIVEN a load just before THEN the power is the idle one, and what the process holds is asked last."""
     gpu.run([CALL], 1.0)
     begin, asked = gpu.now(), []
-    found = idle(MeterGroup([gpu]), lambda: [asked.append(gpu.now())], gpu)
-    assert found["idle_w"] == pytest.approx(90.0, rel=0.01)
-    assert found["bystanders"] == []
+    facts = idle(MeterGroup([gpu]), lambda: [asked.append(gpu.now())], gpu)
+    assert facts["idle_w"] == pytest.approx(90.0, rel=0.01)
+    assert facts["bystanders"] == []
     assert asked == [pytest.approx(begin + SETTLE_S + IDLE_S, abs=1e-6)]
 
 

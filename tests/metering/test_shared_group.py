@@ -25,7 +25,7 @@ class Counted(ModelledMeter):
         return super().__exit__(*rest)
 
     def states(self, begin_s, end_s):
-        return [{"after_s": one} for one in self.seen if begin_s <= one <= end_s]
+        return [{"after_s": time_s} for time_s in self.seen if begin_s <= time_s <= end_s]
 
 
 def test_runs_start_and_stop_nothing():
@@ -33,8 +33,8 @@ def test_runs_start_and_stop_nothing():
     meter = Counted()
     with MeterGroup([meter]) as started:
         for _ in range(2):
-            with SharedGroup(started) as one:
-                assert one.modelled
+            with SharedGroup(started) as shared:
+                assert shared.modelled
         assert (meter.starts, meter.stops) == (1, 0)
     assert meter.stops == 1
 
@@ -42,8 +42,8 @@ def test_runs_start_and_stop_nothing():
 def test_a_run_sees_only_what_came_since_it_began():
     """The states of earlier runs are not the run's."""
     meter = Counted()
-    with MeterGroup([meter]) as started, SharedGroup(started) as one:
-        assert one.states(0.0, float("inf")) == []
+    with MeterGroup([meter]) as started, SharedGroup(started) as shared:
+        assert shared.states(0.0, float("inf")) == []
         meter.seen.append(time.monotonic())
-        assert len(one.states(0.0, float("inf"))) == 1
+        assert len(shared.states(0.0, float("inf"))) == 1
         assert len(started.states(0.0, float("inf"))) == 2

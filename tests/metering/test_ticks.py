@@ -15,7 +15,6 @@ from energyscope.metering.ticks import (
     mean_power,
     quantum_mj,
     sensor_facts,
-    tick_times,
     unwrap,
 )
 from energyscope.reasons import reason
@@ -47,9 +46,9 @@ def test_the_grid_is_sharper_than_a_read():
     """GIVEN 33 regular ticks seen within 4.5 ms THEN fitted times are four times as sharp as observed ones."""
     true_s = 5.0 + 0.1 * np.arange(33)
     ticks = observed(true_s)
-    fitted, period = tick_times(ticks)
-    assert period == pytest.approx(0.1, rel=1e-3)
-    assert rms(fitted - true_s) < rms(ticks.time_s - true_s) / 4
+    grid = fit_grid(ticks)
+    assert grid.period_s == pytest.approx(0.1, rel=1e-3)
+    assert rms(grid.time_s - true_s) < rms(ticks.time_s - true_s) / 4
 
 
 @pytest.mark.parametrize("jitter_s", [0.001, 0.003, 0.008])
@@ -60,7 +59,7 @@ def test_ticks_that_scatter_are_no_worse_than_grid_or_observation(jitter_s):
         grid = 0.1 * np.arange(34)
         true_s = grid + np.random.default_rng(seed).normal(0, jitter_s, 34)
         ticks = observed(true_s, seed=seed + 1000)
-        errors["fitted"].append(rms(tick_times(ticks)[0] - true_s))
+        errors["fitted"].append(rms(fit_grid(ticks).time_s - true_s))
         errors["seen"].append(rms(ticks.time_s - true_s))
         errors["grid"].append(rms(grid - true_s))
     mean = {name: np.mean(values) for name, values in errors.items()}
@@ -90,9 +89,10 @@ def test_missed_ticks_leave_the_grid_intact():
     ticks = SimulatedCounter().ticks(0.0, 4.0, (0.0, 4.0))
     kept = np.delete(np.arange(len(ticks)), [7, 21])
     seen = Ticks(ticks.before_s[kept], ticks.after_s[kept], ticks.energy_mj[kept], ticks.reset[kept])
-    fitted, period = tick_times(seen)
-    assert period == pytest.approx(0.1, rel=1e-3)
-    assert np.abs(np.diff(fitted) - 0.1 * np.round(np.diff(fitted) / 0.1)).max() < 1.5e-3
+    grid = fit_grid(seen)
+    steps = np.diff(grid.time_s)
+    assert grid.period_s == pytest.approx(0.1, rel=1e-3)
+    assert np.abs(steps - 0.1 * np.round(steps / 0.1)).max() < 1.5e-3
 
 
 @pytest.mark.parametrize("seen", [32, 24])
@@ -100,26 +100,26 @@ def test_many_missed_ticks_leave_the_period(seen):
     """WHEN half of the ticks or more were not seen THEN the period is still that of the ticks."""
     true_s = 0.1 * np.arange(60)
     kept = [np.sort(np.random.default_rng(seed).choice(60, seen, replace=False)) for seed in range(30)]
-    found = [tick_times(observed(true_s[one], seed=seed))[1] for seed, one in enumerate(kept)]
-    assert np.mean([abs(period - 0.1) < 2e-4 for period in found]) >= 0.9
+    periods = [fit_grid(observed(true_s[ticks], seed=seed)).period_s for seed, ticks in enumerate(kept)]
+    assert np.mean([abs(period - 0.1) < 2e-4 for period in periods]) >= 0.9
 
 
 def test_brackets_half_as_wide_as_the_period_leave_it():
     """GIVEN reads that take half of a period THEN the period is found, and not a denser one that fits as well."""
-    found = [tick_times(observed(0.1 * np.arange(25), read_s=0.05, seed=seed))[1] for seed in range(60)]
-    assert np.abs(np.array(found) / 0.1 - 1).max() < 0.03
+    periods = [fit_grid(observed(0.1 * np.arange(25), read_s=0.05, seed=seed)).period_s for seed in range(60)]
+    assert np.abs(np.array(periods) / 0.1 - 1).max() < 0.03
 
 
 def test_brackets_wider_than_that_have_no_grid():
     """GIVEN reads that take most of a period THEN any grid would pass through them, and none is fitted."""
-    seen = [observed(0.1 * np.arange(25), read_s=0.085, seed=seed) for seed in range(30)]
-    assert all(np.array_equal(tick_times(one)[0], one.time_s) for one in seen)
+    counters = [observed(0.1 * np.arange(25), read_s=0.085, seed=seed) for seed in range(30)]
+    assert all(np.array_equal(fit_grid(ticks).time_s, ticks.time_s) for ticks in counters)
 
 
 def test_chance_is_no_jitter():
     """GIVEN regular ticks THEN at least 90 % of counters show no jitter, since the reads explain the scatter."""
-    found = [fit_grid(observed(0.1 * np.arange(34), seed=seed)).jitter_s for seed in range(200)]
-    assert np.mean([jitter == 0 for jitter in found]) >= 0.9
+    jitters = [fit_grid(observed(0.1 * np.arange(34), seed=seed)).jitter_s for seed in range(200)]
+    assert np.mean([jitter == 0 for jitter in jitters]) >= 0.9
 
 
 def test_a_tick_seen_after_failed_reads_is_the_last_before_its_new_value():

@@ -52,5 +52,5 @@ def test_beyond_the_budget_clones_go_to_the_host():
 def test_a_cpu_has_no_budget():
     """On the host itself nothing is moved."""
     assert device_budget(torch.device("cpu")) is None
-    one = torch.ones(3)
-    assert staged([one])[0] is one
+    tensor = torch.ones(3)
+    assert staged([tensor])[0] is tensor

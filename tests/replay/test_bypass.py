@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import pytest
-import tiny_models
 import torch
 from families import FAMILIES, inputs, tree_of
 from torch.nn import functional
 
-from energyscope.adapters import load_adapter
-from energyscope.components import ComponentTree, component_tree
+from energyscope.components import ComponentTree
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.replay_setup import bypassed
 
 
 @pytest.fixture(scope="module")
 def tree() -> ComponentTree:
-    torch.manual_seed(0)
-    model = tiny_models.model_class("llama")(tiny_models.config("llama")).eval()
-    return component_tree(model, load_adapter("llama"), "fine")
+    return tree_of("llama")
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +24,17 @@ def captures(tree: ComponentTree) -> dict[str, Capture]:
 
 @torch.inference_mode()
 def logits(tree: ComponentTree, captures: dict[str, Capture]) -> torch.Tensor:
-    found: torch.Tensor = tree.root.module(**captures["model"].kwargs).logits
-    return found
+    output: torch.Tensor = tree.root.module(**captures["model"].kwargs).logits
+    return output
 
 
 def test_a_bypassed_core_is_not_computed(tree: ComponentTree, captures: dict[str, Capture]) -> None:
     """GIVEN another recorded output WHEN the core is bypassed THEN the attention goes on with that one."""
     attention = "model.layers.1.self_attn"
-    one, core = captures[attention], captures[f"{attention}.core"]
+    recorded, core = captures[attention], captures[f"{attention}.core"]
     zeros = torch.zeros_like(core.output)
     with bypassed([(tree[f"{attention}.core"].module, zeros)]), torch.inference_mode():
-        output, _ = tree[attention].module(*one.args, **one.kwargs)
+        output, _ = tree[attention].module(*recorded.args, **recorded.kwargs)
     assert torch.equal(output, torch.zeros_like(output))  # no bias in its projections
 
 
@@ -61,7 +57,7 @@ def test_nested_bypasses_are_restored_one_by_one(tree: ComponentTree, captures: 
             both = logits(tree, captures)
         assert torch.equal(logits(tree, captures), outer)
     expected = captures["model"].output.logits
-    assert len({found.sum().item() for found in (outer, both, expected)}) == 3
+    assert len({result.sum().item() for result in (outer, both, expected)}) == 3
     assert torch.equal(logits(tree, captures), expected)
     assert functional.scaled_dot_product_attention is own
 
@@ -69,9 +65,9 @@ def test_nested_bypasses_are_restored_one_by_one(tree: ComponentTree, captures: 
 def test_a_core_can_be_replayed_while_bypassed(tree: ComponentTree, captures: dict[str, Capture]) -> None:
     """The component itself computes, while its caller's calls are answered from the record."""
     name = "model.layers.0.self_attn.core"
-    one = captures[name]
-    with bypassed([(tree[name].module, torch.zeros_like(one.output))]), torch.inference_mode():
-        assert torch.equal(tree[name].module(*one.args, **one.kwargs), one.output)
+    recorded = captures[name]
+    with bypassed([(tree[name].module, torch.zeros_like(recorded.output))]), torch.inference_mode():
+        assert torch.equal(tree[name].module(*recorded.args, **recorded.kwargs), recorded.output)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -84,12 +80,12 @@ def test_bypassing_children_keeps_the_output(family):
         if not children:
             continue
         outputs = [(child.module, captures[child.name].output) for child in children]
-        one = captures[parent.name]
+        recorded = captures[parent.name]
         with bypassed(outputs), torch.inference_mode():
-            result = parent.module(*one.args, **one.kwargs)
-        expected = one.output if isinstance(one.output, torch.Tensor) else one.output[0]
-        found = result if isinstance(result, torch.Tensor) else result[0]
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+            result = parent.module(*recorded.args, **recorded.kwargs)
+        expected = recorded.output if isinstance(recorded.output, torch.Tensor) else recorded.output[0]
+        actual = result if isinstance(result, torch.Tensor) else result[0]
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
 def test_bypassing_skips_the_children_and_is_undone():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
+import families
 import pytest
 import tiny_models
 import torch
+from families import FAMILIES, tree_of
 from torch import Tensor
 from torch.nn import functional
 
@@ -16,29 +18,16 @@ from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import ModelError
 from energyscope.replay.capture import Capture, capture, forward_inputs, not_called
 
-FAMILIES = ("distilbert", "gpt2", "llama")
-
-
-def tree_of(family: str, adapter: Any = None, **changes: Any) -> ComponentTree:
-    torch.manual_seed(0)
-    model = tiny_models.model_class(family)(tiny_models.config(family, **changes)).eval()
-    return component_tree(model, adapter or load_adapter(family), "fine")
-
-
-def inputs(*, padded: int = 0) -> dict[str, Tensor]:
-    ids = torch.arange(24).reshape(2, 12) % tiny_models.VOCABULARY
-    mask = torch.ones_like(ids)
-    mask[1, 12 - padded :] = 0
-    return {"input_ids": ids, "attention_mask": mask}
+inputs = partial(families.inputs, batch=2)
 
 
 def cores(tree: ComponentTree) -> list[str]:
     return [component.name for component in tree if component.kind == "attention.core"]
 
 
-def replayed(tree: ComponentTree, name: str, one: Capture) -> Tensor:
+def replayed(tree: ComponentTree, name: str, recorded: Capture) -> Tensor:
     with torch.inference_mode():
-        output: Tensor = tree[name].module(*one.args, **one.kwargs)
+        output: Tensor = tree[name].module(*recorded.args, **recorded.kwargs)
     return output
 
 
@@ -67,8 +56,8 @@ def test_a_cores_output_is_what_the_output_projection_is_given() -> None:
     tree = tree_of("llama")
     captures = capture(tree, inputs(padded=3))
     output = captures["model.layers.1.self_attn.core"].output
-    (given,) = captures["model.layers.1.self_attn.o_proj"].args
-    torch.testing.assert_close(output.transpose(1, 2).flatten(2), given, rtol=0, atol=0)
+    (projection_input,) = captures["model.layers.1.self_attn.o_proj"].args
+    torch.testing.assert_close(output.transpose(1, 2).flatten(2), projection_input, rtol=0, atol=0)
 
 
 def test_all_arguments_of_the_core_are_kept() -> None:
@@ -108,7 +97,7 @@ def test_a_function_that_must_be_called_is_an_error() -> None:
     """GIVEN a function that is not optional WHEN its module does not call it THEN the error names it."""
     gpt2 = load_adapter("gpt2")
     wrong = Part("attention.core", "transformer.h.{layer}.mlp", "fine", function=SDPA)
-    tree = tree_of("gpt2", replace(gpt2, parts=(*gpt2.parts, wrong)))
+    tree = tree_of("gpt2", adapter=replace(gpt2, parts=(*gpt2.parts, wrong)))
     with pytest.raises(ModelError, match=r"transformer\.h\.0\.mlp\.core was not called"):
         capture(tree, inputs())
 
@@ -126,11 +115,11 @@ def test_every_component_replays_to_the_same_output(family):
     tree = tree_of(family)
     captures = capture(tree, inputs())
     for component in tree.components[1:]:
-        one = captures[component.name]
+        recorded = captures[component.name]
         for _ in range(2):
             with torch.inference_mode():
-                again = component.module(*one.args, **one.kwargs)
-            torch.testing.assert_close(again, one.output, rtol=0, atol=0)
+                again = component.module(*recorded.args, **recorded.kwargs)
+            torch.testing.assert_close(again, recorded.output, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -163,7 +152,7 @@ def test_one_module_under_two_names_is_one_component():
     model = tiny_models.model_class("gpt2")(tiny_models.config("gpt2")).eval()
     model.transformer.h[1] = model.transformer.h[0]
     tree = component_tree(model, load_adapter("gpt2"), "medium")
-    assert [one.name for one in tree if one.kind == "layer"] == ["transformer.h.0"]
+    assert [component.name for component in tree if component.kind == "layer"] == ["transformer.h.0"]
     captures = capture(tree, inputs())
     assert captures["transformer.h.0"].calls == 2
     assert not captures["transformer.h.0"].varied

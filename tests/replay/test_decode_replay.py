@@ -58,16 +58,16 @@ def test_every_component_replays_to_the_output_of_the_step(loaded, kind):
     tree, _, replay_setup = decoding(loaded, kind)
     with torch.inference_mode():
         for component in tree.components[1:]:
-            one = replay_setup.captures[component.name]
-            found = component.module(*one.args, **one.kwargs)
-            for output, expected in zip(leaves(found), leaves(one.output), strict=True):
+            recorded = replay_setup.captures[component.name]
+            result = component.module(*recorded.args, **recorded.kwargs)
+            for output, expected in zip(leaves(result), leaves(recorded.output), strict=True):
                 assert torch.equal(output, expected), component.name
 
 
 def leaves(value):
     if isinstance(value, torch.Tensor):
         return [value]
-    return [one for item in value for one in leaves(item)] if isinstance(value, tuple | list) else []
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, tuple | list) else []
 
 
 def test_copies_of_an_attention_read_other_layers_keys(loaded):
@@ -78,7 +78,7 @@ def test_copies_of_an_attention_read_other_layers_keys(loaded):
         len(of_kind(tree, "layer")) * footprint_bytes(attention.module) // 2 + replay_setup.layer_bytes
     )
     with replay_setup.round(
-        next(one for one in targets(tree, "fine") if one.key == f"node:{attention.name}")
+        next(target for target in targets(tree, "fine") if target.key == f"node:{attention.name}")
     ) as round_:
         indices = [call.func.layer_idx for call in round_]
     layers = len(of_kind(tree, "layer"))
@@ -91,10 +91,12 @@ def test_copies_of_an_attention_read_other_layers_keys(loaded):
 def test_updates_of_the_cache_take_the_layers_in_turn(loaded, kind):
     """A function is told which layer's cache it updates: each member of the round runs on its own inputs."""
     tree, _, replay_setup = decoding(loaded, kind)
-    (update,) = [one for one in targets(tree, "fine") if one.what == "group" and one.key.endswith(".cache")]
+    (update,) = [
+        target for target in targets(tree, "fine") if target.what == "group" and target.key.endswith(".cache")
+    ]
     with replay_setup.round(update) as round_:
-        told = [next(one for one in call.args if isinstance(one, int)) for call in round_]
-    assert told == list(range(len(of_kind(tree, "layer"))))
+        indices = [next(target for target in call.args if isinstance(target, int)) for call in round_]
+    assert indices == list(range(len(of_kind(tree, "layer"))))
 
 
 def test_the_attention_core_reads_what_the_step_left():
@@ -106,7 +108,9 @@ def test_the_attention_core_reads_what_the_step_left():
     shared = {}
     for kind in CACHE_KINDS:
         tree, _, replay_setup = decoding(loaded, kind)
-        (core,) = [one for one in targets(tree, "fine") if one.what == "group" and one.key.endswith(".core")]
+        (core,) = [
+            target for target in targets(tree, "fine") if target.what == "group" and target.key.endswith(".core")
+        ]
         with replay_setup.round(core) as round_:
             shared[kind] = len({call.args[1].data_ptr() for call in round_}) == 1
     assert shared == {"dynamic": True, "static": False}
@@ -118,8 +122,8 @@ def test_the_work_of_an_update(loaded):
     for kind in CACHE_KINDS:
         tree, inputs, _ = decoding(loaded, kind)
         work = count_work(tree, inputs)
-        moved[kind] = [work[one.name].bytes for one in of_kind(tree, "attention.cache")]
-        assert {work[one.name].flops for one in of_kind(tree, "attention.cache")} == {0.0}
+        moved[kind] = [work[component.name].bytes for component in of_kind(tree, "attention.cache")]
+        assert {work[component.name].flops for component in of_kind(tree, "attention.cache")} == {0.0}
     layer = decode_step(loaded, context_length=1).inputs["past_key_values"].layers[0]
     token = layer.keys.nbytes + layer.values.nbytes
     layers = len(moved["dynamic"])
@@ -146,7 +150,7 @@ def test_glue_finds_each_layers_own_memory_of_a_static_cache():
     tree, _, replay_setup = decoding(load_model("tiny-gpt2", device="cpu"), "static")
     members = of_kind(tree, "attention")
     inside = dict(replay_setup._inside(members, members[0]))
-    updates = [one.module for one in of_kind(tree, "attention.cache")]
+    updates = [component.module for component in of_kind(tree, "attention.cache")]
     assert len({inside[update][0].data_ptr() for update in updates}) == len(members)
-    others = [one.module for one in of_kind(tree, "attention.qkv")]
+    others = [component.module for component in of_kind(tree, "attention.qkv")]
     assert len({inside[other].data_ptr() for other in others}) == 1

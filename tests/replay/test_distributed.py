@@ -32,9 +32,9 @@ class Summing(nn.Module):
 
     def forward(self, given):
         self.called += 1
-        found = self.linear(given)
-        dist.all_reduce(found)
-        return found
+        output = self.linear(given)
+        dist.all_reduce(output)
+        return output
 
 
 class Model(nn.Module):
@@ -59,7 +59,7 @@ def rig_of(kind=ReplaySetup):
     """Return what both processes set up alike."""
     model = Model()
     parts = [("first", model.first), ("second", model.second)]
-    blocks = [Component(name, "mlp", None, "block", "model", one) for name, one in parts]
+    blocks = [Component(name, "mlp", None, "block", "model", module) for name, module in parts]
     tree = ComponentTree([Component("model", "model", None, "model", None, model), *blocks])
     return kind(tree, capture(tree, {"given": torch.ones(2, 4)}), None)
 
@@ -99,9 +99,9 @@ def replays_alike(rank):
                 assert lead.replay_setup.overhead(target) == []
     model = replay_setup.tree.root.module
     called = torch.tensor([model.first.called, model.second.called])
-    theirs = called.clone()
-    dist.broadcast(theirs, 0)
-    assert torch.equal(called, theirs)
+    leaders = called.clone()
+    dist.broadcast(leaders, 0)
+    assert torch.equal(called, leaders)
     assert called.min() > 10
 
 

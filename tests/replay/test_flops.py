@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import families
 import pytest
 import tiny_models
 import torch
+from families import FAMILIES, tree_of
 from torch import Tensor, nn
 
-from energyscope.adapters import Adapter, Part, load_adapter
+from energyscope.adapters import Adapter, Part
 from energyscope.components import ComponentTree, component_tree
 from energyscope.reasons import reason
 from energyscope.replay.flops import Work, count_work, distinct_bytes, formulas
 
 BATCH, LENGTH, HIDDEN, INNER, HEADS, WORDS = 2, 12, 16, 32, 2, tiny_models.VOCABULARY
 TOKENS = BATCH * LENGTH
-FAMILIES = ("distilbert", "gpt2", "llama")
 LAYERS = "layers.{layer}"
 
 
@@ -28,19 +30,7 @@ def linear(inner: int, outer: int, tokens: int = TOKENS) -> int:
 CORE = 4 * BATCH * LENGTH * LENGTH * HIDDEN  # two products, all heads together
 
 
-def model_of(family: str, **changes: Any) -> nn.Module:
-    torch.manual_seed(0)
-    model: nn.Module = tiny_models.model_class(family)(tiny_models.config(family, **changes))
-    return model.eval()
-
-
-def tree_of(family: str, model: nn.Module | None = None) -> ComponentTree:
-    return component_tree(model or model_of(family), load_adapter(family), "fine")
-
-
-def inputs() -> dict[str, Tensor]:
-    ids = torch.arange(TOKENS).reshape(BATCH, LENGTH) % WORDS
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+inputs = partial(families.inputs, batch=BATCH)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +58,7 @@ def test_an_attention_core_counts_both_products_in_full(family: str) -> None:
 
 def test_an_eager_attention_counts_the_same() -> None:
     """GIVEN an attention that multiplies by itself THEN its operations are the same, and its core is unknown."""
-    eager = count_work(tree_of("gpt2", model_of("gpt2", attn_implementation="eager")), inputs())
+    eager = count_work(tree_of("gpt2", attn_implementation="eager"), inputs())
     fused = count_work(tree_of("gpt2"), inputs())
     assert eager["transformer.h.0.attn"].flops == fused["transformer.h.0.attn"].flops
     assert eager["transformer.h.0.attn.core"] == Work(None, None, reason("not-called"))
@@ -103,7 +93,9 @@ def test_elementwise_components_have_no_matrix_work(llama: dict[str, Work]) -> N
 @pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 4), (torch.bfloat16, 2)])
 def test_a_linear_moves_input_weight_and_output_once(dtype: torch.dtype, size: int) -> None:
     """A linear's bytes are those of its input, weight, bias and output in the stored data type."""
-    work = count_work(tree_of("gpt2", model_of("gpt2").to(dtype)), inputs())
+    tree = tree_of("gpt2")
+    tree.root.module.to(dtype)
+    work = count_work(tree, inputs())
     weights = HIDDEN * 4 * HIDDEN + 4 * HIDDEN
     moved = TOKENS * HIDDEN + weights + TOKENS * 4 * HIDDEN
     assert work["transformer.h.0.mlp.c_fc"].bytes == size * moved
@@ -130,8 +122,8 @@ def test_an_embedding_reads_the_rows_that_are_looked_up() -> None:
 def test_a_tied_weight_moves_once_in_the_model() -> None:
     """GIVEN a head that shares the embedding's weight THEN the model reads it once, in whole."""
     ids = {"input_ids": torch.tensor([[1, 2]])}
-    tied = count_work(tree_of("llama", model_of("llama", tie_word_embeddings=True)), ids)
-    apart = count_work(tree_of("llama", model_of("llama", tie_word_embeddings=False)), ids)
+    tied = count_work(tree_of("llama", tie_word_embeddings=True), ids)
+    apart = count_work(tree_of("llama", tie_word_embeddings=False), ids)
     rows = 2 * HIDDEN * 4
     assert apart["model"].bytes == (tied["model"].bytes or 0) + rows
     assert apart["lm_head"].bytes == tied["lm_head"].bytes
@@ -229,8 +221,8 @@ def test_formulas_of_fused_operations(name: str, shapes: list[Any], expected: in
     assert formula(*shapes, out_shape=None) == expected
 
 
-@pytest.mark.parametrize("way", ["eager", "grouped_mm", "batched_mm"])
-def test_fused_experts_count_the_chosen_ones(way: str) -> None:
+@pytest.mark.parametrize("implementation", ["eager", "grouped_mm", "batched_mm"])
+def test_fused_experts_count_the_chosen_ones(implementation: str) -> None:
     """GIVEN two of four experts for each token THEN two are counted each, and only used experts' weights move."""
     import transformers
 
@@ -239,7 +231,7 @@ def test_fused_experts_count_the_chosen_ones(way: str) -> None:
     torch.manual_seed(0)
     config = transformers.MixtralConfig(**shape, **routing, num_attention_heads=2, num_key_value_heads=1)
     model = transformers.MixtralForCausalLM(config).eval()
-    model.set_experts_implementation(way)
+    model.set_experts_implementation(implementation)
     mlp = f"model.{LAYERS}.mlp"
     parts = (
         Part("layer", f"model.{LAYERS}", "coarse"),
@@ -285,10 +277,9 @@ def test_quantized_layers_count_like_others_and_move_less(kind: str, stored: int
 
 def test_a_decode_step_reads_the_cache_of_its_own_layer() -> None:
     """GIVEN a cache of nine tokens and one more THEN a layer's attention moves ten keys and values, its own."""
-    model = model_of("llama")
+    tree = tree_of("llama")
     with torch.inference_mode():
-        past = model(input_ids=torch.arange(9)[None], use_cache=True).past_key_values
-    tree = tree_of("llama", model)
+        past = tree.root.module(input_ids=torch.arange(9)[None], use_cache=True).past_key_values
     step = {"input_ids": torch.tensor([[3]]), "past_key_values": past, "use_cache": True}
     attention = "model.layers.1.self_attn"
     cached = count_work(tree, step)[attention]
@@ -316,9 +307,13 @@ def test_the_model_is_left_as_it_was() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_count_is_the_same_on_a_gpu(family: str) -> None:
     """GIVEN the same model on a GPU in BF16, by other kernels, THEN it has as many operations, half the bytes."""
-    here = count_work(tree_of(family), inputs())
-    given = {name: value.cuda() for name, value in inputs().items()}
-    there = count_work(tree_of(family, model_of(family).to("cuda", torch.bfloat16)), given)
-    assert {name: one.flops for name, one in there.items()} == {name: one.flops for name, one in here.items()}
-    mlp = next(name for name in here if name.endswith(("mlp", "ffn")))
-    assert there[mlp].bytes == (here[mlp].bytes or 0) / 2
+    on_cpu = count_work(tree_of(family), inputs())
+    moved = {name: value.cuda() for name, value in inputs().items()}
+    tree = tree_of(family)
+    tree.root.module.to("cuda", torch.bfloat16)
+    on_gpu = count_work(tree, moved)
+    assert {name: work.flops for name, work in on_gpu.items()} == {
+        name: work.flops for name, work in on_cpu.items()
+    }
+    mlp = next(name for name in on_cpu if name.endswith(("mlp", "ffn")))
+    assert on_gpu[mlp].bytes == (on_cpu[mlp].bytes or 0) / 2

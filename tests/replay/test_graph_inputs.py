@@ -38,14 +38,14 @@ def graph(monkeypatch):
 def test_the_captured_pass_counts_and_not_the_warm_up(graph):
     """GIVEN three passes, two of them to warm up, THEN each component was called once, with one pass's inputs."""
     tree = tree_of("gpt2")
-    found = capture_in_graph(tree, inputs(), CPU, ActivationStore())
+    captures = capture_in_graph(tree, inputs(), CPU, ActivationStore())
     expected = capture(tree, inputs())
-    assert set(found) == set(expected)
-    assert {one.calls for one in found.values()} == {1}
-    assert not any(one.varied for one in found.values())
-    for name, one in expected.items():
-        for mine, theirs in zip(tensors_in(found[name].args), tensors_in(one.args), strict=True):
-            assert torch.equal(mine, theirs)
+    assert set(captures) == set(expected)
+    assert {recorded.calls for recorded in captures.values()} == {1}
+    assert not any(recorded.varied for recorded in captures.values())
+    for name, recorded in expected.items():
+        for tensor, original in zip(tensors_in(captures[name].args), tensors_in(recorded.args), strict=True):
+            assert torch.equal(tensor, original)
 
 
 def test_the_graph_is_launched_before_its_values_are_read(graph):
@@ -63,18 +63,18 @@ def test_inputs_are_kept_outside_of_the_graphs_memory(graph):
             kept.append(super().keep(value))
             return kept[-1]
 
-    found = capture_in_graph(tree_of("gpt2", "coarse"), inputs(), CPU, Noting())
-    assert all(any(one.args is value for value in kept) for one in found.values())
-    assert all(any(one.output is value for value in kept) for one in found.values())
+    captures = capture_in_graph(tree_of("gpt2", "coarse"), inputs(), CPU, Noting())
+    assert all(any(recorded.args is value for value in kept) for recorded in captures.values())
+    assert all(any(recorded.output is value for value in kept) for recorded in captures.values())
 
 
 def test_a_mask_that_masks_nothing_is_left_out():
     """GIVEN a mask of ones THEN the model runs without one, as it would find out by itself in eager execution."""
-    given = inputs()
-    found = without_full_mask(given)
-    assert set(found) == {"input_ids"}
-    assert found["input_ids"] is given["input_ids"]
-    assert "attention_mask" in given
+    with_mask = inputs()
+    without_mask = without_full_mask(with_mask)
+    assert set(without_mask) == {"input_ids"}
+    assert without_mask["input_ids"] is with_mask["input_ids"]
+    assert "attention_mask" in with_mask
 
 
 def test_a_mask_that_masks_stays():

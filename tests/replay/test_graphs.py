@@ -79,16 +79,16 @@ class StandInGraph:
 
 @pytest.fixture
 def cuda(monkeypatch):
-    found = StandInCuda()
+    stand_in = StandInCuda()
     side = SimpleNamespace(wait_stream=lambda other: None)
     main = SimpleNamespace(wait_stream=lambda other: None)
     monkeypatch.setattr(graphs, "_side_stream", lambda device: side)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: main)
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: found.on("side" if stream is side else "main"))
-    monkeypatch.setattr(torch.cuda, "synchronize", found.synchronize)
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", found.graph)
-    monkeypatch.setattr(graphs, "time", SimpleNamespace(monotonic=lambda: found.now))
-    return found
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stand_in.on("side" if stream is side else "main"))
+    monkeypatch.setattr(torch.cuda, "synchronize", stand_in.synchronize)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", stand_in.graph)
+    monkeypatch.setattr(graphs, "time", SimpleNamespace(monotonic=lambda: stand_in.now))
+    return stand_in
 
 
 @pytest.mark.parametrize("length", [1, 8, 28])
@@ -204,10 +204,10 @@ def test_a_lack_of_memory_in_the_end_of_a_capture_goes_on_too(cuda):
 
 def test_the_memory_of_earlier_graphs_is_given_back_before_a_capture(cuda, monkeypatch):
     """GIVEN that a capture cannot free what the allocator keeps THEN that is done between warm-up and capture."""
-    seen = []
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: seen.append((cuda.warm_ups, len(cuda.graphs))))
+    calls = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append((cuda.warm_ups, len(cuda.graphs))))
     GraphRound([cuda.work(1e-4)], DEVICE)
-    assert seen == [(WARM_UP_ROUNDS, 0)]
+    assert calls == [(WARM_UP_ROUNDS, 0)]
 
 
 def test_an_error_of_the_component_itself_is_its_own(cuda):

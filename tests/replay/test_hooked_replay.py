@@ -18,11 +18,11 @@ from energyscope.workloads.decoding import decode_step
 CPU = torch.device("cpu")
 
 
-def hooked(way):
+def hooked(hooks):
     """Return a bundled model with hooks: ``aligned`` only moves inputs, ``waiting`` fetches all weights too."""
     loaded = load_model("tiny-llama", device="cpu")
     model = loaded.model
-    if way == "aligned":
+    if hooks == "aligned":
         for module in model.modules():
             hook = accelerate.hooks.AlignDevicesHook(CPU, io_same_device=module is model)
             accelerate.hooks.add_hook_to_module(module, hook)
@@ -31,15 +31,15 @@ def hooked(way):
     return loaded
 
 
-@pytest.mark.parametrize("way", ["aligned", "waiting"])
+@pytest.mark.parametrize("hooks", ["aligned", "waiting"])
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_every_target_of_a_hooked_model_can_be_replayed(way, phase):
+def test_every_target_of_a_hooked_model_can_be_replayed(hooks, phase):
     """All targets run through the hooks, which are there afterwards, and the model computes what it did."""
-    loaded = hooked(way)
+    loaded = hooked(hooks)
     decoding = phase == "decode"
-    given = decode_step(loaded, context_length=9) if decoding else profile_inputs(loaded, sequence_length=9)
+    workload = decode_step(loaded, context_length=9) if decoding else profile_inputs(loaded, sequence_length=9)
     tree = component_tree(loaded.model, loaded.adapter, "fine", kv_cache=decoding)
-    captures = capture(tree, given.inputs)
+    captures = capture(tree, workload.inputs)
     replay_setup = ReplaySetup(tree, captures, cache_bytes=300_000)
     with torch.inference_mode():
         for target in targets(tree, "fine"):
@@ -59,32 +59,32 @@ def test_a_hooked_model_computes_as_one_without():
     for loaded in (load_model("tiny-llama", device="cpu"), hooked("aligned"), hooked("waiting")):
         tree = component_tree(loaded.model, loaded.adapter, "fine")
         captures.append(capture(tree, profile_inputs(loaded, sequence_length=9).inputs))
-    for name, one in captures[0].items():
-        if name != "model" and isinstance(one.output, torch.Tensor):
-            assert all(torch.equal(one.output, other[name].output) for other in captures[1:]), name
+    for name, recorded in captures[0].items():
+        if name != "model" and isinstance(recorded.output, torch.Tensor):
+            assert all(torch.equal(recorded.output, other[name].output) for other in captures[1:]), name
 
 
 def test_weights_that_wait_are_not_copied():
     """Copies of what is fetched at every call would only take memory: it comes from far away anyhow."""
     rounds = {}
-    for way in ("aligned", "waiting"):
-        loaded = hooked(way)
+    for hooks in ("aligned", "waiting"):
+        loaded = hooked(hooks)
         tree = component_tree(loaded.model, loaded.adapter, "medium")
         replay_setup = ReplaySetup(
             tree, capture(tree, profile_inputs(loaded, sequence_length=9).inputs), cache_bytes=300_000
         )
-        (mlp,) = [one for one in targets(tree, "medium") if one.key == "node:model.layers.0.mlp"]
+        (mlp,) = [target for target in targets(tree, "medium") if target.key == "node:model.layers.0.mlp"]
         with replay_setup.round(mlp) as round_:
-            rounds[way] = len(round_)
+            rounds[hooks] = len(round_)
     assert rounds["aligned"] > 1
     assert rounds["waiting"] == 1
 
 
 def test_hooks_leave_the_matrix_work_as_it_is():
     """FLOPs are those of the model without hooks; fetching weights is no matrix work."""
-    found = []
+    flops = []
     for loaded in (load_model("tiny-llama", device="cpu"), hooked("waiting")):
         tree = component_tree(loaded.model, loaded.adapter, "fine")
         work = count_work(tree, profile_inputs(loaded, sequence_length=9).inputs)
-        found.append({name: one.flops for name, one in work.items()})
-    assert found[0] == found[1]
+        flops.append({name: component_work.flops for name, component_work in work.items()})
+    assert flops[0] == flops[1]

@@ -25,18 +25,18 @@ def capturing(monkeypatch):
 
 def attention_arguments(monkeypatch, run):
     """Return the shapes that the attention core is given, of keys and mask, in its first call."""
-    given = []
+    arguments = []
     original = torch.nn.functional.scaled_dot_product_attention
 
     def core(query, key, value, *args, **kwargs):
         mask = kwargs.get("attn_mask", args[0] if args else None)
-        given.append((tuple(key.shape), None if mask is None else tuple(mask.shape)))
+        arguments.append((tuple(key.shape), None if mask is None else tuple(mask.shape)))
         return original(query, key, value, *args, **kwargs)
 
     with monkeypatch.context() as patch, torch.no_grad():
         patch.setattr(torch.nn.functional, "scaled_dot_product_attention", core)
         run()
-    return given[0]
+    return arguments[0]
 
 
 def step(loaded):
@@ -68,7 +68,7 @@ def test_a_captured_pass_is_given_what_an_eager_one_is(monkeypatch, request, nam
     eager = attention_arguments(monkeypatch, run)
     assert (eager[1] is None) == (name not in {"a padded prompt", "packed prompts"})
     masks = MaskDecisions()
-    with masks.noted(), torch.no_grad():
+    with masks.recorded(), torch.no_grad():
         run()
     request.getfixturevalue("capturing")
     assert attention_arguments(monkeypatch, run)[1] is not None
@@ -82,12 +82,12 @@ def test_each_pass_of_a_round_has_its_own_answers(monkeypatch, request):
     loaded = load_model("tiny-llama", device="cpu")
     padded, plain = PASSES["a padded prompt"](loaded), PASSES["a prompt"](loaded)
     masks = MaskDecisions()
-    with masks.noted(), torch.no_grad():
+    with masks.recorded(), torch.no_grad():
         padded(), plain()
     request.getfixturevalue("capturing")
     with masks.repeated():
-        found = [attention_arguments(monkeypatch, run)[1] for run in (padded, plain, padded, plain)]
-    assert [one is None for one in found] == [False, True, False, True]
+        masks_given = [attention_arguments(monkeypatch, run)[1] for run in (padded, plain, padded, plain)]
+    assert [mask is None for mask in masks_given] == [False, True, False, True]
 
 
 def test_without_notes_the_library_decides(capturing):
@@ -101,6 +101,6 @@ def test_the_library_is_left_as_it_was():
     names = ("_ignore_causal_mask_sdpa", "find_packed_sequence_indices", "is_tracing")
     before = [getattr(masking_utils, name) for name in names]
     masks = MaskDecisions()
-    with pytest.raises(ZeroDivisionError), masks.noted(), masks.repeated():
+    with pytest.raises(ZeroDivisionError), masks.recorded(), masks.repeated():
         raise ZeroDivisionError
     assert [getattr(masking_utils, name) for name in names] == before

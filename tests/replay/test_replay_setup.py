@@ -35,7 +35,7 @@ def test_a_kind_that_fits_in_the_cache_is_copied():
     """GIVEN a cache larger than a kind's weights and smaller than the model THEN its round has copies too."""
     tree = tree_of("gpt2")
     replay_setup = ReplaySetup(tree, capture(tree, inputs()), cache_bytes=4000)
-    (target,) = [one for one in targets(tree, "fine") if one.key.endswith("attn.c_proj")]
+    (target,) = [planned for planned in targets(tree, "fine") if planned.key.endswith("attn.c_proj")]
     with replay_setup.round(target) as round_:
         assert len(round_) == 8
 
@@ -107,9 +107,9 @@ def test_a_group_runs_every_member_on_the_middle_ones_inputs(replay_setup, captu
 def test_bypasses_are_undone_also_after_an_error(tree, captures, failing):
     """GIVEN an error in a round THEN the model is restored all the same."""
     replay_setup = ReplaySetup(tree, captures, cache_bytes=None)
-    for one in targets(tree, "fine"):
+    for planned in targets(tree, "fine"):
         try:
-            with replay_setup.round(one):
+            with replay_setup.round(planned):
                 if failing:
                     raise ZeroDivisionError  # noqa: TRY301 - as a call of the round would
         except ZeroDivisionError:
@@ -123,8 +123,8 @@ def test_glue_does_none_of_the_childrens_work(family):
     tree = tree_of(family)
     captures = capture(tree, inputs())
     replay_setup = ReplaySetup(tree, captures, cache_bytes=None)
-    (one,) = [one for one in targets(tree, "fine") if one.key == "glue:model"]
-    with replay_setup.round(one) as round_:
+    (planned,) = [planned for planned in targets(tree, "fine") if planned.key == "glue:model"]
+    with replay_setup.round(planned) as round_:
         without_weights(*(child.module for child in tree.children("model")))
         (output,) = ran(round_)
     assert torch.equal(output.logits, captures["model"].output.logits)
@@ -136,9 +136,9 @@ def test_the_model_without_a_kind_does_none_of_its_work(kind):
     tree = tree_of("llama")
     captures = capture(tree, inputs())
     replay_setup = ReplaySetup(tree, captures, cache_bytes=None)
-    (one,) = [one for one in targets(tree, "fine") if one.key == f"without:{kind}"]
-    with replay_setup.round(one) as round_:
-        without_weights(*(tree[name].module for name in one.members))
+    (planned,) = [planned for planned in targets(tree, "fine") if planned.key == f"without:{kind}"]
+    with replay_setup.round(planned) as round_:
+        without_weights(*(tree[name].module for name in planned.members))
         (output,) = ran(round_)
     assert torch.equal(output.logits, captures["model"].output.logits)
     assert not torch.equal(logits(tree, captures), captures["model"].output.logits)
@@ -146,7 +146,7 @@ def test_the_model_without_a_kind_does_none_of_its_work(kind):
 
 def test_nothing_is_restored_where_nothing_is_written_to(tree, replay_setup):
     """An ordinary model's components have no overhead to subtract."""
-    assert all(replay_setup.overhead(one) == [] for one in targets(tree, "fine"))
+    assert all(replay_setup.overhead(planned) == [] for planned in targets(tree, "fine"))
 
 
 def test_what_is_written_to_is_restored_in_every_call(tree, captures):

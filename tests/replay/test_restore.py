@@ -8,7 +8,7 @@ from torch import nn
 from energyscope.adapters import Adapter, Part
 from energyscope.components import component_tree
 from energyscope.replay.capture import capture
-from energyscope.replay.restore import calls_of, restoring
+from energyscope.replay.rotation import calls_of, restoring
 
 
 class Adding(nn.Module):
@@ -67,10 +67,10 @@ def test_what_a_component_writes_to_is_found():
 def test_replay_gives_the_same_output_every_time():
     """WHEN such a component is replayed three times THEN each gives what it gave in the model."""
     tree, captures = captured()
-    one = captures["layers.0.adding"]
-    (call,) = calls_of([tree["layers.0.adding"].module], one)
+    recorded = captures["layers.0.adding"]
+    (call,) = calls_of([tree["layers.0.adding"].module], recorded)
     for _ in range(3):
-        torch.testing.assert_close(call(), one.output, rtol=0, atol=0)
+        torch.testing.assert_close(call(), recorded.output, rtol=0, atol=0)
 
 
 def test_only_such_components_have_something_to_restore():

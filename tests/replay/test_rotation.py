@@ -40,8 +40,8 @@ def test_only_token_ids_rotate():
     """GIVEN an embedding with smaller tables beside the tokens' own THEN what looks these up is left as it was."""
     tables = torch.nn.ModuleDict({"tokens": torch.nn.Embedding(50, 4), "types": torch.nn.Embedding(2, 4)})
     zeros = torch.zeros(1, 8, dtype=torch.long)
-    given = {"input_ids": zeros, "token_type_ids": zeros, "position_ids": zeros, "attention_mask": zeros}
-    calls = own_round(tables, Capture((), given), instances=1, kind="embedding")
+    arguments = {"input_ids": zeros, "token_type_ids": zeros, "position_ids": zeros, "attention_mask": zeros}
+    calls = own_round(tables, Capture((), arguments), instances=1, kind="embedding")
     for name in ("token_type_ids", "position_ids", "attention_mask"):
         assert all(call.keywords[name] is zeros for call in calls)
     assert len({tuple(call.keywords["input_ids"].flatten().tolist()) for call in calls}) == len(calls) > 1

@@ -16,14 +16,15 @@ SIZES = ("coarse", "medium", "fine")
 def test_targets_of_each_granularity():
     """Coarse takes layers as a mean, medium each by itself, fine adds kinds' means, or all with layers=all."""
     keys = {
-        size: [one.key for one in targets(tree_of("gpt2", size), size)] for size in ("coarse", "medium", "fine")
+        size: [target.key for target in targets(tree_of("gpt2", size), size)]
+        for size in ("coarse", "medium", "fine")
     }
     assert "group:transformer.h.{layer}" in keys["coarse"]
     assert {"node:transformer.h.0", "node:transformer.h.1.attn"} <= set(keys["medium"])
     assert "group:transformer.h.{layer}.attn.c_attn" in keys["fine"]
     assert "node:transformer.h.0.attn" in keys["fine"]
     assert {"glue:model", "glue:transformer.h.{layer}", "glue:transformer.h.{layer}.mlp"} <= set(keys["fine"])
-    everyone = [one.key for one in targets(tree_of("gpt2"), "fine", "all")]
+    everyone = [target.key for target in targets(tree_of("gpt2"), "fine", "all")]
     assert "node:transformer.h.1.attn.c_attn" in everyone
     assert not any(key.startswith("group:") for key in everyone)
 
@@ -36,12 +37,12 @@ def test_layers_that_are_built_differently_do_not_share_inputs():
     mlp.c_fc.bias = torch.nn.Parameter(torch.zeros(96))
     mlp.c_fc.nf = 96
     mlp.c_proj.weight = torch.nn.Parameter(torch.zeros(96, 16))
-    members = [one.members for one in targets(tree, "fine") if "mlp.c_proj" in one.key]
+    members = [target.members for target in targets(tree, "fine") if "mlp.c_proj" in target.key]
     assert members == [("transformer.h.0.mlp.c_proj",), ("transformer.h.1.mlp.c_proj",)]
 
 
 def members_of(plan, what):
-    return {one.key: one.members for one in plan if one.what == what}
+    return {target.key: target.members for target in plan if target.what == what}
 
 
 @pytest.mark.parametrize("layers", LAYERS)
@@ -51,9 +52,9 @@ def test_every_component_has_one_value(family, size, layers):
     """GIVEN any granularity THEN each component is a member of one node or group, and no key is used twice."""
     tree = tree_of(family, size)
     plan = targets(tree, size, layers)
-    valued = Counter(name for one in plan if one.what in {"node", "group"} for name in one.members)
+    valued = Counter(name for target in plan if target.what in {"node", "group"} for name in target.members)
     assert valued == dict.fromkeys((component.name for component in tree), 1)
-    assert len({one.key for one in plan}) == len(plan)
+    assert len({target.key for target in plan}) == len(plan)
     assert plan[0].members == ("model",)
 
 
@@ -61,7 +62,9 @@ def test_a_sample_measures_the_first_the_middle_and_the_last_layer():
     """GIVEN seven layers THEN 0, 3 and 6 are measured, and each stands in for the layers nearest to it."""
     nodes = members_of(targets(tree_of("gpt2", "medium", n_layer=7), "medium", "sample"), "node")
     layers = {key: members for key, members in nodes.items() if key.removeprefix("node:transformer.h.").isdigit()}
-    numbers = {int(key.rpartition(".")[2]): [int(one.rpartition(".")[2]) for one in layers[key]] for key in layers}
+    numbers = {
+        int(key.rpartition(".")[2]): [int(name.rpartition(".")[2]) for name in layers[key]] for key in layers
+    }
     assert numbers == {0: [0, 1], 3: [3, 2, 4], 6: [6, 5]}
     assert nodes["node:transformer.h.3.attn"] == tuple(f"transformer.h.{layer}.attn" for layer in (3, 2, 4))
 
@@ -106,7 +109,7 @@ def test_the_model_is_measured_without_each_kind(family):
     kinds = {component.kind for component in tree} - {"model"}
     assert set(without) == {f"without:{kind}" for kind in kinds}
     for kind in kinds:
-        assert without[f"without:{kind}"] == tuple(one.name for one in tree if one.kind == kind)
+        assert without[f"without:{kind}"] == tuple(component.name for component in tree if component.kind == kind)
 
 
 def spread_tree():
@@ -119,19 +122,23 @@ def spread_tree():
 
 def test_what_is_on_another_device_is_measured_there():
     """Layers of two devices have no common mean, and neither have activations, which hold no weights."""
-    groups = [one for one in targets(spread_tree(), "fine", "kinds") if one.what == "group"]
+    groups = [target for target in targets(spread_tree(), "fine", "kinds") if target.what == "group"]
     for kind in ("mlp", "mlp.act_fn", "self_attn.core", "self_attn"):
-        found = [
-            one.members
-            for one in groups
-            if one.members[0].endswith(f"0.{kind}") or one.members[0].endswith(f"2.{kind}")
+        members_of_kind = [
+            target.members
+            for target in groups
+            if target.members[0].endswith(f"0.{kind}") or target.members[0].endswith(f"2.{kind}")
         ]
-        assert [len(members) for members in found] == [2, 2], kind
+        assert [len(members) for members in members_of_kind] == [2, 2], kind
 
 
 def test_a_layer_that_fetches_from_another_device_stands_for_itself():
     """The first layer behind a boundary waits for what comes over: it is no sample of the others."""
-    nodes = {one.key: one.members for one in targets(spread_tree(), "coarse", "sample") if one.what == "node"}
+    nodes = {
+        target.key: target.members
+        for target in targets(spread_tree(), "coarse", "sample")
+        if target.what == "node"
+    }
     assert nodes["node:model.layers.2"] == ("model.layers.2",)
     assert nodes["node:model.layers.3"] == ("model.layers.3",)
     assert nodes["node:model.layers.0"] == ("model.layers.0",)

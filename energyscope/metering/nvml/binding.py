@@ -1,4 +1,4 @@
-"""The NVML binding: loaded once, checked for the package that shadows it, its errors put in plain words."""
+"""The NVML binding: loaded once, checked for the package that shadows it, its errors explained."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def load_nvml() -> Any:
     missing = [name for name in NEEDED if not hasattr(pynvml, name)]
     if missing:
         shadow = shadowed(pynvml)
-        lacking = f"the NVML binding lacks {missing[0]}: pip install -U nvidia-ml-py"
-        raise MeterError(shadow.words if shadow else lacking)
+        outdated = f"the NVML binding lacks {missing[0]}: pip install -U nvidia-ml-py"
+        raise MeterError(shadow.words if shadow else outdated)
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -69,7 +69,7 @@ def binding_problem() -> Reason | None:
 
 
 def explained(what: str, error: Exception) -> MeterError:
-    """Return one of NVML's errors as our own: what failed, what to do, and NVML's name for it."""
+    """Return one of NVML's errors as a MeterError: what failed, what to do, and NVML's name for it."""
     name = type(error).__name__
     kind = LostGpuError if name in LOST else MeterError
     return kind(f"{what} ({name}): {ADVICE.get(name, str(error))}")

@@ -56,6 +56,13 @@ class Board:
             raise MeterError(f"{what} reads {milliwatts / 1e3:g} W: this GPU does not measure it")
         return milliwatts / 1e3
 
+    def power_or_none(self, field: PowerField) -> float | None:
+        """Return the power (W) by a field, None where it does not answer."""
+        try:
+            return self.power_w(field)
+        except MeterError:
+            return None
+
     def _field(self, handle: Any, number: int) -> float:
         (value,) = self.nvml.nvmlDeviceGetFieldValues(handle, [number])
         if value.nvmlReturn != self.nvml.NVML_SUCCESS:
@@ -67,10 +74,6 @@ class Board:
             return function(self.handle, *arguments)
         except self.nvml.NVMLError as error:
             raise explained(f"{what} of this GPU cannot be read", error) from error
-
-    def probe(self) -> None:
-        """Raise MeterError if the board's energy counter cannot be read; tried, not looked up by generation."""
-        self.energy_mj()
 
     def power_field(self) -> PowerField:
         """Return the best power field that answers.
@@ -90,15 +93,15 @@ class Board:
         raise MeterError(f"no power field of this GPU answers: {failures[-1]}")
 
     def state(self) -> dict[str, Any]:
-        """Return what is worth knowing at every tick.
+        """Return the board's state, for the record of a tick.
 
         ``power_w`` (the driver's average) and ``instant_w``, the SM clock (MHz), the temperature (C), throttle
         reasons (bits), the enforced power limit (W), memory used (bytes) and utilisation (0 to 1).
         """
         nvml = self.nvml
         return {
-            "power_w": self._power_or_none("usage"),
-            "instant_w": self._power_or_none("instant"),
+            "power_w": self.power_or_none("usage"),
+            "instant_w": self.power_or_none("instant"),
             "sm_clock_mhz": self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
             "temperature_c": self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
             "throttle": self._ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons),
@@ -107,7 +110,7 @@ class Board:
         }
 
     def usage(self) -> dict[str, Any]:
-        """Return memory used (bytes) and utilisation (0 to 1), by whomever."""
+        """Return memory used (bytes) and utilisation (0 to 1), by all processes together."""
         memory = self._ask(self.nvml.nvmlDeviceGetMemoryInfo)
         utilisation = self._ask(self.nvml.nvmlDeviceGetUtilizationRates)
         return {
@@ -137,12 +140,6 @@ class Board:
             **self.usage(),
         }
 
-    def _power_or_none(self, field: PowerField) -> float | None:
-        try:
-            return self.power_w(field)
-        except MeterError:
-            return None
-
     def _watts(self, function: Callable[..., Any]) -> float | None:
         milliwatts = self._ask(function)
         return None if milliwatts is None else milliwatts / 1e3
@@ -151,7 +148,7 @@ class Board:
         return self._or_none(function, self.handle, *arguments)
 
     def _or_none(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call NVML; a question that this board does not answer gives None."""
+        """Call NVML; return None where this board does not answer."""
         try:
             return function(*arguments)
         except self.nvml.NVMLError:

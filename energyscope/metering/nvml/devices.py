@@ -68,10 +68,10 @@ def _slices(nvml: Any, handle: Any) -> Iterator[tuple[str, str]]:
     for number in range(limit):
         try:
             slice_handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
-            named = nvml.nvmlDeviceGetUUID(slice_handle), nvml.nvmlDeviceGetName(slice_handle)
+            uuid, name = nvml.nvmlDeviceGetUUID(slice_handle), nvml.nvmlDeviceGetName(slice_handle)
         except nvml.NVMLError:
-            continue  # a place without a slice
-        yield named
+            continue  # no slice has this number
+        yield uuid, name
 
 
 def resolve_gpus(ids: Sequence[str]) -> list[Gpu]:
@@ -84,31 +84,30 @@ def resolve_gpus(ids: Sequence[str]) -> list[Gpu]:
         MeterError: NVML cannot be used.
 
     """
-    there = list_gpus()
-    chosen = [_resolve(wanted.strip(), there) for wanted in ids]
-    twice = [gpu.uuid for number, gpu in enumerate(chosen) if gpu in chosen[:number]]
-    if twice:
-        raise UsageError(f"{twice[0]} is named twice: its joules would count twice")
+    gpus = list_gpus()
+    chosen = [_resolve(name.strip(), gpus) for name in ids]
+    repeated = [gpu.uuid for number, gpu in enumerate(chosen) if gpu in chosen[:number]]
+    if repeated:
+        raise UsageError(f"{repeated[0]} is named twice: its joules would count twice")
     return chosen
 
 
-def _resolve(wanted: str, there: Sequence[Gpu]) -> Gpu:
-    by_index = [gpu for gpu in there if not gpu.mig and str(gpu.index) == wanted]
-    fitting = by_index or [gpu for gpu in there if _fits(wanted, gpu)]
-    exact = [gpu for gpu in fitting if wanted.lower() in (gpu.uuid.lower(), bare(gpu.uuid))]
-    if len(fitting) > 1:
-        fitting = exact or fitting
-    if len(fitting) == 1:
-        return fitting[0]
-    trouble = f"{len(fitting)} devices are called" if fitting else "no GPU is called"
-    raise UsageError(f"{trouble} {wanted!r}; there are: {_listed(there)}")
+def _resolve(name: str, gpus: Sequence[Gpu]) -> Gpu:
+    matches = [gpu for gpu in gpus if not gpu.mig and str(gpu.index) == name]
+    matches = matches or [gpu for gpu in gpus if _begins(name.lower(), gpu)]
+    if len(matches) > 1:
+        matches = [gpu for gpu in matches if name.lower() in (gpu.uuid.lower(), bare(gpu.uuid))] or matches
+    if len(matches) == 1:
+        return matches[0]
+    problem = f"{len(matches)} devices are called" if matches else "no GPU is called"
+    raise UsageError(f"{problem} {name!r}; there are: {_listed(gpus)}")
 
 
-def _fits(wanted: str, gpu: Gpu) -> bool:
-    wanted = wanted.lower()
-    if wanted.startswith(("gpu-", "mig-")):
-        return len(wanted) > 4 and gpu.uuid.lower().startswith(wanted)
-    return bool(wanted) and bare(gpu.uuid).startswith(wanted)
+def _begins(name: str, gpu: Gpu) -> bool:
+    """Tell whether a name in lower case is the beginning of a UUID, with or without its ``GPU-`` or ``MIG-``."""
+    if name.startswith(("gpu-", "mig-")):
+        return len(name) > 4 and gpu.uuid.lower().startswith(name)
+    return bool(name) and bare(gpu.uuid).startswith(name)
 
 
 def bare(uuid: str) -> str:
@@ -116,9 +115,9 @@ def bare(uuid: str) -> str:
     return uuid.lower().removeprefix("gpu-").removeprefix("mig-")
 
 
-def _listed(there: Sequence[Gpu]) -> str:
-    named = [f"{'' if gpu.mig else f'{gpu.index} = '}{gpu.uuid} ({gpu.name})" for gpu in there]
-    return ", ".join(named) or "none"
+def _listed(gpus: Sequence[Gpu]) -> str:
+    names = [f"{'' if gpu.mig else f'{gpu.index} = '}{gpu.uuid} ({gpu.name})" for gpu in gpus]
+    return ", ".join(names) or "none"
 
 
 def find_gpu(cuda_uuid: str) -> Gpu:
@@ -130,15 +129,15 @@ def find_gpu(cuda_uuid: str) -> Gpu:
         MeterError: NVML does not know it, or cannot be used.
 
     """
-    there = list_gpus()
-    for gpu in there:
+    gpus = list_gpus()
+    for gpu in gpus:
         if bare(gpu.uuid) == bare(cuda_uuid):
             return gpu
-    raise MeterError(f"NVML does not know the GPU that CUDA calls {cuda_uuid}; it knows: {_listed(there)}")
+    raise MeterError(f"NVML does not know the GPU that CUDA calls {cuda_uuid}; it knows: {_listed(gpus)}")
 
 
 def measured_gpu(gpu: Gpu, *, whole_gpu: bool = False) -> tuple[str, Reason | None]:
-    """Return the UUID of the GPU whose energy can be read, and what to say about it (None: nothing).
+    """Return the UUID of the GPU whose energy can be read, and a note on it, if one is due.
 
     Raises:
         MeterError: the energy of a MIG slice cannot be read, and the whole GPU was not asked for.

@@ -5,23 +5,19 @@ The second is for boards without an energy counter and for cross-checks.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from functools import cached_property, partial
 
 from energyscope.errors import MeterError
-from energyscope.metering.meter import Reading, require_ticks
-from energyscope.metering.nvml.binding import LostGpuError
+from energyscope.metering.meter import Reading
+from energyscope.metering.nvml.binding import LostGpuError, binding_problem
 from energyscope.metering.nvml.board import Board, PowerField
+from energyscope.metering.nvml.neighbours import Neighbours, Usage
 from energyscope.metering.power_meter import PowerMeter
 from energyscope.metering.ticks import sensor_facts
-from energyscope.metering.watched import (
-    FIRST_TICKS_TIMEOUT_S,
-    WatchedMeter,
-    binding_notes,
-    board_neighbours,
-    sampler_command,
-)
+from energyscope.metering.watched import FIRST_TICKS_TIMEOUT_S, WatchedMeter
 from energyscope.reasons import Reason, reason
 
 SEEN_TICKS = 3
@@ -32,8 +28,8 @@ POLL_S = 0.002
 class NvmlMeter(WatchedMeter):
     """The energy counter of one GPU, watched by a sampler process of its own.
 
-    The window is long enough for at least two full ticks of 100 ms after the one that is dropped. ``note`` is
-    what must be said of the device, such as that it is the whole of a GPU in MIG mode.
+    The window is long enough for at least two full ticks of 100 ms after the one that is dropped. ``note`` is a
+    note on the device, such as that it is the whole of a GPU in MIG mode.
 
     Raises:
         MeterError: the counter cannot be read, or there is no such GPU.
@@ -44,18 +40,17 @@ class NvmlMeter(WatchedMeter):
 
     def __init__(self, gpu_uuid: str, *, note: Reason | None = None) -> None:
         self.board = Board(gpu_uuid)
-        self.board.probe()
-        notes = [reason("energy-counter"), *binding_notes()]
-        command = sampler_command(gpu_uuid, "energy")
-        super().__init__(gpu_uuid, command, board_neighbours(self.board), [*notes, *([note] if note else [])])
+        self.board.energy_mj()  # tried, not looked up by the GPU's generation
+        notes = [reason("energy-counter"), binding_problem(), note]
+        super().__init__(gpu_uuid, sampler_command(gpu_uuid, "energy"), board_neighbours(self.board), notes)
 
     def prove(self) -> Reason:
         return reason("counter-ticks", period_s=ticking_period_s(self.board))
 
     def read(self) -> Reading:
         field = self._power_field
-        power_w = None if field is None else answered(partial(self.board.power_w, field))
-        return Reading(answered(self.board.energy_mj), power_w)
+        power_w = None if field is None else value_or_none(partial(self.board.power_w, field))
+        return Reading(value_or_none(self.board.energy_mj), power_w)
 
     @cached_property
     def _power_field(self) -> PowerField | None:
@@ -66,7 +61,12 @@ class NvmlMeter(WatchedMeter):
 
     def _check_first_ticks(self) -> None:
         ticks = self.ticks(0.0, time.monotonic())
-        require_ticks(ticks, FIRST_TICKS_TIMEOUT_S)
+        if len(ticks) == 0:
+            raise MeterError(
+                f"the energy counter did not change in {FIRST_TICKS_TIMEOUT_S:.1f} s: "
+                "this GPU's counter may be frozen; `energyscope doctor` shows it, "
+                "--meter modelled goes on without it"
+            )
         period = sensor_facts(ticks)["tick_period_s"]
         if period:  # up to one period until the first tick, one dropped, at least two used
             self.window_s = max(0.3, 4.2 * period)
@@ -75,7 +75,7 @@ class NvmlMeter(WatchedMeter):
 class NvmlPowerMeter(PowerMeter):
     """The best power field of one GPU that answers, sampled by a process of its own and integrated.
 
-    ``note`` is what must be said of the device.
+    ``note`` is a note on the device.
 
     Raises:
         MeterError: no power field answers, or there is no such GPU.
@@ -87,26 +87,35 @@ class NvmlPowerMeter(PowerMeter):
     def __init__(self, gpu_uuid: str, *, note: Reason | None = None) -> None:
         self.board = Board(gpu_uuid)
         field = self.board.power_field()
-        notes = [reason("sampled-power", field=field), *binding_notes()]
         super().__init__(
             gpu_uuid,
             sampler_command(gpu_uuid, field),
             board_neighbours(self.board),
-            [*notes, *([note] if note else [])],
+            [reason("sampled-power", field=field), binding_problem(), note],
             field=f"the {field} power of NVML",
             averaged=field != "instant",
         )
 
 
-def answered(question: Callable[[], float]) -> float | None:
-    """Return a sensor's answer, None if this one read failed.
+def sampler_command(uuid: str, source: str) -> list[str]:
+    """Return the command of the process that watches a GPU's energy counter or one of its power fields."""
+    return [sys.executable, "-m", "energyscope.metering.nvml.sampler", uuid, source]
+
+
+def board_neighbours(board: Board) -> Neighbours:
+    """Return who else uses a board, as NVML reports it."""
+    return Neighbours(lambda: Usage(processes=board.processes(), **board.usage()))
+
+
+def value_or_none(read: Callable[[], float]) -> float | None:
+    """Return what a sensor shows, None if this read failed.
 
     Raises:
         LostGpuError: the GPU is gone.
 
     """
     try:
-        return question()
+        return read()
     except LostGpuError:
         raise
     except MeterError:

@@ -1,7 +1,7 @@
-"""Who else uses the GPU: by process, by utilisation and by memory, since each of them can be blind.
+"""Who else uses the GPU: by process, by utilisation and by memory, since each of these may show nothing.
 
-Containers hide the ids of processes outside, and some number our own differently: a process list that does not
-name us while we hold memory is not trusted.
+Containers hide the ids of processes outside, and some number our own differently: a process list without this
+process, although it holds memory, is not trusted.
 """
 
 from __future__ import annotations
@@ -37,26 +37,31 @@ class Neighbours:
         self._opened_bytes = look().memory_used_bytes
         self.notes: list[Reason] = []
 
-    def found(self, own_bytes: int | None) -> list[Reason]:
-        """Return a reason for each sign of another user; nothing of ours may be running.
+    def signs(self, own_bytes: int | None) -> list[Reason]:
+        """Return a reason for each sign of another user; call it while this process runs nothing there.
 
         ``own_bytes`` is the device memory that this process holds; None where it is not known.
         """
         usage = self._look()
-        return [*self._by_process(usage, own_bytes), *_by_use(usage), *self._by_memory(usage, own_bytes)]
+        busy = usage.utilisation is not None and usage.utilisation > BUSY
+        return [
+            *self._by_process(usage, own_bytes),
+            *([reason("busy-without-us", share=usage.utilisation)] if busy else []),
+            *self._by_memory(usage, own_bytes),
+        ]
 
     def _by_process(self, usage: Usage, own_bytes: int | None) -> list[Reason]:
         if usage.processes is None:
             return []
-        ours = own_processes()
-        if own_bytes and not ours.intersection(usage.processes):
+        own = own_processes()
+        if own_bytes and not own.intersection(usage.processes):
             if HIDDEN not in self.notes:
                 self.notes.append(HIDDEN)
             return []
-        return [reason("other-process", pid=pid) for pid in usage.processes if pid not in ours]
+        return [reason("other-process", pid=pid) for pid in usage.processes if pid not in own]
 
     def _by_memory(self, usage: Usage, own_bytes: int | None) -> list[Reason]:
-        """Report memory that is not ours and grew since the last check, or since the meter was opened."""
+        """Report other processes' memory that grew since the last check, or since the meter was opened."""
         if usage.memory_used_bytes is None or own_bytes is None:
             return []
         foreign, before, allowed = usage.memory_used_bytes - own_bytes, self._foreign_bytes, GROWN_BYTES
@@ -66,12 +71,6 @@ class Neighbours:
         if before is None or foreign - before <= allowed:
             return []
         return [reason("memory-grew", mib=(foreign - before) / 2**20)]
-
-
-def _by_use(usage: Usage) -> list[Reason]:
-    if usage.utilisation is None or usage.utilisation <= BUSY:
-        return []
-    return [reason("busy-without-us", share=usage.utilisation)]
 
 
 def own_processes() -> set[int]:
@@ -85,9 +84,9 @@ def own_processes() -> set[int]:
             continue  # it ended while we looked
         children.setdefault(parent, []).append(int(entry.parent.name))
     launcher = [os.getppid()] if "TORCHELASTIC_RUN_ID" in os.environ else []
-    related, waiting = set(), [os.getpid(), *launcher]
-    while waiting:
-        pid = waiting.pop()
+    related, unvisited = set(), [os.getpid(), *launcher]
+    while unvisited:
+        pid = unvisited.pop()
         related.add(pid)
-        waiting += children.get(pid, [])
+        unvisited += children.get(pid, [])
     return related

@@ -1,30 +1,27 @@
 """A process that reads one board's sensors: ``python -m energyscope.metering.nvml.probe UUID power|counter``.
 
 ``power`` reads every power field some hundred times a second and prints what it saw, for the step test.
-``counter`` reads the energy counter as fast as it answers, which is what the effect of polling is tried with.
+``counter`` reads the energy counter as fast as it answers, to show what polling does to a counter.
 Both run apart from the measured process, as the sampler does, and end when their standard input closes.
 """
 
 from __future__ import annotations
 
-import json
-import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from energyscope.errors import MeterError
 from energyscope.metering.nvml.board import POWER_FIELDS, Board, PowerField
+from energyscope.metering.nvml.sampler import Emit, print_record, stdin_open
 from energyscope.metering.ticks import Array
 from energyscope.metering.watched import Watcher
 
 What = Literal["power", "counter"]
-Emit = Callable[[Mapping[str, Any]], None]
 
 PAUSE_S = 0.005  # between reads of power: fields are renewed every 20 ms or slower
 REPORT_S = 0.5  # how often the counter's reader says how often it read
@@ -32,7 +29,7 @@ FIRST_RECORD_S = 15.0
 
 
 class Probe:
-    """Runs the process for as long as a block lasts, and hands out what it saw."""
+    """Runs the process for as long as a block lasts, and returns what it saw."""
 
     def __init__(self, uuid: str, what: What) -> None:
         self.records: list[dict[str, Any]] = []
@@ -47,9 +44,7 @@ class Probe:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._watcher.stop()
 
     def _await_first(self) -> None:
@@ -61,7 +56,7 @@ class Probe:
             raise MeterError(f"the sensor did not answer in {FIRST_RECORD_S:g} s: see whether nvidia-smi does")
 
     def drain(self) -> None:
-        """Take what the process wrote.
+        """Read what the process wrote.
 
         Raises:
             MeterError: the process ended by itself.
@@ -75,26 +70,13 @@ class Probe:
         times, power = np.array(readings, dtype=float).reshape(-1, 2).T
         return times, power
 
-    def reads_per_s(self) -> float | None:
-        """Return how often the counter was read, None if it is not known yet."""
-        rates = [record["reads"] / record["seconds"] for record in self.records if "reads" in record]
-        return float(np.median(rates)) if rates else None
-
 
 def watch_power(board: Board, emit: Emit, keep_going: Callable[[], bool]) -> None:
     """Read all power fields in turn and emit each round of reads; a read that fails is None."""
     while keep_going():
-        record: dict[str, Any] = {field: power_or_none(board, field) for field in POWER_FIELDS}
+        record: dict[str, Any] = {field: board.power_or_none(field) for field in POWER_FIELDS}
         emit({"time_s": time.monotonic(), **record})
         time.sleep(PAUSE_S)
-
-
-def power_or_none(board: Board, field: PowerField) -> float | None:
-    """Return the power (W) by a field, None where it does not answer."""
-    try:
-        return board.power_w(field)
-    except MeterError:
-        return None
 
 
 def hammer_counter(board: Board, emit: Emit, keep_going: Callable[[], bool]) -> None:
@@ -109,26 +91,18 @@ def hammer_counter(board: Board, emit: Emit, keep_going: Callable[[], bool]) -> 
             begin, reads = time.monotonic(), 0
 
 
-def main(words: Sequence[str]) -> None:
-    """Watch the board whose UUID is the first word, in the way of the second, until standard input closes."""
+def main() -> None:
+    """Read the sensors of the board whose UUID is the first argument until standard input closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the measuring process, which ends this one
-    watch = {"power": watch_power, "counter": hammer_counter}[words[1]]
-
-    def emit(record: Mapping[str, Any]) -> None:
-        sys.stdout.write(json.dumps(record) + "\n")
-        sys.stdout.flush()
-
-    def keep_going() -> bool:
-        readable, _, _ = select.select([sys.stdin], [], [], 0)
-        return not readable
-
+    uuid, what = sys.argv[1:]
+    watch = {"power": watch_power, "counter": hammer_counter}[what]
     try:
-        watch(Board(words[0]), emit, keep_going)
+        watch(Board(uuid), print_record, stdin_open)
     except MeterError as error:
-        emit({"lost": str(error)})
+        print_record({"lost": str(error)})
     except BrokenPipeError:
         sys.stderr.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

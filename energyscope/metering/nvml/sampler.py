@@ -3,8 +3,8 @@
 It runs apart from the measured process, so that neither the interpreter lock nor a busy loop there delays
 it. It polls the energy counter, or one of the power fields, and prints one JSON line for each change, with the
 times between which the change happened, and the board's state then. Once it knows the counter's period, it reads
-only around the expected ticks. It prints nothing else, so that the pipe holds minutes
-of ticks and nobody needs to read it during a window. It ends when its standard input closes.
+only around the expected ticks. It prints nothing else: the pipe then holds minutes of ticks, and the measuring
+process need not read it during a window. It ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def print_record(record: Record) -> None:
     sys.stdout.flush()
 
 
-def wanted() -> bool:
+def stdin_open() -> bool:
     """Return whether standard input is still open: it closes when the measuring process ends, however it ends."""
     readable, _, _ = select.select([sys.stdin], [], [], 0)
     return not readable or bool(sys.stdin.read(1))
@@ -170,10 +170,10 @@ def main() -> None:
     try:
         board = Board(sys.argv[1])
         if source == "energy":
-            watch(board.energy_mj, board.state, print_record, wanted)
+            watch(board.energy_mj, board.state, print_record, stdin_open)
         else:
             field = cast("PowerField", source)
-            watch_power(lambda: board.power_w(field), board.state, print_record, wanted)
+            watch_power(lambda: board.power_w(field), board.state, print_record, stdin_open)
     except MeterError as error:
         print_record({"lost": str(error)})
     except BrokenPipeError:

@@ -18,7 +18,7 @@ INSTANT_FIELD = "power.draw.instant"
 class NvidiaSmiMeter(PowerMeter):
     """The power of one GPU as nvidia-smi samples it every ``interval_s`` (s), stamped on arrival, integrated.
 
-    ``note`` is what must be said of the device; without one, MIG is looked for here, and ``whole_gpu`` accepts it.
+    ``note`` is a note on the device; without one, this looks for MIG mode, which ``whole_gpu`` accepts.
 
     Raises:
         UsageError: the interval is not above 0.
@@ -41,12 +41,11 @@ class NvidiaSmiMeter(PowerMeter):
         field = fields["reading_w"]
         self.interval_s = interval_s
         pairs = ",".join(f"{key}={field}" for key, field in fields.items())
-        notes = [reason("sampled-by-nvidia-smi", field=field, interval_s=interval_s)]
         super().__init__(
             gpu_uuid,
             [sys.executable, "-m", "energyscope.metering.smi.sampler", gpu_uuid, str(interval_s), pairs],
-            Neighbours(lambda: look(gpu_uuid)),
-            [*notes, *([note] if note else [])],
+            Neighbours(lambda: gpu_usage(gpu_uuid)),
+            [reason("sampled-by-nvidia-smi", field=field, interval_s=interval_s), note],
             field=f"{field} of nvidia-smi",
             averaged=field != INSTANT_FIELD,
             interval_s=interval_s,
@@ -56,8 +55,8 @@ class NvidiaSmiMeter(PowerMeter):
         return {**super().describe(), "interval_s": self.interval_s}
 
 
-def look(uuid: str) -> Usage:
-    """Return who uses a GPU, as nvidia-smi sees it; what it does not answer is None."""
+def gpu_usage(uuid: str) -> Usage:
+    """Return who uses a GPU, as nvidia-smi reports it; what it does not answer is None."""
     try:
         (answer,) = ask(uuid, ["utilization.gpu", "memory.used"])
         percent, used_mib = map(number, answer)

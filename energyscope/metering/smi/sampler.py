@@ -1,7 +1,7 @@
 """The process that runs nvidia-smi in a loop; its arguments are UUID, SECONDS and KEY=FIELD,KEY=FIELD...
 
 nvidia-smi does not say when it read what it prints, so that each line is stamped as it arrives, by a process
-that does nothing else. Like the sampler it prints one JSON line a reading, and ends when its standard input
+that does nothing else. Like NVML's sampler it prints one JSON line a reading, and ends when its standard input
 closes; nvidia-smi ends with it.
 """
 
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from energyscope.metering.nvml.sampler import Emit, print_record, wanted
+from energyscope.metering.nvml.sampler import Emit, print_record, stdin_open
 from energyscope.metering.smi.query import MISSING, number, values
 
 SILENCE_S = 10.0
@@ -39,7 +39,7 @@ def lines(source: int, silence_s: float) -> Iterator[tuple[float, str]]:
 
     """
     rest, last_s = b"", time.monotonic()
-    while wanted():
+    while stdin_open():
         readable, _, _ = select.select([source, sys.stdin], [], [], LOOK_S)
         now = time.monotonic()
         if now - last_s > silence_s:
@@ -87,7 +87,7 @@ def relay(source: int, keys: Sequence[str], silence_s: float, emit: Emit) -> Non
     except TimeoutError:
         emit({"lost": f"nvidia-smi has said nothing for {silence_s:g} s"})
         return
-    if wanted():
+    if stdin_open():
         emit({"lost": f"nvidia-smi ended by itself: {last_line}"})
 
 

@@ -44,9 +44,9 @@ def test_a_missing_driver_is_one_clear_line(fake_nvml):
 
 def test_a_missing_library_is_one_clear_line():
     """GIVEN a machine without libnvidia-ml THEN the error asks for a driver."""
-    said = loaded(NO_LIBRARY + LOAD)
-    assert said.startswith("MeterError NVML cannot be used (NVMLError_LibraryNotFound)")
-    assert "driver installed?" in said
+    message = loaded(NO_LIBRARY + LOAD)
+    assert message.startswith("MeterError NVML cannot be used (NVMLError_LibraryNotFound)")
+    assert "driver installed?" in message
 
 
 def test_a_missing_binding_is_one_clear_line(monkeypatch):

@@ -54,7 +54,7 @@ def test_an_unreadable_counter_says_why(fake_nvml, code, words):
     """Not supported, not permitted and unknown failures are told apart."""
     fake_nvml(f"{STEADY}\nat 0 fail nvmlDeviceGetTotalEnergyConsumption {code}")
     with pytest.raises(MeterError, match=words):
-        Board("GPU-aaaa").probe()
+        Board("GPU-aaaa").energy_mj()
 
 
 def test_a_lost_gpu_is_an_error_of_its_own(fake_nvml):

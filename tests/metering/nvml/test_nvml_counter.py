@@ -38,10 +38,10 @@ def test_ticks_and_states_come_from_the_process(fake_nvml):
         begin, end = watch_ticks(meter, 12)
         ticks, states, facts = meter.ticks(begin, end), meter.states(begin, end), meter.describe()
     origin_s = float(machine.script.read_text().split()[1])
-    for one in states:  # read at some moment of this interval, which on a busy machine is a long one
-        soonest, latest = ((one["after_s"] + side * one["read_s"] / 2 - origin_s) // 0.05 for side in (-1, 1))
-        assert soonest <= (one["energy_mj"] - 5e6) / 10_000 <= latest
-        assert one["before_s"] < one["after_s"]
+    for state in states:  # read at some moment of this interval, which on a busy machine is a long one
+        soonest, latest = ((state["after_s"] + side * state["read_s"] / 2 - origin_s) // 0.05 for side in (-1, 1))
+        assert soonest <= (state["energy_mj"] - 5e6) / 10_000 <= latest
+        assert state["before_s"] < state["after_s"]
     assert facts["energy_quantum_mj"] % 10_000 == 0
     assert facts["read_cost_s"] > 0
     assert abs(len(states) - len(ticks)) <= 1
@@ -132,9 +132,18 @@ def test_a_frozen_counter_is_an_error(fake_nvml, monkeypatch):
     monkeypatch.setattr(watched, "FIRST_TICKS_TIMEOUT_S", 0.5)
     fake_nvml(f"{STEADY}\nat 0 frozen 1")
     meter = NvmlMeter("GPU-aaaa")
-    with pytest.raises(MeterError, match="frozen"), meter:
+    with pytest.raises(MeterError, match=r"frozen.*energyscope doctor"), meter:
         pytest.fail("it started")
     assert meter._watcher._process is None
+
+
+def test_a_single_tick_is_enough(fake_nvml, monkeypatch):
+    """GIVEN one tick in the time to wait for the first ones THEN the counter is not taken for frozen."""
+    fake_nvml(STEADY)
+    meter = NvmlMeter("GPU-aaaa")
+    record = {"before_s": 1.0, "after_s": 1.004, "energy_mj": 5.0, "reset": False}
+    monkeypatch.setattr(meter._watcher, "drain", lambda: [record])
+    meter._check_first_ticks()
 
 
 def test_a_frozen_counter_is_found_before_the_start(fake_nvml, monkeypatch):

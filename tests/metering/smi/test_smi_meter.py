@@ -12,7 +12,7 @@ from fake_nvml.waiting import wait_for_error, wait_until
 from energyscope.errors import MeterError, UsageError
 from energyscope.metering import watched
 from energyscope.metering.nvml.neighbours import Usage
-from energyscope.metering.smi.meter import NvidiaSmiMeter, look
+from energyscope.metering.smi.meter import NvidiaSmiMeter, gpu_usage
 from energyscope.metering.ticks import mean_power
 from energyscope.reasons import reason
 
@@ -152,8 +152,8 @@ def test_an_interval_must_be_positive(command):
 def test_other_users_are_seen(command):
     """Processes, use and memory come from the command; what it does not answer is None."""
     change = command(pids=[4711])
-    assert look("GPU-aaaa") == Usage([4711], 0.3, 1 << 30)
+    assert gpu_usage("GPU-aaaa") == Usage([4711], 0.3, 1 << 30)
     change(answers={**ANSWERS, "utilization.gpu": "[N/A]"})
-    assert look("GPU-aaaa").utilisation is None
+    assert gpu_usage("GPU-aaaa").utilisation is None
     change(answers=OLD)
-    assert look("GPU-aaaa") == Usage(None, None, None)
+    assert gpu_usage("GPU-aaaa") == Usage(None, None, None)

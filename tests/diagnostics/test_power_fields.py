@@ -1,4 +1,4 @@
-"""The sensor's character, found in traces of sensors whose character is known."""
+"""Lag, averaging and agreement of power fields, found in traces of fields whose properties are known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from energyscope.metering.characterise import counter_against_power, paired_change, step_response
+from energyscope.diagnostics.power_fields import counter_against_power, step_response
 from energyscope.metering.ticks import Ticks
 
 IDLE_W, LOAD_W, STEP_S = 100.0, 400.0, 2.0
@@ -35,8 +35,8 @@ def polled(shape, *, refresh_s=0.1, phase_s=0.03, noise_w=0.0, seconds=9.0):
     return times, shape(renewed) + noise[index]
 
 
-def found(shape, **how):
-    times, power = polled(shape, **how)
+def response_to(shape, **options):
+    times, power = polled(shape, **options)
     return step_response(times, power, STEP_S, IDLE_W, LOAD_W)
 
 
@@ -49,7 +49,7 @@ def found(shape, **how):
 )
 def test_a_moving_average_is_found_with_its_window(window, lag, phase, noise):
     """GIVEN a mean over a window THEN window and lag come out to within about one renewal."""
-    response = found(lambda time: moving_average(time, window, lag), phase_s=phase, noise_w=noise)
+    response = response_to(lambda time: moving_average(time, window, lag), phase_s=phase, noise_w=noise)
     assert response.shape == "moving average"
     assert response.averaging_s == pytest.approx(window, abs=0.06 + 0.05 * window)
     assert response.lag_s == pytest.approx(lag, abs=0.08 + 0.02 * window)
@@ -59,7 +59,7 @@ def test_a_moving_average_is_found_with_its_window(window, lag, phase, noise):
 @given(constant=st.floats(0.25, 1.2), lag=st.floats(0.0, 0.5), phase=st.floats(0.0, 0.099))
 def test_a_low_pass_is_told_from_a_moving_average(constant, lag, phase):
     """GIVEN a first-order low-pass THEN it is called so, with its time constant."""
-    response = found(lambda time: first_order(time, constant, lag), phase_s=phase)
+    response = response_to(lambda time: first_order(time, constant, lag), phase_s=phase)
     assert response.shape == "first-order"
     assert response.averaging_s == pytest.approx(constant, rel=0.12)
     assert response.lag_s == pytest.approx(lag, abs=0.1)
@@ -68,7 +68,7 @@ def test_a_low_pass_is_told_from_a_moving_average(constant, lag, phase):
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_an_instant_field_is_a_jump(noise):
     """GIVEN a field that shows the new power at its next renewal THEN no window is made up for it."""
-    response = found(lambda time: moving_average(time, 1e-9, 0.0), noise_w=noise)
+    response = response_to(lambda time: moving_average(time, 1e-9, 0.0), noise_w=noise)
     assert response.shape == "jump"
     assert response.averaging_s is None
     assert 0 <= response.lag_s <= 0.1
@@ -76,7 +76,7 @@ def test_an_instant_field_is_a_jump(noise):
 
 def test_the_renewal_of_a_field_is_found():
     """A field that is renewed every 100 ms and read every 5 ms is said to be renewed every 100 ms."""
-    response = found(lambda time: moving_average(time, 1.0, 0.0), noise_w=1.0)
+    response = response_to(lambda time: moving_average(time, 1.0, 0.0), noise_w=1.0)
     assert response.refresh_s == pytest.approx(0.1, abs=0.006)
 
 
@@ -124,28 +124,3 @@ def test_what_cannot_be_compared_is_none(ticks, times, watts, code):
     agreement = counter_against_power(ticks, times, np.full(len(times), watts), 1.0, 7.0)
     assert agreement.ratio is None
     assert agreement.reason.code == code
-
-
-def test_pairs_cancel_a_drift():
-    """GIVEN a board that slows by 1 % a pair and a treatment that costs 2 % THEN 2 % is found, and surely."""
-    drift = 1.01 ** np.arange(8)
-    wobble = 1 + 0.001 * np.array([1, -1, 1, -1, 1, -1, 1, -1])
-    change = paired_change(list(1.02 * drift * wobble), list(drift))
-    assert change.change == pytest.approx(0.02, abs=1e-3)
-    assert change.low < 0.02 < change.high
-    assert change.exceeds(0.01)
-    assert not change.exceeds(0.03)
-
-
-def test_chance_is_no_change():
-    """GIVEN pairs that differ by chance alone THEN the interval includes none, and no limit is exceeded."""
-    noise = 1 + 0.05 * np.random.default_rng(3).standard_normal(10)
-    change = paired_change(list(noise), [1.0] * 10)
-    assert change.low < 0 < change.high
-    assert not change.exceeds(0.001)
-
-
-def test_without_a_positive_pair_there_is_no_change():
-    """Energies of 0, which a frozen counter gives, say nothing about a change."""
-    assert paired_change([0.0], [1.0]) is None
-    assert paired_change([], []) is None

@@ -1,4 +1,4 @@
-"""What a board's sensor is like, from traces of it. Pure functions over arrays.
+"""Lag and averaging of a power field, and whether it agrees with the counter, from traces. Pure functions.
 
 A power field does not show power as it is now. Some show its mean over the last second, some a low-pass of it;
 all are renewed only every so often. A step of power shows which:
@@ -18,13 +18,12 @@ from typing import Literal
 
 import numpy as np
 
-from energyscope.metering.interval import student_t
 from energyscope.metering.ticks import Array, Ticks
 from energyscope.reasons import reason
 
 NINE = float(np.log(9.0))  # a low-pass of time constant T takes T ln 9 from 10 % to 90 %
 BETWEEN_SHAPES = 0.38  # of that rise is over at 50 %: a half of a moving average's, 0.27 of a low-pass's
-VISIBLE_STEP = 0.1  # of the power before: a smaller step is too near to noise to be timed
+VISIBLE_STEP = 0.1  # of the power before: noise hides when a smaller step happens
 LEVELS = (0.1, 0.5, 0.9)
 
 
@@ -64,13 +63,14 @@ def step_response(
     if len(late) == 0:
         return StepResponse(None, None, None, refresh, reason("load-power-not-reached"))
     end = int(late[0])
-    begin = _last_low(level, end)
-    if begin is None:
+    low_before = np.flatnonzero(level[:end] <= LEVELS[0])
+    if len(low_before) == 0:
         return StepResponse(None, None, None, refresh, reason("step-not-watched"))
+    begin = int(low_before[-1])
     rise_s, rise = np.maximum(times[begin : end + 1], step_s), level[begin : end + 1]  # not before the step
     if len(rise) == 2:
         return StepResponse(float(rise_s.mean()) - step_s, None, "jump", refresh)
-    low, middle, high = (_crossing(rise_s, rise, at) for at in LEVELS)
+    low, middle, high = (_crossing(rise_s, rise, threshold) for threshold in LEVELS)
     if (middle - low) / (high - low) >= BETWEEN_SHAPES:
         window = (high - low) / (LEVELS[2] - LEVELS[0])
         return StepResponse(max(0.0, low - LEVELS[0] * window - step_s), window, "moving average", refresh)
@@ -82,8 +82,8 @@ def step_response(
 def renewals(times_s: Array, power_w: Array) -> tuple[Array, Array, float | None]:
     """Return when a field was renewed and what it then showed, shape (renewals,) each, and the time between (s).
 
-    A field is read more often than it is renewed: between renewals it says nothing new. A renewal that shows
-    the same value again is not seen; the last of these before a change is put where it must have been.
+    A field is read more often than it is renewed. A renewal that shows the same value again is not seen; the
+    last of these before a change is put one refresh before it.
     """
     changed = np.flatnonzero(np.diff(power_w) != 0) + 1
     refresh = float(np.median(np.diff(times_s[changed]))) if len(changed) > 2 else None
@@ -98,18 +98,12 @@ def renewals(times_s: Array, power_w: Array) -> tuple[Array, Array, float | None
     return times, power, refresh
 
 
-def _last_low(level: Array, end: int) -> int | None:
-    """Return the last sample before ``end`` that is not yet above 10 %."""
-    low = np.flatnonzero(level[:end] <= LEVELS[0])
-    return int(low[-1]) if len(low) else None
-
-
-def _crossing(times_s: Array, level: Array, at: float) -> float:
-    """Return when a rise first crosses a level, on straight lines between the renewals."""
-    after = int(np.flatnonzero(level >= at)[0])
+def _crossing(times_s: Array, level: Array, threshold: float) -> float:
+    """Return when a rise first crosses a threshold, on straight lines between the renewals."""
+    after = int(np.flatnonzero(level >= threshold)[0])
     if after == 0:
         return float(times_s[0])
-    share = (at - level[after - 1]) / (level[after] - level[after - 1])
+    share = (threshold - level[after - 1]) / (level[after] - level[after - 1])
     return float(times_s[after - 1] + share * (times_s[after] - times_s[after - 1]))
 
 
@@ -133,7 +127,7 @@ def counter_against_power(
     field settled at ``begin_s``: an averaging field lags behind every change.
     """
     inside = ticks.between(begin_s, end_s)
-    if len(inside) < 2 or (len(inside.reset) and inside.reset[1:].any()):
+    if len(inside) < 2 or inside.reset[1:].any():
         return Agreement(None, None, None, end_s - begin_s, reason("no-two-ticks"))
     first, last = float(inside.time_s[0]), float(inside.time_s[-1])
     times, power = np.asarray(times_s, dtype=float), np.asarray(power_w, dtype=float)
@@ -147,39 +141,3 @@ def counter_against_power(
     if joules <= 0:
         return Agreement(None, counted / seconds, joules / seconds, seconds, reason("field-shows-no-power"))
     return Agreement(counted / joules, counted / seconds, joules / seconds, seconds)
-
-
-@dataclass(frozen=True)
-class PowerStep:
-    """A relative change with its 95 % interval (0.01: 1 % more); the interval is None for a single pair."""
-
-    change: float
-    low: float | None
-    high: float | None
-    pairs: int
-
-    def exceeds(self, limit: float) -> bool:
-        """Whether the change is beyond a limit in either direction, and not by chance."""
-        certain = self.low is None or self.high is None or self.low > 0 or self.high < 0
-        return certain and abs(self.change) > limit
-
-
-def paired_change(with_: Sequence[float], without: Sequence[float]) -> PowerStep | None:
-    """Return what a treatment changes, from pairs of measurements taken in turn, one with and one without it.
-
-    Pairs cancel what drifts slowly; Student's interval is taken over the logarithms of their ratios.
-
-    Returns:
-        The relative change, None where no pair is positive.
-
-    """
-    pairs = [(changed, base) for changed, base in zip(with_, without, strict=True) if changed > 0 and base > 0]
-    if not pairs:
-        return None
-    logs = np.log([changed / base for changed, base in pairs])
-    mean = float(logs.mean())
-    if len(logs) == 1:
-        return PowerStep(float(np.expm1(mean)), None, None, 1)
-    half = student_t(len(logs) - 1) * float(logs.std(ddof=1)) / float(np.sqrt(len(logs)))
-    low, change, high = (float(np.expm1(value)) for value in (mean - half, mean, mean + half))
-    return PowerStep(change, low, high, len(logs))
