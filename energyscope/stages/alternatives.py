@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from energyscope.accounting import records
+from energyscope.benchmarking.memory import release
 from energyscope.changes import choice, rows
 from energyscope.changes.budget import Budget
 from energyscope.changes.choice import BASE, Alternative, Execution
@@ -25,7 +26,11 @@ from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
 from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
+from energyscope.runs.schema import ALTERNATIVES_JSON
+from energyscope.runs.store import RunStore, read_journal
+from energyscope.stages.context import Context, Entries, metered
 from energyscope.stages.sampling_budget import OVERHEAD_S, REWARM_S, most_retaken
+from energyscope.stages.scenes import why_no_generation
 from energyscope.stages.session import Journal
 
 if TYPE_CHECKING:
@@ -62,6 +67,47 @@ class AlternativesSettings:
     def budget(self, *, modelled: bool) -> float:
         """Return the seconds that the stage may take."""
         return self.budget_s or (MODELLED_BUDGET_S if modelled else BUDGET_S)
+
+
+def run(context: Context) -> Reason | None:
+    """Measure the alternatives to a run's settings; return why that is skipped."""
+    settings, loaded = context.settings, context.loaded
+    if why_not := why_no_generation(settings, loaded):
+        return why_not
+    chosen = AlternativesSettings(
+        context_lengths=settings.context_lengths,
+        passes=settings.passes,
+        seed=settings.seed,
+        window_s=settings.window_s,
+        new_tokens=settings.new_tokens,
+    )
+    with metered(context, STAGE) as meter:
+        alternatives(
+            loaded,
+            context.workload,
+            meter,
+            chosen,
+            execution=settings.executions[0],
+            kv_cache=settings.kv_cache,
+            batch_size=settings.batch_size,
+            context_length=next(iter(settings.context_lengths), None),
+            evaluation=context.evaluation,
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+    write(context.store, read_journal(context.store.path))
+    release(loaded.device)
+    return None
+
+
+def write(store: RunStore, entries: Entries) -> bool:
+    """Write what changing one thing at a time would do; False if no alternative was begun."""
+    document = recover(entries)
+    if document is None:
+        return False
+    store.write_json(ALTERNATIVES_JSON, document)
+    store.update()
+    return True
 
 
 class Arranged(Protocol):
@@ -124,7 +170,7 @@ def alternatives(  # noqa: PLR0913  the run's own setting is four of them
         Passes(arranger, meter, settings, keep, progress).run([*own, *chosen])
 
 
-def recover(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def recover(entries: Entries) -> dict[str, Any] | None:
     """Make alternatives.json of journalled entries, however many there are; None where nothing was measured."""
     return rows.document([entry for entry in entries if entry.get("stage") == STAGE])
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,13 +22,14 @@ from energyscope.errors import DeviceError, ModelError
 from energyscope.loading import LoadedModel, variants
 from energyscope.loading.devices import free_bytes
 from energyscope.loading.options import LoadSettings
-from energyscope.loading.variants import Variant
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
-from energyscope.reasons import reason, words
-from energyscope.replay.replayer import Execution
+from energyscope.reasons import Reason, reason, words
+from energyscope.runs import schema
+from energyscope.runs.store import RunStore, read_journal
 from energyscope.settings.benchmark import AUTO, USUAL, BenchmarkSettings
 from energyscope.stages.candidates import STAGE, Candidates
+from energyscope.stages.context import Context, Entries, metered
 from energyscope.stages.session import Journal
 from energyscope.stages.trials import Trials
 
@@ -37,6 +37,53 @@ if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 CALIBRATION_BATCHES = 4
+
+
+def run(context: Context) -> Reason | None:
+    """Do a run's benchmark, at its batch size and length where no others are named; return why it is skipped.
+
+    Raises:
+        ModelError: no trial could be measured.
+
+    """
+    settings, workload = context.settings, context.workload
+    if len(context.loaded.devices) > 1:
+        return reason("offloaded-model" if context.loaded.offloaded else "spread-model")
+    with metered(context, STAGE) as meter:
+        benchmark(
+            context.loaded,
+            context.evaluation,
+            meter,
+            replace(
+                settings.benchmark,
+                execution=settings.executions[0],
+                batch_sizes=settings.benchmark.batch_sizes or (workload.batch_size,),
+                sequence_lengths=settings.benchmark.sequence_lengths or (workload.sequence_length,),
+            ),
+            settings.model,
+            settings.loading(settings.precision, context.loaded.devices),
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+    entries = read_journal(context.store.path)
+    if not write(context.store, entries):
+        notes = [words(entry["note"]) for entry in entries if "note" in entry]
+        raise ModelError(f"no trial of the benchmark could be measured ({'; '.join(notes[:2])})")
+    return None
+
+
+def write(store: RunStore, entries: Entries) -> bool:
+    """Write the table of trials and what follows from them; False if no trial was finished."""
+    rows, document = recover(entries)
+    if not rows:
+        return False
+    why_none = (store.document.get("workload") or {}).get("evaluation_reason")
+    store.write_rows(schema.BENCHMARK_FILE, rows, schema.BENCHMARK_COLUMNS)
+    store.write_json(
+        schema.BENCHMARK_JSON, {**document, "predictions_reason": None if document["predictions"] else why_none}
+    )
+    store.update()
+    return True
 
 
 def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with what
@@ -71,10 +118,16 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
     keep({"header": {"settings": {**asdict(settings), "seed": loading.seed}}})
     for entry in skipped:
         keep({"skipped": entry})
-    loaded_already = _own_variant(loaded, names)
-    sizes = [_bytes_of(reference, loading, name, loaded.device) for name in names if name not in loaded_already]
+    own = variants.as_variant(loaded)
+    loaded_already = {loaded.precision: own} if own is not None and loaded.precision in names else {}
+    here = replace(loading, device=str(loaded.device), device_map=None, devices=(), tensor_parallel=False)
+    sizes = [
+        variants.estimated_bytes(reference, name, device=here.device, trust_remote_code=loading.trust_remote_code)
+        for name in names
+        if name not in loaded_already
+    ]
     model_cache = ModelCache(
-        partial(_load, reference=reference, loading=loading, device=loaded.device, evaluation=evaluation),
+        lambda name: variants.load_variant(reference, name, here, calibration=_calibration(evaluation)),
         loaded.device,
         together=fit_together(sizes, free_bytes(loaded.device)),
         given=loaded_already,
@@ -112,38 +165,6 @@ def chosen_precisions(asked: Sequence[str], device: torch.device) -> tuple[list[
     return names, skipped
 
 
-def with_shapes(
-    settings: BenchmarkSettings, batch_size: int, sequence_length: int, execution: Execution
-) -> BenchmarkSettings:
-    """Return the settings with the run's execution, and its batch size and length where none were named."""
-    return replace(
-        settings,
-        execution=execution,
-        batch_sizes=settings.batch_sizes or (batch_size,),
-        sequence_lengths=settings.sequence_lengths or (sequence_length,),
-    )
-
-
-def _own_variant(loaded: LoadedModel, names: Sequence[str]) -> dict[str, Variant]:
-    """Return the run's own model as the variant of its precision, where it is that."""
-    own = variants.as_variant(loaded)
-    return {loaded.precision: own} if own is not None and loaded.precision in names else {}
-
-
-def _bytes_of(reference: str, loading: LoadSettings, precision: str, device: torch.device) -> int | None:
-    return variants.estimated_bytes(
-        reference, precision, device=str(device), trust_remote_code=loading.trust_remote_code
-    )
-
-
-def _load(
-    precision: str, *, reference: str, loading: LoadSettings, device: torch.device, evaluation: Evaluation | None
-) -> Variant:
-    """Return the model in a precision, on the device of the benchmark."""
-    at_device = replace(loading, device=str(device), device_map=None, devices=(), tensor_parallel=False)
-    return variants.load_variant(reference, precision, at_device, calibration=_calibration(evaluation))
-
-
 def _calibration(evaluation: Evaluation | None) -> tuple[Mapping[str, Any], ...]:
     """Return a few batches, evenly over the lengths by which they are ordered."""
     batches = () if evaluation is None else evaluation.batches
@@ -151,7 +172,7 @@ def _calibration(evaluation: Evaluation | None) -> tuple[Mapping[str, Any], ...]
     return tuple(batches[(2 * index + 1) * len(batches) // (2 * number)] for index in range(number))
 
 
-def recover(entries: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def recover(entries: Entries) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Make the rows of benchmark_results.csv and benchmark.json of journalled entries, however many there are."""
     ours = [entry for entry in entries if entry.get("stage") == STAGE]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +18,8 @@ from energyscope.runs.sweeps import Sweep, find_sweep, load_sweep
 from energyscope.scaling.cells import Observation
 from energyscope.scaling.from_runs import cells_of
 from energyscope.scaling.law_document import law_document
+from energyscope.stages.report import missing_packages
 
-DRAWING = ("altair", "vl_convert", "jinja2")
 SOFTWARE = ("energyscope", "torch", "transformers", "cuda", "bitsandbytes")
 
 
@@ -170,7 +169,7 @@ def _software(run: Run) -> dict[str, str]:
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     """Write the document, and its page where it can be drawn: a measuring machine may lack what draws it."""
     write_laws(path, document)
-    if all(importlib.util.find_spec(name) for name in DRAWING):
+    if not missing_packages():
         from energyscope.reporting.scaling.page import write_laws_page
 
         write_laws_page(path)

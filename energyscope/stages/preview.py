@@ -25,9 +25,10 @@ from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.preparing import benchmark_alone, for_benchmark
+from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, most_retaken, replay_time
-from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
+from energyscope.stages.scenes import Scene, has_cache, profile_settings, resolve_phase, scenes
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import too_long
 

@@ -198,14 +198,6 @@ def _describe(component: Component, captured: Capture, work: Work) -> dict[str, 
     }
 
 
-def by_scene(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return this stage's entries of a run's journal by the scene that they belong to, in the scenes' order."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for entry in of_profile(entries):
-        found.setdefault(entry.get("scene", PREFILL), []).append(entry)
-    return found
-
-
 def metered_devices(loaded: LoadedModel) -> list[torch.device]:
     """Return the devices whose joules are measured: beside GPUs not the host, where modules may wait."""
     return [device for device in loaded.devices if device.type == loaded.device.type]

@@ -15,9 +15,8 @@ from energyscope.cli.progress import progress
 def lines(quiet=False, terminal=None, steps=(), stages=("load", "profile"), estimate=None):
     console = Console(file=io.StringIO(), width=40, force_terminal=terminal)
     with progress(console, quiet=quiet, stages=stages) as report:
-        report.follow(Path("runs/one"))
         if estimate is not None:
-            report.expect(estimate)
+            report.begin(Path("runs/one"), estimate)
         for step in steps:
             report(*step)
     return console.file.getvalue().splitlines()

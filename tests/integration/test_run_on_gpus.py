@@ -12,8 +12,8 @@ from energyscope.metering import settled
 from energyscope.reporting.run.terminal import answer_of
 from energyscope.runs import schema
 from energyscope.runs.store import load_run
-from energyscope.stages import registry, scenes, session
 from energyscope.stages import run as stage
+from energyscope.stages import scenes, session
 from energyscope.stages.measured_devices import MeasuredDevices
 
 FIRST = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005"
@@ -90,7 +90,7 @@ def test_what_is_known_of_the_sensor_survives_an_interruption(machine, tmp_path,
         raise error
 
     machine(FIRST, "GPU-aaaa")
-    monkeypatch.setattr(registry, "profile", stop)
+    monkeypatch.setattr(scenes, "profile", stop)
     with pytest.raises(error):
         energyscope.run("tiny-gpt2", weights="random", stages=("profile",), name="cut", root=tmp_path, **QUICK)
     sensor = load_run("cut", tmp_path).document["sensor"]

@@ -7,6 +7,7 @@ decays to next to nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,9 +18,8 @@ from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from energyscope.components import component_tree
-from energyscope.impact.examples import paired_difference
+from energyscope.impact.examples import paired_difference, unpack
 from energyscope.impact.metrics import Outcomes, estimate
-from energyscope.runs.schema import ImpactRow
 from energyscope.stages.ablate import ablate
 from energyscope.workloads import Evaluation
 
@@ -89,15 +89,11 @@ def found() -> Found:
         model = trained()
     batches = tuple({"input_ids": ids, "attention_mask": torch.ones_like(ids)} for ids in texts(64, 1).split(16))
     evaluation = Evaluation(source="planted", task="next-token", batches=batches, labels=None, examples=64)
-    kept: Found = {}
-
-    def keep(rows: list[ImpactRow], outcomes: Outcomes | None) -> None:
-        if rows[0].valid and outcomes is not None:
-            kept[rows[0].component, rows[0].method] = outcomes
-
+    entries: list[Mapping[str, Any]] = []
     tree = component_tree(model, gpt2.adapter, "medium")
-    ablate(model, tree, evaluation, methods=(*REMOVALS, "int8"), on_finished=keep)
-    return kept
+    ablate(model, tree, evaluation, methods=(*REMOVALS, "int8"), journal=entries.append)
+    valid = [entry for entry in entries if entry["rows"][0].valid and entry["examples"]]
+    return {(entry["rows"][0].component, entry["rows"][0].method): unpack(entry["examples"]) for entry in valid}
 
 
 def ranked(found: Found, method: str) -> list[str]:

@@ -27,12 +27,12 @@ class EnoughError(Exception):
 def estimate(root: Path, model: str = "tiny-llama", **options: Any) -> Told:
     told: list[Told] = []
 
-    def expect(found: Told) -> None:
+    def stop(_: Path, found: Told) -> None:
         told.append(found)
         raise EnoughError
 
     with pytest.raises(EnoughError):
-        module.run(model, root=root, on_estimates=expect, **{**SMALL, **options})
+        module.run(model, root=root, on_open=stop, **{**SMALL, **options})
     return told[0]
 
 
@@ -76,8 +76,8 @@ def test_a_profile_begins_with_fewer_steps_than_it_may_come_to(tmp_path: Path) -
             steps.append(total)
 
     more = {**SMALL, "passes": 2, "component_budget_s": 0.4}
-    module.run("tiny-llama", root=tmp_path, phase="prefill", stages=("profile",), on_estimates=told.append,
-               progress=progress, **more)  # fmt: skip
+    module.run("tiny-llama", root=tmp_path, phase="prefill", stages=("profile",), progress=progress,
+               on_open=lambda _, estimates: told.append(estimates), **more)  # fmt: skip
     (moment,) = told[0]["profile"]
     plan = preview(RunSettings("tiny-llama", root=tmp_path, phase="prefill", **more))  # type: ignore[arg-type]
     assert steps[0] == plan.windows < moment.steps_most

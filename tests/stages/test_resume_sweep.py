@@ -33,18 +33,18 @@ def settings(root: Path, **options: Any) -> SweepSettings:
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, batch: int, error: type[BaseException], *, begun: bool) -> None:
     """Let the cell of a batch size fail, before or after its run directory is made."""
-    real = module.opened
+    real = module.run_loaded
 
     def stopped(one: RunSettings, *rest: Any, **options: Any) -> Any:
-        if one.batch_size == batch and not begun:
-            raise error
-        context = real(one, *rest, **options)
-        if one.batch_size == batch:
-            (context.store.path / "left-behind").touch()
-            raise error
-        return context
+        if one.batch_size != batch:
+            return real(one, *rest, **options)
+        if begun:
+            folder = one.root / str(one.name)
+            folder.mkdir()
+            (folder / "left-behind").touch()
+        raise error
 
-    monkeypatch.setattr(module, "opened", stopped)
+    monkeypatch.setattr(module, "run_loaded", stopped)
 
 
 @pytest.fixture

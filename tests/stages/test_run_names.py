@@ -17,7 +17,7 @@ OPTIONS = {
 
 def test_a_run_begun_in_the_same_second_takes_nothing_away(tmp_path):
     """GIVEN the name that was free at the begin is another run's after the load, THEN the run gets another."""
-    others, followed = [], []
+    others, paths = [], []
 
     def progress(stage, *_):
         if stage == "load":
@@ -25,9 +25,11 @@ def test_a_run_begun_in_the_same_second_takes_nothing_away(tmp_path):
                 others.append(tmp_path / default_name("tiny-llama", tmp_path))
                 others[-1].mkdir()
 
-    done = run("tiny-llama", root=tmp_path, progress=progress, follow=followed.append, **OPTIONS)
+    done = run(
+        "tiny-llama", root=tmp_path, progress=progress, on_open=lambda path, _: paths.append(path), **OPTIONS
+    )
     assert done.path not in others
-    assert followed == [done.path]
+    assert paths == [done.path]
     assert done.document["name"] == done.path.name
     assert not any(list(other.iterdir()) for other in others)
 

@@ -15,9 +15,8 @@ from energyscope.metering.modelled import ModelledMeter
 from energyscope.runs.store import RunStore, load_run, read_journal
 from energyscope.settings.run import RunSettings
 from energyscope.stages.profile import ProfileSettings, profile
-from energyscope.stages.recovery import write_profile
 from energyscope.stages.sampling_budget import SamplingBudget
-from energyscope.stages.scenes import scenes, workload_of
+from energyscope.stages.scenes import scenes, workload_of, write
 from energyscope.workloads import profile_inputs
 
 NAMES = ["prefill", "decode@24", "decode@48"]
@@ -36,7 +35,7 @@ def store(tmp_path_factory):
             chosen = ProfileSettings("fine", scene.layers, SamplingBudget(2, window_s=0.03, budget_s=0.06))
             given = workload_of(scene, loaded, prompt, settings, None)
             profile(loaded, given, meter, chosen, journal=made.journal, scene=scene.name)
-    write_profile(made, read_journal(made.path))
+    write(made, read_journal(made.path))
     return made
 
 
@@ -89,7 +88,7 @@ def test_a_scene_that_was_not_reached_leaves_no_row(store, tmp_path):
     begin = next(number for number, entry in enumerate(entries) if entry.get("scene") == "decode@24")
     cut = RunStore.create("cut", tmp_path)
     cut.update(warnings=[])
-    assert write_profile(cut, entries[: begin + 1])
+    assert write(cut, entries[: begin + 1])
     assert [one["name"] for one in load_run(cut.path).scenes] == ["prefill"]
     assert set(load_run(cut.path).energy["phase"]) == {"prefill"}
 
@@ -130,7 +129,7 @@ def twice(tmp_path_factory):
         for scene in scenes(settings, loaded):
             chosen = ProfileSettings("medium", "kinds", SamplingBudget(2, window_s=0.03, budget_s=0.06))
             profile(loaded, profile_inputs(loaded), meter, chosen, journal=keep, scene=scene.name)
-    write_profile(made, read_journal(made.path))
+    write(made, read_journal(made.path))
     return load_run(made.path)
 
 

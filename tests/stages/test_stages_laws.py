@@ -19,7 +19,7 @@ from energyscope.runs.schema import LAWS_JSON, REPORT_FILE
 from energyscope.runs.store import load_run
 from energyscope.runs.sweeps import Sweep, SweepCell, write_sweep
 from energyscope.scaling.group_laws import ONE_CELL
-from energyscope.stages import laws as module
+from energyscope.stages import report
 from energyscope.stages.laws import laws, laws_of_sweep
 
 LENGTHS = (16, 32, 64, 128)
@@ -52,7 +52,7 @@ def test_a_sweep_gets_its_laws_and_page(tmp_path: Path) -> None:
 
 def test_a_machine_that_cannot_draw_writes_the_laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN no library that draws THEN laws.json is written, and the page is left to another machine."""
-    monkeypatch.setattr(module, "DRAWING", ("no_such_library_of_charts",))
+    monkeypatch.setattr(report, "DRAWING", ("no_such_library_of_charts",))
     path, _ = laws([str(planted_sweep(tmp_path / "swept").path)], name="mine", root=tmp_path)
     assert [one.name for one in path.iterdir()] == [LAWS_JSON]
 

@@ -108,14 +108,14 @@ def test_a_cell_that_does_not_fit_is_recorded_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIVEN a batch for which no memory is left THEN its cell says so, and the next one is measured."""
-    real = module.opened
+    real = module.run_loaded
 
     def full(one: RunSettings, *rest: Any, **options: Any) -> Any:
         if one.batch_size == 2:
             raise DeviceError("no memory is left for the inputs")
         return real(one, *rest, **options)
 
-    monkeypatch.setattr(module, "opened", full)
+    monkeypatch.setattr(module, "run_loaded", full)
     found = sweep(settings(tmp_path, lengths=(8,), batch_sizes=(1, 2, 4)))
     assert [cell.state for cell in found.cells] == ["done", "does not fit", "done"]
     assert found.cells[1].reason == reason("failed", error="no memory is left for the inputs")
@@ -129,7 +129,7 @@ def test_a_sweep_of_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: Any, **_options: Any) -> Any:
         raise DeviceError("no memory is left for the inputs")
 
-    monkeypatch.setattr(module, "opened", full)
+    monkeypatch.setattr(module, "run_loaded", full)
     with pytest.raises(DeviceError, match=r"no cell .* \(fp32-b1-s8: no memory is left"):
         sweep(settings(tmp_path))
     assert (tmp_path / "swept" / TABLE_FILE).read_text(encoding="utf-8").count("does not fit") == 2
@@ -163,14 +163,14 @@ def test_a_model_that_does_not_fit_leaves_no_tensors(tmp_path: Path, monkeypatch
 
 def test_an_interrupted_sweep_keeps_its_finished_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN Ctrl-C in the second cell THEN the first is done, the third waits, and a note says where."""
-    real = module.opened
+    real = module.run_loaded
 
     def stopped(one: RunSettings, *rest: Any, **options: Any) -> Any:
         if one.batch_size == 2:
             raise KeyboardInterrupt
         return real(one, *rest, **options)
 
-    monkeypatch.setattr(module, "opened", stopped)
+    monkeypatch.setattr(module, "run_loaded", stopped)
     with pytest.raises(KeyboardInterrupt) as caught:
         sweep(settings(tmp_path, lengths=(8,), batch_sizes=(1, 2, 4)))
     assert str(tmp_path / "swept") in caught.value.__notes__[0]

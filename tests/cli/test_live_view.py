@@ -1,4 +1,4 @@
-"""What the painter makes of what it is told and of the run's files: stages, steps, and how long is left."""
+"""What the live view makes of its messages and of the run's files: stages, steps, energy, and what is left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import pytest
 from rich.console import Console
 
-from energyscope.cli.live_paint import State, _take, paint, received
+from energyscope.cli.live_view import RunFollower, State, paint, read_messages, receive
 from energyscope.reasons import reason
 from energyscope.reporting.terminal_live import Left, TimeRange
 
@@ -111,7 +111,7 @@ def test_what_was_foreseen_is_shown_of_stages_and_run():
     state.step("load", "gpt2", 0, 1, 0.0)
     assert state.picture(1.0).left == Left(None, ["benchmark", "profile", "ablate"])
     message = {"estimates": {"profile": [[40.0, 90.0, 100]]}}
-    _take(state, message, Console(file=io.StringIO()), 2.0)
+    receive(state, message, Console(file=io.StringIO()), 2.0)
     state.step("benchmark", "fp32", 0, 10, 2.0)
     state.step("benchmark", "fp32", 5, 10, 7.0)
     picture = state.picture(7.0)
@@ -127,7 +127,7 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
     state.records.path = tmp_path
     state.step("load", "gpt2", 0, 1, 0.0)
     assert [one.state for one in state.stages(1.0)] == ["running", "waiting", "waiting", "waiting"]
-    _take(state, {"estimates": {"generate": [], "ablate": []}}, Console(file=io.StringIO()), 2.0)
+    receive(state, {"estimates": {"generate": [], "ablate": []}}, Console(file=io.StringIO()), 2.0)
     assert [one.state for one in state.stages(2.0)] == ["running", "skipped", "waiting", "skipped"]
     skipped = {"state": "skipped", "reason": "one-pass"}
     document = {"stages": {"generate": skipped, "profile": {"state": "running"}}}
@@ -141,7 +141,7 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
 def test_the_moment_of_a_stage_is_told_where_several_were_foreseen():
     """GIVEN a profile of two moments THEN steps that begin anew are of the second; other stages have one."""
     state = State("a run", ("profile", "ablate"), 0.0)
-    _take(state, {"estimates": {"profile": [[40.0, 90.0, 100]] * 2}}, Console(file=io.StringIO()), 0.0)
+    receive(state, {"estimates": {"profile": [[40.0, 90.0, 100]] * 2}}, Console(file=io.StringIO()), 0.0)
     seen = []
     for stage, done in (("profile", 0), ("profile", 60), ("profile", 0), ("profile", 0), ("ablate", 0)):
         state.step(stage, "h.0", done, 100, 1.0)
@@ -155,6 +155,130 @@ def test_a_message_that_came_in_part_is_passed_over():
     reading, writing = os.pipe()
     os.write(writing, b'{"say": "a"}\n{"say": "cut\n\xff\xfe\n{"say": "b"}\n')
     os.close(writing)
-    said = [message["say"] for message in received(reading)]
+    said = [message["say"] for message in read_messages(reading)]
     os.close(reading)
     assert said == ["a", "b"]
+
+
+# --- the run's files ------------------------------------------------------------------------------------------
+
+TREE = [
+    {"name": "model", "kind": "model", "parent": None, "calls": 1},
+    {"name": "h.0", "kind": "layer", "parent": "model", "calls": 1},
+    {"name": "h.0.mlp", "kind": "mlp", "parent": "h.0", "calls": 2},
+    {"name": "h.1.mlp", "kind": "mlp", "parent": "h.0", "calls": 2},
+    {"name": "head", "kind": "lm_head", "parent": "model", "calls": 1},
+]
+SUBJECTS = [
+    {"key": "node:model", "what": "node", "members": ["model"]},
+    {"key": "node:h.0", "what": "node", "members": ["h.0"]},
+    {"key": "group:h.{layer}.mlp", "what": "group", "members": ["h.0.mlp", "h.1.mlp"]},
+    {"key": "node:head", "what": "node", "members": ["head"]},
+    {"key": "without:mlp", "what": "without", "members": ["h.0.mlp", "h.1.mlp"]},
+]
+HEADER = {"stage": "profile", "scene": "prefill", "header": {"passes": 5, "tree": TREE, "subjects": SUBJECTS}}
+
+
+def window(target, number, energy_mj, power_w=300.0):
+    return {"stage": "profile", "scene": "prefill", "pass": number, "subject": target, "clock_mhz": 1755.0,
+            "window": {"energy_mj": energy_mj, "time_us": 10.0, "power_w": power_w, "naive_mj": 1.0, "ticks": 9,
+                       "calls": 9, "seconds": 0.4, "reason": None}, "guard": []}  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a directory and a function that appends to its journal."""
+
+    def write(*entries):
+        with (tmp_path / "journal.jsonl").open("a") as file:
+            file.writelines(json.dumps(entry) + "\n" for entry in entries)
+
+    (tmp_path / "run.json").write_text(
+        json.dumps({"sensor": {"modelled": False}, "stages": {"load": {"state": "done"}}})
+    )
+    write(HEADER)
+    return tmp_path, write
+
+
+def test_the_dearest_components_are_those_of_the_books(run):
+    """GIVEN windows of all, THEN parts are listed by joules in a pass, and no parent or difference."""
+    path, write = run
+    for number in range(3):
+        write(window("node:model", number, 100.0), window("node:h.0", number, 90.0))
+        write(window("group:h.{layer}.mlp", number, 20.0 + number), window("node:head", number, 30.0))
+        write(window("without:mlp", number, 60.0))
+    records = RunFollower(path)
+    records.update()
+    mlp, head = records.costliest()
+    assert (mlp.name, mlp.alike, mlp.energy.value, mlp.share) == ("h.*.mlp", 2, 42.0, 0.42)
+    assert mlp.energy.low < 42.0 < mlp.energy.high
+    assert (head.name, head.energy.value, head.windows) == ("head", 30.0, 3)
+    assert records.moment == "prefill"
+
+
+def test_what_is_written_later_is_read_later(run):
+    """GIVEN a line that is only half there, THEN it is read once it is whole, and once."""
+    path, _ = run
+    records = RunFollower(path)
+    records.update()
+    assert records.costliest() == []
+    line = json.dumps(window("node:head", 0, 30.0))
+    with (path / "journal.jsonl").open("a") as file:
+        file.write(line[:50])
+    records.update()
+    assert records.costliest() == []
+    with (path / "journal.jsonl").open("a") as file:
+        file.write(line[50:] + "\n")
+    records.update()
+    records.update()
+    (head,) = records.costliest()
+    assert head.windows == 1
+
+
+@pytest.mark.parametrize("broken", ['{"window": 1', '["window"]', '"window"\xff'])
+def test_a_broken_line_hides_no_other(run, broken):
+    """GIVEN a finished line that is no entry, THEN the lines around it are read, and once."""
+    path, write = run
+    write(window("node:head", 0, 30.0))
+    with (path / "journal.jsonl").open("a", encoding="latin-1") as file:
+        file.write(broken + "\n")
+    write(window("node:head", 1, 30.0))
+    records = RunFollower(path)
+    records.update()
+    records.update()
+    (head,) = records.costliest()
+    assert head.windows == 2
+
+
+def test_power_is_that_of_the_stage_that_runs(run):
+    """GIVEN a window of the profile, THEN its watts are the profile's, and no other stage's."""
+    path, write = run
+    write(window("node:head", 0, 30.0, power_w=412.0))
+    records = RunFollower(path)
+    records.update()
+    power = records.power("profile")
+    assert (power.watts, power.clock_mhz, power.temperature_c) == (412.0, 1755.0, None)
+    assert records.power("ablate") is None
+    write(window("node:head", 1, None, power_w=None))
+    records.update()
+    assert records.power("profile") is None
+
+
+def test_another_moment_begins_anew(run):
+    """GIVEN a decode step after the prefill, THEN the list is that of the step."""
+    path, write = run
+    write(window("node:head", 0, 30.0), {**HEADER, "scene": "decode@1024"})
+    records = RunFollower(path)
+    records.update()
+    assert (records.moment, records.costliest()) == ("decode@1024", [])
+
+
+def test_a_run_that_is_not_there_yet_is_waited_for(tmp_path):
+    """GIVEN no directory, or a document that cannot be read, THEN nothing is known and nothing fails."""
+    records = RunFollower(tmp_path / "nowhere")
+    records.update()
+    assert (records.stages, records.costliest(), records.modelled) == ({}, [], False)
+    (tmp_path / "run.json").write_text("{")
+    records = RunFollower(tmp_path)
+    records.update()
+    assert records.stages == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.cli.live_left import StageProgress, estimate_of, is_skipped, left_of_run
+from energyscope.cli.time_left import StageProgress, estimate_of, is_skipped, left_of_run
 from energyscope.reporting.terminal_live import Left, TimeRange
 
 FORESEEN = {"generate": [(12.0, 12.0, 0)], "profile": [(40.0, 90.0, 100)], "alternatives": [(0.0, 20.0, 0)]}
