@@ -63,15 +63,15 @@ def command(
     from energyscope.runs.laws import find_laws
 
     laws = find_laws(run, root)
-    found = _laws_page(laws) if laws else _run_page(run, root, drawn=as_json)
+    page = _laws_page(laws) if laws else _run_page(run, root, drawn=as_json)
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=1))
+        typer.echo(json.dumps(asdict(page), indent=1))
         return
-    for name in [] if quiet else found.recovered:
+    for name in [] if quiet else page.recovered:
         typer.echo(f"recovered {name} from the journal")
-    if found.state in STATE_WORDS and not quiet:
-        typer.echo(STATE_WORDS[found.state], err=True)
-    typer.echo(path_said(found.path))
+    if page.state in STATE_WORDS and not quiet:
+        typer.echo(STATE_WORDS[page.state], err=True)
+    typer.echo(path_said(page.path))
 
 
 def _laws_page(path: Path) -> Rendered:
@@ -88,16 +88,16 @@ def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
 
     path = find_run(run, root)
     while _may_be_written(path):
-        found = _page_of_a_copy(path, drawn=drawn)
-        if found is not None:
-            return found
+        page = _page_of_a_copy(path, drawn=drawn)
+        if page is not None:
+            return page
     store = RunStore.open(path)
     recovered = recover(store)
     report = store.document.get("stages", {}).get("report", {})
     if report.get("state") != "done" and not _unfinished(store.document):  # else it was killed: nobody writes
         store.stage("report", "done")  # the page says so of itself
-    found = _rendered(store, recovered, drawn=drawn)
-    return replace(found, state=BROKEN_OFF) if found.state == RUNNING else found
+    page = _rendered(store, recovered, drawn=drawn)
+    return replace(page, state=BROKEN_OFF) if page.state == RUNNING else page
 
 
 def _may_be_written(path: Path) -> bool:
@@ -136,13 +136,13 @@ def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
         for name, stage in list(store.document.get("stages", {}).items()):
             if stage.get("state") == RUNNING:
                 store.stage(name, RUNNING, reason=_why_unfinished(state))
-        found = _rendered(store, recovered, drawn=drawn)
+        page = _rendered(store, recovered, drawn=drawn)
         if not _may_be_written(path) or _version(path / REPORT_FILE) != before:
             return None
-        page = path / f".{REPORT_FILE}.so-far"
-        shutil.copyfile(found.path, page)
-        page.replace(path / REPORT_FILE)
-    return replace(found, path=str(path / REPORT_FILE), state=state if going else found.state)
+        file = path / f".{REPORT_FILE}.so-far"
+        shutil.copyfile(page.path, file)
+        file.replace(path / REPORT_FILE)
+    return replace(page, path=str(path / REPORT_FILE), state=state if going else page.state)
 
 
 def _copied(path: Path, place: Path) -> Path:
@@ -171,10 +171,10 @@ def _is_going(store: RunStore) -> bool:
 def _version(file: Path) -> tuple[int, int] | None:
     """Return what changes whenever a file is written anew; None where there is none."""
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 def _rendered(store: RunStore, recovered: list[str], *, drawn: bool) -> Rendered:

@@ -113,13 +113,13 @@ def write(store: RunStore, entries: Entries) -> bool:
 class Arranged(Protocol):
     """Sets alternatives up and replays them; `energyscope.changes.arranging.Arranger` does it on a model."""
 
-    def prepare(self, one: Alternative) -> Prepared: ...
+    def prepare(self, alternative: Alternative) -> Prepared: ...
 
-    def expected_seconds(self, one: Alternative) -> float: ...
+    def expected_seconds(self, alternative: Alternative) -> float: ...
 
-    def run(self, one: Alternative, seconds: float) -> Calls | None: ...
+    def run(self, alternative: Alternative, seconds: float) -> Calls | None: ...
 
-    def drop(self, one: Alternative) -> None: ...
+    def drop(self, alternative: Alternative) -> None: ...
 
     def synchronize(self) -> None: ...
 
@@ -164,8 +164,8 @@ def alternatives(  # noqa: PLR0913  the run's own setting is four of them
         journal({"stage": STAGE, **entry})
 
     keep({"header": header(loaded, own, chosen, modelled=meter.modelled)})
-    for one in left_out:
-        keep({"skipped": asdict(one)})
+    for skipped in left_out:
+        keep({"skipped": asdict(skipped)})
     with arranger.tidied():
         Passes(arranger, meter, settings, keep, progress).run([*own, *chosen])
 
@@ -213,16 +213,16 @@ class Passes:
             if number >= FEWEST_PASSES and self._budget.over(self.clock.now()):
                 self._remember({"note": reason("passes-cut", passes=number, planned=self.settings.passes)})
                 break
-            for one in shuffle.sample(ready, len(ready)):
-                self.progress(STAGE, f"{one.phase}, {label(one)}", done, total)
-                self._measure(one, number)
+            for alternative in shuffle.sample(ready, len(ready)):
+                self.progress(STAGE, f"{alternative.phase}, {label(alternative)}", done, total)
+                self._measure(alternative, number)
                 done += 1
         self._retake_stalled(ready, total)
         self._idle(self.settings.passes)
 
     def _retake_stalled(self, ready: Sequence[Alternative], total: int) -> None:
         """Take the windows again in which the host stalled, up to a share of all and while there is time."""
-        by_key = {one.key: one for one in ready}
+        by_key = {alternative.key: alternative for alternative in ready}
         limit = most_retaken(total, modelled=self.meter.modelled)
         for key, number in records.slow_windows(self._entries, limit=limit):
             if not self._budget.over(self.clock.now()):
@@ -232,53 +232,61 @@ class Passes:
 
     def _prepare(self, plan: Sequence[Alternative]) -> list[Alternative]:
         ready: list[Alternative] = []
-        for number, one in enumerate(plan, 1):  # no steps: those of the passes are the stage's
-            self.progress(STAGE, f"setting up {number} of {len(plan)}: {one.phase}, {label(one)}", 0, 1)
-            why = self._lost_base(one, plan) or self._too_long(one) or self._set_up(one, ready)
+        for number, alternative in enumerate(plan, 1):  # no steps: those of the passes are the stage's
+            self.progress(
+                STAGE, f"setting up {number} of {len(plan)}: {alternative.phase}, {label(alternative)}", 0, 1
+            )
+            why = (
+                self._lost_base(alternative, plan)
+                or self._too_long(alternative)
+                or self._set_up(alternative, ready)
+            )
             if why is None:
-                ready.append(one)
+                ready.append(alternative)
             else:
-                self._skip(one, why)
+                self._skip(alternative, why)
         return ready
 
-    def _lost_base(self, one: Alternative, plan: Sequence[Alternative]) -> Reason | None:
-        base = next(other for other in plan if other.what == BASE and other.phase == one.phase)
+    def _lost_base(self, alternative: Alternative, plan: Sequence[Alternative]) -> Reason | None:
+        base = next(other for other in plan if other.what == BASE and other.phase == alternative.phase)
         return reason("base-not-measured") if base.key in self._gone else None
 
-    def _too_long(self, one: Alternative) -> Reason | None:
+    def _too_long(self, alternative: Alternative) -> Reason | None:
         """Return that an alternative does not fit into the budget; the bases always do."""
-        if one.what == BASE:
+        if alternative.what == BASE:
             return None
-        setup_s = self.arranged.expected_seconds(one)
+        setup_s = self.arranged.expected_seconds(alternative)
         return self._budget.refused(self.clock.now(), setup_s, self.window_s + OVERHEAD_S)
 
-    def _set_up(self, one: Alternative, ready: Sequence[Alternative]) -> Reason | None:
+    def _set_up(self, alternative: Alternative, ready: Sequence[Alternative]) -> Reason | None:
         """Set an alternative up; return why it cannot be, beside those that are ``ready``."""
         try:
-            prepared = self.arranged.prepare(one)
+            prepared = self.arranged.prepare(alternative)
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001  compilers and captures fail in many ways
             why = failure(error)
         else:
             self._budget.plan(max(self.window_s, prepared.call_s) + prepared.again_s + OVERHEAD_S)
-            self._remember({"setup": one.key, "setup_s": prepared.setup_s, "reasons": list(prepared.reasons)})
+            self._remember(
+                {"setup": alternative.key, "setup_s": prepared.setup_s, "reasons": list(prepared.reasons)}
+            )
             return None
-        self.arranged.drop(one)  # when the error is gone, and what it held of the device's memory
-        largest = _largest(one, ready) if why.code == "no-memory-left" else None
+        self.arranged.drop(alternative)  # when the error is gone, and what it held of the device's memory
+        largest = _largest(alternative, ready) if why.code == "no-memory-left" else None
         return why if largest is None else reason("largest-size-that-fits", largest=largest)
 
     # --- measuring ------------------------------------------------------------------------------------------
 
-    def _measure(self, one: Alternative, number: int) -> None:
-        if one.key in self._gone:
+    def _measure(self, alternative: Alternative, number: int) -> None:
+        if alternative.key in self._gone:
             return
         try:
-            entry = self._window(one, number)
+            entry = self._window(alternative, number)
             if entry is not None and records.worth_again(entry, self._entries):
                 self._remember(entry)
                 self.clock.sleep(SETTLE_S)
-                entry = self._window(one, number)
+                entry = self._window(alternative, number)
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001  an alternative that fails must not cost the others
@@ -288,47 +296,49 @@ class Passes:
         if entry is not None:
             self._remember(entry)
             return
-        self._skip(one, why)
-        self.arranged.drop(one)
+        self._skip(alternative, why)
+        self.arranged.drop(alternative)
 
-    def _window(self, one: Alternative, number: int) -> dict[str, Any] | None:
-        calls = self.arranged.run(one, self.window_s)
+    def _window(self, alternative: Alternative, number: int) -> dict[str, Any] | None:
+        calls = self.arranged.run(alternative, self.window_s)
         if calls is None:
             return None
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
         window = together(windows_of(self.meter, calls, self.clock))
         board = records.board(self.meter.states((begin + end) / 2, end))
-        entry = {"pass": number, "subject": one.key, "begin_s": begin, "window": asdict(window), **board}
+        entry = {"pass": number, "subject": alternative.key, "begin_s": begin, "window": asdict(window), **board}
         entry["guard"] = records.contamination(entry, self._entries)
         return entry
 
-    def _warm(self, one: Alternative, seconds: float) -> None:
+    def _warm(self, alternative: Alternative, seconds: float) -> None:
         """Bring the board to its working temperature and clocks."""
         if not self.meter.modelled:
-            self.arranged.run(one, seconds)
+            self.arranged.run(alternative, seconds)
 
     def _idle(self, number: int) -> None:
         """Measure the idle power, and look for others on the device while nothing of ours runs."""
         self.arranged.synchronize()
-        if found := idle(self.meter, self.arranged.own_bytes, self.clock):
-            self._remember({"pass": number, **found})
+        if readings := idle(self.meter, self.arranged.own_bytes, self.clock):
+            self._remember({"pass": number, **readings})
 
-    def _skip(self, one: Alternative, why: Reason) -> None:
-        self._gone.add(one.key)
-        self._remember({"skipped": asdict(choice.skipped(one, why))})
+    def _skip(self, alternative: Alternative, why: Reason) -> None:
+        self._gone.add(alternative.key)
+        self._remember({"skipped": asdict(choice.skipped(alternative, why))})
 
     def _remember(self, entry: Mapping[str, Any]) -> None:
         self._entries.append(entry)
         self.keep(entry)
 
 
-def _largest(one: Alternative, ready: Sequence[Alternative]) -> int | None:
+def _largest(alternative: Alternative, ready: Sequence[Alternative]) -> int | None:
     """Return up to what size there was memory, of an alternative that is one."""
-    if one.what not in {"batch_size", "context_length"}:
+    if alternative.what not in {"batch_size", "context_length"}:
         return None
-    return max((getattr(other, one.what) for other in ready if other.phase == one.phase), default=None)
+    return max(
+        (getattr(other, alternative.what) for other in ready if other.phase == alternative.phase), default=None
+    )
 
 
-def label(one: Alternative) -> str:
+def label(alternative: Alternative) -> str:
     """Return an alternative in words, for a line of progress."""
-    return "as it is" if one.what == BASE else f"{one.what.replace('_', ' ')} {one.value}"
+    return "as it is" if alternative.what == BASE else f"{alternative.what.replace('_', ' ')} {alternative.value}"

@@ -144,7 +144,7 @@ def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with wh
     model_cache.clear()
 
 
-def chosen_precisions(asked: Sequence[str], device: torch.device) -> tuple[list[str], list[dict[str, str]]]:
+def chosen_precisions(requested: Sequence[str], device: torch.device) -> tuple[list[str], list[dict[str, str]]]:
     """Return the precisions to measure, and with their reasons those that ``auto`` leaves out.
 
     Raises:
@@ -152,9 +152,9 @@ def chosen_precisions(asked: Sequence[str], device: torch.device) -> tuple[list[
         DeviceError: one that was asked for by name cannot be done on this device.
 
     """
-    automatic = tuple(asked) == AUTO
+    automatic = tuple(requested) == AUTO
     names, skipped = list[str](), list[dict[str, str]]()
-    for name in dict.fromkeys(USUAL[device.type] if automatic else asked):
+    for name in dict.fromkeys(USUAL[device.type] if automatic else requested):
         why = variants.unsupported(name, device)
         if why is None:
             names.append(name)
@@ -174,10 +174,10 @@ def _calibration(evaluation: Evaluation | None) -> tuple[Mapping[str, Any], ...]
 
 def recover(entries: Entries) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Make the rows of benchmark_results.csv and benchmark.json of journalled entries, however many there are."""
-    ours = [entry for entry in entries if entry.get("stage") == STAGE]
+    own = [entry for entry in entries if entry.get("stage") == STAGE]
 
     def values(key: str) -> list[Any]:
-        return [entry[key] for entry in ours if key in entry]
+        return [entry[key] for entry in own if key in entry]
 
     header: Mapping[str, Any] = next(iter(values("header")), {})
     baseline = next(iter(values("baseline")), None)

@@ -38,15 +38,15 @@ class Candidates:
 
     def cells(self, precisions: Sequence[str]) -> list[BenchmarkCell]:
         """Return what fits; the first precision that can be measured is what the others are compared with."""
-        found: list[BenchmarkCell] = []
+        cells: list[BenchmarkCell] = []
         prepare_kernels(self.context.device)
         for number, precision in enumerate(precisions, 1):  # no steps: the trials, which take longer, are these
             of = f"{number} of {len(precisions)}"
             self.context.progress(STAGE, f"{precision} ({of}): loading and trying", 0, 1)
-            found += self._of(precision)
+            cells += self._of(precision)
         self._judge = None  # it keeps logits on the device
         release(self.context.device)
-        return found
+        return cells
 
     def _of(self, precision: str) -> list[BenchmarkCell]:
         self.context.model_cache.make_room(precision)
@@ -77,19 +77,19 @@ class Candidates:
 
     def _fitting(self, variant: Variant, watch: MemoryWatch, *, given: bool) -> list[BenchmarkCell]:
         settings = self.context.settings
-        found: dict[tuple[int, int], BenchmarkCell] = {}
+        cells: dict[tuple[int, int], BenchmarkCell] = {}
         for length in settings.sequence_lengths:
             for batch_size in self._batch_sizes:  # a baseline's halved batch is everybody's, to be compared
                 cell = self._halved(variant, BenchmarkCell(variant.precision, batch_size, length), watch)
                 if cell is not None:
                     own = variant.size_bytes if given else 0  # it was there before the watch began
                     memory = None if cell.memory is None else cell.memory.plus(own)
-                    found.setdefault((cell.batch_size, length), replace(cell, memory=memory))
-        return list(found.values())
+                    cells.setdefault((cell.batch_size, length), replace(cell, memory=memory))
+        return list(cells.values())
 
-    def _halved(self, variant: Variant, asked: BenchmarkCell, watch: MemoryWatch) -> BenchmarkCell | None:
+    def _halved(self, variant: Variant, requested: BenchmarkCell, watch: MemoryWatch) -> BenchmarkCell | None:
         """Try a cell, with half the batch for as long as it does not fit; None where not even one does."""
-        cell = asked
+        cell = requested
         while True:
             try:
                 tried = self._tried(variant, cell, watch)
@@ -97,14 +97,14 @@ class Candidates:
                 if not no_memory_left(error):
                     raise
             else:
-                if cell is not asked:
-                    instead = reason("smaller-batch-measured", **asked.named, measured=cell.batch_size)
+                if cell is not requested:
+                    instead = reason("smaller-batch-measured", **requested.named, measured=cell.batch_size)
                     self.context.keep({"note": instead})
                 return tried
             self.context.inputs.pop((cell.batch_size, cell.sequence_length), None)
             release(self.context.device)
             if cell.batch_size == 1:
-                self.context.keep({"note": reason("no-smaller-batch-fits", **asked.named)})
+                self.context.keep({"note": reason("no-smaller-batch-fits", **requested.named)})
                 return None
             cell = replace(cell, batch_size=cell.batch_size // 2)
 

@@ -58,22 +58,22 @@ def write(store: RunStore, _: Entries) -> bool:
 
 def _relate(store: RunStore, seed: int) -> Reason | None:
     """Write the merged table and the correlation; return why not, where a table is missing."""
-    finished = load_run(store.path)
-    if finished.energy is None or finished.impact is None:
-        return reason("nothing-to-relate", missing="energy" if finished.energy is None else "impact")
-    merged = merge(finished.energy, finished.impact)
+    tables = load_run(store.path)
+    if tables.energy is None or tables.impact is None:
+        return reason("nothing-to-relate", missing="energy" if tables.energy is None else "impact")
+    merged = merge(tables.energy, tables.impact)
     store.write_rows(schema.MERGED_FILE, merged.to_dict("records"), schema.ENERGY_COLUMNS)
     try:
-        column = default_impact(finished.impact)
+        column = default_impact(tables.impact)
     except DataError:  # predictors only
         return reason("nothing-to-relate", missing="impact")
     document = correlate(
-        finished.energy,
-        finished.impact,
+        tables.energy,
+        tables.impact,
         impact_column=column,
-        modelled=finished.modelled,
+        modelled=tables.modelled,
         seed=seed,
-        closure=((finished.document.get("closure") or {}).get("model") or {}).get("energy"),
+        closure=((tables.document.get("closure") or {}).get("model") or {}).get("energy"),
     )
     store.write_json(schema.CORRELATION_FILE, document)
     return None

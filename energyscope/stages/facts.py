@@ -110,7 +110,7 @@ def known_of_sensor(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[s
     known = {**before, **{key: value for key, value in now.items() if value is not None or key not in before}}
     if "devices" in before and "devices" in now:
         pairs = zip(before["devices"], now["devices"], strict=True)
-        known["devices"] = [known_of_sensor(one, other) for one, other in pairs]
+        known["devices"] = [known_of_sensor(earlier, later) for earlier, later in pairs]
     return known
 
 
@@ -168,7 +168,7 @@ def quantization_facts(loaded: LoadedModel) -> dict[str, Any] | None:
     return {
         "method": loaded.precision,
         "double_quant": any(state.nested for state in states if state is not None) if four_bit else None,
-        "compute_dtype": ", ".join(sorted(str(one).removeprefix("torch.") for one in dtypes)) or None,
+        "compute_dtype": ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)) or None,
         "skipped": [path for path, module in loaded.model.named_modules() if is_linear(module)],
     }
 

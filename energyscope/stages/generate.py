@@ -188,10 +188,10 @@ class _Stage:
         self.done += 1
 
     def _settle_s(self) -> float:
-        return max(one.settle_s for one in self.meter.meters)
+        return max(meter.settle_s for meter in self.meter.meters)
 
     def _tick_s(self) -> float:
-        periods = [one.describe().get("tick_period_s") for one in self.meter.meters]
+        periods = [meter.describe().get("tick_period_s") for meter in self.meter.meters]
         known = [float(period) for period in periods if period]
         return max(known) if known else MODELLED_TICK_S if self.meter.modelled else USUAL_TICK_S
 
@@ -215,8 +215,8 @@ class _Stage:
     def _idle(self) -> None:
         """Measure the idle power with the context alive and power settled, and see who else uses the device."""
         self.replayer.synchronize()
-        if found := idle(self.meter, lambda: [Replayer(device).own_bytes() for device in self.loaded.devices]):
-            self.keep(found)
+        if readings := idle(self.meter, lambda: [Replayer(device).own_bytes() for device in self.loaded.devices]):
+            self.keep(readings)
 
     def _step(self) -> Workload | None:
         """Prepare the step; where there is none, the reason is kept."""

@@ -82,10 +82,10 @@ def gather(references: Sequence[str], root: Path = DEFAULT_ROOT) -> MeasuredRuns
     not_measured: list[Mapping[str, str | None]] = []
     notes: list[Reason] = []
     for reference in dict.fromkeys(references):
-        found = _read(reference, root)
-        runs |= {run.path.resolve(): run for run in found.runs if run.path.resolve() not in runs}
-        not_measured += [one for one in found.not_measured if one not in not_measured]
-        notes += found.notes
+        measured = _read(reference, root)
+        runs |= {run.path.resolve(): run for run in measured.runs if run.path.resolve() not in runs}
+        not_measured += [cell for cell in measured.not_measured if cell not in not_measured]
+        notes += measured.notes
     return MeasuredRuns(list(runs.values()), not_measured, notes)
 
 
@@ -108,7 +108,7 @@ def document_of(measured: MeasuredRuns, name: str, path: Path, command: str | No
     if not any(observation.cells for observation in observations):
         why = words(join(notes)) or "no cell was measured"
         raise RunError(f"nothing to fit laws to ({why}): run a sweep first")
-    found = law_document(observations)
+    document = law_document(observations)
     return {
         "schema": LAWS_VERSION,
         "name": name,
@@ -116,8 +116,8 @@ def document_of(measured: MeasuredRuns, name: str, path: Path, command: str | No
         "command": command,
         "energyscope": version("energyscope-llm"),
         "modelled": any(run.modelled for run in measured.runs),
-        **found,
-        "notes": [*notes, *found["notes"]],
+        **document,
+        "notes": [*notes, *document["notes"]],
         "not_measured": list(measured.not_measured),
     }
 
@@ -161,9 +161,9 @@ def _observations(run: Run, path: Path) -> list[Observation]:
 def _software(run: Run) -> dict[str, str]:
     """Return what a run was measured with, as far as other versions may take other joules."""
     environment = run.document.get("environment") or {}
-    found = {name: environment.get(name) for name in SOFTWARE}
-    found["driver"] = (run.document.get("device") or {}).get("driver")
-    return {name: str(value) for name, value in found.items() if value is not None}
+    versions = {name: environment.get(name) for name in SOFTWARE}
+    versions["driver"] = (run.document.get("device") or {}).get("driver")
+    return {name: str(value) for name, value in versions.items() if value is not None}
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

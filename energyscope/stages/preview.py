@@ -153,7 +153,10 @@ def _profile(
 def _load_estimate(settings: RunSettings, precisions: Sequence[str], where: MeasuredDevices) -> LoadEstimate:
     """Return what loading takes; of a benchmark alone, in the first precision that has room, else in the last."""
     tried = for_benchmark(settings, precisions) if benchmark_alone(settings) else [settings]
-    loads = [estimate_load(one.model, one.loading(one.precision, where.devices).resolved()) for one in tried]
+    loads = [
+        estimate_load(candidate.model, candidate.loading(candidate.precision, where.devices).resolved())
+        for candidate in tried
+    ]
     return next((load for load in loads if load.refused is None), loads[-1])
 
 

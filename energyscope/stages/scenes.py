@@ -73,8 +73,8 @@ def resolve_phase(settings: RunSettings, adapter: Adapter) -> str:
         return settings.phase
     if settings.sampling == "triggered":
         return PREFILL
-    asked = settings.context_lengths or settings.kv_cache != RunSettings.kv_cache
-    return "both" if asked else adapter.phase
+    of_decode = settings.context_lengths or settings.kv_cache != RunSettings.kv_cache
+    return "both" if of_decode else adapter.phase
 
 
 def has_cache(scene: Scene, settings: RunSettings, adapter: Adapter) -> bool:
@@ -91,16 +91,16 @@ def scenes(settings: RunSettings, loaded: LoadedModel) -> list[Scene]:
     """
     phase = resolve_phase(settings, loaded.adapter)
     first = _layers(settings, phase)
-    found = [] if phase == "decode" else _each(settings, PREFILL, None, first)
+    planned = [] if phase == "decode" else _each(settings, PREFILL, None, first)
     if phase == PREFILL:
-        return found
+        return planned
     if not can_generate(loaded):
         raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     asked = dict.fromkeys(settings.context_lengths)
     lengths = [checked_context(loaded, length) for length in asked] or [default_context(loaded)]
     for number, length in enumerate(lengths):
-        found += _each(settings, "decode", length, "kinds" if number else first)
-    return found
+        planned += _each(settings, "decode", length, "kinds" if number else first)
+    return planned
 
 
 def _each(settings: RunSettings, phase: str, context_length: int | None, layers: Layers) -> list[Scene]:
@@ -155,7 +155,7 @@ def profile_settings(
         settings.target_interval,
         settings.component_budget_s,
         settings.window_s,
-        scenes=len({(one.phase, one.context_length) for one in planned}),
+        scenes=len({(moment.phase, moment.context_length) for moment in planned}),
         preheat_s=REWARM_S if warm or scene is not planned[0] else PREHEAT_S,
     )
     return ProfileSettings(settings.granularity, scene.layers, sampling_budget, settings.seed, scene.execution)

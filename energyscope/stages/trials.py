@@ -70,12 +70,12 @@ class Trials:
 
     def _idle(self) -> None:
         """Measure the idle power, and look for others on the device while nothing of ours runs."""
-        found = idle(self.context.meter, lambda: [Replayer(self.context.device).own_bytes()])
-        if found is None:
+        readings = idle(self.context.meter, lambda: [Replayer(self.context.device).own_bytes()])
+        if readings is None:
             return
-        if not found["bystanders"] or self.idle_w is None:  # beside others it is not the board's idle power
-            self.idle_w = found["idle_w"]
-        self.context.keep({**found, "idle_w": self.idle_w})
+        if not readings["bystanders"] or self.idle_w is None:  # beside others it is not the board's idle power
+            self.idle_w = readings["idle_w"]
+        self.context.keep({**readings, "idle_w": self.idle_w})
 
     def _trial(self, cell: BenchmarkCell, number: int) -> None:
         try:
@@ -90,10 +90,10 @@ class Trials:
         self.context.keep({"row": asdict(self._row(variant, cell, number, warmed, timing))})
 
     def _say_if_short(self, cell: BenchmarkCell, warmed: WarmUp) -> None:
-        asked = self.context.settings.warmup_steps
-        if warmed.iterations < asked and cell not in self._short:
+        requested = self.context.settings.warmup_steps
+        if warmed.iterations < requested and cell not in self._short:
             self._short.add(cell)
-            short = reason("short-warm-up", **cell.named, passes=warmed.iterations, asked=asked)
+            short = reason("short-warm-up", **cell.named, passes=warmed.iterations, asked=requested)
             self.context.keep({"note": short})
 
     def _loop(self, variant: Variant, cell: BenchmarkCell) -> tuple[WarmUp, Timing]:
@@ -117,7 +117,7 @@ class Trials:
         meter = self.context.meter
         begin, end = float(timing.calls.time_s[0]), float(timing.calls.time_s[-1])
         window = together(windows_of(meter, timing.calls))
-        ticks = [one.ticks(begin - LOOK_BACK_S, end) for one in meter.meters]
+        ticks = [member.ticks(begin - LOOK_BACK_S, end) for member in meter.meters]
         powers = trial.power_samples(ticks, begin, end, self.context.settings.power_sample_interval_s)
         metered = trial.Metered(window, powers, self.idle_w, meter.modelled)
         tokens = cell.batch_size * cell.sequence_length

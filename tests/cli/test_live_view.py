@@ -29,9 +29,9 @@ def test_the_sensor_alone_is_a_stage():
     assert (step.label, step.done, step.total) == ("a step of power", 1, 3)
     console = Console(file=io.StringIO(), width=80)
     paint(state, console, iter(()))
-    said = console.file.getvalue()
-    assert "sensor" in said
-    assert "stopped" not in said
+    printed = console.file.getvalue()
+    assert "sensor" in printed
+    assert "stopped" not in printed
 
 
 @pytest.mark.parametrize("stages", [("profile",), ()])
@@ -53,7 +53,7 @@ def test_the_first_stage_begins_with_its_first_step():
     step = state.picture(15.0).step
     assert (step.label, step.seconds, state.picture(15.0).seconds) == ("gpt2", 9.0, 15.0)
     state.step("profile", "h.0", 0, 9, 16.0)
-    assert [one.seconds for one in state.stages(16.0)] == [10.0, 0.0]
+    assert [stage.seconds for stage in state.stages(16.0)] == [10.0, 0.0]
 
 
 def test_a_stage_that_has_only_begun_has_no_steps_of_the_one_before(tmp_path):
@@ -116,7 +116,7 @@ def test_what_was_foreseen_is_shown_of_stages_and_run():
     state.step("benchmark", "fp32", 5, 10, 7.0)
     picture = state.picture(7.0)
     assert picture.left == Left(TimeRange(45.0, 95.0), ["ablate"])
-    assert [one.estimate for one in picture.stages] == [None, None, TimeRange(40.0, 90.0), None]
+    assert [stage.estimate for stage in picture.stages] == [None, None, TimeRange(40.0, 90.0), None]
     state.step("ablate", "h.0", 0, 4, 99.0)
     assert state.picture(99.0).left is None
 
@@ -126,16 +126,16 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
     state = State("a run", ("load", "generate", "profile", "ablate"), 0.0)
     state.records.path = tmp_path
     state.step("load", "gpt2", 0, 1, 0.0)
-    assert [one.state for one in state.stages(1.0)] == ["running", "waiting", "waiting", "waiting"]
+    assert [stage.state for stage in state.stages(1.0)] == ["running", "waiting", "waiting", "waiting"]
     receive(state, {"estimates": {"generate": [], "ablate": []}}, Console(file=io.StringIO()), 2.0)
-    assert [one.state for one in state.stages(2.0)] == ["running", "skipped", "waiting", "skipped"]
+    assert [stage.state for stage in state.stages(2.0)] == ["running", "skipped", "waiting", "skipped"]
     skipped = {"state": "skipped", "reason": "one-pass"}
     document = {"stages": {"generate": skipped, "profile": {"state": "running"}}}
     (tmp_path / "run.json").write_text(json.dumps(document))
     state.update(3.0)
     stages = state.stages(3.0)
-    assert [one.state for one in stages] == ["done", "skipped", "running", "skipped"]
-    assert [one.reason for one in stages] == [None, reason("one-pass").words, None, None]
+    assert [stage.state for stage in stages] == ["done", "skipped", "running", "skipped"]
+    assert [stage.reason for stage in stages] == [None, reason("one-pass").words, None, None]
 
 
 def test_the_moment_of_a_stage_is_told_where_several_were_foreseen():
@@ -155,9 +155,9 @@ def test_a_message_that_came_in_part_is_passed_over():
     reading, writing = os.pipe()
     os.write(writing, b'{"say": "a"}\n{"say": "cut\n\xff\xfe\n{"say": "b"}\n')
     os.close(writing)
-    said = [message["say"] for message in read_messages(reading)]
+    lines = [message["say"] for message in read_messages(reading)]
     os.close(reading)
-    assert said == ["a", "b"]
+    assert lines == ["a", "b"]
 
 
 # --- the run's files ------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ def test_later_stages_are_added_to_the_running_one() -> None:
 
 def test_a_stage_without_a_pace_is_not_counted() -> None:
     """GIVEN a running stage of which nothing is known yet, THEN the time is said to be without it, too."""
-    found = left_of_run("benchmark", paced((0, 1, 0.0)), LATER, FORESEEN, 5.0)
-    assert found == Left(TimeRange(52.0, 122.0), ["benchmark", "ablate", "report"])
+    left = left_of_run("benchmark", paced((0, 1, 0.0)), LATER, FORESEEN, 5.0)
+    assert left == Left(TimeRange(52.0, 122.0), ["benchmark", "ablate", "report"])
 
 
 def test_a_stage_that_will_be_skipped_takes_no_time_and_has_no_name() -> None:

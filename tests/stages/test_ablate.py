@@ -206,10 +206,10 @@ def test_padding_does_not_matter(name: str) -> None:
     texts = sentences(6)
     tight = ablate(model, tree, evaluation(adapter.task, texts, batch=1))
     loose = ablate(model, tree, evaluation(adapter.task, texts, batch=6, width=16, filler=3))
-    for one, other in zip(tight.rows, loose.rows, strict=True):
-        assert one.valid == other.valid, (one, other)
-        if one.value is not None:
-            assert other.value == pytest.approx(one.value, rel=2e-3, abs=1e-5), (one, other)
+    for row, padded in zip(tight.rows, loose.rows, strict=True):
+        assert row.valid == padded.valid, (row, padded)
+        if row.value is not None:
+            assert padded.value == pytest.approx(row.value, rel=2e-3, abs=1e-5), (row, padded)
 
 
 def test_dead_branch_has_no_impact(branches: AblationResult) -> None:
@@ -372,7 +372,7 @@ def test_attention_core_is_worth_what_its_projection_makes_of_it(name: str) -> N
     """WHEN the core is zeroed THEN the attention puts out its projection's bias; without one, it is as removed."""
     model, tree, adapter = family(name)
     result = ablate(model, tree, evaluation(adapter.task, sentences()), methods=("zero",))
-    for core in (one for one in tree if one.kind == "attention.core"):
+    for core in (component for component in tree if component.kind == "attention.core"):
         row = row_of(result, core.name, "kl")
         assert row.valid
         assert value(result, core.name, "output_change") == 1.0

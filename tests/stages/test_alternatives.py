@@ -28,7 +28,7 @@ SHORT = {"window_s": 0.03, "passes": 2, "budget_s": 24.0}
 def state_of(model):
     """Return what must be the same afterwards: attributes, attention, hooks and weights."""
     weights = sum(float(parameter.double().abs().sum()) for parameter in model.parameters())
-    hooks = [one for one in model.modules() if one._forward_hooks or "forward" in vars(one)]
+    hooks = [module for module in model.modules() if module._forward_hooks or "forward" in vars(module)]
     return sorted(vars(model)), model.config._attn_implementation, type(model), hooks, weights
 
 
@@ -48,7 +48,7 @@ def llama():
 
 
 @pytest.fixture(scope="module")
-def found(llama):
+def measurement(llama):
     """Return the document, the journal, the progress, and the model before and after."""
     steps, before = [], state_of(llama.model)
     document, entries = measured(llama, progress=lambda *step: steps.append(step), context_length=64)
@@ -62,9 +62,9 @@ def named(document):
 # --- a real model, on modelled joules ---------------------------------------------------------------------------
 
 
-def test_both_phases_have_a_base_and_rows_with_all_figures(found):
+def test_both_phases_have_a_base_and_rows_with_all_figures(measurement):
     """Each row has joules, time, power and a ratio to the base of its phase; the base's is 1."""
-    rows = named(found[0])
+    rows = named(measurement[0])
     assert {("decode", BASE, BASE), ("prefill", BASE, BASE)} <= set(rows)
     assert {what for _, what, _ in rows} == {BASE, "batch_size", "context_length", "kv_cache", "attention"}
     for row in rows.values():
@@ -76,27 +76,27 @@ def test_both_phases_have_a_base_and_rows_with_all_figures(found):
     assert all(row["ratio"]["value"] == 1.0 for (_, what, _), row in rows.items() if what == BASE)
 
 
-def test_joules_per_token_are_of_all_sequences(found):
+def test_joules_per_token_are_of_all_sequences(measurement):
     """A step of a batch makes a token of each sequence; a pass over prompts takes all of their tokens."""
-    rows = named(found[0])
+    rows = named(measurement[0])
     decode, prefill = rows["decode", "batch_size", "4"], rows["prefill", "batch_size", "4"]
     assert decode["joules_per_token"]["value"] == pytest.approx(decode["energy_mj"]["value"] / 1e3 / 4)
     assert prefill["joules_per_token"]["value"] == pytest.approx(prefill["energy_mj"]["value"] / 1e3 / (4 * 8))
     assert decode["tokens_per_s"]["value"] == pytest.approx(4e6 / decode["time_us"]["value"])
 
 
-def test_one_thing_differs_from_the_base(found):
+def test_one_thing_differs_from_the_base(measurement):
     """Each row's settings are the base's but for what it names."""
-    rows = named(found[0])
+    rows = named(measurement[0])
     for (phase, what, value), row in rows.items():
         for name in ("batch_size", "context_length", "execution", "kv_cache", "attention"):
             expected = value if name == what else str(rows[phase, BASE, BASE][name])
             assert str(row[name]) == expected
 
 
-def test_the_document_says_what_was_measured(found):
+def test_the_document_says_what_was_measured(measurement):
     """The base, the modelled joules, and what was left out with reasons stand beside the rows."""
-    document = found[0]
+    document = measurement[0]
     assert document["base"] == {
         "precision": "fp32",
         "execution": "eager",
@@ -108,30 +108,30 @@ def test_the_document_says_what_was_measured(found):
     }
     assert document["modelled"]
     assert document["idle_w"] is None
-    reasons = {(one["phase"], one["value"]): read(one["reason"]) for one in document["skipped"]}
+    reasons = {(entry["phase"], entry["value"]): read(entry["reason"]) for entry in document["skipped"]}
     assert reasons["decode", "cuda-graph"].code == "cuda-graph-needs-gpu"
     assert reasons["prefill", "torch-compile"].code == "compiles-decode-only"
     assert reasons["decode", "torch-compile"].values["budget_s"] == 24
 
 
-def test_the_model_is_left_as_it_was(found):
+def test_the_model_is_left_as_it_was(measurement):
     """Attention implementation, attributes, hooks and weights are those of before."""
-    assert found[3] == found[4]
+    assert measurement[3] == measurement[4]
 
 
-def test_every_pass_measures_everything_in_another_order(found):
+def test_every_pass_measures_everything_in_another_order(measurement):
     """Each pass has one window of each alternative and base, shuffled."""
     orders = [
         list(
             dict.fromkeys(
-                entry["subject"] for entry in found[1] if entry.get("pass") == number and "window" in entry
+                entry["subject"] for entry in measurement[1] if entry.get("pass") == number and "window" in entry
             )
         )  # a stalled window is taken again at the end
         for number in range(SHORT["passes"])
     ]
     assert sorted(orders[0]) == sorted(orders[1])
     assert orders[0] != orders[1]
-    assert len(orders[0]) == len(found[0]["rows"])
+    assert len(orders[0]) == len(measurement[0]["rows"])
 
 
 class StallingGpu(SimulatedGpu):
@@ -142,7 +142,7 @@ class StallingGpu(SimulatedGpu):
     def run(self, round_, seconds, *, rest_s=None):
         self.windows_run = getattr(self, "windows_run", 0) + 1
         if self.windows_run == self.stalls_at:
-            round_ = [SimulatedCall(one.energy_mj + one.time_us * 0.1, 2 * one.time_us) for one in round_]
+            round_ = [SimulatedCall(call.energy_mj + call.time_us * 0.1, 2 * call.time_us) for call in round_]
         return super().run(round_, seconds, rest_s=rest_s)
 
 
@@ -152,9 +152,9 @@ def test_a_window_in_which_the_host_stalled_is_taken_again():
     assert {row["quality"] for row in document["rows"]} == {"A"}
 
 
-def test_a_cut_journal_gives_what_was_finished(found):
+def test_a_cut_journal_gives_what_was_finished(measurement):
     """GIVEN a journal without its last pass THEN rows have one window each, no interval, and no grade."""
-    half = [entry for entry in found[1] if entry.get("pass") != 1]
+    half = [entry for entry in measurement[1] if entry.get("pass") != 1]
     document = recover(half)
     assert {row["windows"] for row in document["rows"]} == {1}
     assert {row["quality"] for row in document["rows"]} == {"invalid"}
@@ -163,17 +163,17 @@ def test_a_cut_journal_gives_what_was_finished(found):
     assert recover([]) is None
 
 
-def test_progress_names_what_is_measured_within_its_total(found):
+def test_progress_names_what_is_measured_within_its_total(measurement):
     """Progress is the stage's and never runs past its total."""
-    assert all(step[0] == "alternatives" and step[2] <= step[3] for step in found[2])
-    assert any("batch size 4" in step[1] for step in found[2])
+    assert all(step[0] == "alternatives" and step[2] <= step[3] for step in measurement[2])
+    assert any("batch size 4" in step[1] for step in measurement[2])
 
 
-def test_setting_up_is_none_of_the_steps(found):
+def test_setting_up_is_none_of_the_steps(measurement):
     """GIVEN a bar whose steps are windows, THEN setting up is named and counts none, nor is it their pace."""
-    setting_up = [step for step in found[2] if step[1].startswith("setting up ")]
+    setting_up = [step for step in measurement[2] if step[1].startswith("setting up ")]
     assert {step[2:] for step in setting_up} == {(0, 1)}
-    assert len({step[3] for step in found[2] if step not in setting_up}) == 1
+    assert len({step[3] for step in measurement[2] if step not in setting_up}) == 1
 
 
 def test_a_context_beyond_the_positions_is_skipped_with_what_fits(llama):
@@ -181,8 +181,8 @@ def test_a_context_beyond_the_positions_is_skipped_with_what_fits(llama):
     document, _ = measured(llama, context_length=64, settings={"context_lengths": (32, 4096), "batch_sizes": (2,)})
     contexts = [row["value"] for row in document["rows"] if row["what"] == "context_length"]
     assert contexts == ["32"]
-    (one,) = [one for one in document["skipped"] if one["what"] == "context_length"]
-    assert one["reason"] == reason("context-beyond-positions", positions=512)
+    (entry,) = [entry for entry in document["skipped"] if entry["what"] == "context_length"]
+    assert entry["reason"] == reason("context-beyond-positions", positions=512)
 
 
 def test_a_static_cache_as_the_runs_own_is_compared_with_a_dynamic_one(llama):
@@ -196,11 +196,13 @@ def test_a_budget_that_is_too_small_leaves_the_bases(llama):
     """GIVEN a tenth of a second THEN the run's own setting is measured, and all else is skipped for time."""
     document, _ = measured(llama, context_length=16, settings={"budget_s": 0.1})
     assert {row["what"] for row in document["rows"]} == {BASE}
-    said = [
-        read(one["reason"]) for one in document["skipped"] if one["value"] not in {"cuda-graph", "torch-compile"}
+    reasons = [
+        read(entry["reason"])
+        for entry in document["skipped"]
+        if entry["value"] not in {"cuda-graph", "torch-compile"}
     ]
-    assert said
-    assert {(one.code, one.values["budget_s"]) for one in said} == {("beyond-time-budget", 0.1)}
+    assert reasons
+    assert {(entry.code, entry.values["budget_s"]) for entry in reasons} == {("beyond-time-budget", 0.1)}
 
 
 def test_a_classifier_has_its_pass_only(tmp_path):
@@ -236,7 +238,7 @@ def test_a_compiled_step_is_measured_and_forgotten(llama):
     assert (row["execution"], row["kv_cache"]) == ("torch-compile", "static")
     assert row["setup_s"] > 0.1
     assert row["windows"] == SHORT["passes"]
-    assert "compiled-in-parts" not in {one.code for one in split(row["reasons"])}
+    assert "compiled-in-parts" not in {part.code for part in split(row["reasons"])}
     assert state_of(llama.model) == before
 
 
@@ -259,22 +261,22 @@ class Simulated:
         self.gpu, self.failing, self.running, self.setup_s = gpu, failing or {}, running or {}, setup_s
         self.dropped = []
 
-    def prepare(self, one):
+    def prepare(self, alternative):
         self.gpu.sleep(self.setup_s)
-        if one.key in self.failing:
-            raise self.failing[one.key]
-        return Prepared(None, 0.0, JOULES[one.key].time_us / 1e6)
+        if alternative.key in self.failing:
+            raise self.failing[alternative.key]
+        return Prepared(None, 0.0, JOULES[alternative.key].time_us / 1e6)
 
-    def expected_seconds(self, one):
+    def expected_seconds(self, alternative):
         return self.setup_s
 
-    def run(self, one, seconds):
-        if one.key in self.running:
-            raise self.running[one.key]
-        return self.gpu.run([JOULES[one.key]], seconds)
+    def run(self, alternative, seconds):
+        if alternative.key in self.running:
+            raise self.running[alternative.key]
+        return self.gpu.run([JOULES[alternative.key]], seconds)
 
-    def drop(self, one):
-        self.dropped.append(one.key)
+    def drop(self, alternative):
+        self.dropped.append(alternative.key)
 
     def synchronize(self):
         self.gpu.synchronize()
@@ -285,7 +287,7 @@ class Simulated:
 
 def header(*plan):
     base = {"precision": "bf16", "execution": "eager", "batch_size": 1, "context_length": 1024}
-    planned = [{"key": one.key, "setting": {**vars(one)}} for one in plan]
+    planned = [{"key": alternative.key, "setting": {**vars(alternative)}} for alternative in plan]
     return {"header": {"base": base, "modelled": False, "notes": [], "planned": planned}}
 
 
@@ -347,9 +349,9 @@ def test_what_cannot_be_set_up_is_skipped_with_its_reason(error, why):
     """GIVEN a batch that cannot be set up THEN it is skipped with one line, and the rest is measured."""
     document, arranged = simulated(SimulatedGpu(), failing={BATCH.key: error})
     assert set(named(document)) == {("decode", BASE, BASE), ("decode", "kv_cache", "static")}
-    (one,) = document["skipped"]
-    assert (one["what"], one["value"], one["phase"]) == ("batch_size", "16", "decode")
-    assert one["reason"] == why
+    (entry,) = document["skipped"]
+    assert (entry["what"], entry["value"], entry["phase"]) == ("batch_size", "16", "decode")
+    assert entry["reason"] == why
     assert arranged.dropped == [BATCH.key]
 
 
@@ -358,7 +360,7 @@ def test_what_fails_in_a_window_is_skipped_and_costs_nothing_else():
     document, arranged = simulated(SimulatedGpu(), running={STATIC.key: RuntimeError("it would recompile")})
     assert set(named(document)) == {("decode", BASE, BASE), ("decode", "batch_size", "16")}
     assert {row["windows"] for row in document["rows"]} == {5}
-    assert [one["reason"] for one in document["skipped"]] == [
+    assert [entry["reason"] for entry in document["skipped"]] == [
         reason("measurement-failed", error="RuntimeError: it would recompile")
     ]
     assert arranged.dropped == [STATIC.key]

@@ -44,6 +44,43 @@ def quick(model, *precisions, root, **options):
     )  # fmt: skip
 
 
+@pytest.fixture
+def refuse(monkeypatch):
+    """Return a function that lets the trial passes of some cells fail."""
+    real = candidates.Candidates._tried
+
+    def where(is_refused, error):
+        def tried(self, variant, cell, watch):
+            if is_refused(cell):
+                raise error
+            return real(self, variant, cell, watch)
+
+        monkeypatch.setattr(candidates.Candidates, "_tried", tried)
+
+    return where
+
+
+@pytest.fixture
+def fail_loops(monkeypatch):
+    """Return a function that lets the timed loops of these numbers, from 1, fail; all without numbers."""
+    real, calls = trials.timed, []
+
+    def fail(error, *numbers):
+        def timed(*arguments, **options):
+            calls.append(1)
+            if not numbers or len(calls) in numbers:
+                raise error
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(trials, "timed", timed)
+
+    return fail
+
+
+FULL = torch.OutOfMemoryError("CUDA out of memory")
+ASSERT = RuntimeError("CUDA error: device-side assert")
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """tiny-gpt2 in three precisions, at two batch sizes and two lengths."""
@@ -94,29 +131,29 @@ def test_columns_fit_together(swept):
 
 def test_every_precision_is_judged_against_the_baseline(swept):
     """Perplexity with its interval; BF16 and INT8 beside FP32: a KL above 0, and a paired difference."""
-    found = {one["precision"]: one for one in swept.benchmark["predictions"]}
+    predictions = {entry["precision"]: entry for entry in swept.benchmark["predictions"]}
     assert swept.benchmark["baseline"] == "fp32"
-    assert list(found) == ["fp32", "bf16", "int8"]
-    assert found["fp32"]["kl"] is found["fp32"]["difference"] is None
+    assert list(predictions) == ["fp32", "bf16", "int8"]
+    assert predictions["fp32"]["kl"] is predictions["fp32"]["difference"] is None
     for name in ("bf16", "int8"):
-        assert found[name]["kl"]["value"] > 0
-        assert found[name]["agreement"]["value"] > 0.5
-        assert found[name]["difference"]["value"] == pytest.approx(
-            found[name]["value"]["value"] - found["fp32"]["value"]["value"], abs=1e-9
+        assert predictions[name]["kl"]["value"] > 0
+        assert predictions[name]["agreement"]["value"] > 0.5
+        assert predictions[name]["difference"]["value"] == pytest.approx(
+            predictions[name]["value"]["value"] - predictions["fp32"]["value"]["value"], abs=1e-9
         )
-    assert found["bf16"]["kl"]["value"] < found["int8"]["kl"]["value"]
+    assert predictions["bf16"]["kl"]["value"] < predictions["int8"]["kl"]["value"]
     perplexity = swept.trials.groupby("precision")["perplexity"].first()
-    assert perplexity["fp32"] == pytest.approx(found["fp32"]["value"]["value"])
+    assert perplexity["fp32"] == pytest.approx(predictions["fp32"]["value"]["value"])
     assert swept.trials["accuracy"].isna().all()
 
 
 def test_sizes_are_those_of_the_precision(swept):
     """BF16 has half of FP32's bytes; INT8 as many parameters as FP32, in fewer bytes than FP32."""
-    found = swept.trials.drop_duplicates("precision").set_index("precision")
-    assert found.loc["bf16", "model_size_mb"] == pytest.approx(found.loc["fp32", "model_size_mb"] / 2, rel=0.01)
-    assert found["num_parameters"].nunique() == 1
-    assert found.loc["int8", "model_size_mb"] < found.loc["fp32", "model_size_mb"]
-    assert found["allocated_gb"].isna().all()  # the CPU does not tell
+    sizes = swept.trials.drop_duplicates("precision").set_index("precision")
+    assert sizes.loc["bf16", "model_size_mb"] == pytest.approx(sizes.loc["fp32", "model_size_mb"] / 2, rel=0.01)
+    assert sizes["num_parameters"].nunique() == 1
+    assert sizes.loc["int8", "model_size_mb"] < sizes.loc["fp32", "model_size_mb"]
+    assert sizes["allocated_gb"].isna().all()  # the CPU does not tell
 
 
 def test_a_classifier_has_an_accuracy_with_its_counts(tmp_path):
@@ -150,18 +187,9 @@ def test_trying_is_none_of_the_steps(tmp_path):
     assert {step[3] for step in told if "trial" in step[1]} == {4}
 
 
-def test_an_interrupted_benchmark_keeps_its_finished_trials(tmp_path, monkeypatch):
+def test_an_interrupted_benchmark_keeps_its_finished_trials(tmp_path, fail_loops):
     """WHEN the third trial is interrupted THEN the two before it are in the table."""
-    real = trials.timed
-    calls = []
-
-    def stops(*arguments, **options):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(trials, "timed", stops)
+    fail_loops(KeyboardInterrupt, 3)
     with pytest.raises(KeyboardInterrupt):
         quick("tiny-gpt2", "fp32", "bf16", root=tmp_path)
     run = load_run("one", tmp_path)
@@ -170,16 +198,9 @@ def test_an_interrupted_benchmark_keeps_its_finished_trials(tmp_path, monkeypatc
     assert run.benchmark["cells"]
 
 
-def test_a_batch_that_does_not_fit_is_halved_and_said(tmp_path, monkeypatch):
+def test_a_batch_that_does_not_fit_is_halved_and_said(tmp_path, refuse):
     """GIVEN memory for two sequences THEN a batch of 8 is measured as 2, once, and the note says so."""
-    real = candidates.Candidates._tried
-
-    def scarce(self, variant, cell, watch):
-        if cell.batch_size > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(self, variant, cell, watch)
-
-    monkeypatch.setattr(candidates.Candidates, "_tried", scarce)
+    refuse(lambda cell: cell.batch_size > 2, FULL)
     run = quick("tiny-gpt2", "fp32", root=tmp_path, batch_sizes=(2, 8))
     assert set(run.trials["batch_size"]) == {2}
     assert len(run.trials) == 2
@@ -188,38 +209,24 @@ def test_a_batch_that_does_not_fit_is_halved_and_said(tmp_path, monkeypatch):
     ]
 
 
-def test_a_precision_that_fails_is_skipped_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_precision_that_fails_is_skipped_and_the_others_go_on(tmp_path, refuse):
     """GIVEN kernels that BF16 lacks THEN FP32 is measured, and BF16's reason is kept."""
-    real = candidates.Candidates._tried
-
-    def lacking(self, variant, cell, watch):
-        if cell.precision == "bf16":
-            raise NotImplementedError('"addmm" not implemented for this type')
-        return real(self, variant, cell, watch)
-
-    monkeypatch.setattr(candidates.Candidates, "_tried", lacking)
+    refuse(lambda cell: cell.precision == "bf16", NotImplementedError('"addmm" not implemented for this type'))
     run = quick("tiny-gpt2", "fp32", "bf16", root=tmp_path)
     assert set(run.trials["precision"]) == {"fp32"}
     why = reason("measurement-failed", error='NotImplementedError: "addmm" not implemented for this type')
     assert run.benchmark["skipped"] == [{"precision": "bf16", "reason": why}]
-    assert [one["precision"] for one in run.benchmark["models"]] == ["fp32"]
+    assert [entry["precision"] for entry in run.benchmark["models"]] == ["fp32"]
 
 
-def test_the_baseline_is_one_and_the_same_for_speed_and_predictions(tmp_path, monkeypatch):
+def test_the_baseline_is_one_and_the_same_for_speed_and_predictions(tmp_path, refuse):
     """GIVEN an FP32 that does not fit THEN all is compared with BF16, though FP16 was named before it."""
-    real = candidates.Candidates._tried
-
-    def too_large(self, variant, cell, watch):
-        if cell.precision == "fp32":
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(self, variant, cell, watch)
-
-    monkeypatch.setattr(candidates.Candidates, "_tried", too_large)
+    refuse(lambda cell: cell.precision == "fp32", FULL)
     run = quick("tiny-gpt2", "fp32", "fp16", "bf16", root=tmp_path)
     assert run.benchmark["baseline"] == "bf16"
-    found = {one["precision"]: one for one in run.benchmark["predictions"]}
-    assert found["bf16"]["kl"] is None
-    assert found["fp16"]["against"] == "bf16"
+    predictions = {entry["precision"]: entry for entry in run.benchmark["predictions"]}
+    assert predictions["bf16"]["kl"] is None
+    assert predictions["fp16"]["against"] == "bf16"
     speeds = {cell["precision"]: cell["speedup"]["low"] for cell in run.benchmark["cells"]}
     assert speeds["bf16"] is None
     assert speeds["fp16"] is not None
@@ -234,18 +241,9 @@ def test_an_interruption_before_the_baselines_first_trial_leaves_no_other_in_its
     assert [cell["speedup"] for cell in document["cells"]] == [None]
 
 
-def test_a_trial_that_fails_costs_one_row(tmp_path, monkeypatch):
+def test_a_trial_that_fails_costs_one_row(tmp_path, fail_loops):
     """WHEN the second loop raises THEN the other rows are there, and the note says what happened."""
-    real = trials.timed
-    calls = []
-
-    def fails(*arguments, **options):
-        calls.append(1)
-        if len(calls) == 2:
-            raise RuntimeError("CUDA error: device-side assert")
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(trials, "timed", fails)
+    fail_loops(ASSERT, 2)
     run = quick("tiny-gpt2", "fp32", "bf16", root=tmp_path)
     assert len(run.trials) == 3
     note = read(run.benchmark["notes"][0])
@@ -253,13 +251,9 @@ def test_a_trial_that_fails_costs_one_row(tmp_path, monkeypatch):
     assert read(note.values["why"]).values["error"] == "RuntimeError: CUDA error: device-side assert"
 
 
-def test_a_benchmark_without_a_single_trial_is_a_failure(tmp_path, monkeypatch):
+def test_a_benchmark_without_a_single_trial_is_a_failure(tmp_path, fail_loops):
     """WHEN every loop raises THEN the stage has failed, with what happened, and is not called done."""
-
-    def fails(*arguments, **options):
-        raise RuntimeError("CUDA error: device-side assert")
-
-    monkeypatch.setattr(trials, "timed", fails)
+    fail_loops(ASSERT)
     with pytest.raises(ModelError, match=r"no trial of the benchmark could be measured .*device-side assert"):
         quick("tiny-gpt2", "fp32", root=tmp_path)
     assert load_run("one", tmp_path).document["stages"]["benchmark"]["state"] == "failed"
@@ -273,13 +267,9 @@ def test_a_batch_beyond_the_hosts_memory_is_never_tried(tmp_path, monkeypatch):
     assert read(run.benchmark["notes"][0]).code == "smaller-batch-measured"
 
 
-def test_nothing_at_all_is_an_error_with_its_reasons(monkeypatch):
+def test_nothing_at_all_is_an_error_with_its_reasons(refuse):
     """WHEN no precision can be measured THEN one line says why of each."""
-
-    def never(self, variant, cell, watch):
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(candidates.Candidates, "_tried", never)
+    refuse(lambda cell: True, FULL)
     loaded = load_model("tiny-gpt2")
     with pytest.raises(ModelError, match="fp32: not even a batch of one fits in memory"):
         benchmark(
@@ -300,7 +290,7 @@ def test_models_that_do_not_fit_together_are_loaded_one_at_a_time(tmp_path, monk
     for _, block in run.trials.groupby("trial"):
         order = block["precision"].tolist()
         assert order == sorted(order, key=order.index)
-    bf16 = next(one for one in run.benchmark["predictions"] if one["precision"] == "bf16")
+    bf16 = next(entry for entry in run.benchmark["predictions"] if entry["precision"] == "bf16")
     assert bf16["kl"] is None
     assert bf16["difference"]["value"] is not None
 
@@ -326,7 +316,7 @@ def test_an_unknown_precision_is_refused_before_anything_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"trials": 0}, "--trials must be 1 or more, not 0"),
         ({"num_iters": 0}, "--num-iters must be 1 or more"),
@@ -337,9 +327,9 @@ def test_an_unknown_precision_is_refused_before_anything_is_loaded(tmp_path):
         ({"precisions": ()}, "names nothing"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(options, said):
+def test_settings_that_cannot_be_are_refused(options, message):
     """Each with the option's name and what to give."""
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         BenchmarkSettings(**options).check()
 
 

@@ -54,59 +54,65 @@ def journal(loaded, request):
 
 
 @pytest.fixture(scope="module")
-def found(journal):
+def document(journal):
     return recover(journal)
+
+
+class Late(ModelledMeter):
+    """A meter whose power lags."""
+
+    settle_s = 0.05
 
 
 def value(figure):
     return figure["value"]
 
 
-def test_every_phase_is_told(found):
+def test_every_phase_is_told(document):
     """All five phases in their order; of those that ran, energy is watts x seconds, and tokens are counted."""
-    assert [one["phase"] for one in found["phases"]] == PHASES
-    load, *others = found["phases"]
+    assert [phase["phase"] for phase in document["phases"]] == PHASES
+    load, *others = document["phases"]
     assert (load["energy_j"], load["method"]) == (None, None)
     assert load["reason"].code == "loading-not-metered"
-    for one in others:
-        assert value(one["energy_j"]) == pytest.approx(WATTS * value(one["seconds"]), rel=1e-3)
-        assert value(one["power_w"]) == pytest.approx(WATTS, rel=1e-3)
-        assert one["energy_j"]["low"] <= value(one["energy_j"]) <= one["energy_j"]["high"]
-        assert value(one["joules_per_token"]) == pytest.approx(value(one["energy_j"]) / one["tokens"])
-        assert sum(one["devices_j"]) == pytest.approx(value(one["energy_j"]), rel=1e-6)
-        assert (one["static_j"], one["dynamic_j"], one["reason"]) == (None, None, None)
-    assert [one["method"] for one in others] == ["repeated", "regressed", "regressed", "repeated"]
-    assert [one["tokens"] for one in others][1:] == [2 * 16, 2 * (NEW - 1), 2 * NEW]
+    for phase in others:
+        assert value(phase["energy_j"]) == pytest.approx(WATTS * value(phase["seconds"]), rel=1e-3)
+        assert value(phase["power_w"]) == pytest.approx(WATTS, rel=1e-3)
+        assert phase["energy_j"]["low"] <= value(phase["energy_j"]) <= phase["energy_j"]["high"]
+        assert value(phase["joules_per_token"]) == pytest.approx(value(phase["energy_j"]) / phase["tokens"])
+        assert sum(phase["devices_j"]) == pytest.approx(value(phase["energy_j"]), rel=1e-6)
+        assert (phase["static_j"], phase["dynamic_j"], phase["reason"]) == (None, None, None)
+    assert [phase["method"] for phase in others] == ["repeated", "regressed", "regressed", "repeated"]
+    assert [phase["tokens"] for phase in others][1:] == [2 * 16, 2 * (NEW - 1), 2 * NEW]
 
 
-def test_marks_are_those_of_the_generations(found):
+def test_marks_are_those_of_the_generations(document):
     """Each generation has its begin, its first token, as many tokens as were asked for, and its end, in order."""
-    marks = found["marks"]
-    assert len(marks) == found["settings"]["generations"] >= SHORT.least
-    for one in marks:
-        assert len(one["tokens_s"]) == NEW
-        moments = [one["begin_s"], *one["tokens_s"], one["end_s"]]
+    marks = document["marks"]
+    assert len(marks) == document["settings"]["generations"] >= SHORT.least
+    for mark in marks:
+        assert len(mark["tokens_s"]) == NEW
+        moments = [mark["begin_s"], *mark["tokens_s"], mark["end_s"]]
         assert moments == sorted(moments)
-        assert one["prefill_end_s"] == one["tokens_s"][0]
-    assert all(one["end_s"] < after["begin_s"] for one, after in pairwise(marks))
+        assert mark["prefill_end_s"] == mark["tokens_s"][0]
+    assert all(mark["end_s"] < after["begin_s"] for mark, after in pairwise(marks))
 
 
-def test_steps_make_up_the_decode(found):
+def test_steps_make_up_the_decode(document):
     """Steps from the first to the last, each once; together they are the decode's seconds and energy."""
-    steps, decode = found["steps"], found["phases"][3]
-    assert [one["first"] for one in steps] == [1] + [one["last"] + 1 for one in steps[:-1]]
+    steps, decode = document["steps"], document["phases"][3]
+    assert [step["first"] for step in steps] == [1] + [step["last"] + 1 for step in steps[:-1]]
     assert steps[-1]["last"] == NEW - 1
-    sizes = [one["last"] - one["first"] + 1 for one in steps]
-    seconds = sum(size * value(one["seconds"]) for size, one in zip(sizes, steps, strict=True))
-    millijoules = sum(size * value(one["energy_mj"]) for size, one in zip(sizes, steps, strict=True))
+    sizes = [step["last"] - step["first"] + 1 for step in steps]
+    seconds = sum(size * value(step["seconds"]) for size, step in zip(sizes, steps, strict=True))
+    millijoules = sum(size * value(step["energy_mj"]) for size, step in zip(sizes, steps, strict=True))
     assert seconds == pytest.approx(value(decode["seconds"]))
     assert millijoules == pytest.approx(value(decode["energy_j"]) * 1e3)
 
 
-def test_rates_follow_from_the_phases(found):
+def test_rates_follow_from_the_phases(document):
     """Each rate is what its name says of the phases' tokens, seconds and joules."""
-    prefill, decode = found["phases"][2:4]
-    rates = {name: value(one) for name, one in found["rates"].items()}
+    prefill, decode = document["phases"][2:4]
+    rates = {name: value(item) for name, item in document["rates"].items()}
     joules = value(prefill["energy_j"]) + value(decode["energy_j"])
     seconds = value(prefill["seconds"]) + value(decode["seconds"])
     assert rates["time_to_first_token_s"] == value(prefill["seconds"])
@@ -115,13 +121,13 @@ def test_rates_follow_from_the_phases(found):
     assert rates["tokens_per_joule"] == pytest.approx(32 / joules)
     assert rates["tokens_per_s"] == pytest.approx(32 / seconds)
     assert rates["tokens_per_s_per_w"] == pytest.approx(30 / value(decode["energy_j"]))
-    each = [(one["tokens_s"][-1] - one["tokens_s"][0]) / 15 for one in found["marks"]]
+    each = [(item["tokens_s"][-1] - item["tokens_s"][0]) / 15 for item in document["marks"]]
     assert rates["time_per_output_token_s"] == pytest.approx(sum(each) / len(each))
 
 
-def test_the_loop_is_a_part_of_each_token(found):
+def test_the_loop_is_a_part_of_each_token(document):
     """The loop has its own seconds and joules per token."""
-    loop = found["loop"]
+    loop = document["loop"]
     assert (loop["windows"], loop["reason"]) == (2 * SHORT.passes, None)
     assert value(loop["per_token"]["energy_mj"]) == pytest.approx(
         1e3 * WATTS * value(loop["per_token"]["seconds"]), rel=1e-3
@@ -129,13 +135,13 @@ def test_the_loop_is_a_part_of_each_token(found):
     assert set(loop["per_call"]) == {"seconds", "energy_mj"}
 
 
-def test_what_a_reader_must_know_is_said(found):
+def test_what_a_reader_must_know_is_said(document):
     """The document says that it is modelled, what was generated, and what the text was."""
-    assert found["modelled"] is True
-    assert found["idle_w"] is None
-    assert found["settings"]["new_tokens"] == NEW
-    assert "prompt-text-decoded" in found["notes"]
-    json.dumps(found, allow_nan=False)
+    assert document["modelled"] is True
+    assert document["idle_w"] is None
+    assert document["settings"]["new_tokens"] == NEW
+    assert "prompt-text-decoded" in document["notes"]
+    json.dumps(document, allow_nan=False)
 
 
 def test_an_interrupted_run_keeps_what_it_has(journal):
@@ -143,8 +149,8 @@ def test_an_interrupted_run_keeps_what_it_has(journal):
     whole = recover(journal)
     for length in range(1, len(journal)):
         cut = recover(journal[:length])
-        assert [one["phase"] for one in cut["phases"]] == PHASES
-        assert all(one["energy_j"] or one["reason"] for one in cut["phases"])
+        assert [phase["phase"] for phase in cut["phases"]] == PHASES
+        assert all(phase["energy_j"] or phase["reason"] for phase in cut["phases"])
         assert cut["loop"]["per_token"] or cut["loop"]["reason"]
         assert cut["marks"] == whole["marks"][: len(cut["marks"])]
     assert recover([]) is None
@@ -179,22 +185,22 @@ def test_progress_counts_up_to_its_total(loaded):
 
 def test_one_token_is_a_prefill_alone(loaded):
     """GIVEN one new token THEN the prefill is told, and the decode is None with its reason."""
-    found = recover(measure(loaded, replace(SHORT, new_tokens=1)))
-    prefill, decode = found["phases"][2:4]
+    document = recover(measure(loaded, replace(SHORT, new_tokens=1)))
+    prefill, decode = document["phases"][2:4]
     assert value(prefill["energy_j"]) > 0
     assert (decode["energy_j"], decode["seconds"]) == (None, None)
     assert decode["reason"].code == "one-new-token"
-    assert found["steps"] == []
-    assert found["rates"]["time_per_output_token_s"] is None
+    assert document["steps"] == []
+    assert document["rates"]["time_per_output_token_s"] is None
 
 
 def test_without_a_tokenizer_the_phases_say_why(loaded):
     """GIVEN a model without a tokenizer THEN tokenize and detokenize are None, with the loader's reason."""
     bare = replace(loaded, tokenizer=None, tokenizer_reason="there are no files")
-    found = recover(measure(bare))
+    document = recover(measure(bare))
     for number in (1, 4):
-        assert found["phases"][number]["energy_j"] is None
-        assert found["phases"][number]["reason"] == "there are no files"
+        assert document["phases"][number]["energy_j"] is None
+        assert document["phases"][number]["reason"] == "there are no files"
 
 
 def test_at_the_last_position_the_loop_is_shorter(loaded):
@@ -225,10 +231,6 @@ def test_what_does_not_fit_is_one_error(loaded, monkeypatch):
 
 def test_a_meter_that_averages_gives_seconds_alone(loaded):
     """GIVEN a meter whose power lags THEN phases have seconds, and no joules with the reason."""
-
-    class Late(ModelledMeter):
-        settle_s = 0.05
-
     prefill = recover(measure(loaded, meters=[Late(WATTS)]))["phases"][2]
     assert value(prefill["seconds"]) > 0
     assert (prefill["energy_j"], prefill["method"]) == (None, None)
@@ -251,10 +253,10 @@ def test_the_model_is_left_as_it_was_when_the_journal_fails(loaded):
 
 def test_two_meters_add_up(loaded):
     """GIVEN two meters THEN energies are their sums, with each one's own beside them."""
-    found = recover(measure(loaded, meters=[ModelledMeter(30.0), ModelledMeter(20.0)]))
-    for one in found["phases"][1:]:
-        assert value(one["power_w"]) == pytest.approx(50.0, rel=1e-3)
-        assert one["devices_j"][0] == pytest.approx(1.5 * one["devices_j"][1], rel=1e-3)
+    document = recover(measure(loaded, meters=[ModelledMeter(30.0), ModelledMeter(20.0)]))
+    for phase in document["phases"][1:]:
+        assert value(phase["power_w"]) == pytest.approx(50.0, rel=1e-3)
+        assert phase["devices_j"][0] == pytest.approx(1.5 * phase["devices_j"][1], rel=1e-3)
 
 
 @pytest.fixture
@@ -272,15 +274,17 @@ def counter(monkeypatch):
 def test_on_a_counter_that_ticks(counter):
     """GIVEN a board that draws 200 W throughout THEN the traced phases have its power, all of it static."""
     loaded, gpu = counter
-    found = recover(measure(loaded, replace(SHORT, seconds=3.0, new_tokens=32), meters=[gpu]))
-    assert found["modelled"] is False
-    assert found["idle_w"] == pytest.approx(200, rel=0.03)
-    decode = found["phases"][3]
+    document = recover(measure(loaded, replace(SHORT, seconds=3.0, new_tokens=32), meters=[gpu]))
+    assert document["modelled"] is False
+    assert document["idle_w"] == pytest.approx(200, rel=0.03)
+    decode = document["phases"][3]
     assert value(decode["power_w"]) == pytest.approx(200, rel=0.05)
-    assert decode["static_j"] == pytest.approx(found["idle_w"] * value(decode["seconds"]))
+    assert decode["static_j"] == pytest.approx(document["idle_w"] * value(decode["seconds"]))
     assert decode["dynamic_j"] == pytest.approx(value(decode["energy_j"]) - decode["static_j"])
-    assert value(found["phases"][1]["power_w"]) == pytest.approx(200, rel=0.05)
-    assert 0 < value(found["loop"]["per_token"]["seconds"]) < value(found["rates"]["time_per_output_token_s"])
+    assert value(document["phases"][1]["power_w"]) == pytest.approx(200, rel=0.05)
+    assert (
+        0 < value(document["loop"]["per_token"]["seconds"]) < value(document["rates"]["time_per_output_token_s"])
+    )
 
 
 def taken(entries):
@@ -297,11 +301,15 @@ def test_the_step_in_the_middle_is_measured_in_turn_with_the_generations(loaded)
     assert order[:2] == ["generation", "step"]
     assert ("step", "step") not in pairwise(order)
     assert 2 <= len(taken(entries)) <= module.STEPS + 1
-    found = recover(entries)["step"]
-    assert found["windows"] == len(taken(entries))
-    assert found["context_length"] == 16 + NEW // 2
-    assert value(found["energy_mj"]) == pytest.approx(WATTS * value(found["seconds"]) * 1e3, rel=1e-6)
-    assert (found["static_mj"], found["dynamic_mj"]) == (None, None), "a modelled meter has no idle power"
+    step_figures = recover(entries)["step"]
+    assert step_figures["windows"] == len(taken(entries))
+    assert step_figures["context_length"] == 16 + NEW // 2
+    assert value(step_figures["energy_mj"]) == pytest.approx(
+        WATTS * value(step_figures["seconds"]) * 1e3, rel=1e-6
+    )
+    assert (step_figures["static_mj"], step_figures["dynamic_mj"]) == (None, None), (
+        "a modelled meter has no idle power"
+    )
 
 
 def test_long_generations_have_a_step_each(loaded):
@@ -323,15 +331,15 @@ def test_windows_of_the_step_do_not_shorten_the_generations(loaded, monkeypatch)
     step = decode_step(loaded, batch_size=2, context_length=16)
     entries = measure(loaded, replace(SHORT, least=2), step=step)
     generated = [entry["generation"] for entry in entries if "generation" in entry]
-    assert sum(one["end_s"] - one["begin_s"] for one in generated) > 0.5 * SHORT.seconds
+    assert sum(mark["end_s"] - mark["begin_s"] for mark in generated) > 0.5 * SHORT.seconds
 
 
 def test_a_step_that_is_missing_has_its_reason(loaded):
     """GIVEN a step that could not be prepared THEN the document says why, and the trace is as ever."""
-    found = recover(measure(loaded, step="no memory was left"))
-    assert found["step"]["energy_mj"] is None
-    assert found["step"]["reason"] == "no memory was left"
-    assert value(found["phases"][3]["energy_j"]) > 0
+    document = recover(measure(loaded, step="no memory was left"))
+    assert document["step"]["energy_mj"] is None
+    assert document["step"]["reason"] == "no memory was left"
+    assert value(document["phases"][3]["energy_j"]) > 0
 
 
 def test_a_generation_without_room_beside_the_step_does_without_it(loaded, monkeypatch):
@@ -345,17 +353,13 @@ def test_a_generation_without_room_beside_the_step_does_without_it(loaded, monke
         return real(self, new_tokens)
 
     monkeypatch.setattr(module.Generator, "marked", marked)
-    found = recover(measure(loaded, step=decode_step(loaded, batch_size=2, context_length=16)))
-    assert found["step"]["reason"] == reason("no-memory-for-step")
-    assert value(found["phases"][3]["energy_j"]) > 0
+    document = recover(measure(loaded, step=decode_step(loaded, batch_size=2, context_length=16)))
+    assert document["step"]["reason"] == reason("no-memory-for-step")
+    assert value(document["phases"][3]["energy_j"]) > 0
 
 
 def test_a_meter_that_averages_has_nothing_to_compare(loaded):
     """GIVEN a meter whose power lags THEN no step is taken, and the reason is there."""
-
-    class Late(ModelledMeter):
-        settle_s = 0.05
-
     entries = measure(loaded, meters=[Late(WATTS)], step=decode_step(loaded, batch_size=2, context_length=16))
     assert taken(entries) == []
     assert recover(entries)["step"]["reason"] == reason("meter-slower-than-phase", settle_s=0.05)
@@ -366,9 +370,9 @@ def test_the_step_on_a_counter_that_ticks(counter):
     loaded, gpu = counter
     step = decode_step(loaded, batch_size=2, context_length=32)
     settings = replace(SHORT, seconds=3.0, new_tokens=32)
-    found = recover(measure(loaded, settings, meters=[gpu], step=step))
-    own = found["step"]
+    document = recover(measure(loaded, settings, meters=[gpu], step=step))
+    own = document["step"]
     assert value(own["energy_mj"]) == pytest.approx(200.0 * value(own["seconds"]) * 1e3, rel=0.02)
     assert own["static_mj"] == pytest.approx(value(own["energy_mj"]), rel=0.03)
     assert abs(value(own["dynamic_mj"])) < 0.03 * value(own["energy_mj"])
-    assert value(found["phases"][3]["power_w"]) == pytest.approx(200.0, rel=0.02)
+    assert value(document["phases"][3]["power_w"]) == pytest.approx(200.0, rel=0.02)
