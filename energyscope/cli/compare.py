@@ -81,12 +81,7 @@ def _excess_line(excess: Excess, baseline: str) -> str:
 
 
 def _load(references: list[str], baseline: str | None, root: Path) -> list[Run]:
-    """Read the runs, the baseline first.
-
-    Raises:
-        UsageError: fewer than two runs, or one of them twice.
-
-    """
+    """Read the runs, the baseline first."""
     from energyscope.errors import UsageError
     from energyscope.runs.store import load_run
 

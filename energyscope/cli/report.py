@@ -16,7 +16,7 @@ from energyscope.cli.guard import guarded
 from energyscope.cli.options import DEFAULT_ROOT, QuietPath, Root
 from energyscope.cli.words import path_said
 from energyscope.errors import RunError
-from energyscope.reasons import Reason, reason
+from energyscope.reasons import reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,8 +62,13 @@ def command(
     """
     from energyscope.runs.laws import find_laws
 
-    laws = find_laws(run, root)
-    page = _laws_page(laws) if laws else _run_page(run, root, drawn=as_json)
+    if laws := find_laws(run, root):
+        from energyscope.reporting.scaling.page import write_laws_page
+
+        written = write_laws_page(laws)
+        page = Rendered(str(written), written.stat().st_size)
+    else:
+        page = _run_page(run, root, drawn=as_json)
     if as_json:
         typer.echo(json.dumps(asdict(page), indent=1))
         return
@@ -72,13 +77,6 @@ def command(
     if page.state in STATE_WORDS and not quiet:
         typer.echo(STATE_WORDS[page.state], err=True)
     typer.echo(path_said(page.path))
-
-
-def _laws_page(path: Path) -> Rendered:
-    from energyscope.reporting.scaling.page import write_laws_page
-
-    written = write_laws_page(path)
-    return Rendered(str(written), written.stat().st_size)
 
 
 def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
@@ -94,14 +92,14 @@ def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
     store = RunStore.open(path)
     recovered = recover(store)
     report = store.document.get("stages", {}).get("report", {})
-    if report.get("state") != "done" and not _unfinished(store.document):  # else it was killed: nobody writes
+    if report.get("state") != "done" and not _unfinished(store.document):  # else it was killed
         store.stage("report", "done")  # the page says so of itself
     page = _rendered(store, recovered, drawn=drawn)
     return replace(page, state=BROKEN_OFF) if page.state == RUNNING else page
 
 
 def _may_be_written(path: Path) -> bool:
-    """Tell whether a run is another process's to write: certainly, or possibly where a stage of it did not end."""
+    """Tell whether another process writes to a run, or may do so: a stage did not end."""
     from energyscope.runs.store import read_document
     from energyscope.runs.writing import is_written
 
@@ -117,11 +115,7 @@ def _unfinished(document: Mapping[str, Any]) -> bool:
 def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
     """Render the page of a run that is, or may be, being measured; its files belong to whoever measures it.
 
-    None, and nothing written, where that process ended meanwhile, or wrote a page of its own, which knows more.
-
-    Raises:
-        RunError: a file of the run cannot be read.
-
+    None, and nothing written, where that process ended meanwhile, or wrote a page itself, which is more complete.
     """
     from energyscope.runs.schema import REPORT_FILE
     from energyscope.runs.store import RunStore
@@ -133,9 +127,13 @@ def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
         store = RunStore.open(_copied(path, Path(place)))
         recovered = recover(store)
         going = _is_going(store)
+        code, now = (
+            "still-running" if state == RUNNING else "maybe-running",
+            f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        )
         for name, stage in list(store.document.get("stages", {}).items()):
             if stage.get("state") == RUNNING:
-                store.stage(name, RUNNING, reason=_why_unfinished(state))
+                store.stage(name, RUNNING, reason=reason(code, at=now))
         page = _rendered(store, recovered, drawn=drawn)
         if not _may_be_written(path) or _version(path / REPORT_FILE) != before:
             return None
@@ -155,11 +153,6 @@ def _copied(path: Path, place: Path) -> Path:
         )
     except shutil.Error as error:
         raise RunError(f"{path} cannot be read: {error.args[0][0][2]}") from error
-
-
-def _why_unfinished(state: str) -> Reason:
-    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    return reason("still-running" if state == RUNNING else "maybe-running", at=now)
 
 
 def _is_going(store: RunStore) -> bool:

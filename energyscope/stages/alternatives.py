@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from energyscope.accounting import records
 from energyscope.benchmarking.memory import release
@@ -23,7 +23,6 @@ from energyscope.errors import MeterError
 from energyscope.failures import failure
 from energyscope.metering.group import MeterGroup, together
 from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
-from energyscope.metering.ticks import Calls
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.runs.schema import ALTERNATIVES_JSON
@@ -34,7 +33,7 @@ from energyscope.stages.scenes import why_no_generation
 from energyscope.stages.session import Journal
 
 if TYPE_CHECKING:
-    from energyscope.changes.arranging import Prepared
+    from energyscope.changes.arranging import Arranger
     from energyscope.kv_cache import CacheKind
     from energyscope.loading import LoadedModel
     from energyscope.workloads import Evaluation, Workload
@@ -110,22 +109,6 @@ def write(store: RunStore, entries: Entries) -> bool:
     return True
 
 
-class Arranged(Protocol):
-    """Sets alternatives up and replays them; `energyscope.changes.arranging.Arranger` does it on a model."""
-
-    def prepare(self, alternative: Alternative) -> Prepared: ...
-
-    def expected_seconds(self, alternative: Alternative) -> float: ...
-
-    def run(self, alternative: Alternative, seconds: float) -> Calls | None: ...
-
-    def drop(self, alternative: Alternative) -> None: ...
-
-    def synchronize(self) -> None: ...
-
-    def own_bytes(self) -> list[int | None]: ...
-
-
 def alternatives(  # noqa: PLR0913  the run's own setting is four of them
     loaded: LoadedModel,
     prompt: Workload,
@@ -182,7 +165,7 @@ class Passes:
     Whatever fails beside a phase's base costs only itself; where the base fails, its phase is left out.
     """
 
-    arranged: Arranged
+    arranger: Arranger
     meter: MeterGroup
     settings: AlternativesSettings
     keep: Journal
@@ -255,13 +238,13 @@ class Passes:
         """Return that an alternative does not fit into the budget; the bases always do."""
         if alternative.what == BASE:
             return None
-        setup_s = self.arranged.expected_seconds(alternative)
+        setup_s = self.arranger.expected_seconds(alternative)
         return self._budget.refused(self.clock.now(), setup_s, self.window_s + OVERHEAD_S)
 
     def _set_up(self, alternative: Alternative, ready: Sequence[Alternative]) -> Reason | None:
         """Set an alternative up; return why it cannot be, beside those that are ``ready``."""
         try:
-            prepared = self.arranged.prepare(alternative)
+            prepared = self.arranger.prepare(alternative)
         except MeterError:
             raise
         except Exception as error:  # noqa: BLE001  compilers and captures fail in many ways
@@ -272,7 +255,7 @@ class Passes:
                 {"setup": alternative.key, "setup_s": prepared.setup_s, "reasons": list(prepared.reasons)}
             )
             return None
-        self.arranged.drop(alternative)  # when the error is gone, and what it held of the device's memory
+        self.arranger.drop(alternative)  # when the error is gone, and what it held of the device's memory
         largest = _largest(alternative, ready) if why.code == "no-memory-left" else None
         return why if largest is None else reason("largest-size-that-fits", largest=largest)
 
@@ -297,10 +280,10 @@ class Passes:
             self._remember(entry)
             return
         self._skip(alternative, why)
-        self.arranged.drop(alternative)
+        self.arranger.drop(alternative)
 
     def _window(self, alternative: Alternative, number: int) -> dict[str, Any] | None:
-        calls = self.arranged.run(alternative, self.window_s)
+        calls = self.arranger.run(alternative, self.window_s)
         if calls is None:
             return None
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
@@ -313,12 +296,12 @@ class Passes:
     def _warm(self, alternative: Alternative, seconds: float) -> None:
         """Bring the board to its working temperature and clocks."""
         if not self.meter.modelled:
-            self.arranged.run(alternative, seconds)
+            self.arranger.run(alternative, seconds)
 
     def _idle(self, number: int) -> None:
         """Measure the idle power, and look for others on the device while nothing of ours runs."""
-        self.arranged.synchronize()
-        if readings := idle(self.meter, self.arranged.own_bytes, self.clock):
+        self.arranger.synchronize()
+        if readings := idle(self.meter, self.arranger.own_bytes, self.clock):
             self._remember({"pass": number, **readings})
 
     def _skip(self, alternative: Alternative, why: Reason) -> None:

@@ -209,15 +209,12 @@ def _against(entry: Mapping[str, Any], baseline: str | None) -> dict[str, Any]:
 def _in_order(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the rows as a reader expects them, whatever order they were shuffled into."""
     known = {name: number for number, name in enumerate(variants.VARIANTS)}
-    return sorted(
-        rows,
-        key=lambda row: (
-            row["sequence_length"],
-            row["batch_size"],
-            known.get(row["precision"], len(known)),
-            row["trial"],
-        ),
-    )
+
+    def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        precision = known.get(row["precision"], len(known))
+        return row["sequence_length"], row["batch_size"], precision, row["trial"]
+
+    return sorted(rows, key=place)
 
 
 def _with_predictions(row: Mapping[str, Any], judged: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -226,9 +223,5 @@ def _with_predictions(row: Mapping[str, Any], judged: Mapping[str, Any] | None) 
     value = judged["value"]["value"]
     if judged["metric"] == "perplexity":
         return {**row, "perplexity": value}
-    return {
-        **row,
-        "accuracy": value,
-        "num_correct": judged["correct"],
-        "num_samples_accuracy": judged["examples"],
-    }
+    correct, examples = judged["correct"], judged["examples"]
+    return {**row, "accuracy": value, "num_correct": correct, "num_samples_accuracy": examples}

@@ -29,12 +29,9 @@ class Candidates:
         self.failures: dict[str, Reason] = {}
         self.baseline: str | None = None
         self._batch_sizes = list(context.settings.batch_sizes)
-        evaluation = context.evaluation
-        self._judge = (
-            None
-            if evaluation is None
-            else Judge(evaluation, beside=context.model_cache.together, seed=context.seed)
-        )
+        self._judge = None
+        if context.evaluation is not None:
+            self._judge = Judge(context.evaluation, beside=context.model_cache.together, seed=context.seed)
 
     def cells(self, precisions: Sequence[str]) -> list[BenchmarkCell]:
         """Return what fits; the first precision that can be measured is what the others are compared with."""

@@ -31,20 +31,15 @@ PACKAGES = ("energyscope-llm", "torch", "transformers", "accelerate", "bitsandby
 def environment() -> dict[str, Any]:
     """Return the versions of Python, of the packages that matter and of CUDA, and how FP32 products are made."""
     versions = {name.replace("-", "_"): _version(name) for name in PACKAGES}
+    products = torch.get_float32_matmul_precision()  # on a GPU, products cost what TF32 or true FP32 costs
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cuda": torch.version.cuda,
         "threads": torch.get_num_threads(),
-        "float32_matmul_precision": _fp32_products(),
+        "float32_matmul_precision": f"{products} ({'no TF32' if products == 'highest' else 'TF32 allowed'})",
         **versions,
     }
-
-
-def _fp32_products() -> str:
-    """Return torch's setting for FP32 matrix products, which on a GPU cost what TF32 or true FP32 costs."""
-    setting = torch.get_float32_matmul_precision()
-    return f"{setting} ({'no TF32' if setting == 'highest' else 'TF32 allowed'})"
 
 
 def _version(package: str) -> str | None:

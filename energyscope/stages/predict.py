@@ -129,7 +129,7 @@ def _main_reason(left_out: Mapping[str, Reason]) -> Reason:
 
 
 def _shortened(asked: Asked, settings: PredictSettings) -> list[Reason]:
-    """Say that a step was asked for without a context, and is told at the model's largest below the default."""
+    """Note that a decode step without a context is predicted at the model's largest, below the default."""
     if asked.phase != "decode" or settings.context_length is not None or asked.tokens == CONTEXT_LENGTH:
         return []
     return [reason("default-context-shortened", tokens=asked.tokens)]
@@ -156,7 +156,7 @@ def _granularity(observations: Sequence[Observation]) -> Granularity:
 
 
 def _shorter(skeleton: Skeleton, asked: Asked, granularity: Granularity) -> dict[str, Shape]:
-    """Return the work at half of the tokens: with two lengths, E0 and k of the architecture can be told."""
+    """Return the work at half of the tokens: two lengths give E0 and k of the architecture."""
     return _with_residual(skeleton.work(replace(asked, tokens=max(1, asked.tokens // 2)), granularity))
 
 

@@ -201,7 +201,7 @@ def _describe(component: Component, captured: Capture, work: Work) -> dict[str, 
 
 
 def metered_devices(loaded: LoadedModel) -> list[torch.device]:
-    """Return the devices whose joules are measured: beside GPUs not the host, where modules may wait."""
+    """Return the devices whose joules are measured: with GPUs not the host, where modules may wait."""
     return [device for device in loaded.devices if device.type == loaded.device.type]
 
 

@@ -62,12 +62,8 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
         if not lacking:
             return _ended(sweep)
         _check_alike(sweep, lacking, settings)
-        for old in (
-            LAWS_JSON,
-            REPORT_FILE,
-            TABLE_FILE,
-        ):  # they would lack cells
-            (path / old).unlink(missing_ok=True)
+        for file in (LAWS_JSON, REPORT_FILE, TABLE_FILE):  # they would lack cells
+            (path / file).unlink(missing_ok=True)
         for name in lacking:
             _clear(path / name)
         sweep.cells[:] = [
@@ -120,12 +116,7 @@ def _lost(sweep: Sweep, cell: SweepCell) -> bool:
 
 
 def _ended(sweep: Sweep) -> Sweep:
-    """Return a sweep of which every cell was tried, with its table and laws.
-
-    Raises:
-        RunError: no cell was measured.
-
-    """
+    """Return a sweep of which every cell was tried, with its table and laws."""
     if not any(cell.state == "done" for cell in sweep.cells):
         raise RunError(f"no cell of {sweep.path} could be measured: --retry tries them again")
     if not (sweep.path / LAWS_JSON).is_file():
@@ -164,12 +155,7 @@ def _clear(folder: Path) -> None:
 
 
 def _check_alike(sweep: Sweep, lacking: Collection[str], settings: SweepSettings) -> None:
-    """Refuse to add cells of another board, meter or software to those that are done and not ``lacking``.
-
-    Raises:
-        UsageError: with what to do.
-
-    """
+    """Refuse to add cells of another board, meter or software to those that are done and not ``lacking``."""
     done = [cell.name for cell in sweep.cells if cell.state == "done" and cell.name not in lacking]
     if not done:
         return
@@ -191,11 +177,8 @@ def _check_one(
     phase, execution = sweep.cells[0].phase, str(before["settings"].get("execution"))
     methods = method_of(before, phase, execution), method_of({FIELD: REVISION}, phase, execution)
     if methods[0] != methods[1]:
-        _refuse(
-            sweep,
-            f"by method {changes_between(*methods, phase, execution).words}",
-            "use that version of energyscope",
-        )
+        difference = f"by method {changes_between(*methods, phase, execution).words}"
+        _refuse(sweep, difference, "use that version of energyscope")
     were, by = _boards(before["device"]), before["sensor"]["meter"]
     if not set(were) <= set(are):  # of GPUs that a map may use, it may have left some empty
         _refuse(sweep, f"on {', '.join(were)}, not {', '.join(are)}", "use that board")

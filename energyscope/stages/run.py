@@ -204,12 +204,7 @@ def _saved(store: RunStore) -> str:
 
 
 def _follow(settings: RunSettings, process: Ranks) -> NoReturn:
-    """Do in another process of a split model what the first one's run needs, and end this process.
-
-    Raises:
-        Dismissed: always.
-
-    """
+    """Do in another process of a split model what the first one's run needs, and end this process."""
     try:
         with speaking_for_all(process):
             settings = replace(settings, device=str(split_devices(settings, process).device))

@@ -172,9 +172,9 @@ class Session:
             self._measure(by_key[key], number, steps)
 
     def _redo(self, plan: Sequence[Target], anchor: Target, steps: _Steps) -> None:
-        """Repeat, once, the windows beside which something else was found to use the device.
+        """Repeat, once, the windows during which something else used the device.
 
-        Beside something that never leaves these are all windows, and the session takes about twice as long.
+        If it never leaves, these are all windows, and the session takes about twice as long.
         """
         again = records.contaminated_windows(self.entries)
         if again:

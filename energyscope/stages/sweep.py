@@ -148,7 +148,9 @@ class _Sweeping:
         base = replace(self.settings.run, precision=precision, stages=(METERED,))
         where = find_devices(base)
         base = replace(base, device=str(where.device))
-        group = open_meters(base, where.gpus)  # before the model takes memory: others' is told by its growth
+        group = open_meters(
+            base, where.gpus
+        )  # before the model takes memory: its growth tells how much is used by others
         self.steps.loading(precision, len(self._waiting(precision)))
         loaded = load(base, where.devices)
         try:
@@ -230,7 +232,7 @@ class SweepSteps:
         self._within = self._each
 
     def step(self, stage: str, label: str, done: int, total: int) -> None:  # noqa: ARG002 - a `Progress`
-        """Be told of a step within the cell; its label is too long beside the cell's name."""
+        """Record a step within the cell, without its label: the cell's name takes the room."""
         self._each = self._each or total
         self._within = max(self._within, min(self._each, self._each * done // max(total, 1)))
         self._say(self._label)

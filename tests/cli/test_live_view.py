@@ -14,6 +14,10 @@ from energyscope.reasons import reason
 from energyscope.reporting.terminal_live import Left, TimeRange
 
 
+def tell(state, estimates, now_s):
+    receive(state, {"estimates": estimates}, Console(file=io.StringIO()), now_s)
+
+
 def recorded(path, **stages):
     document = {"stages": {name: {"state": state} for name, state in stages.items()}}
     (path / "run.json").write_text(json.dumps(document))
@@ -110,8 +114,7 @@ def test_what_was_foreseen_is_shown_of_stages_and_run():
     state = State("a run", ("load", "benchmark", "profile", "ablate"), 0.0)
     state.step("load", "gpt2", 0, 1, 0.0)
     assert state.picture(1.0).left == Left(None, ["benchmark", "profile", "ablate"])
-    message = {"estimates": {"profile": [[40.0, 90.0, 100]]}}
-    receive(state, message, Console(file=io.StringIO()), 2.0)
+    tell(state, {"profile": [[40.0, 90.0, 100]]}, 2.0)
     state.step("benchmark", "fp32", 0, 10, 2.0)
     state.step("benchmark", "fp32", 5, 10, 7.0)
     picture = state.picture(7.0)
@@ -127,7 +130,7 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
     state.records.path = tmp_path
     state.step("load", "gpt2", 0, 1, 0.0)
     assert [stage.state for stage in state.stages(1.0)] == ["running", "waiting", "waiting", "waiting"]
-    receive(state, {"estimates": {"generate": [], "ablate": []}}, Console(file=io.StringIO()), 2.0)
+    tell(state, {"generate": [], "ablate": []}, 2.0)
     assert [stage.state for stage in state.stages(2.0)] == ["running", "skipped", "waiting", "skipped"]
     skipped = {"state": "skipped", "reason": "one-pass"}
     document = {"stages": {"generate": skipped, "profile": {"state": "running"}}}
@@ -141,7 +144,7 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
 def test_the_moment_of_a_stage_is_told_where_several_were_foreseen():
     """GIVEN a profile of two moments THEN steps that begin anew are of the second; other stages have one."""
     state = State("a run", ("profile", "ablate"), 0.0)
-    receive(state, {"estimates": {"profile": [[40.0, 90.0, 100]] * 2}}, Console(file=io.StringIO()), 0.0)
+    tell(state, {"profile": [[40.0, 90.0, 100]] * 2}, 0.0)
     seen = []
     for stage, done in (("profile", 0), ("profile", 60), ("profile", 0), ("profile", 0), ("ablate", 0)):
         state.step(stage, "h.0", done, 100, 1.0)

@@ -230,11 +230,13 @@ def test_what_does_not_fit_is_one_error(loaded, monkeypatch):
 
 
 def test_a_meter_that_averages_gives_seconds_alone(loaded):
-    """GIVEN a meter whose power lags THEN phases have seconds, and no joules with the reason."""
-    prefill = recover(measure(loaded, meters=[Late(WATTS)]))["phases"][2]
+    """GIVEN a meter whose power lags THEN phases have seconds, no joules and no step, with the reason."""
+    entries = measure(loaded, meters=[Late(WATTS)], step=decode_step(loaded, batch_size=2, context_length=16))
+    prefill, why = recover(entries)["phases"][2], reason("meter-slower-than-phase", settle_s=0.05)
     assert value(prefill["seconds"]) > 0
-    assert (prefill["energy_j"], prefill["method"]) == (None, None)
-    assert prefill["reason"] == reason("meter-slower-than-phase", settle_s=0.05)
+    assert (prefill["energy_j"], prefill["method"], prefill["reason"]) == (None, None, why)
+    assert taken(entries) == []
+    assert recover(entries)["step"]["reason"] == why
 
 
 def test_the_model_is_left_as_it_was_when_the_journal_fails(loaded):
@@ -356,13 +358,6 @@ def test_a_generation_without_room_beside_the_step_does_without_it(loaded, monke
     document = recover(measure(loaded, step=decode_step(loaded, batch_size=2, context_length=16)))
     assert document["step"]["reason"] == reason("no-memory-for-step")
     assert value(document["phases"][3]["energy_j"]) > 0
-
-
-def test_a_meter_that_averages_has_nothing_to_compare(loaded):
-    """GIVEN a meter whose power lags THEN no step is taken, and the reason is there."""
-    entries = measure(loaded, meters=[Late(WATTS)], step=decode_step(loaded, batch_size=2, context_length=16))
-    assert taken(entries) == []
-    assert recover(entries)["step"]["reason"] == reason("meter-slower-than-phase", settle_s=0.05)
 
 
 def test_the_step_on_a_counter_that_ticks(counter):
