@@ -1,4 +1,4 @@
-"""Every error that a user can cause or mend, each with the exit code it leads to.
+"""Every error that a user can cause or fix, with its exit code.
 
 Exit codes: 0 done, 1 the run failed, 2 bad usage, 3 `compare` found more than allowed,
 130 and 143 interrupted. Messages are one line and say what to do next.
@@ -16,7 +16,7 @@ class EnergyscopeError(Exception):
 
 
 class UsageError(EnergyscopeError):
-    """What was asked for cannot be: an unknown model, a name that exists, a bad option."""
+    """A request that cannot be met: an unknown model, a name that exists, a bad option."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""Which kind of failure an exception of another library is, and its message in one readable line.
+"""What kind of failure an exception of another library is, and its message in one readable line.
 
 CUDA and allocators raise a plain `RuntimeError` for every failure: only its message says which. Such messages are
 matched here and nowhere else.

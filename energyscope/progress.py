@@ -1,4 +1,4 @@
-"""How a stage says where it is: one callable, drawn by the command line or ignored by scripts."""
+"""How a stage reports its progress: one callable, drawn by the command line or ignored by scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class Progress(Protocol):
     """Called at each step of a stage, before the step's work."""
 
     def __call__(self, stage: str, label: str, done: int, total: int) -> None:
-        """Say what is being done, and how many of the stage's steps are behind it."""
+        """Report what is being done, and how many of the stage's steps are done."""
         ...
 
 

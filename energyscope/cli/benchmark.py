@@ -111,12 +111,12 @@ def _benchmark(settings: RunSettings, output: Path | None, *, verbose: bool, qui
     from energyscope.reporting.run import terminal
 
     console = Console(stderr=as_json)
-    made: list[Path] = []
+    paths: list[Path] = []
     try:
-        run = measured_in_view(settings, console, made, command="benchmark", quiet=quiet)
+        run = measured_in_view(settings, console, paths, command="benchmark", quiet=quiet)
     finally:  # what was finished before an interruption, too
-        if output is not None and made:
-            _copy(made[0], output)
+        if output is not None and paths:
+            _copy(paths[0], output)
     if as_json:
         typer.echo(json.dumps(run.benchmark, indent=1))
     elif not quiet:

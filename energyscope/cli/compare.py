@@ -65,27 +65,23 @@ def command(
             typer.echo(f"report: {page}", err=True)
     else:
         draw(lambda width: answer_of(source, width, page))
-    if limit is not None and (found := exceeding(source.comparison, limit)):
-        for one in found:
-            typer.echo(printable(_said(one, source.comparison.baseline)), err=True)
+    if limit is not None and (excesses := exceeding(source.comparison, limit)):
+        for excess in excesses:
+            typer.echo(printable(_excess_line(excess, source.comparison.baseline)), err=True)
         raise typer.Exit(TOO_MUCH)
 
 
-def _said(excess: Excess, baseline: str) -> str:
-    """Write what takes more than is allowed, and by how much."""
+def _excess_line(excess: Excess, baseline: str) -> str:
     from energyscope import format as fmt
 
-    at = f" ({excess.at})" if excess.at else ""
-    return f"{excess.run}: {excess.item.name}{at} is {fmt.quantity(excess.share, 'share')} more than {baseline}'s"
+    where = f" ({excess.at})" if excess.at else ""
+    return (
+        f"{excess.run}: {excess.item.name}{where} is {fmt.quantity(excess.share, 'share')} more than {baseline}'s"
+    )
 
 
 def _load(references: list[str], baseline: str | None, root: Path) -> list[Run]:
-    """Read the runs, the baseline first.
-
-    Raises:
-        UsageError: fewer than two runs, or one of them twice.
-
-    """
+    """Read the runs, the baseline first."""
     from energyscope.errors import UsageError
     from energyscope.runs.store import load_run
 

@@ -58,8 +58,8 @@ def _table(title: str, lines: list[tuple[str, str]]) -> Table:
     from rich.text import Text
 
     table = Table("what", "found", title=title, title_justify="left", show_header=False)
-    for what, found in lines:
-        table.add_row(what, Text(found))
+    for name, value in lines:
+        table.add_row(name, Text(value))
     return table
 
 
@@ -74,8 +74,8 @@ def sensor_lines(sensor: dict[str, Any]) -> list[tuple[str, str]]:
     compared = sensor.get("counter_power")
     if compared:
         lines.append(("counter against power", _agreement(compared)))
-    for way, change in (sensor.get("polling") or {}).items():
-        lines.append((f"polled: {way}", _polling(change)))
+    for polling, change in (sensor.get("polling") or {}).items():
+        lines.append((f"polled: {polling}", _polling(change)))
     lines += [("note", words(note)) for note in sensor.get("notes") or ()]
     return lines
 
@@ -97,9 +97,9 @@ def _agreement(compared: dict[str, Any]) -> str:
     return f"{compared['ratio']:.1%} of the {compared['field']} power, over {compared['seconds']:.1f} s of load"
 
 
-def _polling(found: dict[str, Any]) -> str:
-    energy = _change(found["energy"]) if found.get("energy") else f"unknown ({words(found.get('reason'))})"
-    return f"time of calls {_change(found['time'])}; counted energy {energy}"
+def _polling(effect: dict[str, Any]) -> str:
+    energy = _change(effect["energy"]) if effect.get("energy") else f"unknown ({words(effect.get('reason'))})"
+    return f"time of calls {_change(effect['time'])}; counted energy {energy}"
 
 
 def _change(change: dict[str, Any] | None) -> str:

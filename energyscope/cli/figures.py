@@ -43,32 +43,32 @@ def command(
 
     names = tuple(dict.fromkeys(words(formats.lower())))
     options = files.Options(names, dpi, cast("Any", theme), replace=force or output is None)
-    runs = [load_run(one, root) for one in (run, other) if one is not None]
-    if len({one.path.resolve() for one in runs}) < len(runs):
+    runs = [load_run(name, root) for name in (run, other) if name is not None]
+    if len({loaded.path.resolve() for loaded in runs}) < len(runs):
         raise UsageError(f"{runs[0].name} is given twice: name another run to compare it with, or one alone")
-    made = []
-    for one in files.write_figures(runs, output or runs[0].path / files.DIRECTORY, options):
-        made.append(one)
+    results = []
+    for result in files.write_figures(runs, output or runs[0].path / files.DIRECTORY, options):
+        results.append(result)
         if not as_json:
-            _say(one, first=one.format in {None, names[0]})
+            _say(result, first=result.format in {None, names[0]})
     if as_json:
-        typer.echo(json.dumps([_record(one) for one in made], indent=1))
-    if not any(one.path for one in made):
+        typer.echo(json.dumps([_record(result) for result in results], indent=1))
+    if not any(result.path for result in results):
         raise RunError(f"no figure can be drawn of {runs[0].name}: the lines above say why")
 
 
-def _say(one: Made, *, first: bool) -> None:
+def _say(result: Made, *, first: bool) -> None:
     """Print a file's path; what is missing goes to the other stream, once for each figure."""
     from energyscope.reporting.terminal_text import printable
 
-    if one.path is not None:
-        typer.echo(path_said(one.path))
-    if one.reason is not None and first:
-        left_out = "" if one.path else ": left out"
-        typer.echo(f"{one.figure}{left_out}: {printable(reason_words(one.reason))}", err=True)
+    if result.path is not None:
+        typer.echo(path_said(result.path))
+    if result.reason is not None and first:
+        left_out = "" if result.path else ": left out"
+        typer.echo(f"{result.figure}{left_out}: {printable(reason_words(result.reason))}", err=True)
 
 
-def _record(one: Made) -> dict[str, str | None]:
-    path = None if one.path is None else str(one.path)
-    reason = None if one.reason is None else reason_words(one.reason)
-    return {"figure": one.figure, "path": path, "format": one.format, "reason": reason}
+def _record(result: Made) -> dict[str, str | None]:
+    path = None if result.path is None else str(result.path)
+    reason = None if result.reason is None else reason_words(result.reason)
+    return {"figure": result.figure, "path": path, "format": result.format, "reason": reason}

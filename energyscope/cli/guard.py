@@ -52,7 +52,7 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except BrokenPipeError:
-            sys.stderr.close()  # the reader of our output left: nobody is there to be told
+            sys.stderr.close()  # the reader of the output left: nobody would read an error
             raise typer.Exit(1) from None
         except Exception as error:
             _say(f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}")
@@ -81,7 +81,7 @@ def _folded(line: str, columns: int | None) -> str:
     """Break a line between its words, and neither in a word nor in a command in backquotes: one copies them."""
     if columns is None:
         return line
-    whole = re.sub(r"`[^`]*`", lambda found: found[0].replace(" ", "\0"), line)
+    whole = re.sub(r"`[^`]*`", lambda command: command[0].replace(" ", "\0"), line)
     folded = textwrap.fill(whole, columns, break_long_words=False, break_on_hyphens=False)
     return folded.replace("\0", " ")
 

@@ -17,12 +17,17 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
     from energyscope.loading import model_names
 
     models: list[dict[str, object]] = [
-        {"name": name, "kind": found.kind, "source": found.source, "adapter": found.adapter and found.adapter.name}
-        for name, found in model_names().items()
+        {"name": name, "kind": model.kind, "source": model.source, "adapter": model.adapter and model.adapter.name}
+        for name, model in model_names().items()
     ]
     adapters: list[dict[str, object]] = [
-        {"name": one.name, "model_types": list(one.model_types), "task": one.task, "metric": one.metric}
-        for one in all_adapters()
+        {
+            "name": adapter.name,
+            "model_types": list(adapter.model_types),
+            "task": adapter.task,
+            "metric": adapter.metric,
+        }
+        for adapter in all_adapters()
     ]
     if as_json:
         typer.echo(json.dumps({"models": models, "adapters": adapters}, indent=1))

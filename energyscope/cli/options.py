@@ -45,23 +45,25 @@ def with_settings(build: Build, *declared: Setting, required: bool = True) -> Ca
     """
 
     def decorate(function: Decorated) -> Decorated:
-        taken = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        own = [_parameter(one.name, one.annotation, one.default) for one in taken]
-        wants_context = any(one.name == _CONTEXT for one in own)
+        _, *declared_here = inspect.signature(function, eval_str=True).parameters.values()
+        own = [_parameter(option.name, option.annotation, option.default) for option in declared_here]
+        has_context = any(option.name == _CONTEXT for option in own)
 
         @functools.wraps(function)
         def command(**options: Any) -> Any:
-            context = options[_CONTEXT] if wants_context else options.pop(_CONTEXT)
-            stated = {one: options.pop(one.key) for one in declared}
+            context = options[_CONTEXT] if has_context else options.pop(_CONTEXT)
+            stated = {setting: options.pop(setting.key) for setting in declared}
             model = options.pop(MODEL)
             settings = None if model is None else build(*_merged(context, model, stated))
             return function(settings, **options)
 
-        derived = [_model(required=required), *map(_option, declared)]
-        parameters = [*([] if wants_context else [_parameter(_CONTEXT, typer.Context)]), *derived, *own]
+        model_type: Any = Annotated[str, _MODEL] if required else Annotated[str | None, _MODEL]
+        model_default = inspect.Parameter.empty if required else None
+        derived = [_parameter(MODEL, model_type, model_default), *map(_option, declared)]
+        parameters = [*([] if has_context else [_parameter(_CONTEXT, typer.Context)]), *derived, *own]
         # Typer reads both.
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command  # type: ignore[return-value]
 
     return decorate
@@ -79,13 +81,13 @@ class PanelledCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then the options of each panel in the order of `PANELS`."""
         panels: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *PANELS)}
-        for one in self.get_params(ctx):
-            record = one.get_help_record(ctx)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
             if record is not None:
-                is_argument = one.param_type_name == "argument"
-                panels["Arguments" if is_argument else getattr(one, "rich_help_panel", None) or OUTPUT].append(
-                    record
-                )
+                is_argument = parameter.param_type_name == "argument"
+                panels[
+                    "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or OUTPUT
+                ].append(record)
         if not any(panels[name] for name in PANELS[:-1]):  # too few options for panels
             panels = {"Arguments": panels["Arguments"], "Options": panels[OUTPUT]}
         for name, records in panels.items():
@@ -98,8 +100,8 @@ def _merged(
     context: typer.Context, model: str, stated: Mapping[Setting, Any]
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Return the model, the values, and the names of those that were given, in a file or on the command line."""
-    values = {one.name: one.read(value) for one, value in stated.items()}
-    given = [one.name for one in stated if is_given(context, one.key)]
+    values = {setting.name: setting.read(value) for setting, value in stated.items()}
+    given = [setting.name for setting in stated if is_given(context, setting.key)]
     if Path(model).suffix != SUFFIX:
         return model, values, given
     filed = read_settings(Path(model), stated)
@@ -110,22 +112,16 @@ def _merged(
     return named, {**values, **filed, **kept}, [*given, *filed]
 
 
-def _model(*, required: bool) -> inspect.Parameter:
-    if required:
-        return _parameter(MODEL, Annotated[str, _MODEL])
-    return _parameter(MODEL, Annotated[str | None, _MODEL], None)
-
-
-def _option(one: Setting) -> inspect.Parameter:
+def _option(setting: Setting) -> inspect.Parameter:
     """Return the parameter by which Typer knows a setting."""
-    kind: Any = str if one.several else one.kind
-    kind = kind | None if one.optional else kind
-    options = one.options
-    if one.kind is bool:
-        options = (f"{one.option}/--no-{one.option.removeprefix('--')}",) if one.default else options
-    unset = f" [default: {one.unset}]" if one.unset and one.default in {None, ()} else ""
-    option = Option(*options, metavar=one.metavar, help=one.help + unset, rich_help_panel=one.panel)
-    return _parameter(one.key, Annotated[kind, option], one.written())
+    kind: Any = str if setting.several else setting.kind
+    kind = kind | None if setting.optional else kind
+    options = setting.options
+    if setting.kind is bool:
+        options = (f"{setting.option}/--no-{setting.option.removeprefix('--')}",) if setting.default else options
+    unset = f" [default: {setting.unset}]" if setting.unset and setting.default in {None, ()} else ""
+    option = Option(*options, metavar=setting.metavar, help=setting.help + unset, rich_help_panel=setting.panel)
+    return _parameter(setting.key, Annotated[kind, option], setting.written())
 
 
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:

@@ -16,7 +16,7 @@ from energyscope.cli.guard import guarded
 from energyscope.cli.options import DEFAULT_ROOT, QuietPath, Root
 from energyscope.cli.words import path_said
 from energyscope.errors import RunError
-from energyscope.reasons import Reason, reason
+from energyscope.reasons import reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,23 +62,21 @@ def command(
     """
     from energyscope.runs.laws import find_laws
 
-    laws = find_laws(run, root)
-    found = _laws_page(laws) if laws else _run_page(run, root, drawn=as_json)
+    if laws := find_laws(run, root):
+        from energyscope.reporting.scaling.page import write_laws_page
+
+        written = write_laws_page(laws)
+        page = Rendered(str(written), written.stat().st_size)
+    else:
+        page = _run_page(run, root, drawn=as_json)
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=1))
+        typer.echo(json.dumps(asdict(page), indent=1))
         return
-    for name in [] if quiet else found.recovered:
+    for name in [] if quiet else page.recovered:
         typer.echo(f"recovered {name} from the journal")
-    if found.state in STATE_WORDS and not quiet:
-        typer.echo(STATE_WORDS[found.state], err=True)
-    typer.echo(path_said(found.path))
-
-
-def _laws_page(path: Path) -> Rendered:
-    from energyscope.reporting.scaling.page import write_laws_page
-
-    written = write_laws_page(path)
-    return Rendered(str(written), written.stat().st_size)
+    if page.state in STATE_WORDS and not quiet:
+        typer.echo(STATE_WORDS[page.state], err=True)
+    typer.echo(path_said(page.path))
 
 
 def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
@@ -88,20 +86,20 @@ def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
 
     path = find_run(run, root)
     while _may_be_written(path):
-        found = _page_of_a_copy(path, drawn=drawn)
-        if found is not None:
-            return found
+        page = _page_of_a_copy(path, drawn=drawn)
+        if page is not None:
+            return page
     store = RunStore.open(path)
     recovered = recover(store)
     report = store.document.get("stages", {}).get("report", {})
-    if report.get("state") != "done" and not _unfinished(store.document):  # else it was killed: nobody writes
+    if report.get("state") != "done" and not _unfinished(store.document):  # else it was killed
         store.stage("report", "done")  # the page says so of itself
-    found = _rendered(store, recovered, drawn=drawn)
-    return replace(found, state=BROKEN_OFF) if found.state == RUNNING else found
+    page = _rendered(store, recovered, drawn=drawn)
+    return replace(page, state=BROKEN_OFF) if page.state == RUNNING else page
 
 
 def _may_be_written(path: Path) -> bool:
-    """Tell whether a run is another process's to write: certainly, or possibly where a stage of it did not end."""
+    """Tell whether another process writes to a run, or may do so: a stage did not end."""
     from energyscope.runs.store import read_document
     from energyscope.runs.writing import is_written
 
@@ -117,11 +115,7 @@ def _unfinished(document: Mapping[str, Any]) -> bool:
 def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
     """Render the page of a run that is, or may be, being measured; its files belong to whoever measures it.
 
-    None, and nothing written, where that process ended meanwhile, or wrote a page of its own, which knows more.
-
-    Raises:
-        RunError: a file of the run cannot be read.
-
+    None, and nothing written, where that process ended meanwhile, or wrote a page itself, which is more complete.
     """
     from energyscope.runs.schema import REPORT_FILE
     from energyscope.runs.store import RunStore
@@ -133,16 +127,20 @@ def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
         store = RunStore.open(_copied(path, Path(place)))
         recovered = recover(store)
         going = _is_going(store)
+        code, now = (
+            "still-running" if state == RUNNING else "maybe-running",
+            f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        )
         for name, stage in list(store.document.get("stages", {}).items()):
             if stage.get("state") == RUNNING:
-                store.stage(name, RUNNING, reason=_why_unfinished(state))
-        found = _rendered(store, recovered, drawn=drawn)
+                store.stage(name, RUNNING, reason=reason(code, at=now))
+        page = _rendered(store, recovered, drawn=drawn)
         if not _may_be_written(path) or _version(path / REPORT_FILE) != before:
             return None
-        page = path / f".{REPORT_FILE}.so-far"
-        shutil.copyfile(found.path, page)
-        page.replace(path / REPORT_FILE)
-    return replace(found, path=str(path / REPORT_FILE), state=state if going else found.state)
+        file = path / f".{REPORT_FILE}.so-far"
+        shutil.copyfile(page.path, file)
+        file.replace(path / REPORT_FILE)
+    return replace(page, path=str(path / REPORT_FILE), state=state if going else page.state)
 
 
 def _copied(path: Path, place: Path) -> Path:
@@ -157,11 +155,6 @@ def _copied(path: Path, place: Path) -> Path:
         raise RunError(f"{path} cannot be read: {error.args[0][0][2]}") from error
 
 
-def _why_unfinished(state: str) -> Reason:
-    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    return reason("still-running" if state == RUNNING else "maybe-running", at=now)
-
-
 def _is_going(store: RunStore) -> bool:
     """Tell whether stages of a run are still to come, if its process lives."""
     states = {name: stage.get("state") for name, stage in store.document.get("stages", {}).items()}
@@ -171,10 +164,10 @@ def _is_going(store: RunStore) -> bool:
 def _version(file: Path) -> tuple[int, int] | None:
     """Return what changes whenever a file is written anew; None where there is none."""
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 def _rendered(store: RunStore, recovered: list[str], *, drawn: bool) -> Rendered:

@@ -57,11 +57,11 @@ def _run(settings: RunSettings, *, quiet: bool, as_json: bool) -> None:
     from energyscope.cli.progress import measured_in_view
 
     console = Console(stderr=as_json)
-    made: list[Path] = []
+    paths: list[Path] = []
     try:
-        run = measured_in_view(settings, console, made, command="run", quiet=quiet)
+        run = measured_in_view(settings, console, paths, command="run", quiet=quiet)
     except KeyboardInterrupt as error:
-        if made:
+        if paths:
             other = " under another --name" if settings.name else ""
             error.add_note(f"runs cannot be resumed: the same command{other} starts over")
         raise

@@ -25,19 +25,19 @@ def command(
     from energyscope.runs.store import list_runs, load_run
     from energyscope.runs.summary import summary
 
-    found = []
+    runs = []
     for path in list_runs(root):
         try:
-            found.append(load_run(path))
+            runs.append(load_run(path))
         except RunError as error:
             typer.echo(f"energyscope: {printable(error)}", err=True)
     if as_json:
-        typer.echo(json.dumps([summary(run) for run in found], indent=1))
+        typer.echo(json.dumps([summary(run) for run in runs], indent=1))
         return
     others = collections_table(root)
-    if not found and not others:
+    if not runs and not others:
         typer.echo(f"no runs in {printable(root)}/: `energyscope run tiny-gpt2` makes one")
     console = Console()
-    for table in (runs_table(found), others):
+    for table in (runs_table(runs), others):
         if table:
             console.print(Harmless(table.filled().rich(console.width)))

@@ -38,11 +38,11 @@ def command(
     if sweep is not None:
         _show_sweep(sweep, table, as_json=as_json)
         return
-    found = load_run(run, root)
+    loaded = load_run(run, root)
     if as_json:
-        typer.echo(json.dumps(record(found, table), indent=1, default=str))
+        typer.echo(json.dumps(record(loaded, table), indent=1, default=str))
     else:
-        show(found, Console(), table)
+        show(loaded, Console(), table)
 
 
 def _show_sweep(path: Path, table: str | None, *, as_json: bool) -> None:

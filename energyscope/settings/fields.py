@@ -91,9 +91,9 @@ class Setting:
             UsageError: with what to give instead.
 
         """
-        for one in value if self.several else (value,):
-            if one is not None:
-                self._check_one(one)
+        for item in value if self.several else (value,):
+            if item is not None:
+                self._check_one(item)
 
     def _check_one(self, value: Any) -> None:
         if self.choices and value not in self.choices:
@@ -122,18 +122,17 @@ def setting(
     type where it has one.
     """
     options = (option,) if isinstance(option, str) else option
-    return dataclasses.field(
-        default=default, metadata={_KEY: {"help": help, "panel": panel, "options": options, **limits}}
-    )
+    metadata = {_KEY: {"help": help, "panel": panel, "options": options, **limits}}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def settings_of(record: type) -> Mapping[str, Setting]:
     """Return the settings that a record declares, by the names of its fields."""
     types = get_type_hints(record)
     return {
-        one.name: _declared(one.name, one.default, types[one.name], one.metadata[_KEY])
-        for one in fields(record)
-        if _KEY in one.metadata
+        field.name: _declared(field.name, field.default, types[field.name], field.metadata[_KEY])
+        for field in fields(record)
+        if _KEY in field.metadata
     }
 
 
@@ -153,30 +152,27 @@ def check_each(record: Any) -> None:
         UsageError: with what to give instead.
 
     """
-    for name, one in settings_of(type(record)).items():
+    for name, declared in settings_of(type(record)).items():
         value = getattr(record, name)
-        if one.several and one.default and not value:
-            raise UsageError(f"{one.option} names nothing: leave it out, or name one")
-        one.check(value)
+        if declared.several and declared.default and not value:
+            raise UsageError(f"{declared.option} names nothing: leave it out, or name one")
+        declared.check(value)
 
 
 def _declared(name: str, default: Any, hint: Any, declared: Mapping[str, Any]) -> Setting:
     several, optional, kind, choices = _type_of(hint)
-    given = dict(declared)
-    options = given.pop("options") or (f"--{name.replace('_', '-')}",)
-    given.setdefault("choices", choices)
-    if several and "metavar" not in given:
-        given["metavar"] = "N[,N...]" if kind is int else "NAME[,NAME...]"
-    return Setting(
-        name=name, default=default, kind=kind, several=several, optional=optional, options=options, **given
-    )
+    limits = {"choices": choices, **declared}
+    limits["options"] = limits["options"] or (f"--{name.replace('_', '-')}",)
+    if several:
+        limits.setdefault("metavar", "N[,N...]" if kind is int else "NAME[,NAME...]")
+    return Setting(name=name, default=default, kind=kind, several=several, optional=optional, **limits)
 
 
 def _type_of(hint: Any) -> tuple[bool, bool, type, tuple[str, ...]]:
     """Return whether a type is of several values and may be None, the type of one, and the choices it lists."""
     origin, inside = get_origin(hint), get_args(hint)
     if origin in {Union, UnionType}:
-        _, _, kind, choices = _type_of(next(one for one in inside if one is not type(None)))
+        _, _, kind, choices = _type_of(next(member for member in inside if member is not type(None)))
         return False, True, kind, choices
     if origin is tuple:
         _, _, kind, choices = _type_of(inside[0])

@@ -11,7 +11,7 @@ from energyscope.settings.fields import Setting
 
 SUFFIX = ".toml"
 MODEL = "model"
-_WANTED: dict[type, tuple[tuple[type, ...], str]] = {
+_EXPECTED: dict[type, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     int: ((int,), "a whole number"),
     float: ((int, float), "a number"),
@@ -35,7 +35,7 @@ def read_settings(path: Path, declared: Iterable[Setting]) -> dict[str, Any]:
         ) from error
     except ValueError as error:  # tomllib's and the decoder's
         raise UsageError(f"{path} is no TOML file ({error})") from error
-    known = {one.option.removeprefix("--"): one for one in declared}
+    known = {setting.option.removeprefix("--"): setting for setting in declared}
     values: dict[str, Any] = {}
     for key, value in document.items():
         if key == MODEL and isinstance(value, str):
@@ -50,11 +50,11 @@ def read_settings(path: Path, declared: Iterable[Setting]) -> dict[str, Any]:
 def _value(path: Path, key: str, value: object, setting: Setting) -> Any:
     if setting.several:
         values = value if isinstance(value, list) else [value]
-        if all(isinstance(one, int | str) and not isinstance(one, bool) for one in values):
+        if all(isinstance(item, int | str) and not isinstance(item, bool) for item in values):
             return setting.read(",".join(map(str, values)))
         sample = "1, 4" if setting.kind is int else '"bf16", "nf4"'
         raise UsageError(f"{path}: {key} = {value!r}: give one or a list, such as {key} = [{sample}]")
-    types, wanted = _WANTED.get(setting.kind, ((str,), "text in quotes"))
+    types, expected = _EXPECTED.get(setting.kind, ((str,), "text in quotes"))
     if type(value) not in types:
-        raise UsageError(f"{path}: {key} = {value!r}: give {wanted}")
+        raise UsageError(f"{path}: {key} = {value!r}: give {expected}")
     return Path(str(value)) if setting.kind is Path else setting.read(value)

@@ -99,7 +99,7 @@ class RunSettings:
     device: str = setting("auto", "auto, cpu, cuda or cuda:N.", WHAT)
     device_map: str | None = setting(
         None,
-        "Spread the model over GPUs: auto, balanced, sequential, or a JSON file of module paths and devices .",
+        "Spread the model over GPUs: auto, balanced, sequential, or a JSON file of module paths and devices.",
         WHAT,
         unset="one device",
     )
@@ -221,16 +221,13 @@ class RunSettings:
             UsageError: there is no such option.
 
         """
-        own = [one.name for one in fields(cls)]
+        known = [*(field.name for field in fields(cls)), *BENCHMARK_OF_RUN]
         for name in options:
-            if name not in own and name not in BENCHMARK_OF_RUN:
-                known = [*own, *BENCHMARK_OF_RUN]
+            if name not in known:
                 raise UsageError(f"no option is called {name!r}{did_you_mean(name, known)}")
-        given = {name: options.pop(name) for name in BENCHMARK_OF_RUN if name in options}
-        if given:
-            base = options.get("benchmark", BenchmarkSettings())
-            named = {BENCHMARK_OF_RUN[name]: value for name, value in given.items()}
-            options["benchmark"] = replace(base, **named)
+        benchmark = {BENCHMARK_OF_RUN[name]: options.pop(name) for name in BENCHMARK_OF_RUN if name in options}
+        if benchmark:
+            options["benchmark"] = replace(options.get("benchmark", BenchmarkSettings()), **benchmark)
         return cls(model, **options)
 
     def loading(self, precision: str, devices: Sequence[torch.device]) -> LoadSettings:
@@ -259,8 +256,18 @@ class RunSettings:
         if self.meter == "recorded":
             raise UsageError(f"--meter recorded plays a trace back in tests: use one of {', '.join(RUN_METERS)}")
         check_each(self)
-        self._check_loading()
-        self._check_gpus()
+        if self.device_map:
+            check_device_map(self.device_map)
+        check_quantization(
+            self.precision,
+            double_quant=self.double_quant,
+            compute_dtype=self.compute_dtype,
+            skip_modules=self.skip_modules,
+        )
+        if self.gpu_id and self.device == "cpu":
+            raise UsageError("--gpu-id measures GPUs, and --device cpu runs the model on none: give one of them")
+        if len(self.gpu_id) > 1 and self.meter == "modelled":
+            raise UsageError("--meter modelled knows the watts of one device: name one GPU with --gpu-id")
         if self.tensor_parallel:
             self._check_tensor_parallel()
         if self.sampling == "triggered":
@@ -273,23 +280,6 @@ class RunSettings:
             raise UsageError("--context-length is for decode steps: use --phase decode or both, or leave it out")
         self.benchmark.check()
 
-    def _check_loading(self) -> None:
-        """Refuse a device map, or options of quantized layers, that cannot be followed."""
-        if self.device_map:
-            check_device_map(self.device_map)
-        check_quantization(
-            self.precision,
-            double_quant=self.double_quant,
-            compute_dtype=self.compute_dtype,
-            skip_modules=self.skip_modules,
-        )
-
-    def _check_gpus(self) -> None:
-        if self.gpu_id and self.device == "cpu":
-            raise UsageError("--gpu-id measures GPUs, and --device cpu runs the model on none: give one of them")
-        if len(self.gpu_id) > 1 and self.meter == "modelled":
-            raise UsageError("--meter modelled knows the watts of one device: name one GPU with --gpu-id")
-
     def _check_tensor_parallel(self) -> None:
         """Refuse what a model that is split over processes cannot do."""
         if "cuda-graph" in self.executions:
@@ -301,15 +291,15 @@ class RunSettings:
             raise UsageError(
                 f"--tensor-parallel splits plain weights, not {self.precision}: use bf16, or --device-map"
             )
-        given = {
+        conflicts = {
             f"--device-map {self.device_map}": self.device_map,
             f"--gpu-id {','.join(self.gpu_id)}": self.gpu_id,
             f"--device {self.device}": ":" in self.device,
             f"--sampling {self.sampling}": self.sampling != "replay",
         }
-        if said := [option for option, is_given in given.items() if is_given]:
+        if given := [option for option, is_given in conflicts.items() if is_given]:
             raise UsageError(
-                f"{said[0]} does not go with --tensor-parallel, where process N has cuda:N: leave it out "
+                f"{given[0]} does not go with --tensor-parallel, where process N has cuda:N: leave it out "
                 "(CUDA_VISIBLE_DEVICES chooses GPUs)"
             )
         if not set(SPLIT_STAGES) & set(self.stages):
@@ -321,17 +311,15 @@ class RunSettings:
             raise UsageError("--sampling triggered reads the meter between launches: use --execution eager")
         if self.meter in WITHOUT_COUNTER:
             raise UsageError(f"--sampling triggered reads an energy counter, which {self.meter} has not: use nvml")
-        replayed = {"--window": self.window_s, "--component-budget": self.component_budget_s}
-        given = [option for option, value in replayed.items() if value is not None]
-        if self.phase in {"decode", "both"}:
-            given.append(f"--phase {self.phase}")
-        if self.context_lengths:
-            given.append("--context-length")
-        if self.layers != RunSettings.layers:
-            given.append("--layers")
-        if self.target_interval != RunSettings.target_interval:
-            given.append("--target-interval")
-        if given:
+        of_replay = {
+            "--window": self.window_s is not None,
+            "--component-budget": self.component_budget_s is not None,
+            f"--phase {self.phase}": self.phase in {"decode", "both"},
+            "--context-length": self.context_lengths,
+            "--layers": self.layers != RunSettings.layers,
+            "--target-interval": self.target_interval != RunSettings.target_interval,
+        }
+        if given := [option for option, is_given in of_replay.items() if is_given]:
             raise UsageError(f"{given[0]} is for replay: --sampling triggered reads around every component")
 
     def check_places(self) -> None:
@@ -364,11 +352,11 @@ class RunSettings:
 
 
 def _writable(root: Path) -> None:
-    """Refuse a folder in which, once it is made, nothing can be made; tried in the nearest one that exists."""
-    there = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    """Refuse a folder that cannot be written; tried in the nearest one that exists."""
+    folder = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=folder):
             return
     except OSError as error:
         reason = error.strerror or error
-        raise UsageError(f"--root {root} cannot be written ({there}: {reason}): give another folder") from error
+        raise UsageError(f"--root {root} cannot be written ({folder}: {reason}): give another folder") from error

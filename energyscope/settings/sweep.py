@@ -56,9 +56,8 @@ class SweepSettings:
         own, other = (CONTEXTS, LENGTHS) if values["phase"] == "decode" else (LENGTHS, CONTEXTS)
         if other.name in given and own.name not in given:
             raise UsageError(f"{other.option} says nothing of --phase {values['phase']}: give {own.option}")
-        common = {name: values[name] for name in COMMON}
         return cls(
-            RunSettings.of(model, **common),
+            RunSettings.of(model, **{name: values[name] for name in COMMON}),
             lengths=values[own.name],
             batch_sizes=values["batch_sizes"],
             precisions=values["precisions"],

@@ -9,37 +9,92 @@ Removal tells how *critical* a component is, quantization how *sensitive* (`ener
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from energyscope.components import ComponentTree
+from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.failures import device_failed, first_line
 from energyscope.impact.adaptive import Looks
 from energyscope.impact.changing import Changer, Measurement, impact_rows
+from energyscope.impact.examples import pack, unpack, write_examples
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS, SIMULATED
-from energyscope.impact.metrics import Outcomes
 from energyscope.impact.outputs import checksum
-from energyscope.impact.plan import Intervention, singles
+from energyscope.impact.plan import Intervention, beside_singles, singles
 from energyscope.impact.predicting.predictors import predict
 from energyscope.impact.predicting.weight_gradients import simulated_errors
 from energyscope.impact.predictions import Reference, attention_mask, memory_share
 from energyscope.impact.proof import Witness
 from energyscope.impact.removal import MeanGatherer
 from energyscope.impact.reuse import LayerStarts
+from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
+from energyscope.runs import schema
 from energyscope.runs.schema import ImpactRow
+from energyscope.runs.store import RunStore, read_journal
+from energyscope.stages.context import Context, Entries
+from energyscope.stages.session import Journal
 
 if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
-Progress = Callable[[str, int, int], None]
-OnFinished = Callable[[list[ImpactRow], Outcomes | None], None]
+STAGE = "ablate"
+
+
+def run(context: Context) -> Reason | None:
+    """Ablate a run's model on its evaluation data; return why that is skipped."""
+    if context.evaluation is None:
+        return context.no_evaluation
+    settings, store = context.settings, context.store
+    model, adapter = context.loaded.model, context.loaded.adapter
+    tree = component_tree(model, adapter, settings.granularity)
+    more = beside_singles(model, tree, adapter, settings.methods, joint=settings.joint, per_head=settings.heads)
+    try:
+        result = ablate(
+            model,
+            tree,
+            context.evaluation,
+            methods=settings.methods,
+            more=more,
+            adaptive=settings.adaptive,
+            seed=settings.seed,
+            predictors=settings.predict,
+            journal=store.journal,
+            progress=context.progress,
+        )
+    except ModelError as error:  # the model was not the same all along: no row of it can be used
+        store.journal({"stage": STAGE, "void": reason("failed", error=error)})
+        raise
+    store.document["workload"]["evaluation"]["baseline"] = result.baseline
+    store.document["warnings"] += result.notes
+    write(store, read_journal(store.path))
+    return None
+
+
+def write(store: RunStore, entries: Entries) -> bool:
+    """Write the impact table; False if no ablation was finished, or if the stage declared them all void."""
+    if any("void" in entry for entry in entries):
+        return False
+    latest = {  # by changed component and method, which all rows of an entry have in common
+        (str(entry["rows"][0]["component"]), str(entry["rows"][0]["method"])): entry
+        for entry in entries
+        if entry.get("stage") == STAGE and entry["rows"]
+    }
+    if not latest:
+        return False
+    rows = [row for entry in latest.values() for row in entry["rows"]]
+    store.write_rows(schema.IMPACT_FILE, rows, schema.IMPACT_COLUMNS)
+    examples = [(*key, unpack(entry["examples"])) for key, entry in latest.items() if entry.get("examples")]
+    if examples:
+        evaluation = store.document.get("workload", {}).get("evaluation") or {}
+        write_examples(store.path / schema.EXAMPLES_FILE, examples, evaluation.get("order"))
+    store.update()
+    return True
 
 
 @dataclass
@@ -65,19 +120,17 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
     adaptive: bool = False,
     predictors: bool = False,
     seed: int = 0,
-    on_finished: OnFinished | None = None,
-    progress: Progress | None = None,
-    done: Collection[tuple[str, str]] = (),
+    journal: Journal = lambda _: None,
+    progress: Progress = silent,
 ) -> AblationResult:
     """Change every component of the tree but the root, one at a time, and compare the model's predictions.
 
-    ``more`` are changes beside these: of heads, or of several components together (`energyscope.impact.plan`).
-    With ``adaptive`` a component is not looked at any further once its place in the ranking is clear; with
+    ``more`` are further changes: of heads, or of several components together (`energyscope.impact.plan`).
+    With ``adaptive`` a component is measured only until its place in the ranking is clear; with
     ``predictors`` the rows of cheap predictors come last (`energyscope.impact.predicting.predictors`).
-    ``on_finished`` gets the rows of a (component, method), and its numbers by example, as soon as they are
-    finished; ``progress`` gets (what comes next, how many are finished, how many there are); pairs in ``done`` are
-    left out. Intervals are bootstrapped over examples, with the same resamples for every component. The model
-    is put in eval mode.
+    ``journal`` gets the rows of a (component, method), and its packed outcomes by example, as soon as they are
+    finished. Intervals are bootstrapped over examples, with the same resamples for every component. The model is
+    put in eval mode.
 
     Raises:
         UsageError: there is no such method.
@@ -88,23 +141,27 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
     """
     _check(methods)
     model.eval()
-    report = progress or _silent
-    wanted = [one for one in (*singles(tree, methods), *more) if one.key not in done]
+    plan = [*singles(tree, methods), *more]
+
+    def keep(rows: list[ImpactRow], examples: Mapping[str, Any] | None) -> None:
+        result.rows.extend(rows)
+        journal({"stage": STAGE, "rows": rows, "examples": examples})
+
     try:
-        report("the original's predictions", 0, len(wanted))
+        progress(STAGE, "the original's predictions", 0, len(plan))
         looks = Looks(len(evaluation.batches), adaptive=adaptive, seed=seed)
-        prepared = _prepare(model, tree, evaluation, wanted, looks)
+        prepared = _prepare(model, tree, evaluation, plan, looks)
         result = AblationResult([], prepared.reference.baseline(), prepared.notes())
-        for measured in _measured(wanted, prepared, looks, report):
-            rows = impact_rows(measured, prepared.reference, seed)
-            result.rows.extend(rows)
-            if on_finished:
-                on_finished(rows, measured.outcomes(prepared.reference.sizes()))
-        report("the original's predictions, again", len(wanted), len(wanted))
+        for measurement in _measured(plan, prepared, looks, progress):
+            rows = impact_rows(measurement, prepared.reference, seed)
+            outcomes = measurement.outcomes(prepared.reference.sizes())
+            keep(rows, None if outcomes is None else pack(outcomes))
+        progress(STAGE, "the original's predictions, again", len(plan), len(plan))
         result.notes.extend(check_restored(prepared.reference))
         if predictors:
-            report("predictors", len(wanted), len(wanted))
-            result.rows.extend(_predicted(model, tree, evaluation, methods, on_finished, result.notes, seed))
+            progress(STAGE, "predictors", len(plan), len(plan))
+            if rows := _predicted(model, tree, evaluation, methods, result.notes, seed):
+                keep(rows, None)
     except torch.OutOfMemoryError as error:
         raise DeviceError(
             "out of memory while ablating: free memory on the device, or give shorter texts with --data"
@@ -126,9 +183,9 @@ class _Prepared:
 
 
 def _prepare(
-    model: nn.Module, tree: ComponentTree, evaluation: Evaluation, wanted: Sequence[Intervention], looks: Looks
+    model: nn.Module, tree: ComponentTree, evaluation: Evaluation, plan: Sequence[Intervention], looks: Looks
 ) -> _Prepared:
-    gatherer = MeanGatherer({target.part.name: target.part.module for one in wanted for target in one.targets})
+    gatherer = MeanGatherer({target.part.name: target.part.module for change in plan for target in change.targets})
     tokens = [batch["input_ids"].numel() for batch in evaluation.batches]
     starts = LayerStarts(tree, tokens, memory_share(evaluation) if evaluation.batches else 0)
     witness = Witness(tree)
@@ -150,8 +207,8 @@ def _prepare(
 def _try_starts(starts: LayerStarts, reference: Reference, index: int) -> None:
     """Compare passes that begin at a layer with the full one, after a pass over other tokens.
 
-    A layer that reads what an earlier one has left aside (shared keys and values, say) would find what another
-    pass has left there.
+    A layer that reads what an earlier one has stored (shared keys and values, say) would find what another pass
+    stored.
     """
     places = starts.kept_starts(index)
     for place in {places[0], places[len(places) // 2], places[-1]} if places else ():
@@ -164,26 +221,26 @@ def _try_starts(starts: LayerStarts, reference: Reference, index: int) -> None:
 
 
 def _measured(
-    wanted: Sequence[Intervention], prepared: _Prepared, looks: Looks, report: Progress
+    plan: Sequence[Intervention], prepared: _Prepared, looks: Looks, progress: Progress
 ) -> Iterator[Measurement]:
     """Yield every change's measurement once it is finished: after all batches, or when its rank is clear."""
-    open_ones: Sequence[Intervention | Measurement] = wanted
+    pending: Sequence[Intervention | Measurement] = plan
     for share in looks:
-        still_open = []
-        for number, one in enumerate(open_ones):
-            finished = len(wanted) - len(open_ones) + (number if share.last else 0)
-            component, method = (one.intervention if isinstance(one, Measurement) else one).key
-            report(f"{component} ({method})", finished, len(wanted))
+        unfinished = []
+        for number, change in enumerate(pending):
+            done = len(plan) - len(pending) + (number if share.last else 0)
+            component, method = (change.intervention if isinstance(change, Measurement) else change).key
+            progress(STAGE, f"{component} ({method})", done, len(plan))
             # begun one at a time: quantized layers take memory
-            measurement = one if isinstance(one, Measurement) else prepared.changer.begin(one)
+            measurement = change if isinstance(change, Measurement) else prepared.changer.begin(change)
             prepared.changer.go_on(measurement, share.batches)
             if share.last or measurement.problem():
                 yield measurement
             else:
-                still_open.append(measurement)
-        settled = looks.settled(still_open)
-        yield from (measurement for measurement in still_open if measurement in settled)
-        open_ones = [measurement for measurement in still_open if measurement not in settled]
+                unfinished.append(measurement)
+        settled = looks.settled(unfinished)
+        yield from (measurement for measurement in unfinished if measurement in settled)
+        pending = [measurement for measurement in unfinished if measurement not in settled]
 
 
 def _predicted(
@@ -191,25 +248,20 @@ def _predicted(
     tree: ComponentTree,
     evaluation: Evaluation,
     methods: Sequence[str],
-    on_finished: OnFinished | None,
     notes: list[Reason],
     seed: int,
 ) -> list[ImpactRow]:
     """Return the rows of cheap predictors; without memory for gradients none, which is noted."""
     errors = {method: simulated_errors(method) for method in methods if method in SIMULATED}
     try:
-        rows = predict(model, tree, evaluation, weight_errors=errors, seed=seed)
+        return predict(model, tree, evaluation, weight_errors=errors, seed=seed)
     except torch.OutOfMemoryError:
         notes.append(reason("backward-out-of-memory"))
-        return []
     except RuntimeError as error:  # a kernel without a backward pass, say
         if device_failed(error):
             raise
         notes.append(reason("backward-fails", error=first_line(error)))
-        return []
-    if on_finished:
-        on_finished(rows, None)
-    return rows
+    return []
 
 
 def check_restored(reference: Reference) -> list[Reason]:
@@ -236,7 +288,3 @@ def _check(methods: Sequence[str]) -> None:
     if unknown or not methods:
         asked = ", ".join(map(repr, unknown)) or "none at all"
         raise UsageError(f"no such ablation method: {asked} (known: {', '.join(METHODS)})")
-
-
-def _silent(_what: str, _finished: int, _of: int) -> None:
-    """Tell nobody."""

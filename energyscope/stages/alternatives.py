@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from energyscope.accounting import records
+from energyscope.benchmarking.memory import release
 from energyscope.changes import document
 from energyscope.changes.inputs import StepData
 from energyscope.changes.plan import BASE, Alternative, Execution, bases, choose, header, limits
@@ -26,7 +27,11 @@ from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Replayer
+from energyscope.runs.schema import ALTERNATIVES_JSON
+from energyscope.runs.store import RunStore, read_journal
+from energyscope.stages.context import Context, Entries, metered
 from energyscope.stages.sampling_budget import OVERHEAD_S, REWARM_S, most_retaken
+from energyscope.stages.scenes import why_no_generation
 from energyscope.stages.session import Journal
 
 if TYPE_CHECKING:
@@ -91,6 +96,47 @@ class Budget:
         return now_s - self.begin_s > OVERRUN * self.seconds
 
 
+def run(context: Context) -> Reason | None:
+    """Measure the alternatives to a run's settings; return why that is skipped."""
+    settings, loaded = context.settings, context.loaded
+    if why_not := why_no_generation(settings, loaded):
+        return why_not
+    chosen = AlternativesSettings(
+        context_lengths=settings.context_lengths,
+        passes=settings.passes,
+        seed=settings.seed,
+        window_s=settings.window_s,
+        new_tokens=settings.new_tokens,
+    )
+    with metered(context, STAGE) as meter:
+        alternatives(
+            loaded,
+            context.workload,
+            meter,
+            chosen,
+            execution=settings.executions[0],
+            kv_cache=settings.kv_cache,
+            batch_size=settings.batch_size,
+            context_length=next(iter(settings.context_lengths), None),
+            evaluation=context.evaluation,
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+    write(context.store, read_journal(context.store.path))
+    release(loaded.device)
+    return None
+
+
+def write(store: RunStore, entries: Entries) -> bool:
+    """Write what changing one thing at a time would do; False if no alternative was begun."""
+    document = recover(entries)
+    if document is None:
+        return False
+    store.write_json(ALTERNATIVES_JSON, document)
+    store.update()
+    return True
+
+
 def alternatives(  # noqa: PLR0913  the run's own setting is four of them
     loaded: LoadedModel,
     prompt: Workload,
@@ -145,7 +191,7 @@ def skipped(alternative: Alternative, why_not: Reason) -> dict[str, Any]:
     return {"skipped": {**setting, "reason": why_not}}
 
 
-def recover(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def recover(entries: Entries) -> dict[str, Any] | None:
     """Make alternatives.json of journalled entries, however many there are; None where nothing was measured."""
     return document.document([entry for entry in entries if entry.get("stage") == STAGE])
 

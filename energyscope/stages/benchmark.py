@@ -26,10 +26,12 @@ from energyscope.loading.options import LoadSettings
 from energyscope.loading.variants import Variant
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
-from energyscope.reasons import reason, words
-from energyscope.replay.replayer import Execution
+from energyscope.reasons import Reason, reason, words
+from energyscope.runs import schema
+from energyscope.runs.store import RunStore, read_journal
 from energyscope.settings.benchmark import AUTO, USUAL, BenchmarkSettings
 from energyscope.stages.candidates import STAGE, Candidates
+from energyscope.stages.context import Context, Entries, metered
 from energyscope.stages.session import Journal
 from energyscope.stages.trials import Trials
 from energyscope.unknown import mean
@@ -38,6 +40,53 @@ if TYPE_CHECKING:
     from energyscope.workloads import Evaluation
 
 CALIBRATION_BATCHES = 4
+
+
+def run(context: Context) -> Reason | None:
+    """Do a run's benchmark, at its batch size and length where no others are named; return why it is skipped.
+
+    Raises:
+        ModelError: no trial could be measured.
+
+    """
+    settings, workload = context.settings, context.workload
+    if len(context.loaded.devices) > 1:
+        return reason("offloaded-model" if context.loaded.offloaded else "spread-model")
+    with metered(context, STAGE) as meter:
+        benchmark(
+            context.loaded,
+            context.evaluation,
+            meter,
+            replace(
+                settings.benchmark,
+                execution=settings.executions[0],
+                batch_sizes=settings.benchmark.batch_sizes or (workload.batch_size,),
+                sequence_lengths=settings.benchmark.sequence_lengths or (workload.sequence_length,),
+            ),
+            settings.model,
+            settings.loading(settings.precision, context.loaded.devices),
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+    entries = read_journal(context.store.path)
+    if not write(context.store, entries):
+        notes = [words(entry["note"]) for entry in entries if "note" in entry]
+        raise ModelError(f"no trial of the benchmark could be measured ({'; '.join(notes[:2])})")
+    return None
+
+
+def write(store: RunStore, entries: Entries) -> bool:
+    """Write the table of trials and what follows from them; False if no trial was finished."""
+    rows, document = recover(entries)
+    if not rows:
+        return False
+    why_none = (store.document.get("workload") or {}).get("evaluation_reason")
+    store.write_rows(schema.BENCHMARK_FILE, rows, schema.BENCHMARK_COLUMNS)
+    store.write_json(
+        schema.BENCHMARK_JSON, {**document, "predictions_reason": None if document["predictions"] else why_none}
+    )
+    store.update()
+    return True
 
 
 def benchmark(  # noqa: PLR0913  what is measured, how it is loaded, and with what
@@ -106,18 +155,6 @@ def chosen_precisions(requested: Sequence[str], device: torch.device) -> tuple[l
     return names, skipped
 
 
-def with_shapes(
-    settings: BenchmarkSettings, batch_size: int, sequence_length: int, execution: Execution
-) -> BenchmarkSettings:
-    """Return the settings with the run's execution, and its batch size and length where none were named."""
-    return replace(
-        settings,
-        execution=execution,
-        batch_sizes=settings.batch_sizes or (batch_size,),
-        sequence_lengths=settings.sequence_lengths or (sequence_length,),
-    )
-
-
 def _model_cache(
     loaded: LoadedModel, names: Sequence[str], evaluation: Evaluation | None, reference: str, loading: LoadSettings
 ) -> ModelCache:
@@ -151,7 +188,7 @@ def _calibration(evaluation: Evaluation | None) -> tuple[Mapping[str, Any], ...]
     return tuple(batches[(2 * index + 1) * len(batches) // (2 * number)] for index in range(number))
 
 
-def recover(entries: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def recover(entries: Entries) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Make the rows of benchmark_results.csv and benchmark.json of journalled entries, however many there are."""
     own = [entry for entry in entries if entry.get("stage") == STAGE]
 

@@ -22,6 +22,8 @@ from energyscope.stages import facts
 from energyscope.workloads import Evaluation, Workload
 
 STEP = "step"  # of the model by itself, between generations
+Entries = Sequence[Mapping[str, Any]]  # of a run's journal
+
 TRACED = ("device", "energy_mj", "power_w", "sm_clock_mhz", "temperature_c")
 
 
@@ -69,7 +71,7 @@ def _write_trace(context: Context) -> None:
         context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
 
 
-def generated(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
+def generated(entries: Entries) -> list[Mark]:
     """Return the time stamps of a journal's traced generations, oldest first."""
     return [Mark.from_entry(entry["generation"]) for entry in entries if "generation" in entry]
 

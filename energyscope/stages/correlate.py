@@ -33,15 +33,55 @@ from energyscope.impact.methods import is_sensitivity
 from energyscope.impact.metrics import Floats
 from energyscope.reasons import Reason, reason
 from energyscope.runs import schema
+from energyscope.runs.store import RunStore, load_run
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from energyscope.stages.context import Context, Entries
 
 CORRELATED_METRICS = ("kl", "accuracy_difference", "perplexity_difference", "top1_agreement")
 NUMERIC_ENERGY = (
     "energy_mj", "static_mj", "dynamic_mj", "time_us", "power_w", "flops", "bytes", "parameters",
 )  # fmt: skip
 DEFAULT_METHODS = ("zero", "mean", "resample")
+
+
+def run(context: Context) -> Reason | None:
+    """Relate a run's energy to its impact; return why that is not possible."""
+    context.progress("correlate", "energy against impact", 0, 1)
+    return _relate(context.store, context.settings.seed)
+
+
+def write(store: RunStore, _: Entries) -> bool:
+    """Relate the recovered tables, where that was asked for; False if one is missing."""
+    settings = store.document.get("settings") or {}
+    if "correlate" not in settings.get("stages", ()):
+        return False
+    return _relate(store, int(settings.get("seed", 0))) is None
+
+
+def _relate(store: RunStore, seed: int) -> Reason | None:
+    """Write the merged table and the correlation; return why not, where a table is missing."""
+    tables = load_run(store.path)
+    if tables.energy is None or tables.impact is None:
+        return reason("nothing-to-relate", missing="energy" if tables.energy is None else "impact")
+    merged = merge(tables.energy, tables.impact)
+    store.write_rows(schema.MERGED_FILE, merged.to_dict("records"), schema.ENERGY_COLUMNS)
+    try:
+        column = default_impact(tables.impact)
+    except DataError:  # predictors only
+        return reason("nothing-to-relate", missing="impact")
+    document = correlate(
+        tables.energy,
+        tables.impact,
+        impact_column=column,
+        modelled=tables.modelled,
+        seed=seed,
+        closure=((tables.document.get("closure") or {}).get("model") or {}).get("energy"),
+    )
+    store.write_json(schema.CORRELATION_FILE, document)
+    return None
 
 
 def merge(energy: pd.DataFrame, impact: pd.DataFrame) -> pd.DataFrame:

@@ -31,20 +31,15 @@ PACKAGES = ("energyscope-llm", "torch", "transformers", "accelerate", "bitsandby
 def environment() -> dict[str, Any]:
     """Return the versions of Python, of the packages that matter and of CUDA, and how FP32 products are made."""
     versions = {name.replace("-", "_"): _version(name) for name in PACKAGES}
+    products = torch.get_float32_matmul_precision()  # on a GPU, products cost what TF32 or true FP32 costs
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cuda": torch.version.cuda,
         "threads": torch.get_num_threads(),
-        "float32_matmul_precision": _fp32_products(),
+        "float32_matmul_precision": f"{products} ({'no TF32' if products == 'highest' else 'TF32 allowed'})",
         **versions,
     }
-
-
-def _fp32_products() -> str:
-    """Return torch's setting for FP32 matrix products, which on a GPU cost what TF32 or true FP32 costs."""
-    setting = torch.get_float32_matmul_precision()
-    return f"{setting} ({'no TF32' if setting == 'highest' else 'TF32 allowed'})"
 
 
 def _version(package: str) -> str | None:
@@ -110,7 +105,7 @@ def known_of_sensor(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[s
     known = {**before, **{key: value for key, value in now.items() if value is not None or key not in before}}
     if "devices" in before and "devices" in now:
         pairs = zip(before["devices"], now["devices"], strict=True)
-        known["devices"] = [known_of_sensor(one, other) for one, other in pairs]
+        known["devices"] = [known_of_sensor(earlier, later) for earlier, later in pairs]
     return known
 
 
@@ -168,7 +163,7 @@ def quantization_facts(loaded: LoadedModel) -> dict[str, Any] | None:
     return {
         "method": loaded.precision,
         "double_quant": any(state.nested for state in states if state is not None) if four_bit else None,
-        "compute_dtype": ", ".join(sorted(str(one).removeprefix("torch.") for one in dtypes)) or None,
+        "compute_dtype": ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes)) or None,
         "skipped": [path for path, module in loaded.model.named_modules() if is_linear(module)],
     }
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.generating.calling import GenerateSettings, GreedyGenerator, check_generation, notes_of, too_large
@@ -34,11 +35,15 @@ from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.settled import LAST_TICK_S, SETTLE_S, idle
 from energyscope.progress import Progress, silent
-from energyscope.reasons import reason
+from energyscope.reasons import Reason, reason
 from energyscope.replay.calls import no_garbage_collection
 from energyscope.replay.replayer import Replayer
+from energyscope.runs import schema
+from energyscope.runs.store import RunStore, read_journal
+from energyscope.stages.context import Context, Entries, metered
+from energyscope.stages.scenes import middle_step, why_no_generation
 from energyscope.stages.session import Journal
-from energyscope.workloads.decoding import length_forgotten
+from energyscope.workloads.decoding import length_forgotten, too_long
 from energyscope.workloads.limits import position_limit
 
 if TYPE_CHECKING:
@@ -52,7 +57,47 @@ LONG_S = 5.0  # a generation that takes longer is its own warm-up
 USUAL_TICK_S, MODELLED_TICK_S = 0.1, 0.005
 CLOSING_TICKS = 2.0  # waited for after the last generation
 STEPS = 10  # windows of the middle step in the time of all generations, where these are short
-ENDLESS_S = 120.0  # after it, the least number of generations is not waited for
+ENDLESS_S = 120.0  # beyond it, the least number of generations is not waited for
+GENERATIONS_S, MODELLED_GENERATIONS_S = 12.0, 4.0  # a regression on ticks needs many; time x watts does not
+
+
+def run(context: Context) -> Reason | None:
+    """Trace generations from a run's prompt; return why that is skipped."""
+    settings, loaded = context.settings, context.loaded
+    prompt = context.workload.sequence_length
+    if why_not := why_no_generation(settings, loaded) or too_long(loaded, prompt, settings.new_tokens):
+        return why_not
+    with metered(context, STAGE) as meter:
+        seconds = MODELLED_GENERATIONS_S if meter.modelled else GENERATIONS_S
+        generate(
+            loaded,
+            context.workload,
+            meter,
+            GenerateSettings(settings.new_tokens, settings.kv_cache, seconds=seconds, seed=settings.seed),
+            middle_step=lambda: middle_step(settings, loaded, prompt, context.evaluation),
+            journal=context.store.journal,
+            progress=context.progress,
+        )
+    write(context.store, read_journal(context.store.path))
+    release(loaded.device)
+    return None
+
+
+def write(store: RunStore, entries: Entries) -> bool:
+    """Write the phases of the traced generations, marks in the trace's time; False if none was begun."""
+    document = recover(entries)
+    if document is None:
+        return False
+    first_s = min((mark["begin_s"] for mark in document["marks"][:1]), default=0.0)
+    origin_s = store.document.get("trace_origin_s") or first_s
+    marks = [
+        {name: [time_s - origin_s for time_s in value] if isinstance(value, list) else value - origin_s
+         for name, value in mark.items()}
+        for mark in document["marks"]
+    ]  # fmt: skip
+    store.write_json(schema.GENERATION_JSON, {**document, "marks": marks})
+    store.update()
+    return True
 
 
 def generate(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,8 +18,8 @@ from energyscope.runs.sweeps import Sweep, find_sweep, load_sweep
 from energyscope.scaling.cells import Observation
 from energyscope.scaling.from_runs import cells_of
 from energyscope.scaling.law_document import law_document
+from energyscope.stages.report import missing_packages
 
-DRAWING = ("altair", "vl_convert", "jinja2")
 SOFTWARE = ("energyscope", "torch", "transformers", "cuda", "bitsandbytes")
 
 
@@ -83,10 +82,10 @@ def gather(references: Sequence[str], root: Path = DEFAULT_ROOT) -> MeasuredRuns
     not_measured: list[Mapping[str, str | None]] = []
     notes: list[Reason] = []
     for reference in dict.fromkeys(references):
-        found = _read(reference, root)
-        runs |= {run.path.resolve(): run for run in found.runs if run.path.resolve() not in runs}
-        not_measured += [one for one in found.not_measured if one not in not_measured]
-        notes += found.notes
+        measured = _read(reference, root)
+        runs |= {run.path.resolve(): run for run in measured.runs if run.path.resolve() not in runs}
+        not_measured += [cell for cell in measured.not_measured if cell not in not_measured]
+        notes += measured.notes
     return MeasuredRuns(list(runs.values()), not_measured, notes)
 
 
@@ -109,7 +108,7 @@ def document_of(measured: MeasuredRuns, name: str, path: Path, command: str | No
     if not any(observation.cells for observation in observations):
         why = words(join(notes)) or "no cell was measured"
         raise RunError(f"nothing to fit laws to ({why}): run a sweep first")
-    found = law_document(observations)
+    document = law_document(observations)
     return {
         "schema": LAWS_VERSION,
         "name": name,
@@ -117,8 +116,8 @@ def document_of(measured: MeasuredRuns, name: str, path: Path, command: str | No
         "command": command,
         "energyscope": version("energyscope-llm"),
         "modelled": any(run.modelled for run in measured.runs),
-        **found,
-        "notes": [*notes, *found["notes"]],
+        **document,
+        "notes": [*notes, *document["notes"]],
         "not_measured": list(measured.not_measured),
     }
 
@@ -162,15 +161,15 @@ def _observations(run: Run, path: Path) -> list[Observation]:
 def _software(run: Run) -> dict[str, str]:
     """Return what a run was measured with, as far as other versions may take other joules."""
     environment = run.document.get("environment") or {}
-    found = {name: environment.get(name) for name in SOFTWARE}
-    found["driver"] = (run.document.get("device") or {}).get("driver")
-    return {name: str(value) for name, value in found.items() if value is not None}
+    versions = {name: environment.get(name) for name in SOFTWARE}
+    versions["driver"] = (run.document.get("device") or {}).get("driver")
+    return {name: str(value) for name, value in versions.items() if value is not None}
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     """Write the document, and its page where it can be drawn: a measuring machine may lack what draws it."""
     write_laws(path, document)
-    if all(importlib.util.find_spec(name) for name in DRAWING):
+    if not missing_packages():
         from energyscope.reporting.scaling.page import write_laws_page
 
         write_laws_page(path)

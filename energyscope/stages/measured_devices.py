@@ -49,10 +49,10 @@ def find_devices(settings: RunSettings) -> MeasuredDevices:
 
     """
     device_map = settings.device_map
-    found = _of_map(settings, device_map) if device_map else _of_device(settings)
-    if found.device.type != "cuda":
+    devices = _of_map(settings, device_map) if device_map else _of_device(settings)
+    if devices.device.type != "cuda":
         _refuse_without_gpu(settings)
-    return found
+    return devices
 
 
 def _of_device(settings: RunSettings) -> MeasuredDevices:
@@ -79,7 +79,7 @@ def _of_map(settings: RunSettings, device_map: str) -> MeasuredDevices:
     else:
         uuids = {}
     devices = map_devices(device_map, settings.device, tuple(uuids))
-    gpus = tuple(uuids.get(one) or cuda_uuid(one) for one in devices if one.type == "cuda")
+    gpus = tuple(uuids.get(device) or cuda_uuid(device) for device in devices if device.type == "cuda")
     if "cuda-graph" in settings.executions and (len(gpus) > 1 or (gpus and uses_host(device_map))):
         where = f"{len(gpus)} GPUs" if len(gpus) > 1 else "host memory beside the GPU"
         raise UsageError(
@@ -104,7 +104,7 @@ def _named(settings: RunSettings, by_device: torch.device) -> MeasuredDevices:
 
 def _cuda_device(gpu: Gpu) -> torch.device:
     """Return CUDA's device for a GPU of NVML's; of a GPU in MIG mode, the slice of it that CUDA sees."""
-    slices = [one.uuid for one in list_gpus() if one.parent_uuid == gpu.uuid]
+    slices = [mig_slice.uuid for mig_slice in list_gpus() if mig_slice.parent_uuid == gpu.uuid]
     names = {bare(uuid) for uuid in (gpu.uuid, gpu.parent_uuid, *slices) if uuid is not None}
     seen = visible_gpus()
     for uuid, device in seen.items():

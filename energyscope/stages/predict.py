@@ -84,7 +84,7 @@ def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
     name = skeleton.loaded.name
     way, notes_of_models = pooling(observations, name)
     observations, notes_of_kinds = one_granularity(observations, way.used(observations))
-    used = [one for one in way.used(observations) if one.cells]
+    used = [observation for observation in way.used(observations) if observation.cells]
     granularity = _granularity(used)
     works = _with_residual(skeleton.work(asked, granularity))
     every, boards = subjects_on_one_board(observations, settings.mixed)  # by what any model measured on both
@@ -129,7 +129,7 @@ def _main_reason(left_out: Mapping[str, Reason]) -> Reason:
 
 
 def _shortened(asked: Asked, settings: PredictSettings) -> list[Reason]:
-    """Say that a step was asked for without a context, and is told at the model's largest below the default."""
+    """Note that a decode step without a context is predicted at the model's largest, below the default."""
     if asked.phase != "decode" or settings.context_length is not None or asked.tokens == CONTEXT_LENGTH:
         return []
     return [reason("default-context-shortened", tokens=asked.tokens)]
@@ -151,12 +151,12 @@ def _with_residual(works: Mapping[str, Shape]) -> dict[str, Shape]:
 
 def _granularity(observations: Sequence[Observation]) -> Granularity:
     """Return how finely the moments measured: a kind that holds others at fine is whole at medium."""
-    found = granularity_of(observations)
-    return next((one for one in GRANULARITIES if found == one), "fine")
+    measured = granularity_of(observations)
+    return next((name for name in GRANULARITIES if measured == name), "fine")
 
 
 def _shorter(skeleton: Skeleton, asked: Asked, granularity: Granularity) -> dict[str, Shape]:
-    """Return the work at half of the tokens: with two lengths, E0 and k of the architecture can be told."""
+    """Return the work at half of the tokens: two lengths give E0 and k of the architecture."""
     return _with_residual(skeleton.work(replace(asked, tokens=max(1, asked.tokens // 2)), granularity))
 
 
@@ -170,13 +170,13 @@ def _choose(
         if subject not in works:
             left_out[subject] = reason("no-such-component", model=way.model)
             continue
-        found = choose(used, way.by, works[subject], mixed=mixed, pooled=way.pooled, rates=rates)
-        if isinstance(found, NoLaw):
-            left_out[subject] = found.reason
-        elif why := not_predicted(found.predict(works[subject])):
+        law = choose(used, way.by, works[subject], mixed=mixed, pooled=way.pooled, rates=rates)
+        if isinstance(law, NoLaw):
+            left_out[subject] = law.reason
+        elif why := not_predicted(law.predict(works[subject])):
             left_out[subject] = why
         else:
-            chosen[subject] = found
+            chosen[subject] = law
     return chosen, left_out
 
 

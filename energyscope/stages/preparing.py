@@ -40,9 +40,9 @@ def load_for_benchmark(
 
     """
     failure = DeviceError("no precision was named")
-    for one in for_benchmark(settings, names):
+    for candidate in for_benchmark(settings, names):
         try:
-            return load(one, devices)
+            return load(candidate, devices)
         except DeviceError as error:  # the benchmark says so of this precision, and goes on to the next
             failure = error
     raise failure

@@ -26,9 +26,10 @@ from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.preparing import benchmark_alone, for_benchmark
+from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, most_retaken, replay_time
-from energyscope.stages.scenes import PREFILL, Scene, has_cache, profile_settings, resolve_phase, scenes
+from energyscope.stages.scenes import Scene, has_cache, profile_settings, resolve_phase, scenes
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import too_long
 
@@ -153,7 +154,10 @@ def _profile(
 def _load_estimate(settings: RunSettings, precisions: Sequence[str], where: MeasuredDevices) -> LoadEstimate:
     """Return what loading takes; of a benchmark alone, in the first precision that has room, else in the last."""
     tried = for_benchmark(settings, precisions) if benchmark_alone(settings) else [settings]
-    loads = [estimate_load(one.model, one.loading(one.precision, where.devices).resolved()) for one in tried]
+    loads = [
+        estimate_load(candidate.model, candidate.loading(candidate.precision, where.devices).resolved())
+        for candidate in tried
+    ]
     return next((load for load in loads if load.refused is None), loads[-1])
 
 

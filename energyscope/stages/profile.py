@@ -145,12 +145,14 @@ def _captures(
 def present(tree: ComponentTree, captures: Mapping[str, Capture]) -> tuple[ComponentTree, list[Reason]]:
     """Return the tree without the functions that this model does not call, and a note on each of them."""
     absent = not_called(tree, captures)
-    functions = Counter(one.part.function for one in absent if one.part and one.part.function)
+    functions = Counter(
+        component.part.function for component in absent if component.part and component.part.function
+    )
     notes = [
         reason("components-not-called", components=number, function=name)
         for name, number in sorted(functions.items())
     ]
-    return tree.without([one.name for one in absent]), notes
+    return tree.without([component.name for component in absent]), notes
 
 
 def described_tree(
@@ -198,16 +200,8 @@ def _describe(component: Component, captured: Capture, work: Work) -> dict[str, 
     }
 
 
-def by_scene(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return this stage's entries of a run's journal by the scene that they belong to, in the scenes' order."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for entry in of_profile(entries):
-        found.setdefault(entry.get("scene", PREFILL), []).append(entry)
-    return found
-
-
 def metered_devices(loaded: LoadedModel) -> list[torch.device]:
-    """Return the devices whose joules are measured: beside GPUs not the host, where modules may wait."""
+    """Return the devices whose joules are measured: with GPUs not the host, where modules may wait."""
     return [device for device in loaded.devices if device.type == loaded.device.type]
 
 
@@ -216,14 +210,16 @@ def places_of(component: Component, captured: Capture) -> list[str]:
     weights = dict.fromkeys(str(weight.device) for weight in component.module.parameters() if not weight.is_meta)
     if weights:
         return list(weights)
-    return list(dict.fromkeys(str(getattr(one, "home", one.device)) for one in tensors_in(captured.output)))[:1]
+    return list(
+        dict.fromkeys(str(getattr(tensor, "home", tensor.device)) for tensor in tensors_in(captured.output))
+    )[:1]
 
 
 def recover(entries: Sequence[Mapping[str, Any]]) -> Attribution:
     """Attribute energy from one scene's journalled entries, of a finished or of an interrupted profile."""
-    ours = of_profile(entries)
-    described = next(entry["header"] for entry in ours if "header" in entry)
-    return attribute(described, ours, records.idle_power(ours))
+    entries = of_profile(entries)
+    header = next(entry["header"] for entry in entries if "header" in entry)
+    return attribute(header, entries, records.idle_power(entries))
 
 
 def of_profile(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -238,6 +234,6 @@ def notes_of(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def anchors_drift(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return how much the whole model's energy drifted over the passes, with its 95 % interval, and a verdict."""
-    found = [one for one in records.windows(of_profile(entries)) if one["subject"] == records.MODEL]
-    trend = drift([one["begin_s"] for one in found], [one["window"]["energy_mj"] for one in found])
+    anchors = [entry for entry in records.windows(of_profile(entries)) if entry["subject"] == records.MODEL]
+    trend = drift([entry["begin_s"] for entry in anchors], [entry["window"]["energy_mj"] for entry in anchors])
     return None if trend is None else {**asdict(trend), "significant": trend.significant}

@@ -32,7 +32,7 @@ from energyscope.stages.profile import follow_profile
 from energyscope.stages.scenes import profile_settings, scenes, workload_of
 from energyscope.workloads import Workload
 
-LET_SPEAK_S = 3.0  # torchrun ends all processes when one fails: the first is to have said why by then
+LET_SPEAK_S = 3.0  # torchrun ends all processes when one fails: by then the first must have said why
 
 
 @dataclass(frozen=True)
@@ -72,43 +72,45 @@ def require_torchrun(tensor_parallel: bool) -> Ranks:
         Dismissed: the same, in a process that the first one speaks for.
 
     """
-    found = ranks()
-    with speaking_for_all(found):
-        if tensor_parallel and found.world < 2:
+    process = ranks()
+    with speaking_for_all(process):
+        if tensor_parallel and process.world < 2:
             raise UsageError(
                 "--tensor-parallel needs a process for each GPU: start it as "
                 "torchrun --nproc-per-node 2 -m energyscope run MODEL --tensor-parallel ..."
             )
-        if not tensor_parallel and found.world > 1:
+        if not tensor_parallel and process.world > 1:
             raise UsageError(
-                f"torchrun started {found.world} processes that would each do the whole run: add "
+                f"torchrun started {process.world} processes that would each do the whole run: add "
                 "--tensor-parallel to split the model over them, or start energyscope without torchrun"
             )
-        if found.local_world != found.world:
+        if process.local_world != process.world:
             raise UsageError(
-                f"torchrun started {found.world} processes, {found.local_world} of them here: --tensor-parallel "
-                "measures one machine"
+                f"torchrun started {process.world} processes, {process.local_world} of them here: "
+                "--tensor-parallel measures one machine"
             )
-    return found
+    return process
 
 
 @contextmanager
-def speaking_for_all(found: Ranks) -> Iterator[None]:
-    """Let the first process alone say what all processes find wrong, and others what is wrong with them alone.
+def speaking_for_all(process: Ranks) -> Iterator[None]:
+    """Let the first process report what all processes find wrong, and each other one what is wrong with it alone.
 
     What was asked for and the model's files are the same for all of them.
     """
-    if not found.leads:
+    if not process.leads:
         _hear_signals_by(signal.SIG_DFL)  # end without a word
     try:
         yield
     except (UsageError, ModelError) as error:
-        if found.leads:
+        if process.leads:
             raise
         time.sleep(LET_SPEAK_S)
         raise Dismissed(error.exit_code) from error
     except EnergyscopeError as error:
-        raise error if found.leads else type(error)(f"process {found.rank} of {found.world}: {error}") from error
+        raise (
+            error if process.leads else type(error)(f"process {process.rank} of {process.world}: {error}")
+        ) from error
 
 
 def _hear_signals_by(handler: signal.Handlers) -> None:
@@ -117,16 +119,18 @@ def _hear_signals_by(handler: signal.Handlers) -> None:
             signal.signal(number, handler)
 
 
-def split_devices(settings: RunSettings, found: Ranks) -> MeasuredDevices:
+def split_devices(settings: RunSettings, process: Ranks) -> MeasuredDevices:
     """Return this process's device, and all GPUs of the processes, whose meters the first one reads; joins them.
 
     Raises:
         DeviceError: there are fewer GPUs than processes.
 
     """
-    device = rank_device(settings.device, found.local_rank, found.world)
+    device = rank_device(settings.device, process.local_rank, process.world)
     join(device)
-    gpus = [cuda_uuid(torch.device("cuda", rank)) for rank in range(found.world)] if device.type == "cuda" else []
+    gpus = (
+        [cuda_uuid(torch.device("cuda", rank)) for rank in range(process.world)] if device.type == "cuda" else []
+    )
     return MeasuredDevices(device, tuple(gpus))
 
 
@@ -162,6 +166,6 @@ def follow_run(settings: RunSettings, loaded: LoadedModel, workload: Workload) -
     raise Dismissed(0)
 
 
-def skipped_because(settings: RunSettings, stage: str, asked: Sequence[str]) -> Reason:
+def skipped_because(settings: RunSettings, stage: str, requested: Sequence[str]) -> Reason:
     """Return why a stage is not done."""
-    return reason("not-split" if settings.tensor_parallel and stage in asked else "not-asked-for")
+    return reason("not-split" if settings.tensor_parallel and stage in requested else "not-asked-for")

@@ -55,27 +55,23 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
 
     """
     with held(path):
-        made = load_sweep(path)
-        settings = settings_in(made)
+        sweep = load_sweep(path)
+        settings = settings_in(sweep)
         settings.check()
-        lacking = lacking_cells(made, retry=retry)
+        lacking = lacking_cells(sweep, retry=retry)
         if not lacking:
-            return _ended(made)
-        _check_alike(made, lacking, settings)
-        for old in (
-            LAWS_JSON,
-            REPORT_FILE,
-            TABLE_FILE,
-        ):  # they would lack cells
-            (path / old).unlink(missing_ok=True)
+            return _ended(sweep)
+        _check_alike(sweep, lacking, settings)
+        for file in (LAWS_JSON, REPORT_FILE, TABLE_FILE):  # they would lack cells
+            (path / file).unlink(missing_ok=True)
         for name in lacking:
             _clear(path / name)
-        made.cells[:] = [
+        sweep.cells[:] = [
             replace(cell, state="waiting", reason=None, seconds=None) if cell.name in lacking else cell
-            for cell in made.cells
+            for cell in sweep.cells
         ]
-        write_sweep(made)
-        return measured(settings, made, progress, command)
+        write_sweep(sweep)
+        return measured(settings, sweep, progress, command)
 
 
 def preview_resume(path: Path, *, retry: bool = False) -> SweepPlan:
@@ -89,52 +85,47 @@ def preview_resume(path: Path, *, retry: bool = False) -> SweepPlan:
         EnergyscopeError: as `preview_sweep`.
 
     """
-    made = load_sweep(path)
-    settings, lacking = settings_in(made), lacking_cells(made, retry=retry)
+    sweep = load_sweep(path)
+    settings, lacking = settings_in(sweep), lacking_cells(sweep, retry=retry)
     plan = replace(preview_sweep(settings, waiting=lacking), held=is_held(path))
     if plan.held:
         return replace(plan, stopped=held_elsewhere(path))
     try:
         if lacking:
-            _check_alike(made, lacking, settings)
+            _check_alike(sweep, lacking, settings)
     except EnergyscopeError as error:
         return replace(plan, stopped=str(error))
     return plan
 
 
-def lacking_cells(made: Sweep, *, retry: bool) -> set[str]:
+def lacking_cells(sweep: Sweep, *, retry: bool) -> set[str]:
     """Return the names of the cells that are to be measured, with ``retry`` also of those that failed."""
     states = ("waiting", "interrupted", *(RETRIED if retry else ()))
-    return {cell.name for cell in made.cells if cell.state in states or _lost(made, cell)}
+    return {cell.name for cell in sweep.cells if cell.state in states or _lost(sweep, cell)}
 
 
-def _lost(made: Sweep, cell: SweepCell) -> bool:
+def _lost(sweep: Sweep, cell: SweepCell) -> bool:
     """Tell whether a cell that was measured cannot be read any more."""
     if cell.state != "done":
         return False
     try:
-        load_run(made.path / cell.name)
+        load_run(sweep.path / cell.name)
     except RunError:
         return True
     return False
 
 
-def _ended(made: Sweep) -> Sweep:
-    """Return a sweep of which every cell was tried, with its table and laws.
-
-    Raises:
-        RunError: no cell was measured.
-
-    """
-    if not any(cell.state == "done" for cell in made.cells):
-        raise RunError(f"no cell of {made.path} could be measured: --retry tries them again")
-    if not (made.path / LAWS_JSON).is_file():
-        RunStore(made.path).write_rows(TABLE_FILE, sweep_rows(made), TABLE_COLUMNS)
-        laws_of_sweep(made)
-    return made
+def _ended(sweep: Sweep) -> Sweep:
+    """Return a sweep of which every cell was tried, with its table and laws."""
+    if not any(cell.state == "done" for cell in sweep.cells):
+        raise RunError(f"no cell of {sweep.path} could be measured: --retry tries them again")
+    if not (sweep.path / LAWS_JSON).is_file():
+        RunStore(sweep.path).write_rows(TABLE_FILE, sweep_rows(sweep), TABLE_COLUMNS)
+        laws_of_sweep(sweep)
+    return sweep
 
 
-def settings_in(made: Sweep) -> SweepSettings:
+def settings_in(sweep: Sweep) -> SweepSettings:
     """Return the settings that a sweep was begun with, as it keeps them.
 
     Raises:
@@ -142,12 +133,12 @@ def settings_in(made: Sweep) -> SweepSettings:
 
     """
     try:
-        known = _tuples(made.settings)
+        known = _tuples(sweep.settings)
         run = _tuples(known.pop("run"))
         run |= {"root": Path(run["root"]), "benchmark": BenchmarkSettings(**_tuples(run["benchmark"]))}
         return SweepSettings(RunSettings.of(**run), **{**known, "name": None})
     except (KeyError, TypeError, AttributeError, UsageError) as error:
-        where = made.path / SWEEP_FILE
+        where = sweep.path / SWEEP_FILE
         raise RunError(f"the settings in {where} cannot be read ({error}): start a new sweep") from error
 
 
@@ -163,51 +154,43 @@ def _clear(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _check_alike(made: Sweep, lacking: Collection[str], settings: SweepSettings) -> None:
-    """Refuse to add cells of another board, meter or software to those that are done and not ``lacking``.
-
-    Raises:
-        UsageError: with what to do.
-
-    """
-    done = [cell.name for cell in made.cells if cell.state == "done" and cell.name not in lacking]
+def _check_alike(sweep: Sweep, lacking: Collection[str], settings: SweepSettings) -> None:
+    """Refuse to add cells of another board, meter or software to those that are done and not ``lacking``."""
+    done = [cell.name for cell in sweep.cells if cell.state == "done" and cell.name not in lacking]
     if not done:
         return
     versions = facts.environment()
     where = find_devices(settings.run)
     group = open_meters(settings.run, where.gpus)
     are = facts.measured_gpus(group) or _boards(facts.device_facts(where.device))
-    for before in (read_document(made.path / name) for name in done):
-        _check_one(made, before, versions, are, group.meters[0].name)
+    for before in (read_document(sweep.path / name) for name in done):
+        _check_one(sweep, before, versions, are, group.meters[0].name)
 
 
 def _check_one(
-    made: Sweep, before: Mapping[str, Any], versions: Mapping[str, Any], are: Sequence[str], meter: str
+    sweep: Sweep, before: Mapping[str, Any], versions: Mapping[str, Any], are: Sequence[str], meter: str
 ) -> None:
     for name in SOFTWARE:
         was, now = before["environment"].get(name), versions[name]
         if was != now:
-            _refuse(made, f"with {name} {was}, not {now}", "install that version")
-    phase, execution = made.cells[0].phase, str(before["settings"].get("execution"))
+            _refuse(sweep, f"with {name} {was}, not {now}", "install that version")
+    phase, execution = sweep.cells[0].phase, str(before["settings"].get("execution"))
     methods = method_of(before, phase, execution), method_of({FIELD: REVISION}, phase, execution)
     if methods[0] != methods[1]:
-        _refuse(
-            made,
-            f"by method {changes_between(*methods, phase, execution).words}",
-            "use that version of energyscope",
-        )
+        difference = f"by method {changes_between(*methods, phase, execution).words}"
+        _refuse(sweep, difference, "use that version of energyscope")
     were, by = _boards(before["device"]), before["sensor"]["meter"]
     if not set(were) <= set(are):  # of GPUs that a map may use, it may have left some empty
-        _refuse(made, f"on {', '.join(were)}, not {', '.join(are)}", "use that board")
+        _refuse(sweep, f"on {', '.join(were)}, not {', '.join(are)}", "use that board")
     if meter != by:
-        _refuse(made, f"by the meter {by}, not {meter}", "see `energyscope doctor`")
+        _refuse(sweep, f"by the meter {by}, not {meter}", "see `energyscope doctor`")
 
 
 def _boards(device: Mapping[str, Any]) -> list[str]:
     return list(device.get("measured") or [device["uuid"] or device["name"]])
 
 
-def _refuse(made: Sweep, difference: str, remedy: str) -> None:
+def _refuse(sweep: Sweep, difference: str, remedy: str) -> None:
     raise UsageError(
-        f"the cells in {made.path / SWEEP_FILE} were measured {difference}: {remedy}, or begin a new sweep"
+        f"the cells in {sweep.path / SWEEP_FILE} were measured {difference}: {remedy}, or begin a new sweep"
     )

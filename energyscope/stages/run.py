@@ -54,7 +54,8 @@ from energyscope.stages.ranks import (
 from energyscope.stages.registry import STAGES, recover
 from energyscope.stages.scenes import resolve_phase
 
-METERED = ("load", *(one.name for one in STAGES if one.metered))
+METERED = ("load", *(stage.name for stage in STAGES if stage.metered))
+OnOpen = Callable[[Path, Mapping[str, Sequence[TimeEstimate]]], None]
 
 
 def run(
@@ -62,18 +63,17 @@ def run(
     *,
     progress: Progress = silent,
     command: str | None = None,
-    follow: Callable[[Path], None] | None = None,
-    on_estimates: Callable[[Mapping[str, Sequence[TimeEstimate]]], None] | None = None,
+    on_open: OnOpen | None = None,
     **options: Any,
 ) -> Run:
     """Do the whole job for a model and return the run.
 
     Args:
         model: a short name, a bundled name, a folder or a Hugging Face id.
-        progress: is told of each step.
+        progress: is called at each step.
         command: how the user called for it, for the record.
-        follow: is told the run's directory as soon as there is one, which is after the model's load.
-        on_estimates: is then told how long the stages will take, as `energyscope.stages.preview` knows it.
+        on_open: is called once the model is loaded, with the run's directory and how long each stage will take
+            (`energyscope.stages.preview.estimated_times`).
         options: those of the command line, by the names of `energyscope.settings.run.RunSettings`.
 
     Raises:
@@ -81,18 +81,12 @@ def run(
         KeyboardInterrupt: likewise kept; its note says where.
 
     """
-    return carry_out(
-        RunSettings.of(model, **options),
-        progress=progress,
-        command=command,
-        follow=follow,
-        on_estimates=on_estimates,
-    )
+    return run_settings(RunSettings.of(model, **options), progress=progress, command=command, on_open=on_open)
 
 
 @contextmanager
 def _noting_interrupts() -> Iterator[None]:
-    """Say of an interrupt before there was a run that nothing was kept."""
+    """Note on an interrupt that nothing was saved yet, unless it says what was."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -102,51 +96,62 @@ def _noting_interrupts() -> Iterator[None]:
 
 
 @_noting_interrupts()
-def carry_out(
+def run_settings(
     settings: RunSettings,
     *,
     progress: Progress = silent,
     command: str | None = None,
-    follow: Callable[[Path], None] | None = None,
-    on_estimates: Callable[[Mapping[str, Sequence[TimeEstimate]]], None] | None = None,
+    on_open: OnOpen | None = None,
 ) -> Run:
     """Do what settings ask for, as `run` does."""
-    this = ranks()
-    with speaking_for_all(this):
+    process = ranks()
+    with speaking_for_all(process):
         settings.check()
         require_torchrun(settings.tensor_parallel)
         settings.check_places()
-    asked, settings = settings.stages, split_settings(settings)
-    if not this.leads:
-        _follow(settings, this)
-    where = split_devices(settings, this) if settings.tensor_parallel else find_devices(settings)
+    requested, settings = settings.stages, split_settings(settings)
+    if not process.leads:
+        _follow(settings, process)
+    where = split_devices(settings, process) if settings.tensor_parallel else find_devices(settings)
     settings = replace(settings, device=str(where.device))
     names: list[str] = []
     if "benchmark" in settings.stages:
         names, _ = chosen_precisions(settings.benchmark.precisions, where.device)  # refuses what cannot be done
-    # before the model takes memory: others' is told by its growth
+    # before the model takes memory: its growth tells how much is used by others
     meters = {stage: open_meters(settings, where.gpus) for stage in METERED}
     progress("load", settings.model, 0, 1)
     only = benchmark_alone(settings)
     with watched_load(settings, meters.pop("load")) as loading:
         loaded = load_for_benchmark(settings, names, where.devices) if only else load(settings, where.devices)
     meters = {stage: of_devices(group, where, loaded.devices) for stage, group in meters.items()}
-    context = opened(settings, loaded, meters, progress)
-    if follow is not None:
-        follow(context.store.path)
-    if on_estimates is not None:
-        on_estimates(estimated_times(context))
-    return carried_out(context, command, loading=loading, asked=asked)
+    return run_loaded(
+        settings, loaded, meters, progress=progress, command=command, on_open=on_open,
+        loading=loading, requested=requested,
+    )  # fmt: skip
 
 
-def opened(
+def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in common
     settings: RunSettings,
     loaded: LoadedModel,
     meters: Mapping[str, MeterGroup],
+    *,
     progress: Progress = silent,
+    command: str | None = None,
+    on_open: OnOpen | None = None,
     sensor: Mapping[str, Any] | None = None,
-) -> Context:
-    """Make the run directory that the settings name, for a model that is loaded, and what its stages share.
+    loading: Sequence[Mapping[str, Any]] = (),
+    requested: Sequence[str] = (),
+) -> Run:
+    """Do the stages of a run with a loaded model and return it.
+
+    Args:
+        settings: those of the run; its directory is made here.
+        loaded: the model.
+        meters: for each stage that measures, not started.
+        progress, command, on_open: as in `run`.
+        sensor: what an earlier run found out about the same meters, which are then not watched again.
+        loading: journal entries on the load.
+        requested: the stages that the user named, where ``settings`` leaves some out.
 
     Raises:
         UsageError: the model cannot do what was asked, or the name is taken.
@@ -159,13 +164,26 @@ def opened(
         workload = prompt_of(loaded, evaluation, settings)
     except torch.OutOfMemoryError as error:
         raise DeviceError("no memory is left for the inputs: lower --batch-size or --max-examples") from error
-    store = _made(settings)
+    store = _create_store(settings)
     settings = replace(settings, name=store.path.name)
-    kept = dict(meters)
-    return Context(settings, loaded, evaluation, why_none, workload, kept, store, progress, sensor=sensor)
+    context = Context(
+        settings, loaded, evaluation, why_none, workload, dict(meters), store, progress, sensor=sensor
+    )
+    try:
+        if on_open is not None:
+            on_open(store.path, estimated_times(context))
+        _open_document(context, command)
+        for entry in loading:
+            store.journal(entry)
+        with writing(store.path):
+            _run_stages(context, requested or settings.stages)
+        return load_run(store.path)
+    except KeyboardInterrupt as error:
+        error.add_note(_saved(store))
+        raise
 
 
-def _made(settings: RunSettings) -> RunStore:
+def _create_store(settings: RunSettings) -> RunStore:
     """Make the run directory; without a name, one that no other run has, even one begun in the same second."""
     if settings.name is not None:
         return RunStore.create(settings.name, settings.root)
@@ -178,43 +196,18 @@ def _made(settings: RunSettings) -> RunStore:
                 raise
 
 
-def carried_out(
-    context: Context, command: str | None, *, loading: Sequence[Mapping[str, Any]] = (), asked: Sequence[str] = ()
-) -> Run:
-    """Do the stages of an opened run and return it.
-
-    ``loading`` are journal entries on the load, ``asked`` the stages that the user named, where some are left out.
-    """
-    store = context.store
-    try:
-        _open_document(context, command)
-        for entry in loading:
-            store.journal(entry)
-        with writing(store.path):
-            _run_stages(context, asked or context.settings.stages)
-        return load_run(store.path)
-    except KeyboardInterrupt as error:
-        error.add_note(_kept(store))
-        raise
-
-
-def _kept(store: RunStore) -> str:
-    """Say what an interrupted run leaves: a table of any stage, or nothing but how it was begun."""
-    if any((store.path / name).is_file() for name in (one.file for one in STAGES) if name):
+def _saved(store: RunStore) -> str:
+    """Return what an interrupted run leaves: a table of any stage, or only its settings."""
+    if any(stage.file and (store.path / stage.file).is_file() for stage in STAGES):
         return f"what was finished is in {store.path}; `energyscope report {store.path}` shows it"
     return f"no stage was finished, and no result was kept ({store.path} holds only the settings)"
 
 
-def _follow(settings: RunSettings, found: Ranks) -> NoReturn:
-    """Do in another process of a split model what the first one's run needs, and end this process.
-
-    Raises:
-        Dismissed: always.
-
-    """
+def _follow(settings: RunSettings, process: Ranks) -> NoReturn:
+    """Do in another process of a split model what the first one's run needs, and end this process."""
     try:
-        with speaking_for_all(found):
-            settings = replace(settings, device=str(split_devices(settings, found).device))
+        with speaking_for_all(process):
+            settings = replace(settings, device=str(split_devices(settings, process).device))
             loaded = load(settings)
             check_possible(settings, loaded)
             follow_run(settings, loaded, prompt_of(loaded, None, settings))
@@ -273,23 +266,23 @@ def _notes_on_data(context: Context) -> tuple[Reason, ...]:
     return () if data is None else (reason("data-not-read", data=data, why=context.no_evaluation),)
 
 
-def _run_stages(context: Context, asked: Sequence[str]) -> None:
+def _run_stages(context: Context, requested: Sequence[str]) -> None:
     for stage in STAGES:
         name = stage.name
         if name not in context.settings.stages:
-            context.store.stage(name, "skipped", reason=skipped_because(context.settings, name, asked))
+            context.store.stage(name, "skipped", reason=skipped_because(context.settings, name, requested))
             continue
         with _recorded(context, name) as started:
             why_not = stage.run(context)
             seconds = time.monotonic() - started
             context.store.stage(name, "skipped" if why_not else "done", reason=why_not, seconds=seconds)
         if name == "profile":
-            leave()  # the processes of a split model part at the same time: NCCL waits for all
+            leave()  # the processes of a split model leave at the same time: NCCL waits for all
 
 
 @contextmanager
 def _recorded(context: Context, name: str) -> Iterator[float]:
-    """Record a stage's state whatever happens in it, and keep what it finished."""
+    """Record how a stage ends, and keep what it finished."""
     context.store.stage(name, "running")
     try:
         yield time.monotonic()
@@ -312,7 +305,7 @@ def _recorded(context: Context, name: str) -> Iterator[float]:
 
 
 def _fail(context: Context, name: str, message: str) -> None:
-    """Record the failure; what cannot be recovered then must not hide it."""
+    """Record the failure; a recovery that fails as well must not hide it."""
     with suppress(Exception):
         context.store.stage(name, "failed", reason=reason("failed", error=message))
         recover(context.store)

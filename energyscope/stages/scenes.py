@@ -7,10 +7,16 @@ Where both executions were asked for, each of them is a scene: side by side, so 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from energyscope.accounting import records
+from energyscope.accounting import triggered as triggered_accounting
+from energyscope.accounting.aggregate import Attribution
 from energyscope.adapters import Adapter
+from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.failures import first_line, no_memory_left
 from energyscope.generating.phases import NO_DECODE
@@ -19,9 +25,15 @@ from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Execution
 from energyscope.replay.targets import Layers
+from energyscope.runs import schema
+from energyscope.runs.store import RunStore, read_journal
 from energyscope.settings.run import RunSettings
-from energyscope.stages.profile import ProfileSettings
+from energyscope.stages import profile as one_scene
+from energyscope.stages.context import Context, Entries, metered
+from energyscope.stages.profile import PREFILL, ProfileSettings, profile
 from energyscope.stages.sampling_budget import PREHEAT_S, REWARM_S, SamplingBudget
+from energyscope.stages.session import STAGE
+from energyscope.stages.triggered import triggered
 from energyscope.workloads import Workload
 from energyscope.workloads.decoding import (
     CANNOT_GENERATE,
@@ -33,8 +45,6 @@ from energyscope.workloads.decoding import (
     prompt_pass,
 )
 from energyscope.workloads.evaluation import Evaluation
-
-PREFILL = "prefill"
 
 
 @dataclass(frozen=True)
@@ -63,8 +73,8 @@ def resolve_phase(settings: RunSettings, adapter: Adapter) -> str:
         return settings.phase
     if settings.sampling == "triggered":
         return PREFILL
-    asked = settings.context_lengths or settings.kv_cache != RunSettings.kv_cache
-    return "both" if asked else adapter.phase
+    of_decode = settings.context_lengths or settings.kv_cache != RunSettings.kv_cache
+    return "both" if of_decode else adapter.phase
 
 
 def has_cache(scene: Scene, settings: RunSettings, adapter: Adapter) -> bool:
@@ -81,16 +91,16 @@ def scenes(settings: RunSettings, loaded: LoadedModel) -> list[Scene]:
     """
     phase = resolve_phase(settings, loaded.adapter)
     first = _layers(settings, phase)
-    found = [] if phase == "decode" else _each(settings, PREFILL, None, first)
+    planned = [] if phase == "decode" else _each(settings, PREFILL, None, first)
     if phase == PREFILL:
-        return found
+        return planned
     if not can_generate(loaded):
         raise UsageError(f"{loaded.name} {CANNOT_GENERATE}, {USE_PREFILL}")
     asked = dict.fromkeys(settings.context_lengths)
     lengths = [checked_context(loaded, length) for length in asked] or [default_context(loaded)]
     for number, length in enumerate(lengths):
-        found += _each(settings, "decode", length, "kinds" if number else first)
-    return found
+        planned += _each(settings, "decode", length, "kinds" if number else first)
+    return planned
 
 
 def _each(settings: RunSettings, phase: str, context_length: int | None, layers: Layers) -> list[Scene]:
@@ -145,7 +155,7 @@ def profile_settings(
         settings.target_interval,
         settings.component_budget_s,
         settings.window_s,
-        scenes=len({(one.phase, one.context_length) for one in planned}),
+        scenes=len({(moment.phase, moment.context_length) for moment in planned}),
         preheat_s=REWARM_S if warm or scene is not planned[0] else PREHEAT_S,
     )
     return ProfileSettings(settings.granularity, scene.layers, sampling_budget, settings.seed, scene.execution)
@@ -170,3 +180,87 @@ def workload_of(
     if not has_cache(scene, settings, loaded.adapter):
         return prompt
     return prompt_pass(loaded, prompt, kv_cache=settings.kv_cache, new_tokens=settings.new_tokens)
+
+
+def why_no_generation(settings: RunSettings, loaded: LoadedModel) -> Reason | None:
+    """Return why a run explains no generation; None where it does."""
+    if not can_generate(loaded):
+        return reason("generates-no-text")
+    if resolve_phase(settings, loaded.adapter) == PREFILL:
+        return reason("one-pass")
+    return reason("offloaded-model") if loaded.offloaded else None
+
+
+def run(context: Context) -> None:
+    """Profile every scene of a run; the table holds each as soon as it is finished."""
+    settings, loaded, store = context.settings, context.loaded, context.store
+    with metered(context, STAGE) as meter:
+        planned = scenes(settings, loaded)
+        for scene in planned:
+            context.marks.append((time.monotonic(), scene.phase))
+            workload = workload_of(scene, loaded, context.workload, settings, context.evaluation)
+            chosen = profile_settings(settings, planned, scene, warm=context.sensor is not None)
+            given = (loaded, workload, meter, chosen)
+            if settings.sampling == "triggered":
+                triggered(*given, journal=store.journal, progress=context.progress)
+            else:
+                profile(*given, journal=store.journal, progress=context.progress, scene=scene.name)
+            write(store, read_journal(store.path))
+            release(loaded.device)
+
+
+def write(store: RunStore, entries: Entries) -> bool:
+    """Write the energy table, the closure and the passes of every scene; False if nothing was finished."""
+    finished = {name: own for name, own in _by_scene(entries).items() if _measured(own)}
+    if not finished:
+        return False
+    attributions = {name: _attribution(own) for name, own in finished.items()}
+    measured = [entry for own in finished.values() for entry in own]
+    sensor = store.document.get("sensor", {})
+    idle_w = records.idle_power(measured)
+    warnings = [*store.document.get("warnings", []), *one_scene.notes_of(measured)]
+    warnings += records.bystanders_of(measured)
+    described = [
+        {"name": name, **_described(finished[name], attribution)} for name, attribution in attributions.items()
+    ]
+    store.update(
+        **{key: described[0][key] for key in ("closure", "differential", "passes", "drift")},
+        scenes=described,
+        sensor={**sensor, "idle_w": sensor.get("idle_w") if idle_w is None else idle_w},
+        warnings=list(dict.fromkeys(warnings)),
+    )
+    rows = [row for attribution in attributions.values() for row in attribution.rows]
+    store.write_rows(schema.ENERGY_FILE, rows, schema.ENERGY_COLUMNS)
+    return True
+
+
+def _by_scene(entries: Entries) -> dict[str, Entries]:
+    """Return the profile's entries by scene, in the scenes' order."""
+    by_scene: dict[str, Any] = {}
+    for entry in one_scene.of_profile(entries):
+        by_scene.setdefault(entry.get("scene", PREFILL), []).append(entry)
+    return by_scene
+
+
+def _measured(entries: Entries) -> bool:
+    key = "reads" if triggered_accounting.is_triggered(entries) else "window"
+    return any(key in entry for entry in entries)
+
+
+def _attribution(entries: Entries) -> Attribution:
+    if triggered_accounting.is_triggered(entries):
+        return triggered_accounting.recover(entries)
+    return one_scene.recover(entries)
+
+
+def _described(entries: Entries, attribution: Attribution) -> dict[str, Any]:
+    """Return what run.json says of a scene beside its rows."""
+    header = next(entry["header"] for entry in entries if "header" in entry)
+    is_triggered = triggered_accounting.is_triggered(entries)
+    return {
+        **{key: header.get(key) for key in ("phase", "context_length", "kv_cache", "layers", "execution")},
+        "closure": attribution.closure,
+        "differential": attribution.differential,
+        "passes": [] if is_triggered else records.passes_of(entries),
+        "drift": None if is_triggered else one_scene.anchors_drift(entries),
+    }

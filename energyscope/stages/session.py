@@ -66,12 +66,12 @@ class Instruments:
 
     def synchronize(self) -> None:
         """Wait until every device has done all that was queued."""
-        for one in (self.replayer, *self.elsewhere.values()):
-            one.synchronize()
+        for replayer in (self.replayer, *self.elsewhere.values()):
+            replayer.synchronize()
 
     def own_bytes(self) -> list[int | None]:
         """Return the memory (bytes) that this process holds on each device."""
-        return [one.own_bytes() for one in (self.replayer, *self.elsewhere.values())]
+        return [replayer.own_bytes() for replayer in (self.replayer, *self.elsewhere.values())]
 
 
 class Session:
@@ -103,7 +103,9 @@ class Session:
         self._warm(anchor, self.sampling_budget.preheat_s)
         number = 0
         for number in range(self.sampling_budget.passes):
-            due = [one for one in plan if one is not anchor and number < self.sampling_budget.first(one)]
+            due = [
+                target for target in plan if target is not anchor and number < self.sampling_budget.first(target)
+            ]
             self._pass(number, anchor, due, steps)
         self._retake_stalled(plan, steps)  # a stall among the first windows would ask for many more
         while lacking := self._lacking(plan):
@@ -170,9 +172,9 @@ class Session:
             self._measure(by_key[key], number, steps)
 
     def _redo(self, plan: Sequence[Target], anchor: Target, steps: _Steps) -> None:
-        """Repeat, once, the windows beside which something else was found to use the device.
+        """Repeat, once, the windows during which something else used the device.
 
-        Beside something that never leaves these are all windows, and the session takes about twice as long.
+        If it never leaves, these are all windows, and the session takes about twice as long.
         """
         again = records.contaminated_windows(self.entries)
         if again:
@@ -183,8 +185,8 @@ class Session:
     def _idle(self, number: int) -> None:
         """Measure the idle power, with the context alive, and look for other users."""
         self.instruments.synchronize()
-        if found := idle(self.meter, self.instruments.own_bytes, self.instruments.clock):
-            self.keep({"pass": number, **found})
+        if readings := idle(self.meter, self.instruments.own_bytes, self.instruments.clock):
+            self.keep({"pass": number, **readings})
 
     def _measure(self, target: Target, number: int, steps: _Steps) -> None:
         steps.next(target.key)
@@ -236,12 +238,12 @@ class Session:
                 windows = [less(both, other) for both, other in zip(windows, others, strict=True)]
         if rest_s is not None:
             entry["rest_us"] = rest_s * 1e6
-        found = {**entry, "begin_s": begin, "window": asdict(together(windows)), **records.board(states)}
-        found["waited_share"] = None if calls.waited_s is None else calls.waited_s / calls.seconds
+        result = {**entry, "begin_s": begin, "window": asdict(together(windows)), **records.board(states)}
+        result["waited_share"] = None if calls.waited_s is None else calls.waited_s / calls.seconds
         if len(windows) > 1:
-            found["devices"] = [window.energy_mj for window in windows]
-        found["guard"] = records.contamination(found, self.entries)
-        return found
+            result["devices"] = [window.energy_mj for window in windows]
+        result["guard"] = records.contamination(result, self.entries)
+        return result
 
 
 class _Steps:

@@ -40,7 +40,7 @@ from energyscope.settings.sweep import METERED, SweepSettings
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.preparing import load
-from energyscope.stages.run import carried_out, default_name, opened
+from energyscope.stages.run import default_name, run_loaded
 from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, checked_context
 from energyscope.workloads.limits import checked_length
 
@@ -57,7 +57,8 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
 
     """
     settings.check()
-    _check_lengths(settings)
+    if refused := lengths_refused(settings):
+        raise UsageError(next(iter(refused.values())))
     settings = settled(settings)
     name = settings.name or default_name(f"{Path(settings.run.model).name}-sweep", settings.run.root)
     store = RunStore.create(name, settings.run.root)
@@ -147,7 +148,9 @@ class _Sweeping:
         base = replace(self.settings.run, precision=precision, stages=(METERED,))
         where = find_devices(base)
         base = replace(base, device=str(where.device))
-        group = open_meters(base, where.gpus)  # before the model takes memory: others' is told by its growth
+        group = open_meters(
+            base, where.gpus
+        )  # before the model takes memory: its growth tells how much is used by others
         self.steps.loading(precision, len(self._waiting(precision)))
         loaded = load(base, where.devices)
         try:
@@ -168,8 +171,10 @@ class _Sweeping:
         chosen = replace(self.settings.settings_of(cell, self.made.path), device=str(loaded.device))
         began, sensor_now = time.monotonic(), None
         try:
-            context = opened(chosen, loaded, {METERED: meter}, self.steps.step, sensor)
-            sensor_now = carried_out(context, self.command).document["sensor"]
+            run = run_loaded(
+                chosen, loaded, {METERED: meter}, progress=self.steps.step, command=self.command, sensor=sensor
+            )
+            sensor_now = run.document["sensor"]
         except KeyboardInterrupt:
             self._record(cell, "interrupted", reason("stopped-by-user"), time.monotonic() - began)
             raise
@@ -227,7 +232,7 @@ class SweepSteps:
         self._within = self._each
 
     def step(self, stage: str, label: str, done: int, total: int) -> None:  # noqa: ARG002 - a `Progress`
-        """Be told of a step within the cell; its label is too long beside the cell's name."""
+        """Record a step within the cell, without its label: the cell's name takes the room."""
         self._each = self._each or total
         self._within = max(self._within, min(self._each, self._each * done // max(total, 1)))
         self._say(self._label)
@@ -244,17 +249,6 @@ def _without_frames(error: EnergyscopeError) -> EnergyscopeError:
     """Return an error without the frames that it came through: they hold tensors of a model that did not fit."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
-
-
-def _check_lengths(settings: SweepSettings) -> None:
-    """Refuse a length that the model has no positions for, before anything is loaded.
-
-    Raises:
-        UsageError: with the most that it has.
-
-    """
-    for message in lengths_refused(settings).values():
-        raise UsageError(message)
 
 
 def lengths_refused(settings: SweepSettings) -> dict[int, str]:

@@ -98,7 +98,7 @@ def _prepared(
     header = {
         "sampling": SAMPLING,
         "meter": meter.name,
-        "ticks_s": [one.describe().get("tick_period_s") for one in meter.meters],
+        "ticks_s": [member.describe().get("tick_period_s") for member in meter.meters],
         "phase": workload.phase,
         "precision": loaded.precision,
         "execution": "eager",
@@ -122,7 +122,10 @@ def by_depth(tree: ComponentTree) -> list[list[Component]]:
     depths: dict[str, int] = {}
     for component in tree:  # parents come first
         depths[component.name] = 0 if component.parent is None else depths[component.parent] + 1
-    return [[one for one in tree if depths[one.name] == depth] for depth in range(max(depths.values()) + 1)]
+    return [
+        [component for component in tree if depths[component.name] == depth]
+        for depth in range(max(depths.values()) + 1)
+    ]
 
 
 def reads_around(
@@ -135,7 +138,7 @@ def reads_around(
         and ``power_w``, the mean of both readings; None what was not answered.
 
     """
-    found: list[dict[str, Any]] = []
+    reads: list[dict[str, Any]] = []
     begun: dict[str, tuple[list[Reading], float]] = {}
 
     def before(name: str) -> None:
@@ -149,7 +152,7 @@ def reads_around(
         last = read()
         end_s = last[0].at_s or now_s
         first, begin_s = begun.pop(name)
-        found.append({
+        reads.append({
             "component": name,
             "time_us": (end_s - begin_s) * 1e6,
             "rises_mj": [minus(b.energy_mj, a.energy_mj) for a, b in zip(first, last, strict=True)],
@@ -158,7 +161,7 @@ def reads_around(
 
     with _hooked(components, before, after):
         call()
-    return found
+    return reads
 
 
 @contextmanager
@@ -166,11 +169,11 @@ def _hooked(
     components: Sequence[Component], before: Callable[[str], None], after: Callable[[str], None]
 ) -> Iterator[None]:
     with ExitStack() as stack:
-        for one in components:
-            first, last = _hooks(one.name, before, after)
-            stack.callback(one.module.register_forward_pre_hook(first).remove)
-            stack.callback(one.module.register_forward_hook(last).remove)
-        stack.enter_context(routed(one.module for one in components))
+        for component in components:
+            first, last = _hooks(component.name, before, after)
+            stack.callback(component.module.register_forward_pre_hook(first).remove)
+            stack.callback(component.module.register_forward_hook(last).remove)
+        stack.enter_context(routed(component.module for component in components))
         yield
 
 

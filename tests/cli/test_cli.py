@@ -64,7 +64,7 @@ def test_the_list_of_commands_says_what_their_own_help_says():
     """GIVEN the help on all commands, which imports none, THEN each line is the first of the command's help."""
     from energyscope.cli.app import COMMANDS
 
-    assert {name: one.help.splitlines()[0] for name, one in commands_of_app().items()} == COMMANDS
+    assert {name: command.help.splitlines()[0] for name, command in commands_of_app().items()} == COMMANDS
 
 
 def test_the_options_of_run_are_these(tmp_path, command):
@@ -72,9 +72,9 @@ def test_the_options_of_run_are_these(tmp_path, command):
     words = command("run", "--help", cwd=tmp_path).stdout.split()
     assert {word.strip("│,") for word in words if word.startswith("--")} >= OPTIONS_OF_RUN
     parameters = commands_of_app()["run"].params
-    assert {option for one in parameters for option in one.opts if option.startswith("--")} == OPTIONS_OF_RUN - {
-        "--help"
-    }
+    assert {
+        option for parameter in parameters for option in parameter.opts if option.startswith("--")
+    } == OPTIONS_OF_RUN - {"--help"}
 
 
 @pytest.mark.parametrize("statement", ["import energyscope", "import energyscope.cli.app"])
@@ -110,19 +110,14 @@ def test_an_unknown_model_gets_a_suggestion(tmp_path, command):
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_folder_without_weights(tmp_path, command):
-    """A folder that lacks its weights is refused, and nothing is written."""
+@pytest.mark.parametrize(("content", "words"), [(None, ["weights"]), (b"not a safetensors file", [])])
+def test_weights_that_cannot_be_read(tmp_path, command, content, words):
+    """A folder without weights, or with broken ones, is refused, and nothing is written."""
     folder = tiny_models.save_model(tmp_path / "model", "gpt2")
     (folder / "model.safetensors").unlink()
-    refused(command("run", str(folder), cwd=tmp_path), 1, "weights")
-    assert not (tmp_path / "runs").exists()
-
-
-def test_broken_weights(tmp_path, command):
-    """Weights that cannot be read are refused, and nothing is written."""
-    folder = tiny_models.save_model(tmp_path / "model", "gpt2")
-    (folder / "model.safetensors").write_bytes(b"not a safetensors file")
-    refused(command("run", str(folder), cwd=tmp_path), 1)
+    if content is not None:
+        (folder / "model.safetensors").write_bytes(content)
+    refused(command("run", str(folder), cwd=tmp_path), 1, *words)
     assert not (tmp_path / "runs").exists()
 
 
@@ -208,18 +203,8 @@ def test_dry_run_measures_nothing(tmp_path, command):
 
 def test_dry_run_says_what_is_measured_in_words(tmp_path, command):
     """GIVEN no --json THEN the plan is sentences: subjects by what they are, windows, time and ablations."""
-    done = command(
-        "run",
-        "tiny-gpt2",
-        "--granularity",
-        "fine",
-        "--dry-run",
-        "--device",
-        "cpu",
-        "--heads",
-        "each",
-        cwd=tmp_path,
-    )
+    arguments = ("--granularity", "fine", "--dry-run", "--device", "cpu", "--heads", "each")
+    done = command("run", "tiny-gpt2", *arguments, cwd=tmp_path)
     for words in (
         "25 single components", "6 kinds as means over layers", "12 times the model without one kind",
         "replay windows, about", "264 changes of the model, each compared on the evaluation data",
@@ -231,16 +216,16 @@ def test_dry_run_says_what_is_measured_in_words(tmp_path, command):
 
 def test_models_lists_names_and_adapters(tmp_path, command):
     """`models` names the bundled models, the short names and the adapters."""
-    found = json.loads(command("models", "--json", cwd=tmp_path).stdout)
-    names = {one["name"] for one in found["models"]}
+    listed = json.loads(command("models", "--json", cwd=tmp_path).stdout)
+    names = {entry["name"] for entry in listed["models"]}
     assert {"tiny-gpt2", "tiny-distilbert", "tiny-llama", "gpt2", "distilbert", "llama-3.3-70b"} <= names
-    assert {one["name"] for one in found["adapters"]} >= {"distilbert", "gpt2", "llama"}
+    assert {entry["name"] for entry in listed["adapters"]} >= {"distilbert", "gpt2", "llama"}
 
 
 def test_doctor_gives_a_verdict(tmp_path, command):
     """`doctor` ends with a verdict, on a machine without a GPU too."""
-    found = json.loads(command("doctor", "--json", "--device", "cpu", cwd=tmp_path).stdout)
-    assert found["verdict"] == "energy-only-modelled"
+    findings = json.loads(command("doctor", "--json", "--device", "cpu", cwd=tmp_path).stdout)
+    assert findings["verdict"] == "energy-only-modelled"
 
 
 def test_the_version_is_the_packages(tmp_path):

@@ -58,7 +58,7 @@ def test_json_is_the_benchmark_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--trials", "0"], "--trials must be 1 or more, not 0"),
         (["--batch-size", "1,x"], "--batch-size '1,x' is no list of whole numbers"),
@@ -70,11 +70,11 @@ def test_json_is_the_benchmark_and_nothing_else(tmp_path):
         (["--meter", "nvml"], "--meter modelled"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_2(words, said, tmp_path):
+def test_bad_input_is_one_line_and_exit_2(words, message, tmp_path):
     """Nothing is measured, no run is left behind, and the line says what to give."""
     result = invoke("tiny-gpt2", *words, "--root", tmp_path / "runs")
     assert result.exit_code == 2, result.output
-    assert said in result.output
+    assert message in result.output
     assert len([line for line in result.output.splitlines() if line != "load: tiny-gpt2"]) == 1
     assert not (tmp_path / "runs").exists()
 
@@ -83,10 +83,13 @@ def test_an_output_that_cannot_be_written_is_told_before_measuring(tmp_path):
     """A file where a folder should be, and a file that is there already."""
     (tmp_path / "file").write_text("", encoding="utf-8")
     (tmp_path / "there.csv").write_text("kept", encoding="utf-8")
-    for output, said in ((tmp_path / "file" / "out.csv", "cannot be written"), (tmp_path / "there.csv", "exists")):
+    for output, message in (
+        (tmp_path / "file" / "out.csv", "cannot be written"),
+        (tmp_path / "there.csv", "exists"),
+    ):
         result = invoke("tiny-gpt2", "--output", output, "--root", tmp_path / "runs")
         assert result.exit_code == 2
-        assert said in result.output
+        assert message in result.output
     assert (tmp_path / "there.csv").read_text(encoding="utf-8") == "kept"
 
 

@@ -58,7 +58,7 @@ def test_json_is_all_that_json_prints(root: Path) -> None:
     done = invoke(root, "base", "more", "--json")
     document = json.loads(done.stdout)
     assert document["pairs"][0]["whole"][0]["verdict"] == "more"
-    assert [one["other"] for one in document["answers"]] == ["more"]
+    assert [answer["other"] for answer in document["answers"]] == ["more"]
     assert {item["name"] for item in document["pairs"][0]["normalised"]} >= {"energy per token", "energy per FLOP"}
     assert not (root / "comparisons" / "base-vs-more.html").exists()
 
@@ -72,12 +72,12 @@ def test_a_path_steers_no_terminal_beside_json(root: Path, tmp_path: Path) -> No
         [sys.executable, "-m", "energyscope", *words], stdout=subprocess.PIPE, stderr=terminal, check=False
     )
     os.close(terminal)
-    said = os.read(screen, 65536).decode()
+    printed = os.read(screen, 65536).decode()
     os.close(screen)
-    assert done.returncode == 0, said
+    assert done.returncode == 0, printed
     assert page.is_file()
-    assert "b.html" in said
-    assert not {"\x1b", "\x07"} & set(said)
+    assert "b.html" in printed
+    assert not {"\x1b", "\x07"} & set(printed)
     assert json.loads(done.stdout)["pairs"]
 
 

@@ -54,9 +54,9 @@ def test_every_figure_is_drawn_or_named_once(tmp_path):
     shape = Inference(layers=2, modelled=True, contexts=(128,))
     done = call(build_inference(tmp_path / "run", shape).path, "--dpi", "72", "--json")
     assert done.exit_code == 0, done.output
-    found = [(entry["figure"], entry["path"], entry["reason"]) for entry in json.loads(done.stdout)]
-    assert len({figure for figure, _, _ in found}) == len(found) == 11
-    reasons = {figure: reason for figure, path, reason in found if path is None}
+    entries = [(entry["figure"], entry["path"], entry["reason"]) for entry in json.loads(done.stdout)]
+    assert len({figure for figure, _, _ in entries}) == len(entries) == 11
+    reasons = {figure: reason for figure, path, reason in entries if path is None}
     assert "--context-length" in reasons["attention_by_context"]
     assert {"generation_power_trace", "benchmark_sweep"} <= set(reasons)
     assert all(reasons.values())
@@ -70,10 +70,10 @@ def test_json_says_the_same(run, tmp_path, undrawn):
         "first", other.path.name, "--root", run.parent, "--dpi", "72", "--output", tmp_path / "o", "--json"
     )
     assert done.exit_code == 0, done.output
-    found = {entry["figure"]: entry for entry in json.loads(done.stdout)}
-    assert found["comparative_analysis"]["path"] == str(tmp_path / "o" / "comparative_analysis.png")
-    assert "without" in found["comparative_analysis"]["reason"]
-    scatter = found["energy_vs_impact_scatter"]
+    entries = {entry["figure"]: entry for entry in json.loads(done.stdout)}
+    assert entries["comparative_analysis"]["path"] == str(tmp_path / "o" / "comparative_analysis.png")
+    assert "without" in entries["comparative_analysis"]["reason"]
+    scatter = entries["energy_vs_impact_scatter"]
     assert (scatter["path"], scatter["format"]) == (None, None)
     assert scatter["reason"]
 

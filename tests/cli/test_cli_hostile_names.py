@@ -24,16 +24,16 @@ OBEYED = {*map(chr, range(32)), *map(chr, range(127, 160)), *TURNING} - {"\n", "
 
 def _printed(*arguments: str) -> str:
     """Run a command on what is no terminal, and return what it printed."""
-    found = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"})
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    assert found.exit_code == 0, found.output
-    return found.output
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 @pytest.mark.parametrize("which", NAMES)
 def test_no_name_steers_the_terminal(tmp_path: Path, which: str) -> None:
     """GIVEN hostile names, THEN nothing that is printed of runs, comparisons and laws is obeyed."""
-    first, second = (str(hostile_run(tmp_path / one, NAMES[which]).path) for one in ("a", "b"))
+    first, second = (str(hostile_run(tmp_path / name, NAMES[which]).path) for name in ("a", "b"))
     for arguments in (
         ("show", first),
         ("compare", first, second, "--no-report"),

@@ -109,8 +109,8 @@ def test_a_page_is_rendered_again_without_a_fit(root: Path, monkeypatch: pytest.
     document = load_laws(path)
     document["name"] = "altered-by-hand"
     document["groups"][0]["subjects"][0]["two_term"]["r2"] = 0.123
-    for one in document["sources"]:
-        one["path"] = "gone"
+    for source in document["sources"]:
+        source["path"] = "gone"
     write_laws(path, document)
     _forbid_fits(monkeypatch)
     done = invoke(root, "report", "altered")
@@ -161,7 +161,7 @@ def test_a_sweep_ends_with_its_laws(tmp_path: Path) -> None:
     done = invoke(tmp_path, "sweep", "tiny-gpt2", "--sequence-length", "8,16", *short, "--name", "swept")
     assert done.exit_code == 0, done.output
     document = load_laws(tmp_path / "swept")
-    assert [one["run"] for one in document["sources"]] == ["fp32-b1-s8", "fp32-b1-s16"]
+    assert [source["run"] for source in document["sources"]] == ["fp32-b1-s8", "fp32-b1-s16"]
     assert document["groups"][0]["reason"] is None
     assert (tmp_path / "swept" / "report.html").is_file()
     assert "(MODELLED)" in done.output

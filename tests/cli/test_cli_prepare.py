@@ -29,8 +29,8 @@ def test_the_options_are_these():
     """No option of `prepare` is lost or added by accident."""
     app = typer.Typer()
     app.command()(prepare.command)
-    found = {option for one in typer.main.get_command(app).params for option in one.opts}
-    own = {option for option in found if option.startswith("--") and "completion" not in option}
+    options = {option for parameter in typer.main.get_command(app).params for option in parameter.opts}
+    own = {option for option in options if option.startswith("--") and "completion" not in option}
     assert own == OPTIONS
 
 

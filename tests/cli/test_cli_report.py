@@ -51,12 +51,12 @@ def test_json_says_what_was_drawn(tmp_path):
     """GIVEN --json, THEN one document holds path, size, figures, and which options measure what is missing."""
     run = build_run(tmp_path / "first", Shape(impact=False)).path
     done = call(run.parent, "first", "--json")
-    found = json.loads(done.stdout)
+    record = json.loads(done.stdout)
     page = run / "report.html"
-    assert (found["path"], found["bytes"], found["state"]) == (str(page), page.stat().st_size, "done")
-    assert "energy-blocks" in found["figures"]
-    assert "energy" not in found["missing"]
-    assert found["missing"]["quality"] == "--stages ablate,correlate"
+    assert (record["path"], record["bytes"], record["state"]) == (str(page), page.stat().st_size, "done")
+    assert "energy-blocks" in record["figures"]
+    assert "energy" not in record["missing"]
+    assert record["missing"]["quality"] == "--stages ablate,correlate"
 
 
 def test_a_run_that_is_still_going_is_shown_and_left_alone(run):
@@ -85,7 +85,7 @@ def test_a_run_that_ends_meanwhile_keeps_the_page_of_its_end(run, monkeypatch, e
         rendered = report._rendered
 
         def meanwhile(store, recovered, **options):
-            found = rendered(store, recovered, **options)
+            page = rendered(store, recovered, **options)
             if read_document(run)["stages"]["ablate"]["state"] == "running":
                 store = RunStore.open(run)
                 store.stage("ablate", "done")
@@ -93,7 +93,7 @@ def test_a_run_that_ends_meanwhile_keeps_the_page_of_its_end(run, monkeypatch, e
                 write_report(run)
                 if ends:
                     mark.close()
-            return found
+            return page
 
         monkeypatch.setattr(report, "_rendered", meanwhile)
         done = call(run.parent, "first")

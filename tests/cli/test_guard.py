@@ -70,8 +70,8 @@ def test_a_terminal_gets_lines_that_break_between_words(columns, lines):
     termios.tcsetwinsize(writing, (24, columns))
     subprocess.run([sys.executable, "-c", STOPPED], stderr=writing, check=False)
     os.close(writing)
-    said = b""
+    printed = b""
     with contextlib.suppress(OSError), open(reading, "rb", buffering=0) as screen:  # noqa: PTH123 - a descriptor
         while part := screen.read(4096):
-            said += part
-    assert said.decode().splitlines()[: len(lines)] == lines
+            printed += part
+    assert printed.decode().splitlines()[: len(lines)] == lines

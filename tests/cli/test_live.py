@@ -31,7 +31,7 @@ class Terminal:
     """A program on a pseudo terminal of 80 columns and 24 lines."""
 
     def __init__(self, *arguments, **environment):
-        self.said = ""
+        self.text = ""
         left_out = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "RANK"}
         kept = {name: value for name, value in os.environ.items() if name not in left_out}
         self.pid, self.screen = pty.fork()
@@ -44,14 +44,14 @@ class Terminal:
     def read(self, until=None, seconds=400.0):
         """Read until a text was printed, or to the end."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and (until is None or until not in self.said):
+        while time.monotonic() < deadline and (until is None or until not in self.text):
             if not select.select([self.screen], [], [], 0.2)[0]:
                 continue
             try:
-                self.said += os.read(self.screen, 65536).decode("utf-8", "replace")
+                self.text += os.read(self.screen, 65536).decode("utf-8", "replace")
             except OSError:  # it is over
                 break
-        return self.said
+        return self.text
 
     def ended(self):
         """Read to the end, and return the exit code."""
@@ -72,38 +72,38 @@ def test_stages_are_painted_and_cleared_away():
     """GIVEN a terminal, THEN stages and steps are painted, remarks stand above, and one line of all that stays."""
     terminal = stages_on()
     assert terminal.ended() == 0
-    said = terminal.said
-    assert "h.1.mlp" in said
-    assert "\u25b8 profile" in said
-    last = said.rpartition(CLEARED)[2]
+    text = terminal.text
+    assert "h.1.mlp" in text
+    assert "\u25b8 profile" in text
+    last = text.rpartition(CLEARED)[2]
     assert re.search(r"load \d+:\d\d, profile", last)
     assert "the summary" in last
     assert "h.1.mlp" not in last
-    assert "a remark\r\n" in said
+    assert "a remark\r\n" in text
 
 
 def test_a_remark_without_a_line_end_is_printed():
     """GIVEN the last text of an error stream without a line end, THEN it stands there when the picture is gone."""
     terminal = stages_on(then="sys.stderr.write('one last'); sys.stderr.flush(); sys.stderr.write(' remark')")
     assert terminal.ended() == 0
-    assert "one last remark\r\n" in terminal.said
+    assert "one last remark\r\n" in terminal.text
 
 
 def test_names_do_nothing_to_the_terminal():
     """GIVEN a label that would set the terminal's title, THEN it is shown, brackets and all, and sets nothing."""
     terminal = stages_on()
     terminal.ended()
-    assert "\x1b]" not in terminal.said
-    assert "owned [bold]h.1.mlp" in terminal.said
+    assert "\x1b]" not in terminal.text
+    assert "owned [bold]h.1.mlp" in terminal.text
 
 
 def test_no_colour_where_none_is_wanted():
     """GIVEN NO_COLOR, THEN no colour is set, and the stages are painted as ever."""
     coloured, plain = stages_on(), stages_on(NO_COLOR="1")
     assert [coloured.ended(), plain.ended()] == [0, 0]
-    assert "\x1b[36m" in coloured.said
-    assert not any(f"\x1b[{code}m" in plain.said for code in range(30, 38))
-    assert "\u25b8 profile" in plain.said
+    assert "\x1b[36m" in coloured.text
+    assert not any(f"\x1b[{code}m" in plain.text for code in range(30, 38))
+    assert "\u25b8 profile" in plain.text
 
 
 @pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"PYTHONIOENCODING": "ascii"}, {"RANK": "1"}])
@@ -111,15 +111,15 @@ def test_a_terminal_that_cannot_be_painted_on_gets_lines(environment):
     """GIVEN a terminal without cursor movement, without the letters, or another process's, THEN plain lines."""
     terminal = stages_on(until="4 steps", **environment)
     assert terminal.ended() == 0
-    assert "\x1b" not in terminal.said
-    assert "profile: 4 steps" in terminal.said
+    assert "\x1b" not in terminal.text
+    assert "profile: 4 steps" in terminal.text
 
 
 def test_an_error_leaves_a_clean_screen():
     """GIVEN an exception within a stage, THEN the cursor is back before it is told of."""
     terminal = stages_on(then="raise ValueError('broken')")
     assert terminal.ended() == 1
-    before, _, after = terminal.said.rpartition(CLEARED)
+    before, _, after = terminal.text.rpartition(CLEARED)
     assert "ValueError" in after
     assert "ValueError" not in before
 
@@ -129,8 +129,8 @@ def test_a_painter_that_dies_stops_nobody():
     kill = "import os, signal; os.kill(report._process.pid, signal.SIGKILL); report('ablate', 'x', 0, 1)"
     terminal = stages_on(then=kill + "; print('late', file=sys.stderr)")
     assert terminal.ended() == 0
-    assert "the summary" in terminal.said.rpartition(CLEARED)[2]
-    assert "late" in terminal.said
+    assert "the summary" in terminal.text.rpartition(CLEARED)[2]
+    assert "late" in terminal.text
 
 
 def test_a_terminal_that_reads_nothing_stops_nobody(tmp_path):
@@ -151,13 +151,13 @@ def test_ctrl_c_says_what_is_kept_on_a_clean_screen(tmp_path):
         "-m", "energyscope", "run", "tiny-gpt2", "--stages", "profile", "--passes", "500", "--name", "cut",
         "--root", str(tmp_path), HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1",
     )  # fmt: skip
-    said = terminal.read(until="Most MODELLED energy so far")
-    assert "MODELLED 65.0 W, as stated" in said
-    assert re.search(r" about \d+:\d\d to [\d:]+ left", said), "how long the run is expected to take"
+    text = terminal.read(until="Most MODELLED energy so far")
+    assert "MODELLED 65.0 W, as stated" in text
+    assert re.search(r" about \d+:\d\d to [\d:]+ left", text), "how long the run is expected to take"
     os.write(terminal.screen, b"\x03")
     assert terminal.ended() == 130
-    last = " ".join(terminal.said.rpartition(CLEARED)[2].split())
-    assert "Traceback" not in terminal.said
+    last = " ".join(terminal.text.rpartition(CLEARED)[2].split())
+    assert "Traceback" not in terminal.text
     assert re.search(r"load \d+:\d\d", last)
     assert re.search(r"profile interrupted after \d+:\d\d", last)
     assert "`energyscope report" in last

@@ -44,10 +44,10 @@ def test_a_table_says_what_is_predicted(root):
 
 def test_json_is_the_document(root):
     """`--json` prints one JSON object with the parts and the error beside each."""
-    found = json.loads(predict(root, "--sequence-length", "96", "--json").output)
-    assert found["whole"]["held_out"]["median"] < 0.1
-    assert {row["subject"] for row in found["parts"]} >= {"mlp", "attention", "glue", "unexplained"}
-    assert found["modelled"] is False
+    prediction = json.loads(predict(root, "--sequence-length", "96", "--json").output)
+    assert prediction["whole"]["held_out"]["median"] < 0.1
+    assert {row["subject"] for row in prediction["parts"]} >= {"mlp", "attention", "glue", "unexplained"}
+    assert prediction["modelled"] is False
 
 
 def test_modelled_joules_say_so(root):

@@ -15,9 +15,8 @@ from energyscope.cli.progress import progress
 def lines(quiet=False, terminal=None, steps=(), stages=("load", "profile"), estimate=None):
     console = Console(file=io.StringIO(), width=40, force_terminal=terminal)
     with progress(console, quiet=quiet, stages=stages) as report:
-        report.follow(Path("runs/one"))
         if estimate is not None:
-            report.expect(estimate)
+            report.begin(Path("runs/one"), estimate)
         for step in steps:
             report(*step)
     return console.file.getvalue().splitlines()
@@ -35,9 +34,9 @@ def test_no_terminal_gets_a_line_for_each_stage(terminal):
 def test_a_long_stage_is_heard_of_again(monkeypatch):
     """GIVEN a stage that takes long, THEN now and then a line says how far it is and what is measured."""
     monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.0)
-    said = lines(steps=STEPS)[-1]
-    assert said.startswith("profile: 60/120, about 0 s left")
-    assert said.endswith("(h.1.mlp)")
+    printed = lines(steps=STEPS)[-1]
+    assert printed.startswith("profile: 60/120, about 0 s left")
+    assert printed.endswith("(h.1.mlp)")
 
 
 def test_a_long_stage_says_which_of_its_moments_it_measures(monkeypatch):
@@ -45,21 +44,21 @@ def test_a_long_stage_says_which_of_its_moments_it_measures(monkeypatch):
     monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.0)
     estimate = {"profile": [(40.0, 90.0, 100)] * 2}
     steps = [*STEPS, ("profile", "h.0", 0, 120), ("profile", "h.1", 60, 120)]
-    said = lines(steps=steps, stages=("load", "profile"), estimate=estimate)
-    assert "profile: 1 of 2, 60/120, about 0 s to the next (h.1.mlp)" in said[2]
-    assert "profile: 2 of 2, 60/120, about 0 s left (h.1)" in said[-1]
+    printed = lines(steps=steps, stages=("load", "profile"), estimate=estimate)
+    assert "profile: 1 of 2, 60/120, about 0 s to the next (h.1.mlp)" in printed[2]
+    assert "profile: 2 of 2, 60/120, about 0 s left (h.1)" in printed[-1]
 
 
 def test_what_is_left_of_the_run_stands_behind_a_stage():
     """GIVEN a plan of later stages, THEN a stage's line says what is left of the run, the last one's not."""
     steps = [("benchmark", "fp32: loading", 0, 1), ("ablate", "h.0", 0, 4)]
-    said = lines(
+    printed = lines(
         steps=steps,
         stages=("load", "benchmark", "profile", "ablate", "report"),
         estimate={"profile": [(40.0, 90.0, 100)]},
     )
     later = "the run: about 0:40 to 1:30 left, not counting benchmark, ablate, report"
-    assert said == [f"benchmark: fp32: loading; {later}", "ablate: 4 steps"]
+    assert printed == [f"benchmark: fp32: loading; {later}", "ablate: 4 steps"]
 
 
 def test_a_step_that_belongs_to_no_stage_says_nothing_of_the_run():

@@ -9,17 +9,19 @@ Both are tested.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
 
-from energyscope.components import component_tree
+from energyscope.components import ComponentTree, component_tree
+from energyscope.impact.examples import unpack
 from energyscope.impact.metrics import Outcomes, estimate
 from energyscope.loading import load_model
-from energyscope.runs.schema import ImpactRow
 from energyscope.stages.ablate import ablate
 from energyscope.workloads import load_evaluation
 
@@ -44,22 +46,13 @@ def full(request: pytest.FixtureRequest) -> tuple[str, Measured]:
     loaded = load_model(request.param, precision="fp32", device="cpu")
     tree = component_tree(loaded.model, loaded.adapter, "medium")
     ends = {None, max(part.layer or 0 for part in tree)}
-    left_out = {part.name for part in tree if part.kind not in KINDS or part.layer not in ends}
-    measured: Measured = {}
-
-    def keep(rows: list[ImpactRow], outcomes: Outcomes | None) -> None:
-        if outcomes is not None and rows[0].valid:
-            measured[rows[0].component, rows[0].method] = outcomes
-
-    ablate(
-        loaded.model,
-        tree,
-        load_evaluation(loaded),
-        methods=METHODS,
-        done=[(name, method) for name in left_out for method in METHODS],
-        on_finished=keep,
-    )
-    return request.param, measured
+    tree = ComponentTree([part for part in tree if not part.parent or (part.kind in KINDS and part.layer in ends)])
+    entries: list[Mapping[str, Any]] = []
+    ablate(loaded.model, tree, load_evaluation(loaded), methods=METHODS, journal=entries.append)
+    valid = [entry for entry in entries if entry["examples"] and entry["rows"][0].valid]
+    return request.param, {
+        (entry["rows"][0].component, entry["rows"][0].method): unpack(entry["examples"]) for entry in valid
+    }
 
 
 def covered(metric: str, outcomes: Outcomes, samples: list[Indices]) -> list[bool | None]:

@@ -55,7 +55,7 @@ def test_an_interrupted_triggered_run_keeps_its_passes(tmp_path, command):
     assert run.document["stages"]["profile"]["state"] == "interrupted"
     assert (run.energy["passes"] >= 2).all()
     assert run.energy["energy_mj"].notna().all()
-    assert "triggered-sampling" in [one.code for one in split(run.energy["reasons"].iloc[0])]
+    assert "triggered-sampling" in [part.code for part in split(run.energy["reasons"].iloc[0])]
     done = command("report", "cut", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 

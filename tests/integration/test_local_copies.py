@@ -57,6 +57,6 @@ def test_a_language_model_is_judged_on_a_local_copy_of_wikitext2(tmp_path, offli
     """GIVEN the archive's test file THEN perplexity is of that text, at both precisions."""
     run = measure(model_folder("tiny-gpt2", tmp_path), archive(tmp_path / "wikitext"), tmp_path)
     assert run.trials["perplexity"].gt(1).all()
-    bf16 = next(one for one in run.benchmark["predictions"] if one["precision"] == "bf16")
+    bf16 = next(prediction for prediction in run.benchmark["predictions"] if prediction["precision"] == "bf16")
     assert bf16["kl"]["value"] > 0
     assert "test" in run.document["workload"]["evaluation"]["source"]

@@ -12,8 +12,8 @@ from energyscope.metering import settled
 from energyscope.reporting.run.terminal import answer_of
 from energyscope.runs import schema
 from energyscope.runs.store import load_run
-from energyscope.stages import registry, scenes, session
 from energyscope.stages import run as stage
+from energyscope.stages import scenes, session
 from energyscope.stages.measured_devices import MeasuredDevices
 
 FIRST = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005"
@@ -43,7 +43,7 @@ def test_a_triggered_run_below_the_tick_still_makes_a_report(machine, tmp_path):
     run = energyscope.run("tiny-gpt2", sampling="triggered", max_examples=16, root=tmp_path,
         stages=("profile", "ablate", "correlate", "report"), **QUICK,
     )  # fmt: skip
-    states = {name: one["state"] for name, one in run.document["stages"].items()}
+    states = {name: entry["state"] for name, entry in run.document["stages"].items()}
     assert states == {
         **dict.fromkeys(("load", "profile", "ablate", "correlate", "report"), "done"),
         **dict.fromkeys(("benchmark", "generate", "alternatives"), "skipped"),
@@ -70,13 +70,13 @@ def test_two_gpus_are_summed_and_listed(machine, tmp_path):
         **QUICK,
     )  # fmt: skip
     model = run.energy.iloc[0]
-    first, second = (float(one) for one in model["devices_mj"].split(";"))
+    first, second = (float(sensor) for sensor in model["devices_mj"].split(";"))
     assert first + second == pytest.approx(model["energy_mj"], rel=1e-4)
     assert first == pytest.approx(4 * second, rel=0.25)  # samplers that are held up know ticks less sharply
     assert model["power_w"] == pytest.approx(250, rel=0.15)
     assert run.document["device"]["measured"] == ["GPU-aaaa", "GPU-bbbb"]
     listed = run.document["sensor"]["devices"]
-    assert [one["device"] for one in listed] == ["GPU-aaaa", "GPU-bbbb"]
+    assert [sensor["device"] for sensor in listed] == ["GPU-aaaa", "GPU-bbbb"]
     assert listed[1]["idle_w"] == pytest.approx(50, rel=0.15)
     assert run.document["sensor"]["idle_w"] == pytest.approx(250, rel=0.15)
     assert set(run.trace["device"]) == {"GPU-aaaa", "GPU-bbbb"}
@@ -90,7 +90,7 @@ def test_what_is_known_of_the_sensor_survives_an_interruption(machine, tmp_path,
         raise error
 
     machine(FIRST, "GPU-aaaa")
-    monkeypatch.setattr(registry, "profile", stop)
+    monkeypatch.setattr(scenes, "profile", stop)
     with pytest.raises(error):
         energyscope.run("tiny-gpt2", weights="random", stages=("profile",), name="cut", root=tmp_path, **QUICK)
     sensor = load_run("cut", tmp_path).document["sensor"]

@@ -100,7 +100,7 @@ class WholeRun:
         """`runs --json` gives the run with its state."""
         run, _ = finished
         listed = json.loads(command("runs", "--json", cwd=run.path.parent.parent).stdout)
-        assert [(one["name"], one["state"]) for one in listed] == [("one", "done")]
+        assert [(listed_run["name"], listed_run["state"]) for listed_run in listed] == [("one", "done")]
 
     def test_a_name_that_exists_is_refused_and_nothing_is_lost(self, finished, command):
         """A second run of the same name is refused with exit code 2, and the first one is as it was."""

@@ -61,8 +61,8 @@ def test_what_stands_on_the_command_line_becomes_the_value(name, given, value):
 def test_a_default_is_written_as_it_would_be_given():
     """Whatever the setting, its default as the command line writes it is read as the default."""
     for record in (Sample, RunSettings, BenchmarkSettings, SweepSettings):
-        for one in settings_of(record).values():
-            assert one.read(one.written()) == one.default
+        for declared in settings_of(record).values():
+            assert declared.read(declared.written()) == declared.default
 
 
 @pytest.mark.parametrize(
@@ -96,17 +96,17 @@ def test_some_settings_with_other_defaults():
 def test_every_setting_of_a_run_is_an_option_with_its_default():
     """GIVEN the command line, THEN no setting lacks an option, none has another default, and each has a panel."""
     group = typer.main.get_command(app)
-    options = {one.opts[0]: one for one in group.get_command(None, "run").params}
-    for name, one in settings_of(RunSettings).items():
-        assert one.option in options, name
-        assert options[one.option].rich_help_panel in PANELS
-        assert one.read(options[one.option].default) == one.default
+    options = {declared.opts[0]: declared for declared in group.get_command(None, "run").params}
+    for name, declared in settings_of(RunSettings).items():
+        assert declared.option in options, name
+        assert options[declared.option].rich_help_panel in PANELS
+        assert declared.read(options[declared.option].default) == declared.default
     assert set(BENCHMARK_OF_RUN.values()) <= set(settings_of(BenchmarkSettings))
 
 
 def test_few_options_are_shown_first():
     """GIVEN the settings of a run, THEN nine (and --dry-run) stand in the first panel."""
-    assert sum(one.panel == FIRST for one in settings_of(RunSettings).values()) == 9
+    assert sum(declared.panel == FIRST for declared in settings_of(RunSettings).values()) == 9
 
 
 def test_settings_by_name_reach_the_benchmark():

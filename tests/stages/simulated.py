@@ -41,8 +41,8 @@ class StandInRig:
 
     @contextmanager
     def round(self, target: Target) -> Iterator[list[SimulatedCall]]:
-        found = self.rounds[target.key]
-        calls = found(self.visits[target.key]) if callable(found) else found
+        round_ = self.rounds[target.key]
+        calls = round_(self.visits[target.key]) if callable(round_) else round_
         self.visits[target.key] += 1
         self.inside.append(target.key)
         try:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -206,10 +206,10 @@ def test_padding_does_not_matter(name: str) -> None:
     texts = sentences(6)
     tight = ablate(model, tree, evaluation(adapter.task, texts, batch=1))
     loose = ablate(model, tree, evaluation(adapter.task, texts, batch=6, width=16, filler=3))
-    for one, other in zip(tight.rows, loose.rows, strict=True):
-        assert one.valid == other.valid, (one, other)
-        if one.value is not None:
-            assert other.value == pytest.approx(one.value, rel=2e-3, abs=1e-5), (one, other)
+    for row, padded in zip(tight.rows, loose.rows, strict=True):
+        assert row.valid == padded.valid, (row, padded)
+        if row.value is not None:
+            assert padded.value == pytest.approx(row.value, rel=2e-3, abs=1e-5), (row, padded)
 
 
 def test_dead_branch_has_no_impact(branches: AblationResult) -> None:
@@ -223,21 +223,13 @@ def test_dead_branch_has_no_impact(branches: AblationResult) -> None:
     assert live > 0.01
 
 
-def test_silent_branch_is_invalid(branches: AblationResult) -> None:
-    """GIVEN a branch whose output is zero already, THEN both ablations are invalid, without values to rank."""
-    for method in ("zero", "mean"):
-        row = row_of(branches, "silent", "kl", method)
-        assert (row.valid, row.value) == (False, None)
-        assert row.reasons == "output-unchanged"
-        assert row_of(branches, "silent", "output_change", method).value == 0.0
-
-
-def test_uncalled_module_is_invalid(branches: AblationResult) -> None:
-    """GIVEN a module that is never called, THEN its rows are invalid and say so."""
-    for method in ("zero", "mean"):
-        row = row_of(branches, "spare", "kl", method)
-        assert (row.valid, row.value) == (False, None)
-        assert row.reasons == "not-called"
+@pytest.mark.parametrize(("name", "why"), [("silent", "output-unchanged"), ("spare", "not-called")])
+@pytest.mark.parametrize("method", ["zero", "mean"])
+def test_a_change_without_effect_is_invalid(branches: AblationResult, name: str, why: str, method: str) -> None:
+    """GIVEN an output that is zero already, or a module that is never called, THEN there is no value to rank."""
+    row = row_of(branches, name, "kl", method)
+    assert (row.valid, row.value, row.reasons) == (False, None, why)
+    assert name == "spare" or row_of(branches, name, "output_change", method).value == 0.0
 
 
 def test_broken_outputs_are_invalid(branches: AblationResult) -> None:
@@ -251,7 +243,7 @@ def test_broken_outputs_are_invalid(branches: AblationResult) -> None:
 def test_interrupt_leaves_no_hook_and_keeps_what_was_finished() -> None:
     """GIVEN Ctrl-C within a forward pass, THEN no hook is left and the finished rows were handed over."""
     model, tree, _ = family("gpt2")
-    finished: list[list[ImpactRow]] = []
+    finished: list[Mapping[str, Any]] = []
     passes = 0
 
     def interrupt(*_: Any) -> None:
@@ -263,27 +255,23 @@ def test_interrupt_leaves_no_hook_and_keeps_what_was_finished() -> None:
     handle = model.get_submodule("lm_head").register_forward_hook(interrupt)
     given = evaluation("next-token", sentences())
     with pytest.raises(KeyboardInterrupt):
-        ablate(model, tree, given, on_finished=lambda rows, _: finished.append(rows))
+        ablate(model, tree, given, journal=finished.append)
     handle.remove()
     assert hooks(model) == 0
-    assert [(rows[0].component, rows[0].method) for rows in finished] == [
-        ("transformer.wte", "zero"),
-        ("transformer.wte", "mean"),
-    ]
-    assert all(len(rows) == 7 for rows in finished)
+    assert [(entry["rows"][0].component, entry["rows"][0].method) for entry in finished] == [
+        ("transformer.wte", "zero"), ("transformer.wte", "mean"),
+    ]  # fmt: skip
+    assert all(len(entry["rows"]) == 7 for entry in finished)
 
 
-def test_finished_pairs_are_left_out() -> None:
-    """GIVEN pairs that a former run finished, THEN only the others are measured, with the same numbers."""
+def test_progress_counts_the_changes() -> None:
+    """GIVEN two methods, THEN progress counts each component with each, never backwards, to the end."""
     model, tree, _ = family("gpt2")
-    data = evaluation("next-token", sentences())
-    whole = ablate(model, tree, data)
-    pairs = list(dict.fromkeys((row.component, row.method) for row in whole.rows))
-    steps: list[tuple[str, int, int]] = []
-    rest = ablate(model, tree, data, done=set(pairs[:5]), progress=lambda *step: steps.append(step))
-    assert rest.rows == whole.rows[7 * 5 :]
-    assert steps[-1][1:] == (len(pairs) - 5, len(pairs) - 5)
-    assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
+    steps: list[tuple[str, str, int, int]] = []
+    ablate(model, tree, evaluation("next-token", sentences(4)), progress=lambda *step: steps.append(step))
+    total = 2 * (len(tree) - 1)
+    assert steps[-1][2:] == (total, total)
+    assert [done for _, _, done, _ in steps] == sorted(done for _, _, done, _ in steps)
 
 
 def test_recomputed_reference_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +292,7 @@ def test_model_that_stays_changed_is_an_error() -> None:
             next(model.parameters()).add_(1e-3)
 
     with pytest.raises(ModelError, match="not what they were"):
-        ablate(model, tree, evaluation("next-token", sentences()), methods=("zero",), on_finished=spoil)
+        ablate(model, tree, evaluation("next-token", sentences()), methods=("zero",), journal=spoil)
 
 
 def test_nondeterministic_model_is_noted() -> None:
@@ -376,7 +364,7 @@ def test_attention_core_is_worth_what_its_projection_makes_of_it(name: str) -> N
     """WHEN the core is zeroed THEN the attention puts out its projection's bias; without one, it is as removed."""
     model, tree, adapter = family(name)
     result = ablate(model, tree, evaluation(adapter.task, sentences()), methods=("zero",))
-    for core in (one for one in tree if one.kind == "attention.core"):
+    for core in (component for component in tree if component.kind == "attention.core"):
         row = row_of(result, core.name, "kl")
         assert row.valid
         assert value(result, core.name, "output_change") == 1.0

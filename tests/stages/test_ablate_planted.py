@@ -7,6 +7,7 @@ decays to next to nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,8 +18,8 @@ from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from energyscope.components import component_tree
+from energyscope.impact.examples import unpack
 from energyscope.impact.metrics import Outcomes, bootstrap, estimate
-from energyscope.runs.schema import ImpactRow
 from energyscope.stages.ablate import ablate
 from energyscope.workloads import Evaluation
 
@@ -35,7 +36,7 @@ ON_ITS_WAY = {
 REMOVALS = ("zero", "mean", "resample")
 NEGLIGIBLE = 1e-6  # nats for each token, of an original that is about 1e-2 nats from certain
 
-Found = dict[tuple[str, str], Outcomes]
+Impacts = dict[tuple[str, str], Outcomes]
 
 
 def texts(count: int, seed: int) -> Tensor:
@@ -53,7 +54,7 @@ def trained() -> GPT2LMHeadModel:
     without = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=WORDS, **sizes, **without))
     dying = list(blocks(model)[USELESS].parameters())
-    others = [weight for weight in model.parameters() if all(weight is not one for one in dying)]
+    others = [weight for weight in model.parameters() if all(weight is not weak for weak in dying)]
     groups = [{"params": dying, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.01}]
     optimizer = torch.optim.AdamW(groups, lr=3e-3)
     hooks = [
@@ -81,28 +82,24 @@ def leave_out_at_random(_module: nn.Module, _args: Any, output: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
+def impacts() -> Impacts:
     """Return the outcomes on texts that training has not seen, by (component, method)."""
     torch.set_num_threads(1)
     with torch.random.fork_rng([]):
         model = trained()
     batches = tuple({"input_ids": ids, "attention_mask": torch.ones_like(ids)} for ids in texts(64, 1).split(16))
     evaluation = Evaluation(source="planted", task="next-token", batches=batches, labels=None, examples=64)
-    kept: Found = {}
-
-    def keep(rows: list[ImpactRow], outcomes: Outcomes | None) -> None:
-        if rows[0].valid and outcomes is not None:
-            kept[rows[0].component, rows[0].method] = outcomes
-
+    entries: list[Mapping[str, Any]] = []
     tree = component_tree(model, gpt2.adapter, "medium")
-    ablate(model, tree, evaluation, methods=(*REMOVALS, "int8"), on_finished=keep)
-    return kept
+    ablate(model, tree, evaluation, methods=(*REMOVALS, "int8"), journal=entries.append)
+    valid = [entry for entry in entries if entry["rows"][0].valid and entry["examples"]]
+    return {(entry["rows"][0].component, entry["rows"][0].method): unpack(entry["examples"]) for entry in valid}
 
 
-def ranked(found: Found, method: str) -> list[str]:
+def ranked(impacts: Impacts, method: str) -> list[str]:
     """Return the components by their KL divergence, the largest first."""
     values = {
-        name: estimate("kl", outcomes).value or 0.0 for (name, how), outcomes in found.items() if how == method
+        name: estimate("kl", outcomes).value or 0.0 for (name, how), outcomes in impacts.items() if how == method
     }
     return sorted(values, key=values.__getitem__, reverse=True)
 
@@ -119,29 +116,29 @@ def is_block(name: str) -> bool:
 
 
 @pytest.mark.parametrize("method", REMOVALS)
-def test_the_block_that_carries_the_answer_ranks_first(found: Found, method: str) -> None:
+def test_the_block_that_carries_the_answer_ranks_first(impacts: Impacts, method: str) -> None:
     """It stands clear of every other block; above it is only what its answer has to pass through."""
-    order = ranked(found, method)
+    order = ranked(impacts, method)
 
     assert set(order[: order.index(CRITICAL)]) <= ON_ITS_WAY
     others = [name for name in order if is_block(name) and name != CRITICAL]
     for other in others:
-        assert lead(found[CRITICAL, method], found[other, method]) > 1.0  # nats for each token
+        assert lead(impacts[CRITICAL, method], impacts[other, method]) > 1.0  # nats for each token
 
 
 @pytest.mark.parametrize("method", [*REMOVALS, "int8"])
-def test_the_block_that_training_emptied_is_worth_nothing(found: Found, method: str) -> None:
+def test_the_block_that_training_emptied_is_worth_nothing(impacts: Impacts, method: str) -> None:
     """Its interval ends far below what matters."""
-    high = estimate("kl", found[USELESS, method]).ci_high
+    high = estimate("kl", impacts[USELESS, method]).ci_high
 
     assert high is not None
     assert high < NEGLIGIBLE
 
 
 @pytest.mark.parametrize("method", REMOVALS)
-def test_the_emptied_block_is_told_apart_from_the_next_one(found: Found, method: str) -> None:
+def test_the_emptied_block_is_told_apart_from_the_next_one(impacts: Impacts, method: str) -> None:
     """It is the last of all blocks, by a paired difference whose interval excludes 0."""
-    order = [name for name in ranked(found, method) if is_block(name)]
+    order = [name for name in ranked(impacts, method) if is_block(name)]
 
     assert order[-1] == USELESS
-    assert lead(found[order[-2], method], found[USELESS, method]) > 0
+    assert lead(impacts[order[-2], method], impacts[USELESS, method]) > 0

@@ -33,7 +33,7 @@ def model_of(name: str, **changes: Any) -> nn.Module:
 def data(batches: int = 2, size: int = 4, length: int = 7) -> Evaluation:
     generator = torch.Generator().manual_seed(3)
     ids = [torch.randint(1, 20, (size, length), generator=generator) for _ in range(batches)]
-    made = tuple({"input_ids": one, "attention_mask": torch.ones_like(one)} for one in ids)
+    made = tuple({"input_ids": tokens, "attention_mask": torch.ones_like(tokens)} for tokens in ids)
     return Evaluation("made", "next-token", made, None, batches * size)
 
 
@@ -44,7 +44,7 @@ def kl(rows: list[ImpactRow], component: str, method: str) -> float | None:
 
 def divergence(original: Tensor, changed: Tensor) -> float:
     """Mean KL over examples, from logits (B, S, V), by its definition."""
-    p, q = (one[:, :-1].double().log_softmax(-1) for one in (original, changed))
+    p, q = (logits[:, :-1].double().log_softmax(-1) for logits in (original, changed))
     return float((p.exp() * (p - q)).sum(-1).mean(1).mean())
 
 
@@ -143,9 +143,9 @@ def test_heads_that_cannot_be_told_apart_say_so() -> None:
     more = heads(model, gpt2.adapter, ("zero",), per="each")
     tree = component_tree(model, gpt2.adapter, "coarse")
     rows = ablate(model, tree, data(), methods=("zero",), more=more).rows
-    found = [row for row in rows if ".head." in row.component]
-    assert found
-    assert all((row.value, row.reasons) == (None, "not-called") for row in found)
+    head_rows = [row for row in rows if ".head." in row.component]
+    assert head_rows
+    assert all((row.value, row.reasons) == (None, "not-called") for row in head_rows)
 
 
 def test_clear_components_are_looked_at_less() -> None:

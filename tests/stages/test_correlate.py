@@ -94,8 +94,12 @@ def names(document: dict[str, Any]) -> list[str]:
 
 
 def entry(document: dict[str, Any], column: str, method: str) -> dict[str, Any]:
-    (found,) = [one for one in document["correlations"] if (one["y"], one["method"]) == (column, method)]
-    return dict(found)
+    (match,) = [
+        candidate
+        for candidate in document["correlations"]
+        if (candidate["y"], candidate["method"]) == (column, method)
+    ]
+    return dict(match)
 
 
 def test_points_are_the_deepest_measured_components() -> None:
@@ -112,16 +116,18 @@ def test_measured_sub_components_take_their_parents_place() -> None:
     """GIVEN a sub-component measured on its very layer, THEN it is compared and its block is not."""
     energy, impact = tables()
     change(energy, "layers.2.mlp.part", reused=False)
-    found = names(correlate(*frames(energy, impact)))
-    assert "layers.2.mlp.part" in found
-    assert "layers.2.mlp" not in found
-    assert "layers.1.mlp" in found
+    components = names(correlate(*frames(energy, impact)))
+    assert "layers.2.mlp.part" in components
+    assert "layers.2.mlp" not in components
+    assert "layers.1.mlp" in components
 
 
 def test_no_joule_is_counted_twice() -> None:
     """GIVEN the points, THEN none is an ancestor of another."""
-    found = names(correlate(*frames(*tables())))
-    assert not [(one, other) for one in found for other in found if other.startswith(f"{one}.")]
+    components = names(correlate(*frames(*tables())))
+    assert not [
+        (component, other) for component in components for other in components if other.startswith(f"{component}.")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -150,13 +156,13 @@ def test_correlations_are_those_of_the_points() -> None:
     document = correlate(*frames(*tables()))
     points = [(0.5, 9.0), *[blocks[layer] for layer in range(4) for blocks in BLOCKS.values()]]
     energies, impacts = np.array(points).T
-    found = entry(document, "zero:kl", "pearson")
-    assert found["n"] == 9
-    assert found["value"] == pytest.approx(np.corrcoef(energies, impacts)[0, 1])
-    assert found["ci_low"] < found["value"] < found["ci_high"]
-    assert found["p_value"] is None
-    assert found["reason"] == "kinds-not-independent"
-    assert [(one["y"], one["method"]) for one in document["correlations"]] == [
+    coefficient = entry(document, "zero:kl", "pearson")
+    assert coefficient["n"] == 9
+    assert coefficient["value"] == pytest.approx(np.corrcoef(energies, impacts)[0, 1])
+    assert coefficient["ci_low"] < coefficient["value"] < coefficient["ci_high"]
+    assert coefficient["p_value"] is None
+    assert coefficient["reason"] == "kinds-not-independent"
+    assert [(coefficient["y"], coefficient["method"]) for coefficient in document["correlations"]] == [
         (column, method)
         for column in ("zero:kl", "zero:top1_agreement")
         for method in ("pearson", "spearman", "kendall")
@@ -173,10 +179,12 @@ def test_few_points_have_no_correlation() -> None:
     few = reason("too-few-points", points=7, needed=8)
     assert len(document["points"]) == 7
     assert document["unrelated"] == few
-    parameters = [one for one in document["nulls"] if one["predictor"] == "parameters"]
-    for one in (*document["correlations"], *document["adjusted"], *parameters, *document["predictors"]):
-        assert (one["value"], one["ci_low"], one["reason"]) == (None, None, few)
-    assert [(one["tested"], one["reason"]) for one in document["within_kinds"]["kinds"]] == [(False, few)]
+    parameters = [coefficient for coefficient in document["nulls"] if coefficient["predictor"] == "parameters"]
+    for coefficient in (*document["correlations"], *document["adjusted"], *parameters, *document["predictors"]):
+        assert (coefficient["value"], coefficient["ci_low"], coefficient["reason"]) == (None, None, few)
+    assert [
+        (coefficient["tested"], coefficient["reason"]) for coefficient in document["within_kinds"]["kinds"]
+    ] == [(False, few)]
     assert document["matrix"]["reasons"]["zero:kl|energy_mj"] == few
 
 
@@ -235,10 +243,10 @@ def test_intervals_hold_zero_where_nothing_is_related() -> None:
     energy = [energy_row(f"part{i}", "mlp", 1.0 + i) for i in range(20)]
     clear = [impact_row(f"part{i}", 3.0 + 2 * i) for i in range(20)]
     noise = [impact_row(f"part{i}", float(rng.uniform(1, 2))) for i in range(20)]
-    found = entry(correlate(*frames(energy, clear)), "zero:kl", "spearman")
-    assert found["ci_low"] > 0
-    found = entry(correlate(*frames(energy, noise)), "zero:kl", "spearman")
-    assert found["ci_low"] < 0 < found["ci_high"]
+    coefficient = entry(correlate(*frames(energy, clear)), "zero:kl", "spearman")
+    assert coefficient["ci_low"] > 0
+    coefficient = entry(correlate(*frames(energy, noise)), "zero:kl", "spearman")
+    assert coefficient["ci_low"] < 0 < coefficient["ci_high"]
 
 
 @pytest.mark.parametrize("said_by", ["caller", "meter"])
@@ -249,7 +257,9 @@ def test_modelled_energy_is_said_and_gives_no_advice(said_by: str) -> None:
         energy = [replace(row, meter="modelled") for row in energy]
     document = correlate(*frames(energy, impact), modelled=said_by == "caller", closure=1.0)
     assert document["compared"]["modelled"] is True
-    assert {(one["advice"], one["withheld_because"]) for one in document["advice"]} == {(None, "energy-modelled")}
+    assert {(advice["advice"], advice["withheld_because"]) for advice in document["advice"]} == {
+        (None, "energy-modelled")
+    }
 
 
 def test_prefill_is_compared_where_decode_is_in_the_table_too() -> None:
@@ -345,9 +355,11 @@ def test_predictors_are_no_impact() -> None:
     impact += [replace(row, method="predict", metric="fisher") for row in impact if row.metric == "kl"]
     both = frames(energy, impact)
     document = correlate(*both)
-    assert [(one["predictor"], one["impact"]) for one in document["predictors"]] == [("fisher", "zero:kl")]
+    assert [(coefficient["predictor"], coefficient["impact"]) for coefficient in document["predictors"]] == [
+        ("fisher", "zero:kl")
+    ]
     assert document["predictors"][0]["value"] == pytest.approx(1)
-    assert not any(one["y"].startswith("predict") for one in document["correlations"])
+    assert not any(coefficient["y"].startswith("predict") for coefficient in document["correlations"])
     assert not any(name.startswith("predict") for name in document["matrix"]["columns"])
     with pytest.raises(DataError, match=r"there is: zero:kl, zero:top1_agreement\)"):
         correlate(*both, impact_column="predict:fisher")
@@ -381,9 +393,9 @@ def test_advice_rests_on_sensitivity() -> None:
     impact.append(impact_row("embed", None, method="int8", reasons=reason("no-weight-matrix")))
     document = correlate(*frames(energy, impact), closure=1.0)
     assert document["advice_column"] == "int8:kl"
-    advice = {one["component"]: one for one in document["advice"]}
+    advice = {item["component"]: item for item in document["advice"]}
     assert set(advice) == set(names(document))
-    assert sum(one["advice"] == "quantize-first" for one in advice.values()) == 4
+    assert sum(item["advice"] == "quantize-first" for item in advice.values()) == 4
     mlp, embed = advice["layers.2.mlp"], advice["embed"]
     assert (mlp["advice"], mlp["why"], mlp["warning"]) == ("quantize-first", "costly-tolerant", None)
     assert (mlp["energy_mj"], mlp["impact"], mlp["withheld_because"]) == (6.0, 0.1, None)
@@ -395,8 +407,8 @@ def test_advice_rests_on_sensitivity() -> None:
 def test_advice_is_withheld_where_the_parts_do_not_add_up(closure: float | None, code: str) -> None:
     """GIVEN parts that do not add up to the model, or may not, THEN no component has advice."""
     document = correlate(*frames(*tables()), closure=closure)
-    assert {one["advice"] for one in document["advice"]} == {None}
-    assert {one["withheld_because"].code for one in document["advice"]} == {code}
+    assert {advice["advice"] for advice in document["advice"]} == {None}
+    assert {advice["withheld_because"].code for advice in document["advice"]} == {code}
 
 
 def test_sensitivity_is_not_called_criticality() -> None:
@@ -406,7 +418,7 @@ def test_sensitivity_is_not_called_criticality() -> None:
         row.method = "nf4"
     document = correlate(*frames(energy, impact), impact_column="nf4:kl")
     assert document["advice_column"] == "nf4:kl"
-    assert {one["warning"] for one in document["advice"]} == {None}
+    assert {advice["warning"] for advice in document["advice"]} == {None}
 
 
 def test_pooled_and_within_kinds_disagree_in_sign() -> None:
@@ -417,11 +429,11 @@ def test_pooled_and_within_kinds_disagree_in_sign() -> None:
             energy.append(energy_row(f"h.{layer}.{kind}", kind, base + layer + 1.0, layer=layer))
             impact.append(impact_row(f"h.{layer}.{kind}", 40 - 3 * base + layer))
     document = correlate(*frames(energy, impact))
-    adjusted = {one["method"]: one["value"] for one in document["adjusted"]}
+    adjusted = {coefficient["method"]: coefficient["value"] for coefficient in document["adjusted"]}
     assert entry(document, "zero:kl", "spearman")["value"] < 0 < adjusted["spearman"]
     for kind in document["within_kinds"]["kinds"]:
         assert kind["tested"]
-        assert all(one["value"] > 0 for one in kind["correlations"])
+        assert all(coefficient["value"] > 0 for coefficient in kind["correlations"])
 
 
 def test_null_models_are_compared_where_counted() -> None:
@@ -430,10 +442,10 @@ def test_null_models_are_compared_where_counted() -> None:
     for place, row in enumerate(energy):
         row.parameters = 100 + place
     document = correlate(*frames(energy, impact))
-    found = {(one["predictor"], one["target"]): one for one in document["nulls"]}
-    assert len(found) == 6
-    assert found["parameters", "impact"]["n"] == 9
-    assert found["flops", "energy"]["reason"] == reason("too-few-points", points=0, needed=8)
+    nulls = {(null["predictor"], null["target"]): null for null in document["nulls"]}
+    assert len(nulls) == 6
+    assert nulls["parameters", "impact"]["n"] == 9
+    assert nulls["flops", "energy"]["reason"] == reason("too-few-points", points=0, needed=8)
 
 
 def test_default_impact_is_a_removal_and_never_a_predictor() -> None:
@@ -449,9 +461,9 @@ def test_pooled_kinds_have_no_p_value() -> None:
     """GIVEN three kinds, THEN the pooled coefficient has no p and the adjusted one has; of one kind it has one."""
     energy, impact = tables()
     document = correlate(*frames(energy, impact))
-    found = entry(document, "zero:kl", "spearman")
-    assert (found["p_value"], found["reason"]) == (None, "kinds-not-independent")
-    assert all(one["p_value"] is not None for one in document["adjusted"])
+    coefficient = entry(document, "zero:kl", "spearman")
+    assert (coefficient["p_value"], coefficient["reason"]) == (None, "kinds-not-independent")
+    assert all(coefficient["p_value"] is not None for coefficient in document["adjusted"])
     alike = [replace(row, kind="mlp") for row in energy if row.kind in BLOCKS]
     assert entry(correlate(*frames(alike, impact)), "zero:kl", "pearson")["p_value"] is not None
 

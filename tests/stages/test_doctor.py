@@ -44,10 +44,10 @@ def own_time(monkeypatch):
 
 def test_a_cpu_is_modelled_and_that_is_no_failure():
     """GIVEN no GPU THEN the verdict says MODELLED, and nothing is advised."""
-    found = examine("cpu")
-    assert found["verdict"].code == "energy-only-modelled"
-    assert found["sensor"] == {"meter": "modelled"}
-    assert found["advice"] == []
+    findings = examine("cpu")
+    assert findings["verdict"].code == "energy-only-modelled"
+    assert findings["sensor"] == {"meter": "modelled"}
+    assert findings["advice"] == []
 
 
 def test_a_gpu_that_torch_cannot_use_is_said(fake_nvml, monkeypatch):
@@ -63,32 +63,32 @@ def test_a_gpu_that_torch_cannot_use_is_said(fake_nvml, monkeypatch):
 def test_a_healthy_gpu_in_short(gpu):
     """GIVEN a GPU of its own THEN the short form finds the sensor, and nothing stands in the way."""
     gpu(MACHINE + "at 0 persistence 1\n")
-    found = examine("auto", quick=True)
-    assert found["sensor"]["idle_w"] == pytest.approx(IDLE_W, rel=0.03)
-    assert found["advice"] == []
-    assert found["verdict"].code == "energy-measurable"
-    assert "power_fields" not in found["sensor"]
+    findings = examine("auto", quick=True)
+    assert findings["sensor"]["idle_w"] == pytest.approx(IDLE_W, rel=0.03)
+    assert findings["advice"] == []
+    assert findings["verdict"].code == "energy-measurable"
+    assert "power_fields" not in findings["sensor"]
 
 
 def test_what_stands_in_the_way_is_listed(gpu):
     """GIVEN another process, persistence off and a lowered limit THEN each gives advice."""
     other = os.getppid()
     gpu(f"{MACHINE}process {other} 500\nat 0 persistence 0\nat 0 limit_w 400\nat 0 default_limit_w 700\n")
-    found = examine("auto", quick=True)
-    advice = {one.code: one.values for one in found["advice"]}
+    findings = examine("auto", quick=True)
+    advice = {entry.code: entry.values for entry in findings["advice"]}
     assert set(advice) == {"gpu-used-by-others", "persistence-off", "power-limit-lowered"}
     assert read(advice["gpu-used-by-others"]["who"]).values == {"pid": other}
     assert advice["power-limit-lowered"] == {"limit_w": 400, "default_w": 700}
-    assert found["verdict"].code == "energy-measurable-with-advice"
+    assert findings["verdict"].code == "energy-measurable-with-advice"
 
 
 def test_without_a_counter_another_meter_is_named(gpu):
     """GIVEN a board without a counter THEN the verdict names the meter that is used instead, the advice why."""
     gpu(MACHINE + "at 0 persistence 1\nat 0 fail nvmlDeviceGetTotalEnergyConsumption 3\n")
-    found = examine("auto", quick=True)
-    assert found["verdict"] == reason("energy-from-power", meter="nvml-power")
-    assert [one.code for one in found["advice"]] == ["counter-unused"]
-    assert "NotSupported" in found["advice"][0].values["why"]
+    findings = examine("auto", quick=True)
+    assert findings["verdict"] == reason("energy-from-power", meter="nvml-power")
+    assert [entry.code for entry in findings["advice"]] == ["counter-unused"]
+    assert "NotSupported" in findings["advice"][0].values["why"]
 
 
 def test_a_denied_board_is_a_verdict_and_no_error(gpu, monkeypatch):
@@ -99,18 +99,18 @@ def test_a_denied_board_is_a_verdict_and_no_error(gpu, monkeypatch):
     )
     gpu(MACHINE + denied)
     monkeypatch.setenv("PATH", "/nonexistent")  # no nvidia-smi either
-    found = examine("auto", quick=True)
-    assert found["verdict"].code == "energy-not-measurable"
-    assert "NoPermission" in found["verdict"].values["error"]
-    assert found["sensor"] == {}
+    findings = examine("auto", quick=True)
+    assert findings["verdict"].code == "energy-not-measurable"
+    assert "NoPermission" in findings["verdict"].values["error"]
+    assert findings["sensor"] == {}
 
 
 def test_mig_is_a_verdict_and_advice(gpu):
     """GIVEN a GPU in MIG mode THEN it is said that only the whole GPU can be measured."""
     gpu(MACHINE + "at 0 persistence 1\nat 0 mig_mode 1\n")
-    found = examine("auto", quick=True)
-    assert found["verdict"].code == "energy-not-measurable"
-    assert "mig-on" in [one.code for one in found["advice"]]
+    findings = examine("auto", quick=True)
+    assert findings["verdict"].code == "energy-not-measurable"
+    assert "mig-on" in [entry.code for entry in findings["advice"]]
 
 
 def test_a_shadowed_binding_is_said(gpu, monkeypatch):
@@ -133,10 +133,10 @@ def test_a_whole_examination(gpu, monkeypatch):
     )
     gpu(MACHINE + "at 0 persistence 1\n")
     seen = []
-    found = examine("auto", 2.0, progress=lambda stage, label, done, total: seen.append((label, done, total)))
-    assert found["advice"] == []
-    assert set(found["sensor"]["power_fields"]) == {"instant", "average", "usage"}
-    lines = dict(sensor_lines(found["sensor"]))
+    findings = examine("auto", 2.0, progress=lambda stage, label, done, total: seen.append((label, done, total)))
+    assert findings["advice"] == []
+    assert set(findings["sensor"]["power_fields"]) == {"instant", "average", "usage"}
+    lines = dict(sensor_lines(findings["sensor"]))
     assert "moving average over" in lines["power field average"]
     assert "of the instant power" in lines["counter against power"]
     assert "counted energy" in lines["polled: sampler"]

@@ -27,38 +27,38 @@ class EnoughError(Exception):
 def estimate(root: Path, model: str = "tiny-llama", **options: Any) -> Told:
     told: list[Told] = []
 
-    def expect(found: Told) -> None:
-        told.append(found)
+    def stop(_: Path, estimates: Told) -> None:
+        told.append(estimates)
         raise EnoughError
 
     with pytest.raises(EnoughError):
-        module.run(model, root=root, on_estimates=expect, **{**SMALL, **options})
+        module.run(model, root=root, on_open=stop, **{**SMALL, **options})
     return told[0]
 
 
 def test_it_is_the_plan_of_the_dry_run_by_moments(tmp_path: Path) -> None:
     """GIVEN prefill and decode, THEN each has its time, together that of the plan, and more only for retakes."""
-    found = estimate(tmp_path, phase="both")
+    estimates = estimate(tmp_path, phase="both")
     plan = preview(RunSettings("tiny-llama", root=tmp_path, phase="both", **SMALL))  # type: ignore[arg-type]
-    assert len(found["profile"]) == len(plan.scenes) == 2
-    assert sum(one.least_s for one in found["profile"]) == pytest.approx(plan.profile_seconds)
-    assert sum(one.most_s for one in found["profile"]) > plan.profile_seconds_most
-    assert sum(one.steps_most for one in found["profile"]) > plan.windows
-    assert found["generate"] == [TimeEstimate(plan.generate_seconds, plan.generate_seconds)]
-    assert found["alternatives"] == [TimeEstimate(0.0, plan.alternatives_seconds_most)]
+    assert len(estimates["profile"]) == len(plan.scenes) == 2
+    assert sum(moment.least_s for moment in estimates["profile"]) == pytest.approx(plan.profile_seconds)
+    assert sum(moment.most_s for moment in estimates["profile"]) > plan.profile_seconds_most
+    assert sum(moment.steps_most for moment in estimates["profile"]) > plan.windows
+    assert estimates["generate"] == [TimeEstimate(plan.generate_seconds, plan.generate_seconds)]
+    assert estimates["alternatives"] == [TimeEstimate(0.0, plan.alternatives_seconds_most)]
 
 
 def test_what_cannot_be_foreseen_has_no_entry(tmp_path: Path) -> None:
     """GIVEN stages whose length no plan knows, THEN they are not there; nor are reads around components."""
-    found = estimate(tmp_path, phase="prefill")
-    assert not {"benchmark", "ablate", "correlate", "report"} & set(found)
+    estimates = estimate(tmp_path, phase="prefill")
+    assert not {"benchmark", "ablate", "correlate", "report"} & set(estimates)
     assert "profile" not in estimate(tmp_path, phase="prefill", sampling="triggered", window_s=None)
 
 
 def test_stages_that_will_be_skipped_take_no_time(tmp_path: Path) -> None:
     """GIVEN a prefill of random weights, THEN generation, alternatives and impact are estimated as none."""
-    found = estimate(tmp_path, phase="prefill", weights="random")
-    assert {stage for stage, moments in found.items() if not moments} == {
+    estimates = estimate(tmp_path, phase="prefill", weights="random")
+    assert {stage for stage, moments in estimates.items() if not moments} == {
         "generate", "alternatives", "ablate", "correlate"
     }  # fmt: skip
     left_out = estimate(tmp_path, phase="prefill", stages=("benchmark", "ablate", "correlate"))
@@ -76,8 +76,8 @@ def test_a_profile_begins_with_fewer_steps_than_it_may_come_to(tmp_path: Path) -
             steps.append(total)
 
     more = {**SMALL, "passes": 2, "component_budget_s": 0.4}
-    module.run("tiny-llama", root=tmp_path, phase="prefill", stages=("profile",), on_estimates=told.append,
-               progress=progress, **more)  # fmt: skip
+    module.run("tiny-llama", root=tmp_path, phase="prefill", stages=("profile",), progress=progress,
+               on_open=lambda _, estimates: told.append(estimates), **more)  # fmt: skip
     (moment,) = told[0]["profile"]
     plan = preview(RunSettings("tiny-llama", root=tmp_path, phase="prefill", **more))  # type: ignore[arg-type]
     assert steps[0] == plan.windows < moment.steps_most
@@ -93,9 +93,9 @@ def test_a_profile_that_will_fail_is_not_foreseen_and_ends_nothing(
         raise ModelError("the adapter's part is not there")
 
     monkeypatch.setattr(preview_module, "component_tree", broken)
-    found = estimate(tmp_path)
-    assert "profile" not in found
-    assert found["generate"]
+    estimates = estimate(tmp_path)
+    assert "profile" not in estimates
+    assert estimates["generate"]
 
 
 def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

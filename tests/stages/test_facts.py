@@ -1,4 +1,4 @@
-"""What a run's document says of its device and its sensor."""
+"""What a run's document says of its device, its sensor and its model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from energyscope.loading import load_model
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.metering.nvml.meter import NvmlMeter
@@ -21,8 +22,8 @@ def cuda(monkeypatch):
     """Let CUDA's device have this UUID."""
 
     def has(uuid):
-        found = SimpleNamespace(uuid=uuid, name="CUDA's name", total_memory=10, L2_cache_size=50 << 20)
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: found)
+        properties = SimpleNamespace(uuid=uuid, name="CUDA's name", total_memory=10, L2_cache_size=50 << 20)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
         return torch.device("cuda", 0)
 
     return has
@@ -38,23 +39,23 @@ def test_whether_tf32_makes_fp32_products_is_known(monkeypatch):
 def test_a_gpu_is_described_by_nvml(fake_nvml, cuda):
     """GIVEN NVML numbers GPUs otherwise THEN the facts are those of the GPU with CUDA's UUID."""
     fake_nvml(TWO)
-    found = facts.device_facts(cuda("bbbb"))
-    assert (found["uuid"], found["name"], found["index"]) == ("GPU-bbbb", "Fake T4", 0)
-    assert found["power_limit_w"] == 700
+    device = facts.device_facts(cuda("bbbb"))
+    assert (device["uuid"], device["name"], device["index"]) == ("GPU-bbbb", "Fake T4", 0)
+    assert device["power_limit_w"] == 700
 
 
 def test_a_slice_is_itself_on_its_gpu(fake_nvml, cuda):
     """GIVEN a MIG slice THEN the UUID is the slice's, and the GPU's name and mode are known."""
     fake_nvml(SLICED)
-    found = facts.device_facts(cuda("bbbb"))
-    assert (found["uuid"], found["name"], found["mig"]) == ("MIG-bbbb", "Fake A100", True)
+    device = facts.device_facts(cuda("bbbb"))
+    assert (device["uuid"], device["name"], device["mig"]) == ("MIG-bbbb", "Fake A100", True)
 
 
 def test_a_gpu_without_nvml_is_described_by_cuda(fake_nvml, cuda):
     """WHEN NVML cannot be asked THEN what CUDA knows is left, and the rest is None."""
     fake_nvml("at 0 fail nvmlInit 9")
-    found = facts.device_facts(cuda("bbbb"))
-    assert (found["uuid"], found["name"], found["power_limit_w"]) == ("GPU-bbbb", "CUDA's name", None)
+    device = facts.device_facts(cuda("bbbb"))
+    assert (device["uuid"], device["name"], device["power_limit_w"]) == ("GPU-bbbb", "CUDA's name", None)
 
 
 def test_only_measured_gpus_are_named(fake_nvml):
@@ -72,8 +73,8 @@ def test_the_idle_sensor_of_several_gpus(monkeypatch):
     idle = {"GPU-aaaa": 70.0, "GPU-bbbb": 30.0}
     monkeypatch.setattr(facts, "idle_facts", lambda meter: {"meter": "nvml", "idle_w": idle[meter.device]})
     group = SimpleNamespace(meters=[SimpleNamespace(device=name) for name in idle])
-    found = facts.idle_sensor(group)
-    assert (found["idle_w"], [one["idle_w"] for one in found["devices"]]) == (100.0, [70.0, 30.0])
+    sensor = facts.idle_sensor(group)
+    assert (sensor["idle_w"], [device["idle_w"] for device in sensor["devices"]]) == (100.0, [70.0, 30.0])
     idle["GPU-bbbb"] = None
     assert facts.idle_sensor(group)["idle_w"] is None
 
@@ -81,9 +82,9 @@ def test_the_idle_sensor_of_several_gpus(monkeypatch):
 def test_one_gpu_is_not_listed():
     """GIVEN a single meter THEN its facts stand by themselves."""
     with MeterGroup([ModelledMeter(50.0)]) as group:
-        found = facts.idle_sensor(group)
-    assert "devices" not in found
-    assert (found["device"], found["idle_w"]) == ("cpu", None)
+        sensor = facts.idle_sensor(group)
+    assert "devices" not in sensor
+    assert (sensor["device"], sensor["idle_w"]) == ("cpu", None)
 
 
 def test_what_was_known_is_kept():
@@ -104,3 +105,41 @@ def test_the_most_host_memory_is_known():
     held = bytearray(b"x") * (before + (64 << 20))
     del held
     assert host_peak_bytes() > before + (32 << 20)
+
+
+# --- a quantized model: what it really has, not what was asked for ---------------------------------------------
+
+
+def quantization(**options):
+    return facts.model_facts(load_model("tiny-llama", device="cpu", **options))["quantization"]
+
+
+def test_a_model_that_is_not_quantized_has_none():
+    """GIVEN fp32, THEN the block is None."""
+    assert quantization() is None
+
+
+def test_the_default_compute_dtype_is_the_one_used():
+    """GIVEN nf4 on a CPU without --compute-dtype, THEN the block says float32, and that the head is left."""
+    pytest.importorskip("bitsandbytes")
+    assert quantization(precision="nf4") == {
+        "method": "nf4", "double_quant": False, "compute_dtype": "float32", "skipped": ["lm_head"],
+    }  # fmt: skip
+
+
+def test_options_are_seen_in_the_layers():
+    """GIVEN double quantization, bf16 and a module to skip, THEN the block has all three."""
+    pytest.importorskip("bitsandbytes")
+    options = quantization(
+        precision="nf4", double_quant=True, compute_dtype="bf16", skip_modules=("model.layers.0",)
+    )
+    assert (options["double_quant"], options["compute_dtype"]) == (True, "bfloat16")
+    assert "model.layers.0.mlp.up_proj" in options["skipped"]
+    assert "model.layers.1.mlp.up_proj" not in options["skipped"]
+
+
+def test_int8_has_neither_scales_to_quantize_nor_one_dtype():
+    """GIVEN int8, THEN what does not apply is None."""
+    pytest.importorskip("bitsandbytes")
+    options = quantization(precision="int8")
+    assert (options["method"], options["double_quant"], options["compute_dtype"]) == ("int8", None, None)

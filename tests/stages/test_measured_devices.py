@@ -58,10 +58,10 @@ def test_several_gpus_are_measured_and_the_model_runs_on_the_first(fake_nvml, cu
     fake_nvml(TWO)
     cuda("1a2b-00", "1a9f-11")
     asked = settings(gpu_id=("1", "0"))
-    found = find_devices(asked)
-    assert found == MeasuredDevices(torch.device("cuda:1"), ("GPU-1a9f-11", "GPU-1a2b-00"))
-    group = open_meters(asked, found.gpus)
-    assert [meter.device for meter in group.meters] == list(found.gpus)
+    devices = find_devices(asked)
+    assert devices == MeasuredDevices(torch.device("cuda:1"), ("GPU-1a9f-11", "GPU-1a2b-00"))
+    group = open_meters(asked, devices.gpus)
+    assert [meter.device for meter in group.meters] == list(devices.gpus)
     assert group.name == "nvml"
 
 
@@ -120,8 +120,8 @@ def test_a_word_measures_every_gpu_that_the_model_may_take(cuda):
     cuda("1a2b-00", "1a9f-11")
     first, second = torch.device("cuda:0"), torch.device("cuda:1")
     assert find_devices(mapped("auto")) == MeasuredDevices(first, ("1a2b-00", "1a9f-11"), (first, second))
-    found = find_devices(mapped("sequential", device="cuda:1"))
-    assert found == MeasuredDevices(second, ("1a9f-11", "1a2b-00"), (second, first))
+    devices = find_devices(mapped("sequential", device="cuda:1"))
+    assert devices == MeasuredDevices(second, ("1a9f-11", "1a2b-00"), (second, first))
     assert find_devices(settings()).devices == (first,)
 
 
@@ -130,8 +130,8 @@ def test_a_word_takes_the_gpus_that_are_named_in_their_order(fake_nvml, cuda):
     fake_nvml(TWO)
     cuda("1a9f-11", "1a2b-00")
     first, second = torch.device("cuda:0"), torch.device("cuda:1")
-    found = find_devices(mapped("auto", gpu_id=("0", "1")))
-    assert found == MeasuredDevices(second, ("GPU-1a2b-00", "GPU-1a9f-11"), (second, first))
+    devices = find_devices(mapped("auto", gpu_id=("0", "1")))
+    assert devices == MeasuredDevices(second, ("GPU-1a2b-00", "GPU-1a9f-11"), (second, first))
     assert find_devices(mapped("auto", gpu_id=("1",))) == MeasuredDevices(first, ("GPU-1a9f-11",), (first,))
     assert find_devices(settings(gpu_id=("0", "1"))).devices == (second,)
 
@@ -143,8 +143,8 @@ def test_a_file_measures_the_gpus_that_it_names(fake_nvml, cuda, file):
     first, second = torch.device("cuda:0"), torch.device("cuda:1")
     both = file(transformer=1, lm_head=0)
     assert find_devices(mapped(both)) == MeasuredDevices(second, ("1a9f-11", "1a2b-00"), (second, first))
-    found = find_devices(mapped(both, gpu_id=("0", "1")))
-    assert found == MeasuredDevices(second, ("GPU-1a9f-11", "GPU-1a2b-00"), (second, first))
+    devices = find_devices(mapped(both, gpu_id=("0", "1")))
+    assert devices == MeasuredDevices(second, ("GPU-1a9f-11", "GPU-1a2b-00"), (second, first))
     with pytest.raises(UsageError, match=r"uses cuda:1, cuda:0, and --gpu-id names cuda:0: leave --gpu-id out"):
         find_devices(mapped(both, gpu_id=("0",)))
     assert find_devices(mapped(file(transformer=1, lm_head="cpu"))) == MeasuredDevices(
@@ -184,11 +184,11 @@ def test_a_slice_and_its_gpu_belong_together(fake_nvml, cuda, seen, named):
     """GIVEN MIG THEN a slice or its GPU may be named, and only --whole-gpu measures, labelled."""
     fake_nvml(SPLIT)
     cuda(seen)
-    found = find_devices(settings(gpu_id=(named,)))
-    assert found.device == torch.device("cuda:0")
+    devices = find_devices(settings(gpu_id=(named,)))
+    assert devices.device == torch.device("cuda:0")
     with pytest.raises(MeterError, match="--whole-gpu"):
-        open_meters(settings(gpu_id=(named,)), found.gpus)
-    (meter,) = open_meters(settings(gpu_id=(named,), whole_gpu=True), found.gpus).meters
+        open_meters(settings(gpu_id=(named,)), devices.gpus)
+    (meter,) = open_meters(settings(gpu_id=(named,), whole_gpu=True), devices.gpus).meters
     assert meter.device == "GPU-1a2b-00"
     assert {"whole-gpu", "whole-gpu-of-slice"} & {note.code for note in meter.describe()["notes"]}
 

@@ -46,64 +46,64 @@ def within(row, value, tolerance):
     return math.isclose(row["energy_mj"]["value"], value, rel_tol=tolerance)
 
 
-def by_subject(found):
-    return {row["subject"]: row for row in found["parts"]}
+def by_subject(prediction):
+    return {row["subject"]: row for row in prediction["parts"]}
 
 
 def test_a_length_between_is_foretold(swept):
     """GIVEN four lengths WHEN one between is asked THEN whole, sum and parts are near the law, inside the data."""
-    found = predict(swept, PredictSettings("tiny-gpt2", sequence_length=96))
+    prediction = predict(swept, PredictSettings("tiny-gpt2", sequence_length=96))
     works = truth("tiny-gpt2", "prefill", 1, 96)
-    assert within(found["whole"], whole_mj(works), 0.03)
-    assert within(found["sum"], whole_mj(works), 0.03)
-    rows = by_subject(found)
+    assert within(prediction["whole"], whole_mj(works), 0.03)
+    assert within(prediction["sum"], whole_mj(works), 0.03)
+    rows = by_subject(prediction)
     assert set(rows) == {*PARTS, *RESIDUAL}
     for kind in PARTS:
         assert within(rows[kind], energy_mj(works[kind]), 0.05), kind
         assert not rows[kind]["extrapolated"]
-    assert not found["whole"]["extrapolated"]
+    assert not prediction["whole"]["extrapolated"]
 
 
 def test_each_prediction_has_its_error_and_an_interval(swept):
     """Beside every prediction stand the error of left-out lengths, their number, and an interval."""
-    found = predict(swept, PredictSettings("tiny-gpt2", sequence_length=96))
-    for row in (found["whole"], found["sum"], *found["parts"]):
+    prediction = predict(swept, PredictSettings("tiny-gpt2", sequence_length=96))
+    for row in (prediction["whole"], prediction["sum"], *prediction["parts"]):
         assert row["held_out"]["by"] == "length"
         assert row["held_out"]["where"] == "inside"
         assert row["held_out"]["cells"] == 2  # of four lengths, the two that lie between others
         assert row["held_out"]["median"] < 0.1
         assert row["energy_mj"]["low"] <= row["energy_mj"]["value"] <= row["energy_mj"]["high"]
-    timed = [row for row in found["parts"] if row["subject"] in PARTS]
+    timed = [row for row in prediction["parts"] if row["subject"] in PARTS]
     assert all(row["time_us"]["value"] > 0 for row in timed)
 
 
 def test_outside_of_the_data_it_says_so(swept):
     """GIVEN a length beyond all THEN the prediction is extrapolated and says by how much, with errors of such."""
-    found = predict(swept, PredictSettings("tiny-gpt2", sequence_length=256, batch_size=2))
-    assert found["whole"]["extrapolated"]
-    assert {one.code for one in split(found["whole"]["why"])} == {"beyond-cells"}
-    assert found["whole"]["held_out"]["where"] == "outside"
-    assert found["sum"]["why"].code == "parts-beyond-cells"
+    prediction = predict(swept, PredictSettings("tiny-gpt2", sequence_length=256, batch_size=2))
+    assert prediction["whole"]["extrapolated"]
+    assert {part.code for part in split(prediction["whole"]["why"])} == {"beyond-cells"}
+    assert prediction["whole"]["held_out"]["where"] == "outside"
+    assert prediction["sum"]["why"].code == "parts-beyond-cells"
 
 
 def test_a_batch_that_was_not_measured(swept):
     """GIVEN lengths of batch 1 WHEN a batch of 4 is asked THEN its FLOPs and bytes decide, as in the law."""
-    found = predict(swept, PredictSettings("tiny-gpt2", sequence_length=24, batch_size=4))
-    assert within(found["whole"], whole_mj(truth("tiny-gpt2", "prefill", 4, 24)), 0.05)
+    prediction = predict(swept, PredictSettings("tiny-gpt2", sequence_length=24, batch_size=4))
+    assert within(prediction["whole"], whole_mj(truth("tiny-gpt2", "prefill", 4, 24)), 0.05)
 
 
 def test_a_model_that_was_not_measured(models):
     """GIVEN two models under one law WHEN a third is asked THEN it is foretold, judged by left-out models."""
-    found = predict(models, PredictSettings("tiny-distilbert", sequence_length=64))
-    assert found["left_out_by"] == "model"
-    assert found["notes"][0].code == "laws-of-other-models"
-    rows = by_subject(found)
+    prediction = predict(models, PredictSettings("tiny-distilbert", sequence_length=64))
+    assert prediction["left_out_by"] == "model"
+    assert prediction["notes"][0].code == "laws-of-other-models"
+    rows = by_subject(prediction)
     works = truth("tiny-distilbert", "prefill", 1, 64)
     assert within(rows["mlp"], energy_mj(works["mlp"]), 0.15)
     assert rows["mlp"]["held_out"]["by"] == "model"
-    assert found["left_out"]["lm_head"] == reason("no-such-component", model="tiny-distilbert")
-    assert found["sum"] is None
-    assert found["left_out"]["sum-over-parts"] == reason("parts-without-law", parts=["lm_head"])
+    assert prediction["left_out"]["lm_head"] == reason("no-such-component", model="tiny-distilbert")
+    assert prediction["sum"] is None
+    assert prediction["left_out"]["sum-over-parts"] == reason("parts-without-law", parts=["lm_head"])
 
 
 def test_the_law_per_call_is_the_planted_one(tmp_path):
@@ -115,7 +115,7 @@ def test_the_law_per_call_is_the_planted_one(tmp_path):
     ]
     row = by_subject(predict(runs, PredictSettings("tiny-distilbert", sequence_length=64)))["mlp"]
     assert row["law"] == "per-call"
-    terms = {name: one["value"] for name, one in row["terms"].items()}
+    terms = {name: term["value"] for name, term in row["terms"].items()}
     assert math.isclose(terms["call_mj"], CALL_MJ, rel_tol=0.05)
     assert math.isclose(terms["pj_per_flop"], PJ_PER_FLOP, rel_tol=0.05)
     assert math.isclose(terms["pj_per_byte"], NJ_PER_BYTE * 1e3, rel_tol=0.05)
@@ -125,20 +125,20 @@ def test_the_law_per_call_is_the_planted_one(tmp_path):
 
 def test_own_cells_are_enough(models):
     """GIVEN four lengths of the model itself THEN other models' cells are not used, and the page says so."""
-    found = predict(models, PredictSettings("tiny-llama", sequence_length=48))
-    assert found["notes"] == [reason("other-models-not-used", models=["tiny-gpt2"], model="tiny-llama")]
-    assert by_subject(found)["mlp"]["cells"] == len(LENGTHS)
+    prediction = predict(models, PredictSettings("tiny-llama", sequence_length=48))
+    assert prediction["notes"] == [reason("other-models-not-used", models=["tiny-gpt2"], model="tiny-llama")]
+    assert by_subject(prediction)["mlp"]["cells"] == len(LENGTHS)
 
 
 def test_decode_steps_are_foretold(tmp_path):
     """GIVEN steps at three contexts WHEN a fourth is asked THEN it is near the law."""
     runs = [planted_run(tmp_path / f"d{context}", context, phase="decode") for context in (16, 64, 128)]
-    found = predict(runs, PredictSettings("tiny-gpt2", context_length=100))
-    assert found["phase"] == "decode"
+    prediction = predict(runs, PredictSettings("tiny-gpt2", context_length=100))
+    assert prediction["phase"] == "decode"
     works = truth("tiny-gpt2", "decode", 1, 100)
-    assert within(found["whole"], whole_mj(works), 0.05)
-    assert within(found["sum"], whole_mj(works), 0.05)
-    mlp = by_subject(found)["mlp"]  # does the same at each context
+    assert within(prediction["whole"], whole_mj(works), 0.05)
+    assert within(prediction["sum"], whole_mj(works), 0.05)
+    mlp = by_subject(prediction)["mlp"]  # does the same at each context
     assert mlp["law"] == "constant"
     assert within(mlp, energy_mj(works["mlp"]), 0.01)
     assert not mlp["extrapolated"]
@@ -147,10 +147,10 @@ def test_decode_steps_are_foretold(tmp_path):
 def test_cells_of_the_same_work_say_nothing_of_another(tmp_path):
     """GIVEN steps of one sequence WHEN four are asked THEN no constant is given out for them, and why."""
     runs = [planted_run(tmp_path / f"d{context}", context, phase="decode") for context in (16, 64, 128)]
-    found = predict(runs, PredictSettings("tiny-gpt2", context_length=64, batch_size=4))
-    assert "mlp" not in by_subject(found)
-    assert found["left_out"]["mlp"] == reason("other-work-than-cells", cells=3)
-    assert found["sum"] is None
+    prediction = predict(runs, PredictSettings("tiny-gpt2", context_length=64, batch_size=4))
+    assert "mlp" not in by_subject(prediction)
+    assert prediction["left_out"]["mlp"] == reason("other-work-than-cells", cells=3)
+    assert prediction["sum"] is None
 
 
 def test_one_cell_is_no_law(swept):
@@ -198,18 +198,18 @@ def test_modelled_joules_never_mix(swept, tmp_path):
 
 def test_boards_are_scaled_to_one_when_asked(swept, tmp_path):
     """GIVEN a board that takes 8 % more WHEN boards may mix THEN its cells are scaled, and by how much is said."""
-    odd = [planted_run(tmp_path / f"b{one}", one, board="GPU-2222", noise=1.08) for one in (32, 128)]
-    found = predict([*swept, *odd], PredictSettings("tiny-gpt2", sequence_length=96, mixed=("board",)))
-    assert within(found["whole"], whole_mj(truth("tiny-gpt2", "prefill", 1, 96)), 0.03)
-    (note,) = (one for one in found["notes"] if one.code == "scaled-to-board")
+    odd = [planted_run(tmp_path / f"b{item}", item, board="GPU-2222", noise=1.08) for item in (32, 128)]
+    prediction = predict([*swept, *odd], PredictSettings("tiny-gpt2", sequence_length=96, mixed=("board",)))
+    assert within(prediction["whole"], whole_mj(truth("tiny-gpt2", "prefill", 1, 96)), 0.03)
+    (note,) = (item for item in prediction["notes"] if item.code == "scaled-to-board")
     assert (note.values["board"], note.values["factor"]) == ("GPU-2222", pytest.approx(1 / 1.08))
 
 
 def test_a_precision_picks_its_runs(swept, tmp_path):
     """GIVEN runs of two precisions WHEN one is named THEN the others stay out; one nobody measured is refused."""
     odd = planted_run(tmp_path / "odd", 64, precision="bf16")
-    found = predict([*swept, odd], PredictSettings("tiny-gpt2", sequence_length=96, precision="fp32"))
-    assert len(found["from"]) == len(LENGTHS)
+    prediction = predict([*swept, odd], PredictSettings("tiny-gpt2", sequence_length=96, precision="fp32"))
+    assert len(prediction["from"]) == len(LENGTHS)
     with pytest.raises(UsageError, match="no law carries over"):
         predict(swept, PredictSettings("tiny-gpt2", sequence_length=96, precision="nf4"))
 
@@ -239,7 +239,8 @@ def test_contradictions_are_refused(swept, settings):
 def test_a_negative_term_is_shown_and_flagged(tmp_path):
     """GIVEN joules that fall with the length THEN k is negative as it is, not clipped, and a flag says so."""
     runs = [
-        planted_run(tmp_path / f"n{one}", one, noise=noise) for one, noise in ((16, 3.0), (64, 1.0), (128, 0.4))
+        planted_run(tmp_path / f"n{tokens}", tokens, noise=noise)
+        for tokens, noise in ((16, 3.0), (64, 1.0), (128, 0.4))
     ]
     row = predict(runs, PredictSettings("tiny-gpt2", sequence_length=32))["whole"]
     if row["law"] == "two-term":
@@ -256,8 +257,8 @@ def test_fits_take_less_than_a_second(swept):
 
 def test_the_document_is_plain(swept):
     """What is returned can be written as JSON without anything of its own."""
-    found = predict(swept, PredictSettings("tiny-gpt2", sequence_length=96))
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    prediction = predict(swept, PredictSettings("tiny-gpt2", sequence_length=96))
+    assert json.loads(json.dumps(prediction, allow_nan=False)) == prediction
 
 
 def test_a_run_without_components_is_refused(swept, tmp_path):
@@ -305,32 +306,32 @@ def test_another_models_parts_do_not_lose_the_sum(swept, tmp_path):
     """GIVEN enough cells of the model, and other ones of a model with other parts, THEN the sum is told."""
     other = planted_run(tmp_path / "o", 48, model="tiny-llama")
     other = replace(other, energy=other.energy[other.energy["kind"] != "embedding"])
-    found = predict([other, *swept], PredictSettings("tiny-gpt2", sequence_length=96))
-    assert found["sum"] is not None
-    assert {one["model"] for one in found["from"]} == {"tiny-gpt2"}
+    prediction = predict([other, *swept], PredictSettings("tiny-gpt2", sequence_length=96))
+    assert prediction["sum"] is not None
+    assert {source["model"] for source in prediction["from"]} == {"tiny-gpt2"}
 
 
 def test_no_lower_limit_is_negative(tmp_path):
     """GIVEN joules that scatter by half THEN no lower limit lies below 0, and which rows have none is said."""
     scatter = {16: 0.7, 32: 1.6, 64: 0.6, 128: 1.4}
-    runs = [planted_run(tmp_path / f"r{one}", one, noise=noise) for one, noise in scatter.items()]
-    found = predict(runs, PredictSettings("tiny-gpt2", sequence_length=48))
-    rows = [found["whole"], found["sum"], *found["parts"]]
-    assert all(one["energy_mj"]["value"] > 0 for one in rows)
-    without = [one for one in rows if one["energy_mj"]["low"] is None]
+    runs = [planted_run(tmp_path / f"r{row}", row, noise=noise) for row, noise in scatter.items()]
+    prediction = predict(runs, PredictSettings("tiny-gpt2", sequence_length=48))
+    rows = [prediction["whole"], prediction["sum"], *prediction["parts"]]
+    assert all(row["energy_mj"]["value"] > 0 for row in rows)
+    without = [row for row in rows if row["energy_mj"]["low"] is None]
     assert without
-    assert all(reason("no-lower-limit", quantity="energy") in one["flags"] for one in without)
-    assert all(one["energy_mj"]["high"] > one["energy_mj"]["value"] for one in without)
+    assert all(reason("no-lower-limit", quantity="energy") in row["flags"] for row in without)
+    assert all(row["energy_mj"]["high"] > row["energy_mj"]["value"] for row in without)
     assert all(
-        one["energy_mj"]["low"] > 0 for one in rows if one not in without and one["subject"] != "unexplained"
+        row["energy_mj"]["low"] > 0 for row in rows if row not in without and row["subject"] != "unexplained"
     )
 
 
 def test_a_law_that_says_a_negative_energy_tells_nothing(tmp_path):
     """GIVEN joules that fall with length WHEN a far longer one is asked THEN none is told, and why, in a line."""
     runs = [
-        planted_run(tmp_path / f"n{one}", one, noise=noise, modelled=True)
-        for one, noise in ((16, 3.0), (64, 1.0), (128, 0.4))
+        planted_run(tmp_path / f"n{tokens}", tokens, noise=noise, modelled=True)
+        for tokens, noise in ((16, 3.0), (64, 1.0), (128, 0.4))
     ]
     with pytest.raises(UsageError, match=r"^nothing can be predicted: the law gives a negative energy here"):
         predict(runs, PredictSettings("tiny-gpt2", sequence_length=512, batch_size=8))

@@ -27,12 +27,12 @@ def plan(model, root, **changes):
 
 def test_a_plan_counts_what_is_measured(model, tmp_path):
     """Components, targets by what they are, windows and ablations are those of the run."""
-    found = plan(model, tmp_path, granularity="medium", passes=4)
-    assert found.components == sum(found.kinds.values()) == 15
-    assert found.targets == {"node": 15, "glue": 2, "without": 6}
-    assert found.windows == 23 * 4 + 1
-    assert found.ablations == 14 * 4 + 2 + 4 * 2  # by every method, layers skipped, kinds removed together
-    assert (found.batch_size, found.sequence_length, found.gpus) == (1, 32, ())
+    planned = plan(model, tmp_path, granularity="medium", passes=4)
+    assert planned.components == sum(planned.kinds.values()) == 15
+    assert planned.targets == {"node": 15, "glue": 2, "without": 6}
+    assert planned.windows == 23 * 4 + 1
+    assert planned.ablations == 14 * 4 + 2 + 4 * 2  # by every method, layers skipped, kinds removed together
+    assert (planned.batch_size, planned.sequence_length, planned.gpus) == (1, 32, ())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -63,24 +63,27 @@ def test_a_benchmark_alone_needs_room_for_one_of_its_precisions(model, tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"tensor_parallel": True}, "needs a process for each GPU"),
         ({"precision": "nf4", "skip_modules": ("nope.nope",)}, "nope.nope"),
     ],
 )
-def test_a_plan_is_refused_for_what_the_run_would_be_refused_for(model, tmp_path, changes, said):
+def test_a_plan_is_refused_for_what_the_run_would_be_refused_for(model, tmp_path, changes, message):
     """What does not fit the model or the machine is refused before anything is planned."""
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         plan(model, tmp_path, **changes)
 
 
 def test_a_generation_beyond_the_positions_is_skipped(model, tmp_path):
     """GIVEN more new tokens than positions THEN nothing will be generated, and the plan says how many fit."""
     stages = ("generate", "profile")
-    found = plan(model, tmp_path, phase="both", new_tokens=5000, sequence_length=8, stages=stages)
-    assert (found.skipped["generate"].code, found.skipped["generate"].values["left"]) == ("too-few-positions", 24)
-    assert found.generate_seconds == 0
+    planned = plan(model, tmp_path, phase="both", new_tokens=5000, sequence_length=8, stages=stages)
+    assert (planned.skipped["generate"].code, planned.skipped["generate"].values["left"]) == (
+        "too-few-positions",
+        24,
+    )
+    assert planned.generate_seconds == 0
 
 
 def test_effort_is_in_the_expected_time(model, tmp_path):
@@ -96,9 +99,9 @@ def test_effort_is_in_the_expected_time(model, tmp_path):
 
 def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):
     """GIVEN a GPU THEN its UUID and the longer windows, preheating and idling are in the plan."""
-    found = MeasuredDevices(torch.device("cuda", 0), ("GPU-aaaa",))
+    devices = MeasuredDevices(torch.device("cuda", 0), ("GPU-aaaa",))
     modelled = plan(model, tmp_path, execution="eager")
-    monkeypatch.setattr(stage, "find_devices", lambda settings: found)
+    monkeypatch.setattr(stage, "find_devices", lambda settings: devices)
     monkeypatch.setattr(stage, "resolve_precision", lambda *words: "fp32")
     monkeypatch.setattr(
         LoadSettings, "resolved", lambda self: LoadOptions(precision="fp32", device=torch.device("cpu"))
@@ -113,15 +116,15 @@ def test_a_measured_run_idles_and_preheats(model, tmp_path, monkeypatch):
 def test_the_benchmark_is_planned(model, tmp_path):
     """Trials are precisions times batch sizes times lengths times trials; without the stage there are none."""
     asked = BenchmarkSettings(("fp32", "bf16"), batch_sizes=(1, 2, 4), trials=5)
-    found = plan(model, tmp_path, benchmark=asked)
-    assert (found.precisions, found.trials) == (("fp32", "bf16"), 30)
+    planned = plan(model, tmp_path, benchmark=asked)
+    assert (planned.precisions, planned.trials) == (("fp32", "bf16"), 30)
     assert plan(model, tmp_path, stages=("profile",)).trials == 0
 
 
 def test_triggered_sampling_reads_each_component(model, tmp_path):
     """Without amplification there is one read of each component a pass, and nothing else."""
-    found = plan(model, tmp_path, sampling="triggered", passes=3)
-    assert (found.targets, found.windows) == ({"node": 15}, 45)
+    planned = plan(model, tmp_path, sampling="triggered", passes=3)
+    assert (planned.targets, planned.windows) == ({"node": 15}, 45)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +147,6 @@ def test_a_plan_that_would_be_refused_is(model, tmp_path, change, hint):
 
 def test_what_is_skipped_has_its_reason(model, tmp_path):
     """Random weights and stages that were not asked for are skipped, with no ablation counted."""
-    found = plan(model, tmp_path, weights="random", stages=("profile", "ablate"))
-    assert found.skipped["ablate"].code == "random-weights"
-    assert found.ablations == 0
+    planned = plan(model, tmp_path, weights="random", stages=("profile", "ablate"))
+    assert planned.skipped["ablate"].code == "random-weights"
+    assert planned.ablations == 0

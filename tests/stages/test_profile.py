@@ -80,8 +80,8 @@ def test_modelled_joules_have_no_static_share(measured):
 
 def test_the_model_is_the_anchor_of_every_pass(measured):
     """The whole model is measured before the first pass, between passes and after the last."""
-    assert [one["index"] for one in passes_of(measured[1])] == list(range(PASSES + 1))
-    assert all(one["anchor_mj"] > 0 for one in passes_of(measured[1]))
+    assert [anchor["index"] for anchor in passes_of(measured[1])] == list(range(PASSES + 1))
+    assert all(anchor["anchor_mj"] > 0 for anchor in passes_of(measured[1]))
 
 
 def test_targets_are_shuffled_between_passes(measured):
@@ -116,7 +116,7 @@ def test_progress_counts_up_to_its_total(measured):
     """Progress never runs past its total and names what is measured."""
     done = [step[2] for step in measured[2]]
     assert done == sorted(done)
-    assert all(one[2] < one[3] for one in measured[2])
+    assert all(step[2] < step[3] for step in measured[2])
     assert done[-1] == measured[2][-1][3] - 1
     assert any("overhead" in step[1] for step in measured[2])
 
@@ -140,7 +140,7 @@ def test_the_header_says_what_is_needed_to_close_the_books(measured):
         "eager",
         PASSES,
     )
-    assert {one["what"] for one in header["subjects"]} == {"node", "group", "glue", "without"}
+    assert {subject["what"] for subject in header["subjects"]} == {"node", "group", "glue", "without"}
     assert header["tree"][0]["name"] == "model"
     assert header["tree"][0]["flops"] > 0
     assert notes_of(measured[1]) == header["notes"]
@@ -211,7 +211,7 @@ def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monke
     tree = stage.component_tree(loaded.model, loaded.adapter, "coarse")
     inputs = profile_inputs(loaded, sequence_length=8).inputs
     captures, notes = stage._captures(tree, inputs, loaded, ProfileSettings(execution="cuda-graph"))
-    assert set(captures) == {one.name for one in tree}
+    assert set(captures) == {component.name for component in tree}
     assert notes == [reason("eager-inputs", why=why)]
 
 
@@ -221,18 +221,18 @@ def test_a_model_that_a_graph_cannot_hold_gives_its_eager_inputs(tmp_path, monke
 def anchors(**board):
     """Return the entries of a session in virtual time, and the minutes from the first anchor to the last."""
     rounds = {"node:model": [SimulatedCall(20.0, 80.0)], "node:a": [SimulatedCall(16.0, 50.0)]}
-    found = measure(SimulatedGpu(board=SimulatedBoard(**board)), rounds)
-    times = [one["begin_s"] for one in found.windows("node:model")]
-    return [{"stage": "profile", **entry} for entry in found.entries], (times[-1] - times[0]) / 60
+    session = measure(SimulatedGpu(board=SimulatedBoard(**board)), rounds)
+    times = [entry["begin_s"] for entry in session.windows("node:model")]
+    return [{"stage": "profile", **entry} for entry in session.entries], (times[-1] - times[0]) / 60
 
 
 def test_a_drift_of_the_board_shows_in_the_anchors():
     """GIVEN power that grows by 6 % a minute THEN the anchors' trend says so, and that it is no chance."""
     entries, minutes = anchors(drift=0.06)
-    found = anchors_drift(entries)
-    assert found["change"] == pytest.approx(0.06 * minutes, rel=0.05)
-    assert found["low"] < found["change"] < found["high"]
-    assert found["significant"]
+    trend = anchors_drift(entries)
+    assert trend["change"] == pytest.approx(0.06 * minutes, rel=0.05)
+    assert trend["low"] < trend["change"] < trend["high"]
+    assert trend["significant"]
 
 
 def test_scatter_is_no_drift():

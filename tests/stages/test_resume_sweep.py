@@ -33,18 +33,18 @@ def settings(root: Path, **options: Any) -> SweepSettings:
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, batch: int, error: type[BaseException], *, begun: bool) -> None:
     """Let the cell of a batch size fail, before or after its run directory is made."""
-    real = module.opened
+    real = module.run_loaded
 
-    def stopped(one: RunSettings, *rest: Any, **options: Any) -> Any:
-        if one.batch_size == batch and not begun:
-            raise error
-        context = real(one, *rest, **options)
-        if one.batch_size == batch:
-            (context.store.path / "left-behind").touch()
-            raise error
-        return context
+    def stopped(chosen: RunSettings, *rest: Any, **options: Any) -> Any:
+        if chosen.batch_size != batch:
+            return real(chosen, *rest, **options)
+        if begun:
+            folder = chosen.root / str(chosen.name)
+            folder.mkdir()
+            (folder / "left-behind").touch()
+        raise error
 
-    monkeypatch.setattr(module, "opened", stopped)
+    monkeypatch.setattr(module, "run_loaded", stopped)
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def states(made: Sweep) -> list[str]:
 def test_what_is_lacking_is_measured_and_what_is_done_stays(interrupted: Path) -> None:
     """The finished cell's run is untouched; the half-finished one is made anew, and the waiting one is there."""
     before = (interrupted / "fp32-b1-s8" / "run.json").read_bytes()
-    found = resume(interrupted)
-    assert states(found) == ["done"] * 3
+    resumed = resume(interrupted)
+    assert states(resumed) == ["done"] * 3
     assert (interrupted / "fp32-b1-s8" / "run.json").read_bytes() == before
     assert not (interrupted / "fp32-b2-s8" / "left-behind").exists()
     assert load_run(interrupted / "fp32-b4-s8").document["workload"]["batch_size"] == 4

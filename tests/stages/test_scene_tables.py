@@ -15,9 +15,8 @@ from energyscope.metering.modelled import ModelledMeter
 from energyscope.runs.store import RunStore, load_run, read_journal
 from energyscope.settings.run import RunSettings
 from energyscope.stages.profile import ProfileSettings, profile
-from energyscope.stages.recovery import write_profile
 from energyscope.stages.sampling_budget import SamplingBudget
-from energyscope.stages.scenes import scenes, workload_of
+from energyscope.stages.scenes import scenes, workload_of, write
 from energyscope.workloads import profile_inputs
 
 NAMES = ["prefill", "decode@24", "decode@48"]
@@ -36,7 +35,7 @@ def store(tmp_path_factory):
             chosen = ProfileSettings("fine", scene.layers, SamplingBudget(2, window_s=0.03, budget_s=0.06))
             given = workload_of(scene, loaded, prompt, settings, None)
             profile(loaded, given, meter, chosen, journal=made.journal, scene=scene.name)
-    write_profile(made, read_journal(made.path))
+    write(made, read_journal(made.path))
     return made
 
 
@@ -51,8 +50,8 @@ def test_every_scene_has_its_rows(run):
     assert [tuple(key) for key in keys.itertuples(index=False)] == [
         ("prefill", 8, "dynamic"), ("decode", 24, "dynamic"), ("decode", 48, "dynamic"),
     ]  # fmt: skip
-    assert [one["name"] for one in run.scenes] == NAMES
-    assert [one["layers"] for one in run.scenes] == ["sample", "sample", "kinds"]
+    assert [scene["name"] for scene in run.scenes] == NAMES
+    assert [scene["layers"] for scene in run.scenes] == ["sample", "sample", "kinds"]
 
 
 def test_a_scene_is_a_run_of_its_own(run):
@@ -89,8 +88,8 @@ def test_a_scene_that_was_not_reached_leaves_no_row(store, tmp_path):
     begin = next(number for number, entry in enumerate(entries) if entry.get("scene") == "decode@24")
     cut = RunStore.create("cut", tmp_path)
     cut.update(warnings=[])
-    assert write_profile(cut, entries[: begin + 1])
-    assert [one["name"] for one in load_run(cut.path).scenes] == ["prefill"]
+    assert write(cut, entries[: begin + 1])
+    assert [scene["name"] for scene in load_run(cut.path).scenes] == ["prefill"]
     assert set(load_run(cut.path).energy["phase"]) == {"prefill"}
 
 
@@ -105,11 +104,11 @@ def test_a_decode_step_is_comparable_whatever_else_was_profiled(run):
     """GIVEN another run of decode steps alone, on a static cache, THEN they compare, and the cache is named."""
     other = replace(run, document=copy.deepcopy(run.document))
     other.document["settings"]["phase"] = "decode"
-    for one in other.document["scenes"]:
-        one["kv_cache"] = "static"
+    for item in other.document["scenes"]:
+        item["kv_cache"] = "static"
     prefill, decode, _ = compare([run, other]).pairs
     assert prefill.obstacles == decode.obstacles == ()
-    caches = [(one.baseline, one.other) for one in decode.notes if one.field == "scene.kv_cache"]
+    caches = [(item.baseline, item.other) for item in decode.notes if item.field == "scene.kv_cache"]
     assert caches == [("dynamic", "static")]
 
 
@@ -130,13 +129,13 @@ def twice(tmp_path_factory):
         for scene in scenes(settings, loaded):
             chosen = ProfileSettings("medium", "kinds", SamplingBudget(2, window_s=0.03, budget_s=0.06))
             profile(loaded, profile_inputs(loaded), meter, chosen, journal=keep, scene=scene.name)
-    write_profile(made, read_journal(made.path))
+    write(made, read_journal(made.path))
     return load_run(made.path)
 
 
 def test_a_moment_in_two_executions_is_two_scenes(twice):
     """The table has the rows of both, and each scene seen alone has its own rows and its own execution."""
-    assert [(one["name"], one["execution"]) for one in twice.scenes] == [
+    assert [(scene["name"], scene["execution"]) for scene in twice.scenes] == [
         ("prefill", "eager"), ("prefill/cuda-graph", "cuda-graph"),
     ]  # fmt: skip
     assert twice.energy["execution"].value_counts().nunique() == 1

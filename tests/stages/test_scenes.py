@@ -27,15 +27,15 @@ def planned(loaded, **options):
 
 def test_a_chat_model_is_explained_as_a_generation(llama):
     """Llama's default is the prompt's pass and a decode step; GPT-2's and DistilBERT's is one forward pass."""
-    assert [one.phase for one in planned(llama)] == ["prefill", "decode"]
+    assert [scene.phase for scene in planned(llama)] == ["prefill", "decode"]
     for name in ("tiny-gpt2", "tiny-distilbert"):
         assert planned(load_model(name, device="cpu")) == [Scene("prefill", None, "mean")]
 
 
 def test_further_contexts_are_measured_as_means(llama):
     """The first context is measured as finely as was asked for, the others as means of their kinds."""
-    found = planned(llama, phase="decode", context_lengths=(64, 32, 16), layers="all")
-    assert [(one.name, one.layers) for one in found] == [
+    planned_scenes = planned(llama, phase="decode", context_lengths=(64, 32, 16), layers="all")
+    assert [(scene.name, scene.layers) for scene in planned_scenes] == [
         ("decode@64", "all"), ("decode@32", "kinds"), ("decode@16", "kinds"),
     ]  # fmt: skip
 
@@ -43,23 +43,23 @@ def test_further_contexts_are_measured_as_means(llama):
 def test_several_scenes_are_measured_on_a_sample(llama):
     """A generation's scenes are measured on a sample of the layers, one scene alone on every layer."""
     generation = {"phase": "both", "context_lengths": (64,)}
-    assert [one.layers for one in planned(llama, **generation)] == ["sample", "sample"]
-    assert [one.layers for one in planned(llama, layers="all", **generation)] == ["all", "all"]
-    assert [one.layers for one in planned(llama, phase="decode")] == ["mean"]
+    assert [scene.layers for scene in planned(llama, **generation)] == ["sample", "sample"]
+    assert [scene.layers for scene in planned(llama, layers="all", **generation)] == ["all", "all"]
+    assert [scene.layers for scene in planned(llama, phase="decode")] == ["mean"]
 
 
 def test_both_executions_are_scenes_side_by_side(llama):
     """Each moment is measured eagerly and then in a graph, as finely; the eager one has the plain name."""
-    found = planned(llama, execution="both", context_lengths=(64, 32))
-    assert [(one.name, one.execution, one.layers) for one in found] == [
+    planned_scenes = planned(llama, execution="both", context_lengths=(64, 32))
+    assert [(scene.name, scene.execution, scene.layers) for scene in planned_scenes] == [
         ("prefill", "eager", "sample"), ("prefill/cuda-graph", "cuda-graph", "sample"),
         ("decode@64", "eager", "sample"), ("decode@64/cuda-graph", "cuda-graph", "sample"),
         ("decode@32", "eager", "kinds"), ("decode@32/cuda-graph", "cuda-graph", "kinds"),
     ]  # fmt: skip
     settings = RunSettings("tiny-llama", execution="both")
-    chosen = [module.profile_settings(settings, found, one) for one in found]
-    assert [one.execution for one in chosen] == [one.execution for one in found]
-    assert [one.sampling_budget.preheat_s for one in chosen[:2]] == [module.PREHEAT_S, module.REWARM_S]
+    chosen = [module.profile_settings(settings, planned_scenes, scene) for scene in planned_scenes]
+    assert [scene.execution for scene in chosen] == [scene.execution for scene in planned_scenes]
+    assert [scene.sampling_budget.preheat_s for scene in chosen[:2]] == [module.PREHEAT_S, module.REWARM_S]
 
 
 def test_another_execution_does_not_shorten_the_first(llama):
@@ -68,16 +68,19 @@ def test_another_execution_does_not_shorten_the_first(llama):
         RunSettings("tiny-llama", execution=execution, phase="prefill") for execution in ("both", "eager")
     )
     for settings in (both, alone):
-        found = scenes(settings, llama)
-        assert not any(module.profile_settings(settings, found, one).sampling_budget.brief for one in found)
+        planned_scenes = scenes(settings, llama)
+        assert not any(
+            module.profile_settings(settings, planned_scenes, scene).sampling_budget.brief
+            for scene in planned_scenes
+        )
     generation = scenes(RunSettings("tiny-llama", execution="both", phase="both"), llama)
     assert module.profile_settings(both, generation, generation[0]).sampling_budget.scenes == 2
 
 
 def test_one_execution_alone_has_the_plain_name(llama):
     """GIVEN a run in graphs alone THEN its moments are called what they are called eagerly."""
-    found = planned(llama, execution="cuda-graph", phase="prefill")
-    assert [(one.name, one.execution) for one in found] == [("prefill", "cuda-graph")]
+    planned_scenes = planned(llama, execution="cuda-graph", phase="prefill")
+    assert [(scene.name, scene.execution) for scene in planned_scenes] == [("prefill", "cuda-graph")]
 
 
 @pytest.mark.parametrize(("kind", "room"), [("dynamic", 40), ("static", 47)])
@@ -135,13 +138,13 @@ def test_a_prefill_alone_has_no_cache_and_one_of_a_generation_has(llama):
 
 def test_a_context_is_measured_once(llama):
     """The same length twice is one scene."""
-    assert [one.name for one in planned(llama, phase="decode", context_lengths=(64, 64))] == ["decode@64"]
+    assert [scene.name for scene in planned(llama, phase="decode", context_lengths=(64, 64))] == ["decode@64"]
 
 
 def test_who_asks_about_the_cache_gets_decode_steps():
     """GPT-2's default is one forward pass, unless a context or a kind of cache is named."""
     loaded = load_model("tiny-gpt2", device="cpu")
-    assert [one.phase for one in planned(loaded, context_lengths=(64,))] == ["prefill", "decode"]
-    assert [one.phase for one in planned(loaded, kv_cache="static")] == ["prefill", "decode"]
+    assert [scene.phase for scene in planned(loaded, context_lengths=(64,))] == ["prefill", "decode"]
+    assert [scene.phase for scene in planned(loaded, kv_cache="static")] == ["prefill", "decode"]
     with pytest.raises(UsageError, match="--context-length"):
         RunSettings("tiny-gpt2", phase="prefill", context_lengths=(64,)).check()

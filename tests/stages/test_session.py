@@ -34,8 +34,8 @@ def gpu():
     return SimulatedGpu(SimulatedSensor(period_s=0.05))
 
 
-def order(found, number):
-    return [one["subject"] for one in found.entries if "window" in one and one["pass"] == number]
+def order(session, number):
+    return [entry["subject"] for entry in session.entries if "window" in entry and entry["pass"] == number]
 
 
 def scattered(share):
@@ -48,12 +48,12 @@ def scattered(share):
 
 def test_every_pass_begins_with_the_model_and_visits_all_in_another_order(gpu):
     """GIVEN quiet targets THEN each has a window a pass, in changing order, the model first and last."""
-    found = measure(gpu, ROUNDS)
-    orders = [order(found, number) for number in range(PASSES)]
-    assert all(one[0] == "node:model" for one in orders)
-    assert {tuple(sorted(one)) for one in orders} == {tuple(sorted(ROUNDS))}
-    assert len({tuple(one) for one in orders}) > 1
-    assert order(found, PASSES) == ["node:model"]
+    session = measure(gpu, ROUNDS)
+    orders = [order(session, number) for number in range(PASSES)]
+    assert all(keys[0] == "node:model" for keys in orders)
+    assert {tuple(sorted(keys)) for keys in orders} == {tuple(sorted(ROUNDS))}
+    assert len({tuple(keys) for keys in orders}) > 1
+    assert order(session, PASSES) == ["node:model"]
 
 
 def test_the_order_follows_the_seed(gpu):
@@ -67,12 +67,12 @@ def test_the_order_follows_the_seed(gpu):
 
 def test_idle_power_is_measured_around_every_pass(gpu):
     """Each pass begins with settled idle power, and one more follows the last window."""
-    found = measure(gpu, ROUNDS)
-    idle = [index for index, one in enumerate(found.entries) if "idle_w" in one]
-    assert [found.entries[index]["pass"] for index in idle] == list(range(PASSES + 1))
-    assert [found.entries[index]["idle_w"] for index in idle] == pytest.approx([100] * (PASSES + 1), rel=0.01)
+    session = measure(gpu, ROUNDS)
+    idle = [index for index, entry in enumerate(session.entries) if "idle_w" in entry]
+    assert [session.entries[index]["pass"] for index in idle] == list(range(PASSES + 1))
+    assert [session.entries[index]["idle_w"] for index in idle] == pytest.approx([100] * (PASSES + 1), rel=0.01)
     assert idle[0] == 0
-    assert idle[-1] == len(found.entries) - 1
+    assert idle[-1] == len(session.entries) - 1
 
 
 def test_the_board_is_preheated(gpu):
@@ -84,18 +84,18 @@ def test_the_board_is_preheated(gpu):
 
 def test_a_window_is_kept_before_the_next_one_starts(gpu):
     """The journal has each window as soon as it is finished, and what was set up for it is undone by then."""
-    moments, found = [], []
+    moments, kept = [], []
 
     def keep(entry):
         moments.append(gpu.now())
-        found.append(entry)
+        kept.append(entry)
 
     session = measure(gpu, ROUNDS, keep=keep)
-    begins = [(entry["begin_s"], index) for index, entry in enumerate(found) if "window" in entry]
+    begins = [(entry["begin_s"], index) for index, entry in enumerate(kept) if "window" in entry]
     assert all(moments[index] >= begin for begin, index in begins)
     assert all(begin >= moments[index - 1] for begin, index in begins)
     assert session.replay_setup.inside == []
-    assert found == session.entries
+    assert kept == session.entries
 
 
 def test_progress_never_runs_past_its_total(gpu):
@@ -112,8 +112,8 @@ def test_progress_never_runs_past_its_total(gpu):
 
 def test_a_session_among_others_is_brief(gpu):
     """GIVEN targets that scatter WHEN a run has two scenes THEN each has its first windows, and none beyond."""
-    found = measure(gpu, {key: scattered(0.05) for key in ROUNDS}, sampling_budget=SamplingBudget(scenes=2))
-    assert {len(found.windows(key)) for key in ROUNDS if key != "node:model"} == {PASSES}
+    session = measure(gpu, {key: scattered(0.05) for key in ROUNDS}, sampling_budget=SamplingBudget(scenes=2))
+    assert {len(session.windows(key)) for key in ROUNDS if key != "node:model"} == {PASSES}
 
 
 def test_a_budget_makes_a_session_among_others_as_long_as_one_alone(gpu):
@@ -154,19 +154,19 @@ def test_a_warm_board_is_not_heated_again():
 
 def test_further_passes_visit_only_what_lacks_windows(gpu):
     """GIVEN one target that scatters by 1 % THEN it alone, and the model as an anchor, get more windows."""
-    found = measure(gpu, {**ROUNDS, "node:a": scattered(0.01)})
-    taken = Counter(one["subject"] for one in found.entries if "window" in one)
+    session = measure(gpu, {**ROUNDS, "node:a": scattered(0.01)})
+    taken = Counter(entry["subject"] for entry in session.entries if "window" in entry)
     assert taken["node:b"] == taken["node:c"] == PASSES
     assert taken["node:a"] == 10  # (2.776 x 1.095 % / 1 %)^2 = 9.2
     assert taken["node:model"] == 11
-    assert all(set(order(found, number)) == {"node:model", "node:a"} for number in range(PASSES, 10))
+    assert all(set(order(session, number)) == {"node:model", "node:a"} for number in range(PASSES, 10))
 
 
 def test_the_model_gets_further_windows_too(gpu):
     """GIVEN a model that scatters by 1 % THEN its own interval is narrowed as the components' are."""
-    found = measure(gpu, {**ROUNDS, "node:model": _scattered_model})
-    assert len(found.windows("node:model")) > PASSES + 2
-    assert len(found.windows("node:a")) == PASSES
+    session = measure(gpu, {**ROUNDS, "node:model": _scattered_model})
+    assert len(session.windows("node:model")) > PASSES + 2
+    assert len(session.windows("node:a")) == PASSES
 
 
 def _scattered_model(visit):
@@ -185,22 +185,22 @@ def test_a_components_budget_bounds_its_windows(gpu):
 
 def test_the_target_decides_how_many(gpu):
     """GIVEN a spread of 1 % WHEN 5 % is aimed at THEN the first passes suffice."""
-    found = measure(
+    session = measure(
         gpu, {**ROUNDS, "node:a": scattered(0.01)}, sampling_budget=SamplingBudget(target_interval=0.05)
     )
-    assert len(found.windows("node:a")) == PASSES
+    assert len(session.windows("node:a")) == PASSES
 
 
 def test_windows_without_a_value_do_not_go_on_for_ever():
     """GIVEN windows that are too short for the sensor THEN they are tried up to the budget, and have a reason."""
     gpu = SimulatedGpu(SimulatedSensor(period_s=0.2))
-    found = measure(gpu, ROUNDS, sampling_budget=SamplingBudget(window_s=0.2, budget_s=2.0))
-    assert all(one["window"]["energy_mj"] is None for one in found.entries if "window" in one)
-    assert Counter(one["pass"] for one in found.windows("node:a")) == dict.fromkeys(range(7), 2)
-    row = found.row("a")
+    session = measure(gpu, ROUNDS, sampling_budget=SamplingBudget(window_s=0.2, budget_s=2.0))
+    assert all(entry["window"]["energy_mj"] is None for entry in session.entries if "window" in entry)
+    assert Counter(entry["pass"] for entry in session.windows("node:a")) == dict.fromkeys(range(7), 2)
+    row = session.row("a")
     assert row.energy_mj is None
     assert row.quality == "invalid"
-    assert "few-ticks" in {one.code for one in split(row.reasons)}
+    assert "few-ticks" in {entry.code for entry in split(row.reasons)}
 
 
 # --- stalls ---------------------------------------------------------------------------------------------------
@@ -212,9 +212,9 @@ def stalled_in(*visits):
 
 def test_a_stalled_window_is_taken_again(gpu):
     """GIVEN a window in which the calls took 1.6 times as long THEN another replaces it, and is named."""
-    found = measure(gpu, {**ROUNDS, "node:b": stalled_in(2)})
-    assert Counter(one["pass"] for one in found.windows("node:b")) == {0: 1, 1: 1, 2: 2, 3: 1, 4: 1}
-    row = found.row("b")
+    session = measure(gpu, {**ROUNDS, "node:b": stalled_in(2)})
+    assert Counter(entry["pass"] for entry in session.windows("node:b")) == {0: 1, 1: 1, 2: 2, 3: 1, 4: 1}
+    row = session.row("b")
     assert row.energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
     assert row.windows == PASSES
     assert reason("retaken-windows", windows=1) in split(row.reasons)
@@ -222,20 +222,20 @@ def test_a_stalled_window_is_taken_again(gpu):
 
 def test_a_stall_does_not_ask_for_further_passes(gpu):
     """A stalled window is replaced before its spread decides how many windows are wanted."""
-    found = measure(gpu, {**ROUNDS, "node:b": stalled_in(1)})
-    assert max(one["pass"] for one in found.entries) == PASSES
+    session = measure(gpu, {**ROUNDS, "node:b": stalled_in(1)})
+    assert max(entry["pass"] for entry in session.entries) == PASSES
 
 
 def test_only_a_share_of_the_windows_is_taken_again(gpu):
     """GIVEN two stalls in 21 windows, of which 8 % may be repeated, THEN only the slower one is."""
     worst = lambda visit: [SimulatedCall(18.0, 100.0) if visit == 3 else CALL]  # noqa: E731
-    found = measure(
+    session = measure(
         gpu,
         {**ROUNDS, "node:a": worst, "node:b": stalled_in(3)},
         sampling_budget=SamplingBudget(target_interval=1.0),
     )
-    assert len(found.windows("node:a")) == PASSES + 1
-    assert len(found.windows("node:b")) == PASSES
+    assert len(session.windows("node:a")) == PASSES + 1
+    assert len(session.windows("node:b")) == PASSES
 
 
 # --- contamination --------------------------------------------------------------------------------------------
@@ -253,17 +253,17 @@ def heated(gpu, *visits):
 
 def test_a_contaminated_window_is_taken_again_at_once(gpu):
     """GIVEN heat in one window WHEN it is gone in the next THEN that one counts and the guard is clean."""
-    found = measure(gpu, {**ROUNDS, "node:a": heated(gpu, 2)})
-    assert [one["pass"] for one in found.windows("node:a")] == [0, 1, 2, 2, 3, 4]
-    assert found.row("a").quality == "A"
-    assert reason("retaken-windows", windows=1) in split(found.row("a").reasons)
+    session = measure(gpu, {**ROUNDS, "node:a": heated(gpu, 2)})
+    assert [entry["pass"] for entry in session.windows("node:a")] == [0, 1, 2, 2, 3, 4]
+    assert session.row("a").quality == "A"
+    assert reason("retaken-windows", windows=1) in split(session.row("a").reasons)
 
 
 def test_what_is_contaminated_twice_is_kept_and_graded(gpu):
     """GIVEN heat in both THEN there is no third window, and the grade is C with the reason."""
-    found = measure(gpu, {**ROUNDS, "node:a": heated(gpu, 2, 3)})
-    assert [one["pass"] for one in found.windows("node:a")] == [0, 1, 2, 2, 3, 4]
-    row = found.row("a")
+    session = measure(gpu, {**ROUNDS, "node:a": heated(gpu, 2, 3)})
+    assert [entry["pass"] for entry in session.windows("node:a")] == [0, 1, 2, 2, 3, 4]
+    row = session.row("a")
     assert row.quality == "C"
     assert reason("slowed-by-heat") in split(row.reasons)
     assert row.energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
@@ -276,8 +276,8 @@ def test_a_changed_power_limit_is_noticed(gpu):
         gpu.board = replace(gpu.board, power_limit_w=600.0 if visit in (1, 2) else 700.0)
         return [CALL]
 
-    found = measure(gpu, {**ROUNDS, "node:a": round_})
-    assert reason("power-limit-changed", before_w=700.0, now_w=600.0) in split(found.row("a").reasons)
+    session = measure(gpu, {**ROUNDS, "node:a": round_})
+    assert reason("power-limit-changed", before_w=700.0, now_w=600.0) in split(session.row("a").reasons)
 
 
 def test_a_power_limit_that_stays_changed_costs_no_second_windows(gpu):
@@ -288,11 +288,11 @@ def test_a_power_limit_that_stays_changed_costs_no_second_windows(gpu):
             gpu.board = replace(gpu.board, power_limit_w=600.0)
         return [CALL]
 
-    found = measure(gpu, {**ROUNDS, "node:a": round_})
-    taken = Counter((one["subject"], one["pass"]) for one in found.entries if "window" in one)
+    session = measure(gpu, {**ROUNDS, "node:a": round_})
+    taken = Counter((entry["subject"], entry["pass"]) for entry in session.entries if "window" in entry)
     assert [key for key, times in taken.items() if times > 1] == [("node:a", 1)]
     changed = reason("power-limit-changed", before_w=700.0, now_w=600.0)
-    assert all(changed in split(row.reasons) for row in found.books().rows)
+    assert all(changed in split(row.reasons) for row in session.books().rows)
 
 
 def seen_in(gpu, *passes):
@@ -309,21 +309,21 @@ def seen_in(gpu, *passes):
 
 def test_windows_beside_another_process_are_taken_again_once(gpu):
     """GIVEN a process in one idle time THEN the windows before and after it are redone, and nothing is graded."""
-    found = measure(gpu, ROUNDS, keep=seen_in(gpu, 2))
-    taken = Counter((one["subject"], one["pass"]) for one in found.entries if "window" in one)
+    session = measure(gpu, ROUNDS, keep=seen_in(gpu, 2))
+    taken = Counter((entry["subject"], entry["pass"]) for entry in session.entries if "window" in entry)
     assert {number for (_, number), times in taken.items() if times == 2} == {1, 2}
     assert max(taken.values()) == 2
-    assert {row.quality for row in found.books().rows} == {"A"}
+    assert {row.quality for row in session.books().rows} == {"A"}
 
 
 def test_another_process_that_stays_is_graded(gpu):
     """GIVEN a process in every idle time THEN all is redone once, and every grade is C with the reason."""
     gpu.others.append(reason("other-process", pid=7))
-    found = measure(gpu, ROUNDS)
-    taken = Counter((one["subject"], one["pass"]) for one in found.entries if "window" in one)
+    session = measure(gpu, ROUNDS)
+    taken = Counter((entry["subject"], entry["pass"]) for entry in session.entries if "window" in entry)
     assert set(taken.values()) == {2}
-    assert {row.quality for row in found.books().rows} == {"C"}
-    assert all(reason("other-process", pid=7) in split(row.reasons) for row in found.books().rows)
+    assert {row.quality for row in session.books().rows} == {"C"}
+    assert all(reason("other-process", pid=7) in split(row.reasons) for row in session.books().rows)
 
 
 # --- what cannot be measured ----------------------------------------------------------------------------------
@@ -331,24 +331,24 @@ def test_another_process_that_stays_is_graded(gpu):
 
 def test_what_cannot_be_captured_is_tried_once():
     """GIVEN a target that a graph cannot hold THEN it is unknown with the reason, and the others are measured."""
-    found = measure(RefusingGpu(), {**ROUNDS, "node:a": [REFUSED]})
-    assert found.replay_setup.visits["node:a"] == 1
-    row = found.row("a")
+    session = measure(RefusingGpu(), {**ROUNDS, "node:a": [REFUSED]})
+    assert session.replay_setup.visits["node:a"] == 1
+    row = session.row("a")
     assert row.energy_mj is None
     assert row.time_us is None
     assert row.quality == "invalid"
     assert row.reasons == reason("not-capturable", error=REFUSAL)
-    assert found.row("b").quality == "A"
+    assert session.row("b").quality == "A"
 
 
 def test_a_model_that_cannot_be_captured_is_tried_once():
     """GIVEN that it is the model itself THEN its components are measured without preheating on it."""
-    found = measure(RefusingGpu(), {**ROUNDS, "node:model": [REFUSED]})
-    assert found.replay_setup.visits["node:model"] == 1
-    assert found.row("model").reasons == reason("not-capturable", error=REFUSAL)
-    assert found.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
-    assert found.row("a").share_of_total is None
-    assert "model" not in found.books().closure
+    session = measure(RefusingGpu(), {**ROUNDS, "node:model": [REFUSED]})
+    assert session.replay_setup.visits["node:model"] == 1
+    assert session.row("model").reasons == reason("not-capturable", error=REFUSAL)
+    assert session.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
+    assert session.row("a").share_of_total is None
+    assert "model" not in session.books().closure
 
 
 def full(visit):
@@ -360,14 +360,14 @@ def full(visit):
 
 def test_a_component_without_memory_does_not_end_the_run(gpu):
     """GIVEN no memory for a component's third window THEN its first two stay, and the others are measured."""
-    found = measure(gpu, {**ROUNDS, "node:a": full})
-    assert found.replay_setup.visits["node:a"] == 2  # the third one failed, and there was no fourth
-    row = found.row("a")
+    session = measure(gpu, {**ROUNDS, "node:a": full})
+    assert session.replay_setup.visits["node:a"] == 2  # the third one failed, and there was no fourth
+    row = session.row("a")
     assert row.windows == 2
     assert row.energy_mj == pytest.approx(CALL.energy_mj, rel=0.01)
     assert reason("no-memory-for-replay") in split(row.reasons)
     assert row.quality == "invalid"
-    assert found.row("b").quality == "A"
+    assert session.row("b").quality == "A"
 
 
 def test_a_model_without_memory_ends_the_run(gpu):
@@ -378,9 +378,9 @@ def test_a_model_without_memory_ends_the_run(gpu):
 
 def test_what_launches_no_work_costs_nothing(gpu):
     """GIVEN a round without work on the device THEN its energy is 0, which is a fact, and it is tried once."""
-    found = measure(gpu, {**ROUNDS, "node:a": [NOTHING]})
-    assert found.replay_setup.visits["node:a"] == 1
-    row = found.row("a")
+    session = measure(gpu, {**ROUNDS, "node:a": [NOTHING]})
+    assert session.replay_setup.visits["node:a"] == 1
+    row = session.row("a")
     assert (row.energy_mj, row.time_us, row.static_mj, row.quality) == (0.0, 0.0, 0.0, "A")
     assert row.reasons == reason("launches-nothing")
 
@@ -390,15 +390,15 @@ def test_what_launches_no_work_costs_nothing(gpu):
 
 def test_a_hungry_component_is_measured_with_pauses(gpu):
     """GIVEN calls that alone reach the power cap THEN with pauses they show the joules they take in the model."""
-    found = measure(gpu, {**ROUNDS, "node:a": [HUNGRY]})
-    windows = found.windows("node:a")
+    session = measure(gpu, {**ROUNDS, "node:a": [HUNGRY]})
+    windows = session.windows("node:a")
     assert windows[0]["throttle"] & 0x04
     assert "rest_us" not in windows[0]
     assert windows[0]["window"]["energy_mj"] < 0.9 * HUNGRY.energy_mj  # at lower clocks
-    paused = [one for one in windows if "rest_us" in one]
+    paused = [entry for entry in windows if "rest_us" in entry]
     assert paused == windows[1:]
-    assert [one["pass"] for one in paused] == list(range(PASSES))
-    row = found.row("a")
+    assert [entry["pass"] for entry in paused] == list(range(PASSES))
+    row = session.row("a")
     assert row.windows == PASSES
     assert row.energy_mj == pytest.approx(HUNGRY.energy_mj, rel=0.005)
     assert row.time_us == pytest.approx(HUNGRY.time_us, rel=0.005)
@@ -408,24 +408,24 @@ def test_a_hungry_component_is_measured_with_pauses(gpu):
 
 def test_windows_from_before_the_pauses_are_made_up_for(gpu):
     """GIVEN a cap that is reached only in the third pass THEN five windows with pauses are taken all the same."""
-    found = measure(gpu, {**ROUNDS, "node:a": lambda visit: [CALL if visit < 2 else HUNGRY]})
-    paused = [one["pass"] for one in found.windows("node:a") if "rest_us" in one]
+    session = measure(gpu, {**ROUNDS, "node:a": lambda visit: [CALL if visit < 2 else HUNGRY]})
+    paused = [entry["pass"] for entry in session.windows("node:a") if "rest_us" in entry]
     assert paused == [2, 3, 4, 5, 6]
-    assert found.row("a").windows == PASSES
-    assert found.row("a").energy_mj == pytest.approx(HUNGRY.energy_mj, rel=0.005)
+    assert session.row("a").windows == PASSES
+    assert session.row("a").energy_mj == pytest.approx(HUNGRY.energy_mj, rel=0.005)
 
 
 def test_a_model_under_the_cap_is_measured_as_it_runs(gpu):
     """GIVEN a model that reaches the cap in some passes THEN it never gets pauses: how it runs is the question."""
-    found = measure(gpu, {**ROUNDS, "node:model": lambda visit: [HUNGRY if visit > 4 else MODEL]})
-    assert not any("rest_us" in one for one in found.windows("node:model"))
-    assert any((one["throttle"] or 0) & 0x04 for one in found.windows("node:model"))
+    session = measure(gpu, {**ROUNDS, "node:model": lambda visit: [HUNGRY if visit > 4 else MODEL]})
+    assert not any("rest_us" in entry for entry in session.windows("node:model"))
+    assert any((entry["throttle"] or 0) & 0x04 for entry in session.windows("node:model"))
 
 
 def test_a_component_at_the_capped_models_clocks_needs_no_pauses(gpu):
     """GIVEN a model under the cap too THEN a component at the same clocks runs as it does in the model."""
-    found = measure(gpu, {**ROUNDS, "node:model": [HUNGRY], "node:a": [HUNGRY]})
-    assert not any("rest_us" in one for one in found.entries)
+    session = measure(gpu, {**ROUNDS, "node:model": [HUNGRY], "node:a": [HUNGRY]})
+    assert not any("rest_us" in entry for entry in session.entries)
 
 
 # --- what is not the component's own --------------------------------------------------------------------------
@@ -434,15 +434,15 @@ def test_a_component_at_the_capped_models_clocks_needs_no_pauses(gpu):
 def test_restoring_inputs_is_subtracted(gpu):
     """GIVEN calls of which 4 mJ and 20 us restore their inputs THEN the component's are what is left."""
     both = SimulatedCall(CALL.energy_mj + 4.0, CALL.time_us + 20.0)
-    found = measure(gpu, {**ROUNDS, "node:a": [both]}, overheads={"node:a": [SimulatedCall(4.0, 20.0)]})
-    assert found.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.005)
-    assert found.row("a").time_us == pytest.approx(CALL.time_us, rel=0.005)
+    session = measure(gpu, {**ROUNDS, "node:a": [both]}, overheads={"node:a": [SimulatedCall(4.0, 20.0)]})
+    assert session.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.005)
+    assert session.row("a").time_us == pytest.approx(CALL.time_us, rel=0.005)
 
 
 def test_an_overhead_that_is_no_work_leaves_the_window_as_it_is(gpu):
     """GIVEN an overhead that launches nothing THEN nothing is subtracted."""
-    found = measure(gpu, ROUNDS, overheads={"node:a": [NOTHING]})
-    assert found.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
+    session = measure(gpu, ROUNDS, overheads={"node:a": [NOTHING]})
+    assert session.row("a").energy_mj == pytest.approx(CALL.energy_mj, rel=0.002)
 
 
 def test_two_devices_are_summed_and_listed():
@@ -451,7 +451,7 @@ def test_two_devices_are_summed_and_listed():
     instruments = Instruments(StandInRig(ROUNDS, {}), gpu, MeterGroup([gpu, gpu]), gpu)
     session = Session(instruments, SamplingBudget(), lambda entry: None)
     session.run([target(key) for key in ROUNDS], silent)
-    window = next(one for one in session.entries if one.get("subject") == "node:a")
+    window = next(entry for entry in session.entries if entry.get("subject") == "node:a")
     assert window["devices"] == pytest.approx([CALL.energy_mj] * 2, rel=0.005)
     assert window["window"]["energy_mj"] == pytest.approx(2 * CALL.energy_mj, rel=0.005)
 
@@ -459,7 +459,7 @@ def test_two_devices_are_summed_and_listed():
 def test_no_noise_takes_more_windows_than_the_budget_allows():
     """GIVEN 3 % between windows THEN every target has at least the passes' windows and at most the budget's."""
     gpu = SimulatedGpu(SimulatedSensor(period_s=0.05), SimulatedBoard(window_noise=0.03))
-    found = measure(gpu, ROUNDS)
+    session = measure(gpu, ROUNDS)
     limit = SamplingBudget().limit(gpu.window_s, modelled=False)
-    assert {len(found.windows(key)) for key in ROUNDS if key != "node:model"} <= set(range(PASSES, limit + 1))
-    assert len(found.windows("node:model")) <= limit + 1  # the last anchor
+    assert {len(session.windows(key)) for key in ROUNDS if key != "node:model"} <= set(range(PASSES, limit + 1))
+    assert len(session.windows("node:model")) <= limit + 1  # the last anchor

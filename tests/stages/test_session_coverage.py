@@ -32,13 +32,13 @@ class Table:
 def rounds_of(seed):
     """Return a session's rounds: components of 170 to 410 W, and a model of 250 W."""
     chance = random.Random(seed)
-    calls = {f"node:c{one}": [SimulatedCall(chance.uniform(9.0, 22.0), 53.7)] for one in range(COMPONENTS)}
+    calls = {f"node:c{number}": [SimulatedCall(chance.uniform(9.0, 22.0), 53.7)] for number in range(COMPONENTS)}
     return {"node:model": [SimulatedCall(20.0, 80.0)], **calls}
 
 
 def table(sensor, board):
     """Run sessions, each on a sensor and a board of its own; the truth of a drifting board is its mean."""
-    found = Table()
+    results = Table()
     for seed in range(SESSIONS):
         rounds = rounds_of(seed)
         gpu = SimulatedGpu(SimulatedSensor(seed=seed, **sensor), SimulatedBoard(seed=seed + 1000, **board))
@@ -47,18 +47,18 @@ def table(sensor, board):
         drifted = 1 + gpu.board.drift * (gpu.now() - begin) / 2 / 60
         for row in rows:
             true = rounds[f"node:{row.component}"][0].energy_mj * drifted
-            found.covered.append(row.energy_ci_low_mj <= true <= row.energy_ci_high_mj)
-            found.errors.append(row.energy_mj / true - 1)
-            found.windows.append(row.windows)
-    return found
+            results.covered.append(row.energy_ci_low_mj <= true <= row.energy_ci_high_mj)
+            results.errors.append(row.energy_mj / true - 1)
+            results.windows.append(row.windows)
+    return results
 
 
-def check(found):
+def check(results):
     """Coverage of 92 to 98 %, a bias far below 0.5 %, no absurd value, and five windows at least."""
-    assert 0.92 <= np.mean(found.covered) <= 0.98
-    assert abs(np.mean(found.errors)) < 0.001
-    assert np.max(np.abs(found.errors)) < 0.1
-    assert min(found.windows) >= 5
+    assert 0.92 <= np.mean(results.covered) <= 0.98
+    assert abs(np.mean(results.errors)) < 0.001
+    assert np.max(np.abs(results.errors)) < 0.1
+    assert min(results.windows) >= 5
 
 
 SLOW, FAST = {"period_s": 0.1}, {"period_s": 0.02}
@@ -127,19 +127,19 @@ WRAPS = {"start_mj": 2.0**32 - 2e6, "wrap_mj": 2.0**32}
 def test_a_counter_at_fault_gives_no_absurd_energy(sensor):
     """GIVEN a reset, a jump or a wrap in a session THEN every energy is right, or None with its reason."""
     rounds = dict(list(rounds_of(3).items())[:6])
-    found = measure(SimulatedGpu(SimulatedSensor(period_s=0.05, **sensor)), rounds)
-    for row in found.books().rows:
+    session = measure(SimulatedGpu(SimulatedSensor(period_s=0.05, **sensor)), rounds)
+    for row in session.books().rows:
         assert row.energy_mj == pytest.approx(rounds[f"node:{row.component}"][0].energy_mj, rel=0.005)
-    windows = [one["window"] for one in found.entries if "window" in one]
-    assert all(one["energy_mj"] is None or 5 < one["energy_mj"] < 30 for one in windows)
-    assert all(one["reason"] for one in windows if one["energy_mj"] is None)
+    windows = [entry["window"] for entry in session.entries if "window" in entry]
+    assert all(entry["energy_mj"] is None or 5 < entry["energy_mj"] < 30 for entry in windows)
+    assert all(entry["reason"] for entry in windows if entry["energy_mj"] is None)
 
 
 def test_unknown_stays_unknown_among_what_is_known():
     """GIVEN one that cannot be captured and one without work THEN None with a reason, a true 0, and the others."""
     rounds = {**rounds_of(2), "node:refused": [REFUSED], "node:nothing": [NOTHING]}
-    found = measure(RefusingGpu(board=SimulatedBoard(window_noise=0.01)), rounds)
-    rows = {row.component: row for row in found.books().rows}
+    session = measure(RefusingGpu(board=SimulatedBoard(window_noise=0.01)), rounds)
+    rows = {row.component: row for row in session.books().rows}
     assert rows["refused"].energy_mj is None
     assert rows["refused"].reasons
     assert rows["nothing"].energy_mj == 0.0

@@ -19,7 +19,7 @@ from energyscope.runs.schema import LAWS_JSON, REPORT_FILE
 from energyscope.runs.store import load_run
 from energyscope.runs.sweeps import Sweep, SweepCell, write_sweep
 from energyscope.scaling.group_laws import ONE_CELL
-from energyscope.stages import laws as module
+from energyscope.stages import report
 from energyscope.stages.laws import laws, laws_of_sweep
 
 LENGTHS = (16, 32, 64, 128)
@@ -43,7 +43,7 @@ def test_a_sweep_gets_its_laws_and_page(tmp_path: Path) -> None:
     document = laws_of_sweep(made)
     assert load_laws(made.path) == json.loads(json.dumps(document))
     assert (made.path / REPORT_FILE).is_file()
-    assert [one["path"] for one in document["sources"]] == [f"fp32-b1-s{tokens}" for tokens in LENGTHS]
+    assert [source["path"] for source in document["sources"]] == [f"fp32-b1-s{tokens}" for tokens in LENGTHS]
     assert (document["command"], document["modelled"]) == ("energyscope sweep tiny-gpt2", False)
     assert document["not_measured"] == [
         {"sweep": "swept", "cell": "fp32-b64-s512", "state": "does not fit", "reason": "no memory is left"}
@@ -52,9 +52,9 @@ def test_a_sweep_gets_its_laws_and_page(tmp_path: Path) -> None:
 
 def test_a_machine_that_cannot_draw_writes_the_laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN no library that draws THEN laws.json is written, and the page is left to another machine."""
-    monkeypatch.setattr(module, "DRAWING", ("no_such_library_of_charts",))
+    monkeypatch.setattr(report, "DRAWING", ("no_such_library_of_charts",))
     path, _ = laws([str(planted_sweep(tmp_path / "swept").path)], name="mine", root=tmp_path)
-    assert [one.name for one in path.iterdir()] == [LAWS_JSON]
+    assert [file.name for file in path.iterdir()] == [LAWS_JSON]
 
 
 def test_runs_and_sweeps_make_one_document(tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ def test_runs_and_sweeps_make_one_document(tmp_path: Path) -> None:
     planted_run(tmp_path / "other", 256)
     path, document = laws(["swept", str(tmp_path / "swept" / "fp32-b1-s16"), "other"], name="mine", root=tmp_path)
     assert path == tmp_path / "mine"
-    assert [one["tokens"] for one in document["sources"]] == [*LENGTHS, 256]
-    for one in document["sources"]:
-        assert load_run(path / one["path"]).name == one["run"]
+    assert [source["tokens"] for source in document["sources"]] == [*LENGTHS, 256]
+    for source in document["sources"]:
+        assert load_run(path / source["path"]).name == source["run"]
     assert len(document["groups"]) == 1
     whole = document["groups"][0]["subjects"][0]
     assert whole["reach"]["holds"]
@@ -78,8 +78,8 @@ def test_two_sweeps_with_the_same_names_of_cells_stay_apart(tmp_path: Path) -> N
     planted_sweep(tmp_path / "graphs", execution="cuda-graph", noise=0.5)
     _, document = laws(["eager", "graphs"], root=tmp_path)
     assert [group["execution"] for group in document["groups"]] == ["eager", "cuda-graph"]
-    assert len({one["path"] for one in document["sources"]}) == 2 * len(LENGTHS)
-    whole = [one["ratio"]["value"] for one in document["contrasts"] if one["subject"] == "model"]
+    assert len({entry["path"] for entry in document["sources"]}) == 2 * len(LENGTHS)
+    whole = [entry["ratio"]["value"] for entry in document["contrasts"] if entry["subject"] == "model"]
     assert whole == pytest.approx([0.5] * len(LENGTHS))
 
 
@@ -105,7 +105,7 @@ def test_modelled_joules_are_said_and_never_beside_measured_ones(tmp_path: Path)
 def test_other_versions_and_invalid_cells_are_noted(tmp_path: Path) -> None:
     """GIVEN cells of two versions of torch, one of them graded invalid, THEN notes say both."""
     planted_sweep(tmp_path / "swept")
-    cell = min(one for one in (tmp_path / "swept").iterdir() if one.is_dir())
+    cell = min(item for item in (tmp_path / "swept").iterdir() if item.is_dir())
     document = json.loads((cell / "run.json").read_text())
     document["environment"] = {**document.get("environment", {}), "torch": "1.0"}
     (cell / "run.json").write_text(json.dumps(document))
@@ -119,7 +119,7 @@ def test_other_versions_and_invalid_cells_are_noted(tmp_path: Path) -> None:
     (cell / "per_layer_energy.csv").write_text("\n".join(lines) + "\n")
     notes = laws(["swept"], root=tmp_path)[1]["notes"]
     versions, invalid = (
-        next(one for one in notes if one.code == code) for code in ("several-versions", "invalid-cells-used")
+        next(item for item in notes if item.code == code) for code in ("several-versions", "invalid-cells-used")
     )
     assert (versions.values["name"], versions.values["versions"][0]) == ("torch", "1.0")
     assert (invalid.values["invalid"], invalid.values["cells"]) == (1, len(LENGTHS))
@@ -160,7 +160,7 @@ def test_bad_input_leaves_nothing(
     planted_sweep(tmp_path / "swept")
     with pytest.raises(error, match=complaint):
         laws(references, root=tmp_path, **options)
-    assert [one.name for one in tmp_path.iterdir()] == ["swept"]
+    assert [source.name for source in tmp_path.iterdir()] == ["swept"]
 
 
 def test_a_broken_sweep_says_so(tmp_path: Path) -> None:
@@ -182,9 +182,9 @@ def test_a_link_to_a_run_counts_once(tmp_path: Path) -> None:
 def test_a_sweep_is_not_altered_by_its_laws(tmp_path: Path) -> None:
     """Laws of a sweep elsewhere leave its directory as it was."""
     made = planted_sweep(tmp_path / "swept")
-    before = sorted(one.name for one in made.path.iterdir())
+    before = sorted(file.name for file in made.path.iterdir())
     laws(["swept"], root=tmp_path)
-    assert sorted(one.name for one in made.path.iterdir()) == before
+    assert sorted(file.name for file in made.path.iterdir()) == before
 
 
 def test_graphs_of_two_methods_are_not_joined(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_graphs_of_two_methods_are_not_joined(tmp_path: Path) -> None:
     planted_sweep(tmp_path / "new", execution="cuda-graph")
     _, document = laws(["old", "new"], name="both", root=tmp_path)
     assert [(group["method"], len(group["cells"])) for group in document["groups"]] == [("0", 4), ("1", 4)]
-    (note,) = (one for one in document["notes"] if one.code == "methods-kept-apart")
+    (note,) = (candidate for candidate in document["notes"] if candidate.code == "methods-kept-apart")
     assert note.values["groups"] == ["tiny-gpt2 prefill fp32 cuda-graph"]
 
 
@@ -204,5 +204,5 @@ def test_an_old_method_alone_is_noted_and_eager_runs_are_not(tmp_path: Path) -> 
     planted_run(tmp_path / "later", 256)
     _, document = laws(["graphs", "eager", "later"], name="all", root=tmp_path)
     assert sorted(len(group["cells"]) for group in document["groups"]) == [4, 5]
-    (note,) = (one for one in document["notes"] if one.code == "older-method")
+    (note,) = (candidate for candidate in document["notes"] if candidate.code == "older-method")
     assert note.values == {"why": "graph-masks", "groups": ["tiny-gpt2 prefill fp32 cuda-graph"]}

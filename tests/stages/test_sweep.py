@@ -30,6 +30,18 @@ def settings(root: Path, **options: Any) -> SweepSettings:
     return SweepSettings(RunSettings(model, root=root, **run), **{"lengths": (16, 8), "name": "swept", **options})
 
 
+def fail_batches(monkeypatch: pytest.MonkeyPatch, batches: set[int], error: BaseException) -> None:
+    """Let the cells of some batch sizes fail."""
+    real = module.run_loaded
+
+    def run_loaded(chosen: RunSettings, *rest: Any, **options: Any) -> Any:
+        if chosen.batch_size in batches:
+            raise error
+        return real(chosen, *rest, **options)
+
+    monkeypatch.setattr(module, "run_loaded", run_loaded)
+
+
 @pytest.fixture(scope="module")
 def loads() -> list[str]:
     return []
@@ -40,9 +52,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, loads: list[str]) -> Sweep:
     patch = pytest.MonkeyPatch()
     real = module.load
 
-    def counted(one: RunSettings, *rest: Any) -> Any:
-        loads.append(one.precision)
-        return real(one, *rest)
+    def counted(chosen: RunSettings, *rest: Any) -> Any:
+        loads.append(chosen.precision)
+        return real(chosen, *rest)
 
     patch.setattr(module, "load", counted)
     try:
@@ -108,28 +120,17 @@ def test_a_cell_that_does_not_fit_is_recorded_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GIVEN a batch for which no memory is left THEN its cell says so, and the next one is measured."""
-    real = module.opened
-
-    def full(one: RunSettings, *rest: Any, **options: Any) -> Any:
-        if one.batch_size == 2:
-            raise DeviceError("no memory is left for the inputs")
-        return real(one, *rest, **options)
-
-    monkeypatch.setattr(module, "opened", full)
-    found = sweep(settings(tmp_path, lengths=(8,), batch_sizes=(1, 2, 4)))
-    assert [cell.state for cell in found.cells] == ["done", "does not fit", "done"]
-    assert found.cells[1].reason == reason("failed", error="no memory is left for the inputs")
-    assert "does not fit" in (found.path / TABLE_FILE).read_text(encoding="utf-8")
-    assert list(found.runs()) == ["fp32-b1-s8", "fp32-b4-s8"]
+    fail_batches(monkeypatch, {2}, DeviceError("no memory is left for the inputs"))
+    swept = sweep(settings(tmp_path, lengths=(8,), batch_sizes=(1, 2, 4)))
+    assert [cell.state for cell in swept.cells] == ["done", "does not fit", "done"]
+    assert swept.cells[1].reason == reason("failed", error="no memory is left for the inputs")
+    assert "does not fit" in (swept.path / TABLE_FILE).read_text(encoding="utf-8")
+    assert list(swept.runs()) == ["fp32-b1-s8", "fp32-b4-s8"]
 
 
 def test_a_sweep_of_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN cells that all do not fit THEN the sweep fails with the first reason, and its table keeps them all."""
-
-    def full(*_: Any, **_options: Any) -> Any:
-        raise DeviceError("no memory is left for the inputs")
-
-    monkeypatch.setattr(module, "opened", full)
+    fail_batches(monkeypatch, {1}, DeviceError("no memory is left for the inputs"))
     with pytest.raises(DeviceError, match=r"no cell .* \(fp32-b1-s8: no memory is left"):
         sweep(settings(tmp_path))
     assert (tmp_path / "swept" / TABLE_FILE).read_text(encoding="utf-8").count("does not fit") == 2
@@ -147,10 +148,10 @@ def test_a_model_that_does_not_fit_leaves_no_tensors(tmp_path: Path, monkeypatch
         built.append(weakref.ref(part))
         raise MemoryError
 
-    def refused(one: RunSettings, *rest: Any) -> Any:
-        if one.precision == "bf16":
+    def refused(chosen: RunSettings, *rest: Any) -> Any:
+        if chosen.precision == "bf16":
             left.append(built[0]() is not None)
-            return real(one, *rest)
+            return real(chosen, *rest)
         try:
             half_built()
         except MemoryError as error:
@@ -163,33 +164,26 @@ def test_a_model_that_does_not_fit_leaves_no_tensors(tmp_path: Path, monkeypatch
 
 def test_an_interrupted_sweep_keeps_its_finished_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN Ctrl-C in the second cell THEN the first is done, the third waits, and a note says where."""
-    real = module.opened
-
-    def stopped(one: RunSettings, *rest: Any, **options: Any) -> Any:
-        if one.batch_size == 2:
-            raise KeyboardInterrupt
-        return real(one, *rest, **options)
-
-    monkeypatch.setattr(module, "opened", stopped)
+    fail_batches(monkeypatch, {2}, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt) as caught:
         sweep(settings(tmp_path, lengths=(8,), batch_sizes=(1, 2, 4)))
     assert str(tmp_path / "swept") in caught.value.__notes__[0]
-    found = load_sweep(tmp_path / "swept")
-    assert [cell.state for cell in found.cells] == ["done", "interrupted", "waiting"]
+    swept = load_sweep(tmp_path / "swept")
+    assert [cell.state for cell in swept.cells] == ["done", "interrupted", "waiting"]
 
 
 def test_a_precision_that_cannot_be_loaded_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN two precisions of which one does not fit THEN its cells say so, and the other's are measured."""
     real = module.load
 
-    def refused(one: RunSettings, *rest: Any) -> Any:
-        if one.precision == "fp32":
+    def refused(chosen: RunSettings, *rest: Any) -> Any:
+        if chosen.precision == "fp32":
             raise DeviceError("cpu ran out of memory")
-        return real(one, *rest)
+        return real(chosen, *rest)
 
     monkeypatch.setattr(module, "load", refused)
-    found = sweep(settings(tmp_path, lengths=(8,), precisions=("fp32", "bf16")))
-    assert [(cell.name, cell.state) for cell in found.cells] == [("fp32-b1-s8", "failed"), ("bf16-b1-s8", "done")]
+    swept = sweep(settings(tmp_path, lengths=(8,), precisions=("fp32", "bf16")))
+    assert [(cell.name, cell.state) for cell in swept.cells] == [("fp32-b1-s8", "failed"), ("bf16-b1-s8", "done")]
     monkeypatch.setattr(module, "load", lambda *_: refused(RunSettings("tiny-gpt2", precision="fp32")))
     with pytest.raises(DeviceError, match="ran out of memory"):
         sweep(settings(tmp_path, lengths=(8,), name="none"))
@@ -220,6 +214,6 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
 
 def test_decode_steps_are_swept_over_contexts(tmp_path: Path) -> None:
     """GIVEN --phase decode THEN lengths are contexts, and each cell's run has that one step."""
-    found = sweep(settings(tmp_path, model="tiny-llama", phase="decode", lengths=(8, 24)))
-    assert [cell.name for cell in found.cells] == ["fp32-b1-c8", "fp32-b1-c24"]
-    assert [run.scenes[0]["name"] for run in found.runs().values()] == ["decode@8", "decode@24"]
+    swept = sweep(settings(tmp_path, model="tiny-llama", phase="decode", lengths=(8, 24)))
+    assert [cell.name for cell in swept.cells] == ["fp32-b1-c8", "fp32-b1-c24"]
+    assert [run.scenes[0]["name"] for run in swept.runs().values()] == ["decode@8", "decode@24"]

@@ -56,10 +56,10 @@ def test_a_cell_beyond_the_memory_is_foreseen(tmp_path: Path, monkeypatch: pytes
     """GIVEN room for the weights and little more THEN the large cell does not fit, and the small one is tried."""
     monkeypatch.setattr(module, "usable_bytes", lambda _: 6_000_000)
     plan = preview_sweep(settings(tmp_path, batch_sizes=(1, 64), lengths=(16, 512)))
-    said = {cell.name: cell.refused for cell in plan.cells}
-    assert "does not fit: it holds " in str(said["fp32-b64-s512"])
-    assert "6 MB are free" in str(said["fp32-b64-s512"])
-    assert said["fp32-b1-s16"] is None
+    refused = {cell.name: cell.refused for cell in plan.cells}
+    assert "does not fit: it holds " in str(refused["fp32-b64-s512"])
+    assert "6 MB are free" in str(refused["fp32-b64-s512"])
+    assert refused["fp32-b1-s16"] is None
 
 
 def test_only_waiting_cells_are_planned(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_what_is_wrong_with_one_process_alone_is_said_by_it(started):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"execution": "cuda-graph"}, "use --execution eager"),
         ({"device_map": "auto"}, "--device-map auto does not go"),
@@ -97,9 +97,9 @@ def test_what_is_wrong_with_one_process_alone_is_said_by_it(started):
         ({"stages": ("benchmark",)}, "--stages profile,report"),
     ],
 )
-def test_what_a_split_model_cannot_do_is_refused(changes, said):
+def test_what_a_split_model_cannot_do_is_refused(changes, message):
     """Each in a line, before anything is loaded."""
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         RunSettings.of("tiny-llama", tensor_parallel=True, **changes).check()
 
 
@@ -145,9 +145,9 @@ def folder(tmp_path):
 def test_two_processes_make_one_run(folder, tmp_path):
     """GIVEN torchrun with two processes THEN there is one run with closed books, and both end well."""
     started = torchrun(folder, tmp_path / "runs", "--stages", "profile,ablate", "--passes", "3")
-    said = ended(started, 500)
-    assert started.returncode == 0, said
-    assert said.count("energyscope report") == 1
+    output = ended(started, 500)
+    assert started.returncode == 0, output
+    assert output.count("energyscope report") == 1
     (run,) = (tmp_path / "runs").iterdir()
     document = json.loads((run / "run.json").read_text())
     assert document["stages"]["profile"]["state"] == "done"
@@ -174,7 +174,7 @@ def test_stopping_ends_both_and_keeps_what_was_finished(folder, tmp_path):
             break
         time.sleep(0.2)
     started.send_signal(signal.SIGINT)
-    said = ended(started, 200)  # torchrun kills what is left after 30 s: then nobody says what follows
-    assert "stopped: what was finished is in" in said
+    output = ended(started, 200)  # torchrun kills what is left after 30 s: then nobody says what follows
+    assert "stopped: what was finished is in" in output
     document = json.loads((journal.parent / "run.json").read_text())
     assert document["stages"]["profile"]["state"] == "interrupted"

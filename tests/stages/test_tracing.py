@@ -41,9 +41,9 @@ def test_a_tick_of_a_generation_has_its_phase_and_token(now, phase, token):
 
     While the step is replayed by itself, that is said.
     """
-    found = row("generate", now)
-    assert (found["phase"], found["token"]) == (phase, token)
-    assert found["time_s"] == pytest.approx(now - 5.0)
+    traced = row("generate", now)
+    assert (traced["phase"], traced["token"]) == (phase, token)
+    assert traced["time_s"] == pytest.approx(now - 5.0)
 
 
 def test_a_tick_of_the_profile_has_the_phase_that_was_profiled():

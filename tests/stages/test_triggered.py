@@ -59,7 +59,7 @@ class Steps(WithoutProcess):
 def test_every_component_has_its_own_time_and_modelled_energy(loaded):
     """On the modelled meter, each component's energy is its time x the watts, measured on that very component."""
     books = measure(loaded, [ModelledMeter(50.0)])
-    names = [one.name for one in component_tree(loaded.model, loaded.adapter, "fine")]
+    names = [component.name for component in component_tree(loaded.model, loaded.adapter, "fine")]
     assert [row.component for row in books.rows] == names
     for row in books.rows:
         # joules since the machine was started, some millions, are subtracted from each other
@@ -99,13 +99,13 @@ def test_the_device_is_waited_for_before_each_read(loaded):
     level = by_depth(tree)[1]
     inputs = dict(profile_inputs(loaded, sequence_length=8).inputs)
     with torch.inference_mode():
-        found = reads_around(
+        reads = reads_around(
             level, lambda: loaded.model(**inputs), lambda: [meter.read()], lambda: meter.log.append("wait")
         )
     assert meter.log == ["wait", "read", "wait", "read"] * len(level)
-    assert sorted(one["component"] for one in found) == sorted(one.name for one in level)
-    assert all(one["rises_mj"] == [1.0] for one in found)
-    assert found[0]["power_w"] == [101.5]
+    assert sorted(entry["component"] for entry in reads) == sorted(entry.name for entry in level)
+    assert all(entry["rises_mj"] == [1.0] for entry in reads)
+    assert reads[0]["power_w"] == [101.5]
 
 
 def test_the_model_is_left_as_it_was(loaded):
@@ -119,16 +119,16 @@ def test_the_model_is_left_as_it_was(loaded):
     for level in by_depth(tree):
         with pytest.raises(KeyboardInterrupt):
             reads_around(level, lambda: loaded.model(**inputs), stop, lambda: None)
-    assert not [one for one in loaded.model.modules() if one._forward_hooks or one._forward_pre_hooks]
-    assert not [one for one in loaded.model.modules() if "forward" in vars(one)]
+    assert not [module for module in loaded.model.modules() if module._forward_hooks or module._forward_pre_hooks]
+    assert not [module for module in loaded.model.modules() if "forward" in vars(module)]
 
 
 def test_levels_hold_all_components_and_no_part_of_each_other(loaded):
     """Each component is on one level, below its parent."""
     tree = component_tree(loaded.model, loaded.adapter, "fine")
-    depth = {one.name: number for number, level in enumerate(by_depth(tree)) for one in level}
+    depth = {component.name: number for number, level in enumerate(by_depth(tree)) for component in level}
     assert len(depth) == len(tree)
-    assert all(depth[one.name] == depth[one.parent] + 1 for one in tree if one.parent)
+    assert all(depth[component.name] == depth[component.parent] + 1 for component in tree if component.parent)
 
 
 def test_the_journal_gives_the_same_books(loaded):
@@ -168,7 +168,7 @@ def test_below_the_tick_there_is_no_energy(loaded, counter):
     rows = measure(loaded, [gpu], ProfileSettings(granularity="medium", sampling_budget=SamplingBudget(2))).rows
     assert [row for row in rows if row.energy_mj is not None or row.dynamic_mj is not None] == []
     assert {row.quality for row in rows} == {"invalid"}
-    assert all("shorter-than-tick" in [one.code for one in split(row.reasons)] for row in rows)
+    assert all("shorter-than-tick" in [part.code for part in split(row.reasons)] for row in rows)
     assert all(row.power_w == pytest.approx(200, rel=0.02) and row.time_us > 0 for row in rows)
     assert rows[0].static_mj == pytest.approx(200 * rows[0].time_us / 1e3, rel=0.1)
 

@@ -1,6 +1,6 @@
-"""How long a run has still to go: the running stage at the pace of its steps, later ones as they were estimated.
+"""How long a run still takes: the running stage at the pace of its steps, later ones as they were estimated.
 
-Arithmetic on what was told, in microseconds a step: it also runs in the process that measures.
+Arithmetic in microseconds a step: it also runs in the process that measures.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from energyscope.reporting.terminal_live import Left, TimeRange
 
-Moment = tuple[float, float, int]  # least and most time (s), and steps of the most (0: as it tells)
+Moment = tuple[float, float, int]  # least and most time (s), and steps of the most (0: as the stage reports)
 Estimates = Mapping[str, Sequence[Moment]]  # by stage; none of a stage that will be skipped
 
 
 class StageProgress:
-    """How far a stage is and how fast, by its steps, each of which it tells before the step's work.
+    """How far a stage is and how fast, by its steps, each of which is reported before the step's work.
 
     ``moment`` counts, from 0, what the stage measures one after the other: each begins its steps anew.
     """
@@ -23,29 +23,29 @@ class StageProgress:
         self.done, self.total, self.moment = 0, 1, 0
         self._first = 0
         self._since_s = self._last_s = now_s
-        self._stepped = False
+        self._started = False
 
     def step(self, done: int, total: int, now_s: float) -> None:
-        """Be told of a step, and how many of all are behind it."""
-        if not self._stepped or done < self.done:
-            self.moment += self._stepped
+        """Record a step, with how many of all are finished."""
+        if not self._started or done < self.done:
+            self.moment += self._started
             self._first = done
             self._since_s = self._last_s = now_s
         elif done > self.done:
             self._last_s = now_s
-        self.done, self.total, self._stepped = done, total, True
+        self.done, self.total, self._started = done, total, True
 
     def left(self, now_s: float, steps: int = 0) -> float | None:
-        """Return how long (s) the other steps will take at the pace of those behind; of ``steps``, if it is more.
+        """Return how long (s) the other steps take at the pace of the finished ones; of ``steps``, if it is more.
 
         The present one takes what is left of such a step, or no longer where it has had more. None where no step
-        is behind, or none ahead: how long what comes after the last one takes, no step has shown.
+        is finished, or none is left: how long what comes after the last one takes, no step has shown.
         """
-        behind, ahead = self.done - self._first, max(self.total, steps) - self.done
-        if behind < 1 or ahead < 1:
+        finished, left = self.done - self._first, max(self.total, steps) - self.done
+        if finished < 1 or left < 1:
             return None
-        pace = (self._last_s - self._since_s) / behind
-        return max(pace - (now_s - self._last_s), 0.0) + pace * (ahead - 1)
+        pace = (self._last_s - self._since_s) / finished
+        return max(pace - (now_s - self._last_s), 0.0) + pace * (left - 1)
 
     def spent(self, now_s: float) -> float:
         """Return how long (s) the present moment has taken so far."""
@@ -57,17 +57,20 @@ def left_of_run(
 ) -> Left | None:
     """Return what is left of a run in the stage ``running`` and in those ``waiting``.
 
-    ``estimates`` is None until it was told, which is once the model is loaded. What will be skipped takes no time.
-    None where the running stage is all there is, or where only stages are left of which nothing is known.
+    ``estimates`` is None until the model is loaded. What will be skipped takes no time. None where the running
+    stage is all there is, or where only stages are left of which nothing is known.
     """
     known = estimates or {}
     later = [name for name in waiting if not is_skipped(name, estimates)]
     now = _running(pace, known.get(running, ()), now_s)
-    spans = [one for one in (now, *(estimate_of(name, known) for name in later)) if one is not None]
-    if not spans or (estimates is None and not later):
-        return Left(None, later) if estimates is None and later else None
-    whole = TimeRange(sum(one.least_s for one in spans), sum(one.most_s for one in spans))
-    return Left(whole, [*([running] if now is None else []), *(name for name in later if name not in known)])
+    ranges = [time for time in (now, *(estimate_of(name, known) for name in later)) if time is not None]
+    if estimates is None and not later:
+        return None
+    if not ranges:
+        return Left(None, later) if estimates is None else None
+    return Left(
+        _sum(ranges), [*([running] if now is None else []), *(name for name in later if name not in known)]
+    )
 
 
 def moment_of(stage: str, pace: StageProgress, estimates: Estimates | None) -> tuple[int, int]:
@@ -83,19 +86,22 @@ def is_skipped(stage: str, estimates: Estimates | None) -> bool:
 
 
 def estimate_of(stage: str, estimates: Estimates | None) -> TimeRange | None:
-    """Return how long a stage that waits will take; None where that is not known, or where it will be skipped."""
+    """Return how long a waiting stage takes; None where that is not known, or where it will be skipped."""
     moments = (estimates or {}).get(stage)
-    return TimeRange(sum(one[0] for one in moments), sum(one[1] for one in moments)) if moments else None
+    return _sum([TimeRange(*moment[:2]) for moment in moments]) if moments else None
 
 
 def _running(pace: StageProgress, moments: Sequence[Moment], now_s: float) -> TimeRange | None:
     """Return what is left of the running stage: of its present moment, and the later ones as estimated."""
     present, later = moments[pace.moment : pace.moment + 1], moments[pace.moment + 1 :]
-    least_s, most_s, steps = present[0] if present else (None, None, 0)
-    least, most = pace.left(now_s), pace.left(now_s, steps)
-    if least is None and least_s is not None and most_s is not None:
+    least, most = pace.left(now_s), pace.left(now_s, present[0][2] if present else 0)
+    if least is None and present:
         spent_s = pace.spent(now_s)
-        least, most = max(least_s - spent_s, 0.0), max(most_s - spent_s, 0.0)
+        least, most = (max(time_s - spent_s, 0.0) for time_s in present[0][:2])
     if least is None or most is None:
         return None
-    return TimeRange(least + sum(one[0] for one in later), most + sum(one[1] for one in later))
+    return _sum([TimeRange(least, most), *(TimeRange(*moment[:2]) for moment in later)])
+
+
+def _sum(ranges: Sequence[TimeRange]) -> TimeRange:
+    return TimeRange(sum(time.least_s for time in ranges), sum(time.most_s for time in ranges))

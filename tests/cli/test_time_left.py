@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.cli.live_left import StageProgress, estimate_of, is_skipped, left_of_run
+from energyscope.cli.time_left import StageProgress, estimate_of, is_skipped, left_of_run
 from energyscope.reporting.terminal_live import Left, TimeRange
 
 FORESEEN = {"generate": [(12.0, 12.0, 0)], "profile": [(40.0, 90.0, 100)], "alternatives": [(0.0, 20.0, 0)]}
@@ -28,8 +28,8 @@ def test_later_stages_are_added_to_the_running_one() -> None:
 
 def test_a_stage_without_a_pace_is_not_counted() -> None:
     """GIVEN a running stage of which nothing is known yet, THEN the time is said to be without it, too."""
-    found = left_of_run("benchmark", paced((0, 1, 0.0)), LATER, FORESEEN, 5.0)
-    assert found == Left(TimeRange(52.0, 122.0), ["benchmark", "ablate", "report"])
+    left = left_of_run("benchmark", paced((0, 1, 0.0)), LATER, FORESEEN, 5.0)
+    assert left == Left(TimeRange(52.0, 122.0), ["benchmark", "ablate", "report"])
 
 
 def test_a_stage_that_will_be_skipped_takes_no_time_and_has_no_name() -> None:
