@@ -24,7 +24,7 @@ from energyscope.intervals import Interval
 from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.runs.method import REVISION
+from energyscope.runs.method import REVISION, lacking
 
 WHOLE = "model"
 OVERHEAD, UNEXPLAINED = "glue", "unexplained"
@@ -139,6 +139,11 @@ class Observation:
     def any_cell(self) -> Cell:
         """The cell of the whole, or another one where it is missing: all tell the observation's setting."""
         return self.cells.get(WHOLE) or next(iter(self.cells.values()))
+
+    @property
+    def lacking(self) -> str | None:
+        """What was mended since it was measured (`runs.method.lacking`); None where nothing was."""
+        return lacking(self.any_cell.method, self.any_cell.phase, self.any_cell.execution)
 
     @property
     def key(self) -> tuple[str, int, int]:

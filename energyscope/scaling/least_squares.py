@@ -126,15 +126,14 @@ def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
 
     Of columns that cannot be told apart, the first is left out: give last what matters most.
     """
-    rows = design / deviations[:, None]
-    filled = np.any(design != 0, axis=0)
+    rows, filled = design / deviations[:, None], np.any(design != 0, axis=0)
     kept = _separable(rows, filled)
-    positive = positive_columns(rows * kept, values / deviations)
+    positive = _positive_columns(rows * kept, values / deviations)
     fit = weighted(design, values, deviations, positive)
     return fit and replace(fit, separable=tuple((kept | ~filled).tolist()))
 
 
-def positive_columns(rows: Array, values: Array) -> Bools:
+def _positive_columns(rows: Array, values: Array) -> Bools:
     """Return which columns have a positive coefficient in the non-negative least-squares solution, shape (p,).
 
     Every set of free columns is tried: with p = 3 that is seven sets, and exact. In a set's system, the columns
