@@ -88,11 +88,5 @@ def _mean_logs(cells: Sequence[Cell], board: str) -> dict[tuple[object, ...], fl
 
 
 def _scaled(cell: Cell, factor: float, board: str) -> Cell:
-    return replace(
-        cell,
-        energy_mj=cell.energy_mj * factor,
-        energy_low_mj=times(cell.energy_low_mj, factor),
-        energy_high_mj=times(cell.energy_high_mj, factor),
-        static_mj=times(cell.static_mj, factor),
-        board=board,
-    )
+    scaled = cell.with_energy(cell.energy.scaled(factor))
+    return replace(scaled, static_mj=times(cell.static_mj, factor), board=board)

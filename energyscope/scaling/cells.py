@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,10 @@ class Cell:
     def energy(self) -> Interval:
         """Energy in mJ with its limits."""
         return Interval(self.energy_mj, self.energy_low_mj, self.energy_high_mj)
+
+    def with_energy(self, energy: Interval) -> Cell:
+        """Return the cell with another energy (mJ)."""
+        return replace(self, energy_mj=energy.value, energy_low_mj=energy.low, energy_high_mj=energy.high)
 
 
 Work = Shape | Cell  # what a law predicts: sizes; FLOPs, bytes and calls, each summed over a pass

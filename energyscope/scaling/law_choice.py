@@ -6,6 +6,7 @@ import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from energyscope.intervals import Interval
 from energyscope.reasons import reason
 from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Work
 from energyscope.scaling.fit import Fitter, fitter, same_work
@@ -192,7 +193,7 @@ def _nested(fits: Mapping[LawName, Fitter]) -> Fitter:
 
 def _time(cells: Sequence[Cell], fit: Fitter, by: By) -> tuple[Law, HeldOut] | None:
     """Fit the law to times: a modelled joule is time x watts, so that its time then follows it exactly."""
-    timed = [replace(cell, energy_mj=cell.time_us, energy_low_mj=None, energy_high_mj=None) for cell in cells]
+    timed = [cell.with_energy(Interval(cell.time_us)) for cell in cells]
     law = fit(timed)
     return None if isinstance(law, NoLaw) else (law, leave_out(timed, fit, by))
 
