@@ -15,7 +15,7 @@ from energyscope.errors import UsageError
 from energyscope.loading import load_model
 from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import capture
-from energyscope.scaling.shape_work import Asked, Pretended, Skeleton
+from energyscope.scaling.shape_work import Asked, MetaTensorMode, Skeleton
 from energyscope.stages.profile import described_tree, present
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import decode_step, prompt_pass
@@ -126,7 +126,7 @@ def test_what_the_model_cannot_do_is_refused():
 
 def test_only_meta_tensors_pretend():
     """GIVEN the mode WHEN a real tensor is asked THEN it answers for itself."""
-    with Pretended({}):
+    with MetaTensorMode({}):
         real, meta = torch.tensor([0, 5]), torch.empty(2, device="meta")
         assert real.tolist() == [0, 5]
         assert not real[0]
