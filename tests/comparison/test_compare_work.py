@@ -12,7 +12,7 @@ from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
 from energyscope.comparison.compare import compare
-from energyscope.comparison.conditions import Standing
+from energyscope.comparison.conditions import RunComparison
 from energyscope.comparison.difference import PER_PASS, Difference
 from energyscope.comparison.gate import allowed, exceeding
 from energyscope.comparison.parts import layers_of
@@ -27,7 +27,7 @@ def _named(differences: tuple[Difference, ...], name: str) -> Difference:
     return next(item for item in differences if item.name == name)
 
 
-def _said(standing: Standing) -> dict[str, tuple[Any, Any]]:
+def _said(standing: RunComparison) -> dict[str, tuple[Any, Any]]:
     return {one.field: (one.baseline, one.other) for one in standing.obstacles}
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from energyscope.comparison.compare import Comparison, PairComparison, compare, told_apart
-from energyscope.comparison.conditions import EXECUTION, MODEL, PRECISION, Standing, value_of
+from energyscope.comparison.compare import Comparison, PairComparison, compare, with_unique_names
+from energyscope.comparison.conditions import EXECUTION, MODEL, PRECISION, RunComparison, value_of
 from energyscope.comparison.difference import ENERGIES, Difference, compared
 from energyscope.comparison.whole import BenchmarkComparison, CellComparison, GenerationComparison
 from energyscope.reporting.run.parts import blocks
@@ -108,7 +108,7 @@ class Against:
         return self.cells[min(leads)[1]] if leads else None
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> RunComparison:
         """What stands between the runs where their energy is compared first."""
         return self.workloads[0].pair if self.workloads else (self.cell and self.benchmark) or self.pairs[0]
 
@@ -122,7 +122,7 @@ class Against:
         """The energy of the whole model there."""
         return energy_of(self.rows)
 
-    def every(self) -> Iterator[Standing]:
+    def every(self) -> Iterator[RunComparison]:
         """Yield all its comparisons."""
         yield from self.pairs
         yield from (comparison for comparison in (self.generation, self.benchmark) if comparison is not None)
@@ -138,7 +138,7 @@ class ComparedRuns:
     @classmethod
     def of(cls, runs: Iterable[Run]) -> ComparedRuns:
         """Compare runs."""
-        apart = told_apart(tuple(runs))
+        apart = with_unique_names(tuple(runs))
         return cls(tuple(apart), compare(apart))
 
     @cached_property
