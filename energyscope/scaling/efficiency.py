@@ -39,7 +39,7 @@ class Knee:
     ``half_at`` is None where no law gives it.
     """
 
-    at: int
+    size: int
     words: Reason
     half_at: float | None
 
@@ -101,10 +101,10 @@ def knee_of(sizes: Sequence[int], tokens_per_j: Sequence[Interval], noun: str) -
         return reason("no-gain-from-start", **_values(steps[0], noun))
     if last == len(steps) - 1:
         return reason("no-knee-yet", **_values(steps[last], noun))
-    at, factor = steps[last].end, tokens_per_j[last + 1].value / tokens_per_j[0].value
+    size, factor = steps[last].end, tokens_per_j[last + 1].value / tokens_per_j[0].value
     gain = steps[last + 1].gain.value
-    words = reason("knee", noun=noun, least=sizes[0], at=at, factor=factor, gain=gain)
-    return Knee(at, words, half_size(sizes, tokens_per_j))
+    words = reason("knee", noun=noun, least=sizes[0], at=size, factor=factor, gain=gain)
+    return Knee(size, words, half_size(sizes, tokens_per_j))
 
 
 def half_size(sizes: Sequence[int], tokens_per_j: Sequence[Interval]) -> float | None:
@@ -147,7 +147,7 @@ def _entry(along: str, fixed: int, shapes: Sequence[Sequence[Cell]]) -> Entry:
     if isinstance(knee, Reason):
         place, why = None, knee
     else:
-        place, why = {along: knee.at, "words": knee.words, "half_at": knee.half_at}, None
+        place, why = {along: knee.size, "words": knee.words, "half_at": knee.half_at}, None
     least = min(rows, key=lambda row: float(row["energy_per_token_mj"]["value"] * row["latency_us"]))
     return {
         "along": along,

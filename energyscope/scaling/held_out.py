@@ -134,18 +134,18 @@ def leave_out_of_sum(
     return HeldOut(by, tuple(sums), failed, join(reasons) or None)
 
 
-def best_of(held: Mapping[LawName, HeldOut]) -> LawName | None:
-    """Return the name of the law that predicted the same left-out cells with the least median error, None of none.
+def best_of(results: Mapping[LawName, HeldOut]) -> LawName | None:
+    """Return the law that predicted the same left-out cells with the least median error; None where there is none.
 
     Each law is evaluated on the cells that all of them predicted, whether extrapolated or not. By model, the
     median of the model that it predicts worst counts: that is mostly the smallest or the largest, which lies
     outside of the others as a new model may.
     """
-    predicted = {name: {pair.cell: pair for pair in held_out.cells} for name, held_out in held.items()}
+    predicted = {name: {pair.cell: pair for pair in held_out.cells} for name, held_out in results.items()}
     common = set.intersection(*map(set, predicted.values())) if predicted else set()
     if not common:
         return None
-    by_model = any(held_out.by == "model" for held_out in held.values())
+    by_model = any(held_out.by == "model" for held_out in results.values())
     groups = group_by(common, KEYS["model"]).values() if by_model else [common]
     worst = {
         name: max(median(abs(pairs[cell].error) for cell in group) for group in groups)

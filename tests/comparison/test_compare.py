@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,8 @@ def test_a_parent_and_its_child_of_one_kind_count_once() -> None:
     """GIVEN an embedding inside an embedding, THEN only the outer one adds to the kind: it holds the other."""
     layout = [("model", "model", None), ("embeddings", "embedding", "model"), ("words", "embedding", "embeddings")]
     nodes = [Node(name, kind, None, "block", parent, {}, None, None) for name, kind, parent in layout]
+    for parent, child in itertools.pairwise(nodes):
+        parent.children.append(child)
     tree = EnergyTree((), tuple(nodes), nodes[0])
     assert [node.name for node in topmost(tree, "embedding")] == ["embeddings"]
 

@@ -136,7 +136,7 @@ def test_a_switch_leads_to_every_group_and_labels_are_short() -> None:
     assert not any("NVIDIA" in label or "random" in label for label in laws.labels)
     (by_kind,) = [one for one in figures(LAWS.shown(laws)) if one.name == "energy-by-kind"]
     assert [view.when for view in by_kind.views] == [{"group": str(at)} for at in range(6)]
-    assert laws.told_apart(laws.groups[:1]) != [""]
+    assert laws.distinct_labels(laws.groups[:1]) != [""]
 
 
 def test_shapes_tell_groups_apart_that_nothing_else_does() -> None:

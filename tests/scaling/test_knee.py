@@ -24,7 +24,7 @@ def saturating(sizes: tuple[int, ...], half: float, width: float = 0.001) -> lis
 
 def place_of(knee: Knee | Reason) -> int:
     assert isinstance(knee, Knee)
-    return knee.at
+    return knee.size
 
 
 @given(st.floats(1.2, 14.0))
@@ -40,7 +40,7 @@ def test_the_knee_of_a_saturating_law(half: float) -> None:
     if isinstance(knee, Reason):
         assert knee.code == "knee-unclear"
     else:
-        assert (knee.at, knee.half_at) == (expected, pytest.approx(half))
+        assert (knee.size, knee.half_at) == (expected, pytest.approx(half))
 
 
 def test_the_words_have_the_numbers() -> None:

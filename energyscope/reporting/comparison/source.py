@@ -41,9 +41,9 @@ class SameWorkload:
         rows = [{row["kind"]: row for row in blocks(side.tree, modelled=False).rows} for side in self.sides]
         items = []
         for kind in dict.fromkeys([*rows[0], *rows[1]]):
-            ours, theirs = (side.get(kind, {}) for side in rows)
-            values = ours.get("energy"), theirs.get("energy")
-            noisy = bool(ours.get("noisy")), bool(theirs.get("noisy"))
+            first, second = (side.get(kind, {}) for side in rows)
+            values = first.get("energy"), second.get("energy")
+            noisy = bool(first.get("noisy")), bool(second.get("noisy"))
             items.append(compared(kind, "mJ", values, self.pair.names(), noisy, kind))
         return sorted(items, key=lambda item: -abs(item.change.value) if item.change else 1.0)
 
@@ -84,9 +84,9 @@ class Against:
         """The workloads at which whole models can be compared, the costliest of the baseline first."""
         shared = []
         for pair in self.pairs:
-            ours, theirs = _workload(self.reports[0], pair.scene), _workload(self.reports[1], pair.other_scene)
-            if ours and theirs and any(item.change for item in pair.whole):
-                shared.append(SameWorkload(pair, (ours, theirs)))
+            first, second = _workload(self.reports[0], pair.scene), _workload(self.reports[1], pair.other_scene)
+            if first and second and any(item.change for item in pair.whole):
+                shared.append(SameWorkload(pair, (first, second)))
         return sorted(shared, key=lambda workload: -workload.sides[0].cost)
 
     @cached_property
@@ -108,8 +108,8 @@ class Against:
         return self.cells[min(leads)[1]] if leads else None
 
     @property
-    def standing(self) -> RunComparison:
-        """What stands between the runs where their energy is compared first."""
+    def first_comparison(self) -> RunComparison:
+        """The comparison of the runs where their energy is compared first."""
         return self.workloads[0].pair if self.workloads else (self.cell and self.benchmark) or self.pairs[0]
 
     @property
