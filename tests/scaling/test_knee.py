@@ -76,7 +76,7 @@ def test_no_knee_has_a_reason(
 
 def test_without_intervals_the_values_decide() -> None:
     """GIVEN gains without limits THEN the knee is that of the values."""
-    assert place_of(knee_of(BATCHES, [Interval(one.value) for one in saturating(BATCHES, 6.0)], "batch")) == 32
+    assert place_of(knee_of(BATCHES, [Interval(rate.value) for rate in saturating(BATCHES, 6.0)], "batch")) == 32
 
 
 def test_gains_are_per_doubling() -> None:
