@@ -33,7 +33,7 @@ Entry = Mapping[str, Any]
 Documents = tuple[Document, Document]
 Roots = tuple[Node | None, Node | None]
 Shape = tuple[str, int, int]  # precision, batch size, length
-SCORES = ("accuracy", "perplexity")  # other metrics only say of how much
+SCORES = ("accuracy", "perplexity")  # other metrics only count what was scored
 _UNITS = (("token", "mJ", 1.0), ("parameter", "nJ", 1e6), ("FLOP", "pJ", 1e9))
 _TRACED = {"prompt_tokens": "prompt tokens", "new_tokens": "new tokens", "batch_size": "batch size",
            "kv_cache": "KV cache"}  # fmt: skip

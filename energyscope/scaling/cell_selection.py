@@ -190,7 +190,7 @@ def _check_caches(observations: Sequence[Observation]) -> None:
 
 def _check_alike(observations: Sequence[Observation], mixed: Collection[str]) -> None:
     """Refuse observations that differ in a field that laws do not know, with the runs of each value."""
-    for field, plural in FIELDS.items():
+    for field in FIELDS:
         groups = group_by(observations, attrgetter(f"any_cell.{field}"))
         if len(groups) < 2 or field in SHARED or field in mixed:
             continue
@@ -199,7 +199,7 @@ def _check_alike(observations: Sequence[Observation], mixed: Collection[str]) ->
         option = f", choose one with --{field}" if field in OPTIONS else ""
         remedy = f"{option}, or add --mixed {field}" if field in MIXABLE else ""
         why = f"; method {_methods(observations)}" if field == "method" else ""
-        raise UsageError(f"the runs are of several {plural} ({named}{why}): leave some out{remedy}")
+        raise UsageError(f"the runs are of several {field}s ({named}{why}): leave some out{remedy}")
 
 
 def _methods(observations: Sequence[Observation]) -> str:

@@ -25,7 +25,7 @@ from energyscope.scaling.least_squares import line
 
 NOUNS = {"batch_size": "batch", "tokens": "length"}  # of the axes
 WORTH = 0.10  # gain of tokens/J per doubling that is worth it
-LEAST = 3  # sizes of which a knee can be told
+LEAST = 3  # sizes that a knee needs
 US_PER_S = 1e6
 MJ_PER_J = 1e3
 
@@ -87,8 +87,8 @@ def knee_of(sizes: Sequence[int], tokens_per_j: Sequence[Interval], noun: str) -
     """Return the knee of tokens/J over ``sizes`` (n,), which rise, or why there is none.
 
     ``noun`` names a size ("batch"). Gains are per doubling: between sizes 1 and 8, the cube root of the ratio.
-    Where the interval of the gain just before or just after the knee includes 10 %, it cannot be told; without
-    limits the values decide.
+    Where the interval of the gain just before or just after the knee includes 10 %, there is no clear knee;
+    without limits the values decide.
     """
     if len(sizes) < LEAST:
         return reason("few-sizes", sizes=len(sizes), needed=LEAST)

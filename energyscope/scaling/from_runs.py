@@ -38,7 +38,7 @@ def cells_of(run: Run) -> list[Observation]:
 
 
 def board_of(document: Mapping[str, Any]) -> str:
-    """Return what tells a run's device from another: UUIDs of its GPUs, else the processor's name."""
+    """Return the identity of a run's device: the UUIDs of its GPUs, else the processor's name."""
     device = document.get("device") or {}
     several = sorted(str(board) for board in device.get("measured") or ())
     return "+".join(several) or str(device.get("uuid") or device.get("name") or "unknown")

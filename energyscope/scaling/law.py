@@ -155,7 +155,7 @@ class Law:
     (measured - law) / measured, in the cells' order. ``flags`` say what a reader must know, such as a negative E0.
 
     A further measurement scatters by ``scatter``, a relative deviation with ``freedom`` degrees of freedom; None
-    where no cell is left over to tell it from. ``static_w`` is measured: the cells' median static power.
+    where no cell is left over to estimate it. ``static_w`` is measured: the cells' median static power.
     """
 
     form: Form

@@ -19,7 +19,7 @@ OF_ONE_MODEL = ("two-term", "two-term-in-bytes")  # with an E0 that another numb
 
 @dataclass(frozen=True)
 class Chosen:
-    """A subject's law with the fit that it came from, and what the cells say of it when they are left out.
+    """A subject's law with the fit that it came from, and its errors on cells that were left out.
 
     ``time`` is the law of the same form, in us instead of mJ, with its own left-out cells; None for what takes no
     time of its own, and where the law of energy knows the time.
@@ -43,9 +43,9 @@ class Chosen:
 class Evaluated:
     """The laws of one subject by name, those that its cells give and those that they do not.
 
-    ``held_out`` holds for each law and each way of leaving out what became of it. ``best`` is the law with the
+    ``held_out`` holds the left-out cells of each law and each way of leaving out. ``best`` is the law with the
     least median error of cells left out by ``by``; None where no law could be evaluated. ``nested`` holds by way
-    what became of cells that took no part in choosing the law either.
+    the left-out cells that took no part in choosing the law either.
     """
 
     laws: Mapping[LawName, Law | NoLaw]

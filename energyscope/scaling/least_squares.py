@@ -27,10 +27,10 @@ class Fit:
     """Coefficients of p columns fitted to n values, as plain numbers.
 
     ``covariance`` is that of the coefficients, with the scale of the residuals in it; None where no value is left
-    over to tell that scale. ``scale`` is the residuals' deviation in units of the deviations given.
+    over to estimate that scale. ``scale`` is the residuals' deviation in units of the deviations given.
     ``leverages`` and ``residuals`` (n,) belong to the values in their order; residuals are in their unit.
     ``active`` says which coefficients were fitted; others are 0, held there by a bound or by an empty column, or
-    since their column cannot be told from the others: then ``separable`` is False.
+    since their column is a sum of others: then ``separable`` is False.
     """
 
     coefficients: tuple[float, ...]
@@ -84,7 +84,7 @@ def weighted(design: Array, values: Array, deviations: Array, active: Bools | No
     are not ``active`` (p,) keep the coefficient 0.
 
     Returns:
-        The fit; None for fewer values than columns, or where columns cannot be told apart.
+        The fit; None for fewer values than columns, or where a column is a sum of others.
 
     """
     used = np.ones(design.shape[1], dtype=bool) if active is None else active
@@ -124,7 +124,7 @@ def line(amounts: Array, values: Array, deviations: Array) -> Fit | None:
 def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
     """Fit as `weighted` does, with coefficients that are 0 or more; None where nothing can be fitted.
 
-    Of columns that cannot be told apart, the first is left out: give last what matters most.
+    Of columns that are sums of others, the first is left out: give last what matters most.
     """
     rows, filled = design / deviations[:, None], np.any(design != 0, axis=0)
     kept = _separable(rows, filled)

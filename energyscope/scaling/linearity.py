@@ -22,7 +22,7 @@ from energyscope.scaling.least_squares import line, weighted
 Verdict = Literal["flat", "rising", "falling", "unclear"]
 TOLERANCE = 0.10
 FEWEST = 3  # cells of a range: the two others of each must give a law
-FEWEST_AMOUNTS = 4  # different amounts of FLOPs of which a trend can be told
+FEWEST_AMOUNTS = 4  # different amounts of FLOPs that a trend needs
 FLAT = 0.10  # a change of the marginal J/FLOP per doubling that is called flat
 
 

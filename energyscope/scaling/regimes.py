@@ -19,7 +19,7 @@ LAUNCH, COMPUTE, MEMORY = range(3)
 STARTS = 6  # borders tried along an axis
 ROUNDS = 8
 STRONG = 6.0  # difference of the criterion that is strong evidence
-EXACT = 0.01  # times of cells are hardly known better: smaller residuals tell little between laws
+EXACT = 0.01  # times of cells are hardly known better: smaller residuals do not distinguish laws
 
 Regimes = npt.NDArray[np.intp]
 

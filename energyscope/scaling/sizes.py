@@ -33,7 +33,7 @@ from energyscope.scaling.least_squares import line
 from energyscope.scaling.time_law import rates_by_pass
 
 ALIKE = ("phase", "precision", "execution", "kv_cache", "board", "meter", "method")
-LEAST = 3  # models of which an exponent can be told with an interval
+LEAST = 3  # models that an exponent with an interval needs
 ONE = Interval(1.0, 1.0, 1.0)
 
 
@@ -137,7 +137,7 @@ def _exponent(
 
 
 def _deviation(observations: Sequence[Observation]) -> float | None:
-    """Return the relative deviation of a model's mean energy that intervals tell, None where they do not."""
+    """Return the relative deviation of a model's mean energy by its intervals, None where one is missing."""
     own = [own_deviation(observation.cells[WHOLE]) for observation in observations]
     known = [deviation for deviation in own if deviation is not None]
     return float(np.linalg.norm(known)) / len(known) if len(known) == len(own) else None

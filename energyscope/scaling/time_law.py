@@ -126,7 +126,7 @@ def _time_law(cells: tuple[Cell, ...]) -> TimeLaw | None:
 def time_at_board_rates(cells: Sequence[Cell], ceilings: Ceilings, freedom: int) -> TimeLaw:
     """Fit the launches alone to times of some cells: FLOPs and bytes go at the board's best rates.
 
-    Models that wait for launches do not tell how fast their components would compute or read memory: a slope
+    Models that wait for launches do not show how fast their components would compute or read memory: a slope
     through their times, which hardly differ, would be a rate that no board has. The interval is that of the times'
     scatter, with ``freedom`` degrees of freedom.
     """

@@ -24,7 +24,7 @@ def test_cells_that_differ_are_refused_unless_asked_for(field: str) -> None:
     """GIVEN one cell of another board (or any other field) THEN it is refused by name, or remarked on if asked."""
     cells = sweep(Board(), "mlp")[:2]
     other = [cells[0], replace(cells[1], **{field: "other"})]
-    with pytest.raises(UsageError, match=f"several {FIELDS[field]}.*other"):
+    with pytest.raises(UsageError, match=f"several {field}s.*other"):
         check_alike(other)
     names = sorted({str(getattr(cells[0], field)), "other"})
     assert check_alike(other, (field,)) == (reason("cells-mixed", field=field, names=names),)

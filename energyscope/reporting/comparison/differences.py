@@ -51,7 +51,7 @@ def capital(name: str) -> str:
 
 
 def _verdict(item: Difference) -> str:
-    """Return a verdict in words; where there is none and one reason of its own, that."""
+    """Return a verdict in words; where there is none, its reason if that is a single one of this difference."""
     codes = [why.code for why in reasons.split(item.reason)]
     why = _WHY.get(str(codes[0]), NOT_COMPARABLE) if len(codes) == 1 else NOT_COMPARABLE
     return _VERDICTS.get(item.verdict, why)

@@ -148,7 +148,7 @@ class ComparedRuns:
 
     @cached_property
     def names(self) -> list[str]:
-        """What tells the runs apart: their models, executions or precisions alone, else their names."""
+        """Labels that distinguish the runs: their models, executions or precisions alone, else their names."""
         fields = ((MODEL, str), (EXECUTION, execution_name), (PRECISION, precision_name))
         named = ([title(value_of(run.document, field)) for run in self.runs] for field, title in fields)
         varied = [names for names in named if len(set(names)) > 1]

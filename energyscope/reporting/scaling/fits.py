@@ -34,7 +34,7 @@ from energyscope.reporting.table import Column, Table
 
 BY_GROUP, BY_KIND = "energy-by-group", "energy-by-kind"
 _CAPTION = "Lines: E0 + k x FLOPs. Whiskers: 95 % intervals; hollow: too noisy."
-_FEWEST = 3  # cells of which it can be told how far a law holds
+_FEWEST = 3  # cells that are needed to find how far a law holds
 _STEPS = 40  # of a line
 _MOST = 6  # kinds of a chart
 _MJ = 1e-9  # of a pJ

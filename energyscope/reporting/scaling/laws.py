@@ -22,8 +22,8 @@ Entry = Mapping[str, Any]
 Shape = tuple[int, int]  # batch size and tokens
 
 WHOLE, SUM = "model", "sum-over-parts"
-BATCH, TOKENS = "batch_size", "tokens"  # along which efficiency is told
-FORMS = ("two_term", "by_bytes", "constant")  # of a subject's law, of which the first that was fitted is told
+BATCH, TOKENS = "batch_size", "tokens"  # axes of efficiency
+FORMS = ("two_term", "by_bytes", "constant")  # of a subject's law: the first that was fitted is shown
 WAYS = {"length": "lengths", "batch": "batches", "cell": "cells", "model": "models"}  # of leaving out
 LAW_NAMES = {  # what each law is called, and what it says
     "two-term": ("two-term", "E0 + k x FLOPs"),
@@ -213,7 +213,7 @@ def fitted(law: object) -> Entry | None:
 
 
 def law_of(subject: Entry) -> Entry:
-    """Return the law that is told of a subject: over FLOPs, over bytes, or its mean; empty where it has none."""
+    """Return the law that is shown of a subject: over FLOPs, over bytes, or its mean; empty where it has none."""
     return next((law for form in FORMS if (law := fitted(subject.get(form)))), {})
 
 
@@ -260,7 +260,7 @@ def medians(group: Entry) -> Iterator[tuple[str, str, Entry]]:
 
 
 def alike(source: Entry, entry: Entry) -> bool:
-    """Whether two entries agree in every field of a setting that both tell."""
+    """Whether two entries agree in every field of a setting that both have."""
     fields = (field for field in (*_SETTING, *_BEYOND) if field in source and field in entry)
     return all(str(source[field]) == str(entry[field]) for field in fields)
 

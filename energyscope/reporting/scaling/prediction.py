@@ -105,14 +105,14 @@ def _remarks(prediction: Prediction) -> Iterator[str]:
         if law != SUM and any(row["law"] == law for row in rows):
             yield f"{name}: {formula}"
     unjudged = {_name(row): row["held_out"]["reason"] for row in rows if row["held_out"]["median"] is None}
-    untold = {
+    not_predicted = {
         subject_name(subject) if subject != SUM else law_name(SUM) or "": why
         for subject, why in prediction["left_out"].items()
     }
     yield from _once("outside of the data", [(name, why) for name, why in _beyond(rows).items()])
     yield from _once("", [(_name(row), flag) for row in rows for flag in row["flags"]])
     yield from _once("held-out error unknown", list(unjudged.items()))
-    yield from _once("not predicted", list(untold.items()))
+    yield from _once("not predicted", list(not_predicted.items()))
     for note in prediction["notes"]:
         yield f"note: {reasons.words(note)}"
 
