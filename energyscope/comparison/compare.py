@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from energyscope.comparison.conditions import (
-    Condition,  # noqa: F401 - fields of `Standing` are annotated with it
-    Standing,
+    Condition,  # noqa: F401 - fields of `RunComparison` are annotated with it
+    RunComparison,
     conditions,
     unfinished,
     warnings,
@@ -29,6 +29,7 @@ from energyscope.comparison.whole import (
     whole,
 )
 from energyscope.errors import UsageError
+from energyscope.grouping import group_by
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import execution_of, passes_of
 from energyscope.runs.moments import in_both, same_moments, unpaired
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PairComparison(Standing):
+class PairComparison(RunComparison):
     """The baseline against one other run, at one moment of an inference.
 
     ``scene`` is what the baseline calls it (``decode@1024``) and ``other_scene`` what the other run does; None
@@ -89,7 +90,7 @@ def compare(runs: Sequence[Run]) -> Comparison:
     """
     if len(runs) < 2:
         raise UsageError("compare needs at least two runs: energyscope compare RUN RUN")
-    baseline, *others = runs = told_apart(runs)
+    baseline, *others = runs = with_unique_names(runs)
     generations = (compare_generations(baseline, other) for other in others)
     benchmarks = (compare_benchmarks(baseline, other) for other in others)
     return Comparison(
@@ -102,64 +103,62 @@ def compare(runs: Sequence[Run]) -> Comparison:
     )
 
 
-def told_apart(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with names of which no two are alike: with the directory that differs, else a number."""
-    folders: dict[str, set[str]] = {}
-    for run in runs:
-        folders.setdefault(run.name, set()).add(run.path.resolve().parent.name)
+def with_unique_names(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with unique names: with the directory above where that differs, else with a number."""
+    folders = {run.path: run.path.resolve().parent.name for run in runs}
+    by_name = group_by(runs, lambda run: run.name)
     names = [
-        f"{run.path.resolve().parent.name}/{run.name}" if len(folders[run.name]) > 1 else run.name for run in runs
-    ]
-    amounts, seen = Counter(names), Counter[str]()
-    found = []
+        f"{folders[run.path]}/{run.name}" if len({folders[alike.path] for alike in by_name[run.name]}) > 1
+        else run.name for run in runs
+    ]  # fmt: skip
+    totals, seen = Counter(names), Counter[str]()
+    renamed = []
     for run, name in zip(runs, names, strict=True):
         seen[name] += 1
-        unique = f"{name} ({seen[name]})" if amounts[name] > 1 else name
-        found.append(run if unique == run.name else replace(run, document={**run.document, "name": unique}))
-    return found
+        unique = f"{name} ({seen[name]})" if totals[name] > 1 else name
+        renamed.append(run if unique == run.name else replace(run, document={**run.document, "name": unique}))
+    return renamed
 
 
 def _pairs(baseline: Run, other: Run) -> Iterator[PairComparison]:
     """Compare two runs in every moment of the inference that both profiled, or as they are where there is none."""
     common = same_moments(baseline, other) or [(None, None)]
-    for number, (ours, theirs) in enumerate(common):
-        first, second = _moment(baseline, ours), _moment(other, theirs)
-        remarks = list(_alone(baseline, other, common)) if number == 0 else []
+    remarks = list(_unpaired(baseline, other, common))
+    for names in common:
+        first, second = (
+            run if name is None else run.scene(name) for run, name in zip((baseline, other), names, strict=True)
+        )
         if in_both(baseline) or in_both(other):
             remarks.append(reason("same-execution", execution=execution_of(first.document)))
         pair = _pair(first, second)
-        yield replace(pair, scene=ours, other_scene=theirs, remarks=(*remarks, *pair.remarks))
+        yield replace(pair, scene=names[0], other_scene=names[1], remarks=(*remarks, *pair.remarks))
+        remarks = []
 
 
-def _moment(run: Run, name: str | None) -> Run:
-    return run if name is None else run.scene(name)
-
-
-def _alone(baseline: Run, other: Run, common: Sequence[tuple[str | None, str | None]]) -> Iterator[Reason]:
-    """Say which moments of each run the other one has nothing to compare with."""
-    for place, run in enumerate((baseline, other)):
-        if moments := unpaired(run, [names[place] for names in common]):
+def _unpaired(baseline: Run, other: Run, common: Sequence[tuple[str | None, str | None]]) -> Iterator[Reason]:
+    """Yield which moments of each run the other one does not have."""
+    for run, names in zip((baseline, other), zip(*common, strict=True), strict=True):
+        if moments := unpaired(run, names):
             yield reason("moments-alone", run=run.name, moments=moments)
 
 
 def _pair(baseline: Run, other: Run) -> PairComparison:
     documents = baseline.document, other.document
     step = passes_of(baseline.document)[0] == "decode"
-    standing = conditions(baseline, other, "step" if step else "pass")
-    trees = _tree(baseline), _tree(other)
-    roots = trees[0].root if trees[0] else None, trees[1].root if trees[1] else None
-    found = whole(documents, roots, standing, step=step)
+    comparison = conditions(baseline, other, "step" if step else "pass")
+    first, second = _tree(baseline), _tree(other)
+    roots = first.root if first else None, second.root if second else None
+    items = whole(documents, roots, comparison.names(), step=step)
     pair = PairComparison(
-        **vars(standing),
-        whole=tuple(item for item in found if not item.missing),
-        unmeasured=tuple(item.name for item in found if item.missing),
-        normalised=tuple(normalised(documents, roots, standing)),
+        **vars(comparison),
+        whole=tuple(item for item in items if not item.missing),
+        unmeasured=tuple(item.name for item in items if item.missing),
+        normalised=tuple(normalised(documents, roots, comparison)),
     )
-    if trees[0] is None or trees[1] is None:
+    if first is None or second is None:
         return pair
-    both, names = (trees[0], trees[1]), standing.names()
-    alignment, parts = compare_parts(both, names)
-    depth = by_depth(both, names) if alignment == "kind" else ()
+    alignment, parts = compare_parts((first, second), comparison.names())
+    depth = by_depth((first, second), comparison.names()) if alignment == "kind" else ()
     return replace(pair, alignment=alignment, parts=parts, depth=depth)
 
 

@@ -1,13 +1,15 @@
-"""Under what two runs were made: what makes their joules not comparable, and what merely differs."""
+"""The conditions under which two runs were made: what makes their joules not comparable, and what else differs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from energyscope.accounting.records import CLOCKS_APART
+from energyscope.grouping import group_by
 from energyscope.intervals import finite
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import changes_between, execution_of, lacking, method_of, passes_of, revision_of
@@ -23,7 +25,7 @@ BATCH, LENGTH = "workload.batch_size", "workload.sequence_length"
 EXECUTION, MODEL, PRECISION = "settings.execution", "model.name", "settings.precision"
 _EVERY = frozenset({"pass", "step", "generation", "benchmark"})
 _PASSES = frozenset({"pass", "step"})
-# Field, name, and of what it says something: joules measured under different ones differ for that reason alone.
+# Field, name, and the subjects it concerns: joules measured under different ones differ for that reason alone.
 _OBSTACLES = (
     (DEVICE, "device", _EVERY),
     (BOARD, "GPU board", _EVERY),
@@ -66,8 +68,8 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The baseline and another run, and what stands between them.
+class RunComparison:
+    """The baseline and another run, with the conditions in which they differ.
 
     ``obstacles`` make joules not comparable, ``notes`` do not: what they change is the question. ``remarks`` are
     reasons of `energyscope.reasons` that a reader should know.
@@ -92,16 +94,16 @@ def clock_of(document: Document) -> float | None:
 
 
 def launching_of(document: Document) -> str:
-    """Say in which mode passes were launched: the first runs used inference mode, in which a host is faster.
+    """Return in which mode passes were launched: the first runs used inference mode, in which a host is faster.
 
-    No key says so; runs know how many tokens to generate since about when that was changed.
+    No key holds it; runs state how many tokens to generate since about when that was changed.
     """
     newer = "new_tokens" in (document.get("settings") or {}) or bool(document.get("scenes"))
     return "no-grad" if newer else "inference-mode"
 
 
 def boards_of(document: Document) -> str | None:
-    """Return the boards that a model lay on, by their ids; the place of one among them says nothing."""
+    """Return the ids of the boards that a model lay on, in an order that does not depend on their places."""
     spread = _at(document, "device.spread") or ()
     return ", ".join(sorted(str(board.get("uuid")) for board in spread)) or _at(document, BOARD)
 
@@ -124,7 +126,7 @@ _READ: dict[str, Callable[[Document], Any]] = {
 }
 
 
-# What is said of every field, for tables of conditions.
+# The name of every field, for tables of conditions.
 NAMES = {field: name for field, name, _ in (*_VARIED, *_OBSTACLES)} | {
     "model.parameters": "parameters", "settings.granularity": "granularity", "clocks": "clock (MHz)",
     "launching": "gradient mode", "method": "revision of the method", "environment.torch": "PyTorch",
@@ -133,13 +135,13 @@ NAMES = {field: name for field, name, _ in (*_VARIED, *_OBSTACLES)} | {
 
 
 def value_of(document: Document, field: str) -> Any:
-    """Return what a run says of a field; what was not asked for is False."""
+    """Return a field of a run's document; what was not asked for is False."""
     value = _READ[field](document) if field in _READ else _at(document, field)
     return value or False if field in _UNASKED else value
 
 
-def conditions(baseline: Run, other: Run, subject: Subject) -> Standing:
-    """Return what stands between two runs of which a ``subject`` is compared."""
+def conditions(baseline: Run, other: Run, subject: Subject) -> RunComparison:
+    """Return the conditions in which two runs differ that matter for a ``subject``."""
     documents = baseline.document, other.document
     obstacles = list(_unlike(documents, _OBSTACLES, subject))
     varied = list(_unlike(documents, _VARIED, subject))
@@ -153,42 +155,41 @@ def conditions(baseline: Run, other: Run, subject: Subject) -> Standing:
     method, remarks = _methods(documents, subject)
     if all(run.modelled for run in (baseline, other)):
         remarks.insert(0, reason("both-modelled"))
-    return Standing(baseline.name, other.name, (*obstacles, *method), tuple(notes), tuple(remarks))
+    return RunComparison(baseline.name, other.name, (*obstacles, *method), tuple(notes), tuple(remarks))
 
 
 def _at(document: Document, field: str) -> Any:
-    found: Any = document
+    value: Any = document
     for key in field.split("."):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _unlike(
     documents: tuple[Document, Document], fields: Iterable[tuple[str, str, frozenset[str]]], subject: Subject
 ) -> Iterator[Condition]:
     for field, name, subjects in fields:
-        one, two = (value_of(document, field) for document in documents)
-        if subject in subjects and one != two:
-            yield Condition(field, name, one, two)
+        first, second = (value_of(document, field) for document in documents)
+        if subject in subjects and first != second:
+            yield Condition(field, name, first, second)
 
 
 def _methods(documents: tuple[Document, Document], subject: Subject) -> tuple[list[Condition], list[Reason]]:
-    """Return what to say of passes by different methods, as obstacle and as remark.
+    """Return different methods of passes, as obstacle and as remark.
 
     One execution by two methods is not comparable. Between executions, what is older is part of the difference.
     Two that are equally old may be compared, but their joules are not those of today.
     """
-    phase, eager = ("decode" if subject in {"step", "generation"} else "prefill"), subject == "generation"
-    passes = [passes_of(document, phase, eager=eager) for document in documents]
-    methods = [method_of(document, *one) for document, one in zip(documents, passes, strict=True)]
+    phase = "decode" if subject in {"step", "generation"} else "prefill"
+    passes = [passes_of(document, phase, eager=subject == "generation") for document in documents]
+    methods = [method_of(document, *of_pass) for document, of_pass in zip(documents, passes, strict=True)]
     if methods[0] != methods[1] and passes[0] == passes[1]:
-        return [Condition("method", NAMES["method"], *methods)], [
-            changes_between(methods[0], methods[1], *passes[0])
-        ]
+        changed = changes_between(methods[0], methods[1], *passes[0])
+        return [Condition("method", NAMES["method"], *methods)], [changed]
     older: dict[str, list[str]] = {}
-    for whose, method, one in zip(("the baseline", "the other run"), methods, passes, strict=True):
-        if changes := lacking(method, *one):
-            older.setdefault(changes, []).append(whose)
+    for run, method, of_pass in zip(("the baseline", "the other run"), methods, passes, strict=True):
+        if changes := lacking(method, *of_pass):
+            older.setdefault(changes, []).append(run)
     return [], [reason("older-method-in", whose=whose, changes=changes) for changes, whose in older.items()]
 
 
@@ -206,8 +207,6 @@ def unfinished(runs: Iterable[Run]) -> Iterator[dict[str, str]]:
 
 def warnings(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
     """Yield the runs' warnings, each once with the names of the ``runs`` that have it."""
-    found: dict[str, dict[str, None]] = {}
-    for run in runs:
-        for warning in run.document.get("warnings") or ():
-            found.setdefault(str(warning), {})[run.name] = None
-    yield from ({"warning": warning, "runs": list(names)} for warning, names in found.items())
+    pairs = ((str(warning), run.name) for run in runs for warning in run.document.get("warnings") or ())
+    for warning, group in group_by(dict.fromkeys(pairs), itemgetter(0)).items():
+        yield {"warning": warning, "runs": [name for _, name in group]}

@@ -1,4 +1,4 @@
-"""One quantity of two runs, and what may be said of its difference."""
+"""One quantity of two runs, and the verdict on its difference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_SHOWN: Verdict = "no-difference-shown"
 NOT_COMPARABLE: Verdict = "not-comparable"
 SHOWN = frozenset({LESS, MORE})
 
-# What a whole model takes: by these names other code finds it.
+# The quantities of a whole model: other code finds them by these names.
 PER_PASS, PER_STEP = "energy per forward pass", "energy per decode step"
 PER_TOKEN, PER_INFERENCE = "energy per generated token", "energy per inference"
 ENERGIES = frozenset({PER_PASS, PER_STEP, PER_TOKEN, PER_INFERENCE})
@@ -90,11 +90,12 @@ def quantities(
     table: Iterable[Quantity], subjects: tuple[Any, Any], obstacles: Sequence[str], invalid: tuple[bool, bool]
 ) -> list[Difference]:
     """Return the difference of each quantity of a table between two subjects, None of a run that has none."""
-    found = []
+    differences = []
     for name, unit, read, graded in table:
-        one, two = (None if subject is None else read(subject) for subject in subjects)
-        found.append(compared(name, unit, (one, two), obstacles, invalid if graded else (False, False)))
-    return found
+        first, second = (None if subject is None else read(subject) for subject in subjects)
+        graded_invalid = invalid if graded else (False, False)
+        differences.append(compared(name, unit, (first, second), obstacles, graded_invalid))
+    return differences
 
 
 def _verdict(change: Interval, obstacles: Sequence[str], invalid: tuple[bool, bool]) -> tuple[Verdict, str]:

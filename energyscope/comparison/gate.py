@@ -1,4 +1,4 @@
-"""Whether a run takes more energy than is allowed, for a machine that has to say yes or no."""
+"""Whether a run takes more energy than is allowed, as a yes or no for scripts."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def allowed(written: str) -> float:
         UsageError: it is no percentage of 0 or more.
 
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", written)
-    if found is None:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", written)
+    if match is None:
         raise UsageError(f"{written!r} is no percentage: write for instance --fail-if-more-than 5%")
-    return float(found[1]) / 100
+    return float(match[1]) / 100
 
 
 def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
@@ -47,30 +47,28 @@ def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
         RunError: a run has no energy with a verdict, so that nothing can be said of it.
 
     """
-    found: list[Excess] = []
+    excesses: list[Excess] = []
     for name in dict.fromkeys(pair.other for pair in comparison.pairs):
-        ours = [(at, item) for other, at, item in _energies(comparison) if other == name]
-        judged = [(at, item) for at, item in ours if item.verdict != NOT_COMPARABLE]
+        energies = [(at, item) for other, at, item in _energies(comparison) if other == name]
+        judged = [(at, item) for at, item in energies if item.verdict != NOT_COMPARABLE]
         if not judged:
-            why = next((words(item.reason) for _, item in ours if item.reason), "no energy is in both runs")
+            why = next((words(item.reason) for _, item in energies if item.reason), "no energy is in both runs")
             raise RunError(f"{name} cannot be judged against {comparison.baseline}: {why}")
-        found += [
+        excesses += [
             Excess(name, at, item, item.relative.value - 1)
             for at, item in judged
             if item.verdict == MORE and item.relative and item.relative.value - 1 > limit
         ]
-    return found
+    return excesses
 
 
 def _energies(comparison: Comparison) -> Iterator[tuple[str, str, Difference]]:
-    """Yield the energies of whole models: whose, at which moment or shape, and the difference."""
+    """Yield the energies of whole models: the other run, the moment or shape, and the difference."""
     tables = [(pair.other, pair.scene or pair.other_scene or "", pair.whole) for pair in comparison.pairs]
     tables += [(generation.other, "", generation.rows) for generation in comparison.generations]
     for benchmark in comparison.benchmarks:
         for cell in benchmark.cells:
             at = f"{cell.precision}, batch {cell.batch_size} x {cell.sequence_length} tokens"
             tables.append((benchmark.other, at, cell.rows))
-    for whose, at, rows in tables:
-        for item in rows:
-            if item.name in ENERGIES:
-                yield whose, at, item
+    for other, at, rows in tables:
+        yield from ((other, at, item) for item in rows if item.name in ENERGIES)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from energyscope.comparison.difference import Difference, compared
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval
 from energyscope.runs.tree import EnergyTree, Node, sum_energy
 
@@ -26,59 +27,47 @@ def compare_parts(trees: Trees, obstacles: Sequence[str]) -> tuple[Alignment, tu
 
     Components that share one measurement in both runs (a mean over the layers) are one difference.
     """
-    one, two = ({node.name: node for node in tree.nodes if node is not tree.root} for tree in trees)
-    if one.keys() != two.keys():
+    first, second = ({node.name: node for node in tree.nodes if node is not tree.root} for tree in trees)
+    if first.keys() != second.keys():
         return "kind", by_kind(trees, obstacles)
-    groups: dict[tuple[str, str], list[str]] = {}
-    for name, node in one.items():
-        groups.setdefault((node.source, two[name].source), []).append(name)
-    return "component", tuple(
-        _of_group([one[name] for name in names], [two[name] for name in names], obstacles)
-        for names in groups.values()
-    )
+    pairs = [(node, second[name]) for name, node in first.items()]
+    groups = group_by(pairs, lambda pair: (pair[0].source, pair[1].source))
+    return "component", tuple(_of_group(group, obstacles) for group in groups.values())
 
 
-def _of_group(ours: list[Node], theirs: list[Node], obstacles: Sequence[str]) -> Difference:
+def _of_group(pairs: Sequence[tuple[Node, Node]], obstacles: Sequence[str]) -> Difference:
     """Compare components that have one value in each run: the first stands for all of them."""
-    first, second = ours[0], theirs[0]
-    name = first.name if len(ours) == 1 else first.source if first.source == second.source else first.group
+    first, second = pairs[0]
+    name = first.name if len(pairs) == 1 else first.source if first.source == second.source else first.group
     values, invalid = (first.energy, second.energy), (first.invalid, second.invalid)
     origins = [
         next((node.origin for node in nodes if node.origin and node.row.get("measured_on") != name), None)
-        for nodes in (ours, theirs)
+        for nodes in zip(*pairs, strict=True)
     ]
-    said = [f"{whose}: {origin}" for whose, origin in zip(("baseline", "other"), origins, strict=True) if origin]
+    named = [f"{run}: {origin}" for run, origin in zip(("baseline", "other"), origins, strict=True) if origin]
     return replace(
         compared(name, "mJ", values, obstacles, invalid, first.kind),
-        count=len(ours),
-        origin=origins[0] if origins[0] == origins[1] else "; ".join(said),
+        count=len(pairs),
+        origin=origins[0] if origins[0] == origins[1] else "; ".join(named),
     )
 
 
 def by_kind(trees: Trees, obstacles: Sequence[str]) -> tuple[Difference, ...]:
     """Return the differences of kinds, each added up over its components."""
     kinds = dict.fromkeys(node.kind for tree in trees for node in tree.nodes if node is not tree.root)
-    found = []
+    differences = []
     for kind in kinds:
-        ours, theirs = (topmost(tree, kind) for tree in trees)
-        invalid = mostly_invalid(ours), mostly_invalid(theirs)
-        found.append(compared(kind, "mJ", (sum_energy(ours), sum_energy(theirs)), obstacles, invalid, kind))
-    return tuple(found)
+        first, second = (topmost(tree, kind) for tree in trees)
+        values, invalid = (sum_energy(first), sum_energy(second)), (mostly_invalid(first), mostly_invalid(second))
+        differences.append(compared(kind, "mJ", values, obstacles, invalid, kind))
+    return tuple(differences)
 
 
 def topmost(tree: EnergyTree, kind: str) -> list[Node]:
     """Return the nodes of a kind that lie in no other node of it: a parent has its children's energy in it."""
-    names = {node.name for node in tree.nodes if node.kind == kind}
-    parents = {node.name: node.parent for node in tree.nodes}
-
-    def inside(name: str | None) -> bool:
-        while name is not None:
-            if name in names:
-                return True
-            name = parents.get(name)
-        return False
-
-    return [node for node in tree.nodes if node.kind == kind and not inside(node.parent)]
+    nodes = [node for node in tree.nodes if node.kind == kind]
+    inside = {below.name for node in nodes for below in node.walk() if below is not node}
+    return [node for node in nodes if node.name not in inside]
 
 
 def by_depth(trees: Trees, obstacles: Sequence[str]) -> tuple[Difference, ...]:
@@ -87,26 +76,23 @@ def by_depth(trees: Trees, obstacles: Sequence[str]) -> tuple[Difference, ...]:
     Nothing for kinds whose layers were not measured by themselves in both runs: a mean over the layers has no
     depth.
     """
-    found = []
+    differences = []
     for kind in _KINDS:
         layers = [layers_of(tree, kind) for tree in trees]
         parts = min(*map(len, layers), max(_ORDINALS))
         for index, ordinal in enumerate(_ORDINALS.get(parts, ())):
-            (one, weak), (two, noisy) = (_mean(held, index, parts) for held in layers)
-            name = f"{kind}, {ordinal} of the depth"
-            found.append(compared(name, "mJ", (one, two), obstacles, (weak, noisy), kind))
-    return tuple(found)
+            (first, first_invalid), (second, second_invalid) = (_mean(nodes, index, parts) for nodes in layers)
+            name, invalid = f"{kind}, {ordinal} of the depth", (first_invalid, second_invalid)
+            differences.append(compared(name, "mJ", (first, second), obstacles, invalid, kind))
+    return tuple(differences)
 
 
 def layers_of(tree: EnergyTree, kind: str) -> list[list[Node]]:
     """Return the nodes of a kind in every layer, in order; nothing where they share one measurement."""
-    found: dict[int, list[Node]] = {}
-    for node in topmost(tree, kind):
-        if node.layer is not None:
-            found.setdefault(node.layer, []).append(node)
-    own = any(not node.reused for nodes in found.values() for node in nodes)
-    sources = {node.source for nodes in found.values() for node in nodes}
-    return [found[layer] for layer in sorted(found)] if own and len(sources) > 1 else []
+    nodes = [node for node in topmost(tree, kind) if node.layer is not None]
+    if all(node.reused for node in nodes) or len({node.source for node in nodes}) < 2:
+        return []
+    return [group for _, group in sorted(group_by(nodes, lambda node: node.layer or 0).items())]
 
 
 def mostly_invalid(nodes: Sequence[Node]) -> bool:
@@ -121,7 +107,7 @@ def _mean(layers: Sequence[list[Node]], index: int, parts: int) -> tuple[Interva
 
     None where some component was not measured.
     """
-    chosen = [held for place, held in enumerate(layers) if int((place + 0.5) / len(layers) * parts) == index]
-    nodes = [node for held in chosen for node in held]
+    places = [place for place in range(len(layers)) if int((place + 0.5) / len(layers) * parts) == index]
+    nodes = [node for place in places for node in layers[place]]
     whole = None if any(node.energy is None for node in nodes) else sum_energy(nodes)
-    return whole.scaled(1 / len(chosen)) if whole else None, mostly_invalid(nodes)
+    return whole.scaled(1 / len(places)) if whole else None, mostly_invalid(nodes)

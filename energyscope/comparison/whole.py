@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from energyscope.comparison.conditions import BATCH, LENGTH, Condition, Document, Standing, conditions
+from energyscope.comparison.conditions import BATCH, LENGTH, Condition, Document, RunComparison, conditions
 from energyscope.comparison.difference import (
     IDLE,
     LATENCY,
@@ -23,7 +23,7 @@ from energyscope.comparison.difference import (
     quantities,
 )
 from energyscope.intervals import Interval, finite, given, interval, not_negative
-from energyscope.reasons import Reason  # noqa: F401 - a field of `Standing` is annotated with it
+from energyscope.reasons import Reason  # noqa: F401 - a field of `RunComparison` is annotated with it
 from energyscope.runs.tree import Node, tokens_of
 
 if TYPE_CHECKING:
@@ -33,11 +33,10 @@ Entry = Mapping[str, Any]
 Documents = tuple[Document, Document]
 Roots = tuple[Node | None, Node | None]
 Shape = tuple[str, int, int]  # precision, batch size, length
-SCORES = ("accuracy", "perplexity")  # other metrics only say of how much
+SCORES = ("accuracy", "perplexity")  # other metrics only count what was scored
 _UNITS = (("token", "mJ", 1.0), ("parameter", "nJ", 1e6), ("FLOP", "pJ", 1e9))
 _TRACED = {"prompt_tokens": "prompt tokens", "new_tokens": "new tokens", "batch_size": "batch size",
            "kv_cache": "KV cache"}  # fmt: skip
-_CACHE = "generation.kv_cache"  # the question, and no obstacle
 
 
 def _key(path: str, factor: float = 1.0, *, signed: bool = False) -> Callable[[Entry], Interval | None]:
@@ -46,9 +45,8 @@ def _key(path: str, factor: float = 1.0, *, signed: bool = False) -> Callable[[E
     def read(document: Entry) -> Interval | None:
         for key in path.split("."):
             document = document.get(key) or {}
-        found = given(document)
-        found = found.scaled(factor) if found else None
-        return found if signed else not_negative(found)
+        item = given(document, factor)
+        return item if signed else not_negative(item)
 
     return read
 
@@ -83,7 +81,7 @@ _CELL: tuple[Quantity, ...] = (
 )
 
 
-def whole(documents: Documents, roots: Roots, standing: Standing, *, step: bool) -> list[Difference]:
+def whole(documents: Documents, roots: Roots, obstacles: Sequence[str], *, step: bool) -> list[Difference]:
     """Return what the whole model takes, and how well it predicts; stated power is not compared."""
     modelled = all((document.get("sensor") or {}).get("modelled") for document in documents)
     table: list[Quantity] = [
@@ -93,25 +91,25 @@ def whole(documents: Documents, roots: Roots, standing: Standing, *, step: bool)
         (LATENCY, "us", _modelled_time if modelled else _column("time_us"), False),
         (POWER, "W", _column("power_w"), False),
     ]
-    found = quantities(table[:-1] if modelled else table, roots, standing.names(), _invalid(roots))
-    one, two = (evaluation_of(document).get("baseline") or {} for document in documents)
+    items = quantities(table[:-1] if modelled else table, roots, obstacles, _invalid(roots))
+    first, second = (evaluation_of(document).get("baseline") or {} for document in documents)
     for metric in SCORES:
-        if metric in one or metric in two:
-            values = interval(one.get(metric)), interval(two.get(metric))
-            found.append(compared(metric, "", values, _unlike(documents)))
-    return found
+        if metric in first or metric in second:
+            values = interval(first.get(metric)), interval(second.get(metric))
+            items.append(compared(metric, "", values, _unlike(documents)))
+    return items
 
 
-def normalised(documents: Documents, roots: Roots, standing: Standing) -> Iterator[Difference]:
+def normalised(documents: Documents, roots: Roots, comparison: RunComparison) -> Iterator[Difference]:
     """Yield the whole model's energy per token (mJ), per parameter (nJ) and per FLOP (pJ).
 
     Runs of other batch sizes or lengths are compared per token and per FLOP, not per parameter: a parameter's
     energy grows with what is fed.
     """
-    found = [per_work(document, root) for document, root in zip(documents, roots, strict=True)]
+    first, second = (per_work(document, root) for document, root in zip(documents, roots, strict=True))
     for name, unit, _ in _UNITS:
-        names = standing.names(() if name == "parameter" else (BATCH, LENGTH))
-        item = compared(f"energy per {name}", unit, (found[0][name], found[1][name]), names, _invalid(roots))
+        obstacles = comparison.names(() if name == "parameter" else (BATCH, LENGTH))
+        item = compared(f"energy per {name}", unit, (first[name], second[name]), obstacles, _invalid(roots))
         if not item.missing:
             yield item
 
@@ -131,15 +129,15 @@ def per_work(document: Document, root: Node | None) -> dict[str, Interval | None
 
 
 def evaluation_of(document: Document) -> Entry:
-    """Return what run.json says of the evaluation of a run's model."""
+    """Return the evaluation of a run's model, as run.json holds it."""
     return (document.get("workload") or {}).get("evaluation") or {}
 
 
 def _unlike(documents: Documents) -> list[str]:
-    """Return what differs in what two runs were evaluated on: then their scores are not comparable."""
-    one, two = map(evaluation_of, documents)
+    """Return the names of what differs between two evaluations: then their scores are not comparable."""
+    first, second = map(evaluation_of, documents)
     names = {"source": "evaluation data", "examples": "examples"}
-    return [name for key, name in names.items() if one.get(key) != two.get(key)]
+    return [name for key, name in names.items() if first.get(key) != second.get(key)]
 
 
 def _invalid(roots: Roots) -> tuple[bool, bool]:
@@ -147,7 +145,7 @@ def _invalid(roots: Roots) -> tuple[bool, bool]:
 
 
 @dataclass(frozen=True)
-class GenerationComparison(Standing):
+class GenerationComparison(RunComparison):
     """The traced generation of the baseline against that of another run."""
 
     rows: tuple[Difference, ...] = ()
@@ -157,18 +155,17 @@ def compare_generations(baseline: Run, other: Run) -> GenerationComparison | Non
     """Compare two traced generations; None where a run has none."""
     if baseline.generation is None or other.generation is None:
         return None
-    standing = conditions(baseline, other, "generation")
-    one, two = (run.get("settings") or {} for run in (baseline.generation, other.generation))
-    unlike = [
-        Condition(f"generation.{key}", name, one.get(key), two.get(key))
-        for key, name in _TRACED.items()
-        if one.get(key) != two.get(key)
-    ]
-    notes = tuple(held for held in unlike if held.field == _CACHE)
-    obstacles = tuple(held for held in unlike if held.field != _CACHE)
-    standing = replace(standing, obstacles=standing.obstacles + obstacles, notes=standing.notes + notes)
-    rows = quantities(_GENERATION, (baseline.generation, other.generation), standing.names(), (False, False))
-    return GenerationComparison(**vars(standing), rows=tuple(row for row in rows if not row.missing))
+    comparison = conditions(baseline, other, "generation")
+    first, second = (run.get("settings") or {} for run in (baseline.generation, other.generation))
+    obstacles, notes = list(comparison.obstacles), list(comparison.notes)
+    for key, name in _TRACED.items():
+        if first.get(key) != second.get(key):  # another cache is the question, and no obstacle
+            condition = Condition(f"generation.{key}", name, first.get(key), second.get(key))
+            (notes if key == "kv_cache" else obstacles).append(condition)
+    comparison = replace(comparison, obstacles=tuple(obstacles), notes=tuple(notes))
+    generations = baseline.generation, other.generation
+    rows = quantities(_GENERATION, generations, comparison.names(), (False, False))
+    return GenerationComparison(**vars(comparison), rows=tuple(row for row in rows if not row.missing))
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,7 @@ class CellComparison:
 
 
 @dataclass(frozen=True)
-class BenchmarkComparison(Standing):
+class BenchmarkComparison(RunComparison):
     """The benchmark of the baseline against that of another run; ``alone`` are cells of one ``run`` only."""
 
     cells: tuple[CellComparison, ...] = ()
@@ -194,20 +191,20 @@ def compare_benchmarks(baseline: Run, other: Run) -> BenchmarkComparison | None:
     """Compare two benchmarks cell by cell; None where a run has none."""
     if baseline.benchmark is None or other.benchmark is None:
         return None
-    standing = conditions(baseline, other, "benchmark")
-    ours, theirs = cells_of(baseline.benchmark), cells_of(other.benchmark)
+    comparison = conditions(baseline, other, "benchmark")
+    first, second = cells_of(baseline.benchmark), cells_of(other.benchmark)
     alone = [
         {"run": run.name, **dict(zip(("precision", "batch_size", "sequence_length"), shape, strict=True))}
-        for run, mine, others in ((baseline, ours, theirs), (other, theirs, ours))
-        for shape in mine
+        for run, own, others in ((baseline, first, second), (other, second, first))
+        for shape in own
         if shape not in others
     ]
     cells = tuple(
-        _cell(shape, (ours[shape], theirs[shape]), (baseline, other), standing)
-        for shape in ours
-        if shape in theirs
+        _cell(shape, (first[shape], second[shape]), (baseline, other), comparison.names())
+        for shape in first
+        if shape in second
     )
-    return BenchmarkComparison(**vars(standing), cells=cells, alone=tuple(alone))
+    return BenchmarkComparison(**vars(comparison), cells=cells, alone=tuple(alone))
 
 
 def cells_of(benchmark: Entry) -> dict[Shape, Entry]:
@@ -219,30 +216,35 @@ def cells_of(benchmark: Entry) -> dict[Shape, Entry]:
 
 
 def predictions_of(benchmark: Entry) -> dict[tuple[str, str], Entry]:
-    """Return what was predicted how well, by precision and metric."""
+    """Return a benchmark's quality metrics, by precision and metric."""
     return {
         (str(prediction.get("precision")), str(prediction.get("metric"))): prediction
         for prediction in benchmark.get("predictions") or ()
     }
 
 
-def _cell(shape: Shape, cells: tuple[Entry, Entry], runs: tuple[Run, Run], standing: Standing) -> CellComparison:
+def _cell(
+    shape: Shape, cells: tuple[Entry, Entry], runs: tuple[Run, Run], obstacles: Sequence[str]
+) -> CellComparison:
     modelled = any(run.modelled for run in runs)
     table = [quantity for quantity in _CELL if not (modelled and quantity[0] == POWER)]  # which is as stated
     invalid = cells[0].get("quality") == "invalid", cells[1].get("quality") == "invalid"
-    rows = [row for row in quantities(table, cells, standing.names(), invalid) if not row.missing]
-    ours, theirs = (predictions_of(run.benchmark or {}) for run in runs)
-    for key, first in ours.items():
-        if key[0] == shape[0] and (second := theirs.get(key)) is not None:
+    rows = [row for row in quantities(table, cells, obstacles, invalid) if not row.missing]
+    predictions, others = (predictions_of(run.benchmark or {}) for run in runs)
+    for (precision, metric), first in predictions.items():
+        second = others.get((precision, metric))
+        if precision == shape[0] and second is not None:
             names = _unlike((runs[0].document, runs[1].document))
             if first.get("examples") != second.get("examples"):
                 names = list(dict.fromkeys([*names, "examples"]))
-            rows.append(compared(key[1], "", (given(first.get("value")), given(second.get("value"))), names))
-    used = [
-        [model.get("implementation") for model in (run.benchmark or {}).get("models") or ()
-         if model.get("precision") == shape[0]]
-        for run in runs
-    ]  # fmt: skip
-    kernels = [str(next(iter(names), None)) for names in used]
+            rows.append(compared(metric, "", (given(first.get("value")), given(second.get("value"))), names))
+    kernels = [_kernels(run, shape[0]) for run in runs]
     other = Condition("benchmark.models.implementation", "kernels", *kernels) if kernels[0] != kernels[1] else None
     return CellComparison(*shape, tuple(rows), other)
+
+
+def _kernels(run: Run, precision: str) -> str:
+    models = (run.benchmark or {}).get("models") or ()
+    return str(
+        next((model.get("implementation") for model in models if model.get("precision") == precision), None)
+    )

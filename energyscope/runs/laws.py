@@ -38,7 +38,7 @@ LISTS = (
 
 
 def find_laws(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path | None:
-    """Return the directory of the laws that a path or a name means; None where that is no laws' and no sweep's.
+    """Return the directory of the laws that a path or a name means; None where it holds neither laws nor a sweep.
 
     Raises:
         RunError: it is a sweep of which no laws were made.
@@ -57,11 +57,9 @@ def find_laws(reference: str | Path, root: Path = DEFAULT_ROOT) -> Path | None:
 
 def list_laws(root: Path = DEFAULT_ROOT) -> list[Path]:
     """Return the directories below ``root`` that `energyscope laws` made, oldest first."""
-    made = [path for path in root.iterdir() if (path / LAWS_JSON).is_file()] if root.is_dir() else []
-    return sorted(
-        (path for path in made if not (path / SWEEP_FILE).is_file()),
-        key=lambda path: (path / LAWS_JSON).stat().st_mtime,
-    )
+    folders = [path for path in root.iterdir() if _holds_laws(path)] if root.is_dir() else []
+    folders = [path for path in folders if not (path / SWEEP_FILE).is_file()]
+    return sorted(folders, key=lambda path: (path / LAWS_JSON).stat().st_mtime)
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def laws_naming(run: Path) -> list[NamingLaws]:
     """Return the laws that name a run's directory among their sources, the nearest first.
 
     They stand in a parent of the run, as a sweep's do, or in a directory of such a parent, as those that
-    `energyscope laws` makes. What cannot be read says nothing of this run, and is passed over.
+    `energyscope laws` makes. Laws that cannot be read are passed over.
     """
     place = run.resolve()
     reached = PARENTS + (place.parent / SWEEP_FILE).is_file()
@@ -167,20 +165,20 @@ def flaw(document: Mapping[str, Any]) -> str | None:
 def _of_group(group: Mapping[str, Any]) -> str | None:
     if not all(map(_is_shape, group["cells"])):
         return "a cell has no batch size or no length"
-    held = group.get("held_out")
-    known = [held.get(name) for name in ("whole", "components")] if _is(held) else [held]
-    if not all(errors is None or (_is(errors) and "by" in errors) for errors in known):
+    held_out = group.get("held_out")
+    known = [held_out.get(name) for name in ("whole", "components")] if _is_mapping(held_out) else [held_out]
+    if not all(errors is None or (_is_mapping(errors) and "by" in errors) for errors in known):
         return "the errors of left-out cells do not say what was left out"
     return next((wrong for subject in group["subjects"] if (wrong := _of_subject(subject))), None)
 
 
 def _of_subject(subject: object) -> str | None:
-    if not _is(subject) or not isinstance(subject.get("subject"), str):
+    if not _is_mapping(subject) or not isinstance(subject.get("subject"), str):
         return "a subject has no name"
     name, points, reach = subject["subject"], subject.get("points"), subject.get("reach")
     if not isinstance(points, list) or not all(map(_is_shape, points)):
         return f"a cell of {name} has no batch size or no length"
-    if not _is(reach) or not _is_reach(reach):
+    if not _is_mapping(reach) or not _is_reach(reach):
         return f"the reach of the law of {name} is not known"
     lacking = [law for law, terms in _TERMS.items() if not _is_law(subject.get(law), terms)]
     return f"the {lacking[0]} law of {name} lacks a number" if lacking else None
@@ -194,22 +192,22 @@ def _is_reach(reach: Mapping[str, Any]) -> bool:
 
 def _is_law(law: object, terms: tuple[str, ...]) -> bool:
     """Tell whether a law has its numbers; where only a reason stands in its place, there are none to have."""
-    if law is None or (_is(law) and "flags" not in law):
+    if law is None or (_is_mapping(law) and "flags" not in law):
         return True
-    if not _is(law) or not isinstance(law["flags"], list):
+    if not _is_mapping(law) or not isinstance(law["flags"], list):
         return False
     r2 = law.get("r2")
-    values = [term.get("value") if _is(term) else None for term in map(law.get, terms)]
+    values = [term.get("value") if _is_mapping(term) else None for term in map(law.get, terms)]
     return (r2 is None or isinstance(r2, int | float)) and all(finite(value) is not None for value in values)
 
 
 def _is_shape(entry: object) -> bool:
-    return _is(entry) and _is_count(entry.get("batch_size")) and _is_count(entry.get("tokens"))
+    return _is_mapping(entry) and _is_count(entry.get("batch_size")) and _is_count(entry.get("tokens"))
 
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is(value: object) -> TypeGuard[Mapping[str, Any]]:
+def _is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, Mapping)

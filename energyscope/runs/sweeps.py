@@ -20,7 +20,7 @@ from energyscope.runs.writing import is_locked
 
 TABLE_FILE = "sweep.csv"
 LOCK_FILE = ".held"  # empty: sweep.json is replaced at each cell, and NFS locks no directory for other hosts
-ASKING_S = 0.2  # in which whoever asks whether a sweep is held lets go of its lock again
+ASKING_S = 0.2  # in which `is_held` releases its lock again
 SCHEMA_VERSION = 1
 TABLE_COLUMNS = (
     "cell", "precision", "batch_size", "tokens", "phase", "state", "reason", "seconds", "energy_mj",
@@ -107,22 +107,22 @@ def find_sweep(reference: str, root: Path = DEFAULT_ROOT) -> Path:
 
 def list_sweeps(root: Path = DEFAULT_ROOT) -> list[Path]:
     """Return the directories of sweeps below ``root``, oldest first."""
-    found = [path for path in root.iterdir() if is_sweep(path)] if root.is_dir() else []
-    return sorted(found, key=lambda path: (path / SWEEP_FILE).stat().st_mtime)
+    sweeps = [path for path in root.iterdir() if is_sweep(path)] if root.is_dir() else []
+    return sorted(sweeps, key=lambda path: (path / SWEEP_FILE).stat().st_mtime)
 
 
 def _directory(reference: str, root: Path) -> Path | None:
     direct = Path(reference)
     if direct.name == SWEEP_FILE:
         direct = direct.parent
-    return next((one for one in (direct, root / direct) if is_sweep(one)), None)
+    return next((path for path in (direct, root / direct) if is_sweep(path)), None)
 
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Keep other processes from measuring the same sweep; let go of when this one ends, however it does.
+    """Lock a sweep against other processes, until the context or this process ends.
 
-    On a file system without locks nothing is kept from anyone: `is_held` says where.
+    On a file system without locks there is no protection: `is_held` is None there.
 
     Raises:
         RunError: another process is measuring it, or it cannot be written.
@@ -144,7 +144,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def _lock(file: IO[str]) -> None:
-    """Lock a file, or raise BlockingIOError where another process keeps it longer than to ask about it."""
+    """Lock a file, or raise BlockingIOError where another process holds it for longer than `is_held` does."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -153,12 +153,12 @@ def _lock(file: IO[str]) -> None:
 
 
 def is_held(path: Path) -> bool | None:
-    """Whether a process is measuring a sweep; None where that cannot be told."""
+    """Whether a process is measuring a sweep; None where that is not known."""
     return is_locked(path / LOCK_FILE)
 
 
 def held_elsewhere(path: Path) -> str:
-    """Say that another process measures a sweep, and what to do."""
+    """Return the message that another process measures a sweep, and what to do."""
     return f"{path} is being measured by another process: wait for its end, or stop it"
 
 
@@ -172,10 +172,10 @@ def runs_of(reference: str, root: Path = DEFAULT_ROOT) -> list[Run]:
     path = _directory(reference, root)
     if path is None:
         return [load_run(reference, root)]
-    found = list(load_sweep(path).runs().values())
-    if not found:
+    runs = list(load_sweep(path).runs().values())
+    if not runs:
         raise RunError(f"no cell of the sweep {path} was measured: {path / SWEEP_FILE} says why")
-    return found
+    return runs
 
 
 def load_sweep(path: Path) -> Sweep:
@@ -195,7 +195,7 @@ def load_sweep(path: Path) -> Sweep:
     if document.get("schema") != SCHEMA_VERSION:
         version = document.get("schema")
         raise RunError(f"{file} is of version {version}, and this energyscope reads {SCHEMA_VERSION}: update it")
-    known = [one.name for one in fields(SweepCell)]
+    known = [field.name for field in fields(SweepCell)]
     try:
         cells = [
             SweepCell(**{name: value for name, value in cell.items() if name in known})

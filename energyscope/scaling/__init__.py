@@ -8,6 +8,6 @@ for rooflines `time_law` with the search for its `regimes`.
 
 How good it is: `held_out` (cells left out of any law), `law_choice` (which law a subject follows).
 
-What is told of it: `predict` for a shape or model (`shape_work` counts its work without weights); `law_document`,
-the laws.json of `group_laws` (with `linearity`), `contrasts`, `efficiency` (with its `knee`) and `sizes`.
+What follows: `predict` for a shape or model (`shape_work` counts its work without weights); `law_document`, the
+laws.json of `group_laws` (with `linearity`), `contrasts`, `efficiency` and `sizes`.
 """

@@ -6,16 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 
 from energyscope.errors import UsageError
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval
 from energyscope.metering.interval import student_t
 from energyscope.scaling.cells import FIELDS, Cell, Observation, by_subject
 from energyscope.unknown import times
 
-SHAPE = ("batch_size", "tokens")
+ALIKE = (*(field for field in FIELDS if field != "board"), "batch_size", "tokens")
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class OneBoard:
     """Cells as the ``reference`` board would have measured them, and the factor that each board's took.
 
     The cells keep their relative intervals: the factor's uncertainty shifts all of a board's cells alike, and is
-    told by its own 95 % interval.
+    given by its own 95 % interval.
     """
 
     cells: tuple[Cell, ...]
@@ -41,17 +43,14 @@ def subjects_on_one_board(
 
     """
     cells = by_subject(observations)
-    if (
-        "board" not in mixed
-        or len({cell.board for observation in observations for cell in observation.cells.values()}) < 2
-    ):
+    if "board" not in mixed or len({cell.board for own in cells.values() for cell in own}) < 2:
         return cells, {}
     boards = {subject: on_one_board(own) for subject, own in cells.items()}
     return {subject: list(board.cells) for subject, board in boards.items()}, boards
 
 
-def on_one_board(cells: Sequence[Cell], reference: str | None = None) -> OneBoard:
-    """Scale energies (total and static) of all boards to one: ``reference``, or the board with most cells.
+def on_one_board(cells: Sequence[Cell]) -> OneBoard:
+    """Scale energies (total and static) of all boards to the board with most cells, the reference.
 
     A board's factor is the geometric mean of the ratios at what both it and the reference measured (same subject,
     model, phase, precision, execution and shape), with Student's interval on the logarithms.
@@ -61,16 +60,17 @@ def on_one_board(cells: Sequence[Cell], reference: str | None = None) -> OneBoar
 
     """
     counts = Counter(cell.board for cell in cells)
-    chosen = reference or min(counts, key=lambda board: (-counts[board], board))
-    factors = {board: _factor(cells, board, chosen) for board in sorted(counts)}
-    return OneBoard(tuple(_scaled(cell, factors[cell.board].value, chosen) for cell in cells), chosen, factors)
+    reference = min(counts, key=lambda board: (-counts[board], board))
+    factors = {board: _factor(cells, board, reference) for board in sorted(counts)}
+    scaled = tuple(_scaled(cell, factors[cell.board].value, reference) for cell in cells)
+    return OneBoard(scaled, reference, factors)
 
 
 def _factor(cells: Sequence[Cell], board: str, reference: str) -> Interval:
     if board == reference:
         return Interval(1.0, 1.0, 1.0)
-    ours, theirs = _levels(cells, board), _levels(cells, reference)
-    logs = np.array([theirs[key] - ours[key] for key in ours if key in theirs])
+    own, other = _mean_logs(cells, board), _mean_logs(cells, reference)
+    logs = np.array([other[key] - own[key] for key in own if key in other])
     if not len(logs):
         raise UsageError(f"boards {board} and {reference} share no shape: measure one on both, or drop one board")
     mean = float(logs.mean())
@@ -80,22 +80,13 @@ def _factor(cells: Sequence[Cell], board: str, reference: str) -> Interval:
     return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
-def _levels(cells: Sequence[Cell], board: str) -> dict[tuple[object, ...], float]:
+def _mean_logs(cells: Sequence[Cell], board: str) -> dict[tuple[object, ...], float]:
     """Return the mean logarithm of energy by what was measured on a board."""
-    fields = [*(field for field in FIELDS if field != "board"), *SHAPE]
-    levels: dict[tuple[object, ...], list[float]] = {}
-    for cell in cells:
-        if cell.board == board and cell.energy_mj > 0:
-            levels.setdefault(tuple(getattr(cell, field) for field in fields), []).append(math.log(cell.energy_mj))
-    return {key: sum(values) / len(values) for key, values in levels.items()}
+    measured = [cell for cell in cells if cell.board == board and cell.energy_mj > 0]
+    groups = group_by(measured, lambda cell: tuple(getattr(cell, field) for field in ALIKE))
+    return {key: fmean(math.log(cell.energy_mj) for cell in group) for key, group in groups.items()}
 
 
 def _scaled(cell: Cell, factor: float, board: str) -> Cell:
-    return replace(
-        cell,
-        energy_mj=cell.energy_mj * factor,
-        energy_low_mj=times(cell.energy_low_mj, factor),
-        energy_high_mj=times(cell.energy_high_mj, factor),
-        static_mj=times(cell.static_mj, factor),
-        board=board,
-    )
+    scaled = cell.with_energy(cell.energy.scaled(factor))
+    return replace(scaled, static_mj=times(cell.static_mj, factor), board=board)

@@ -6,13 +6,15 @@ layers hold the others. So components are taken from observations of one granula
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TypeVar
 
 from energyscope.errors import UsageError
+from energyscope.grouping import group_by
 from energyscope.reasons import Reason, join, reason, words
-from energyscope.runs.method import changes_between, lacking
+from energyscope.runs.method import changes_between
 from energyscope.scaling.cells import FIELDS, WHOLE, Cell, Observation
 from energyscope.scaling.held_out import By
 from energyscope.scaling.law_choice import way_of
@@ -20,7 +22,7 @@ from energyscope.scaling.law_choice import way_of
 OfModel = TypeVar("OfModel", Observation, Cell)
 
 MIXABLE = ("board", "execution", "precision")
-CHOSEN = ("execution", "precision")  # of these, a prediction may be told which one to use
+OPTIONS = ("execution", "precision")  # of which a prediction may be asked for one
 SHARED = ("subject", "model", "phase")  # subjects have laws of their own, models may share one, a phase is chosen
 ENOUGH = 3  # shapes of the model itself: with fewer, other models' observations are taken too
 FINEST_FIRST = ("fine", "medium", "coarse")
@@ -51,7 +53,7 @@ class Way:
 
 
 def select(observations: Sequence[Observation], wanted: Wanted) -> tuple[list[Observation], list[Reason]]:
-    """Return the observations to fit laws to, and what a reader should know of them.
+    """Return the observations to fit laws to, and notes on them.
 
     Raises:
         UsageError: none is left, they are one cell only, or they differ in what ``mixed`` does not name.
@@ -59,10 +61,8 @@ def select(observations: Sequence[Observation], wanted: Wanted) -> tuple[list[Ob
     """
     _check_mixed(wanted)
     observations = _of_phase(observations, wanted.phase)
-    if wanted.precision and "precision" not in wanted.mixed:
-        observations = _of(observations, "precision", wanted.precision)
-    if wanted.weights:
-        observations = _of(observations, "weights", wanted.weights)
+    observations = _of(observations, "precision", None if "precision" in wanted.mixed else wanted.precision)
+    observations = _of(observations, "weights", wanted.weights)
     notes = [
         reason("run-not-used", runs=[observation.run], why=why_no_cells(observation))
         for observation in observations
@@ -71,8 +71,7 @@ def select(observations: Sequence[Observation], wanted: Wanted) -> tuple[list[Ob
     observations = [observation for observation in observations if observation.cells]
     if not observations:
         raise UsageError(f"these runs hold no cell of a law: {words(join(notes))}")
-    if wanted.execution:
-        observations = _of(observations, "execution", wanted.execution)
+    observations = _of(observations, "execution", wanted.execution)
     _check_caches(observations)
     _check_alike(observations, wanted.mixed)
     if len({observation.key for observation in observations}) < 2:
@@ -84,7 +83,7 @@ def select(observations: Sequence[Observation], wanted: Wanted) -> tuple[list[Ob
 
 
 def pooling(observations: Sequence[Observation], model: str) -> tuple[Way, list[Reason]]:
-    """Return whether the model's own observations are enough, and what to know of other models' ones.
+    """Return whether the model's own observations are enough, and a note on those of other models.
 
     Observations without a cell of the whole count where none has one.
     """
@@ -111,41 +110,30 @@ def one_granularity(
     It is the one with the most shapes whose parts add up, of equal ones the finest, chosen ``among`` some of the
     observations (None: all). Observations stay in their places; one may be left without cells.
     """
-    voters = observations if among is None else among
-    by_granularity = {
-        name: [observation for observation in voters if observation.granularity == name]
-        for name in _granularities(voters)
-    }
-    if not by_granularity or len(_granularities(observations)) < 2:
+    stated = (item for item in (observations if among is None else among) if item.granularity is not None)
+    groups = group_by(stated, lambda observation: str(observation.granularity))
+    if not groups or len({observation.granularity for observation in observations} - {None}) < 2:
         return list(observations), []
-    chosen = max(by_granularity, key=lambda name: _rank(name, by_granularity[name]))
-    others = [name for name in by_granularity if name != chosen]
+    chosen = max(groups, key=lambda name: (*_shapes(groups[name]), -_coarseness(name)))
+    unused = sorted(groups.keys() - {chosen}, key=_coarseness)
     alike = [
         observation if observation.granularity in (chosen, None) else _whole_only(observation)
         for observation in observations
     ]
-    if not others:
+    if not unused:
         return alike, []
-    note = reason(
-        "one-granularity",
-        cells=len(by_granularity[chosen]),
-        granularity=chosen,
-        others=sum(len(by_granularity[name]) for name in others),
-        unused=others,
-    )
-    return alike, [note]
+    cells, others = len(groups[chosen]), sum(len(groups[name]) for name in unused)
+    return alike, [reason("one-granularity", cells=cells, granularity=chosen, others=others, unused=unused)]
 
 
 def granularity_of(observations: Sequence[Observation]) -> str | None:
     """Return the granularity that `one_granularity` chose; None where no observation has one."""
-    return next(
-        iter(_granularities([observation for observation in observations if set(observation.cells) != {WHOLE}])),
-        None,
-    )
+    names = [item.granularity for item in observations if item.granularity and set(item.cells) != {WHOLE}]
+    return min(names, key=_coarseness, default=None)
 
 
 def invalid_notes(observations: Sequence[Observation]) -> list[Reason]:
-    """Say in how many observations the whole model's energy is graded invalid; they count all the same."""
+    """Note in how many observations the whole model's energy is graded invalid; they count all the same."""
     runs = [observation.run for observation in observations if observation.quality == "invalid"]
     if not runs:
         return []
@@ -161,24 +149,24 @@ def why_no_cells(observation: Observation) -> Reason:
 
 def _of_phase(observations: Sequence[Observation], phase: str | None) -> list[Observation]:
     """Return the observations of one phase: prefills, where none was asked for and there are some."""
-    phase = phase or (
-        "prefill" if any(observation.phase == "prefill" for observation in observations) else "decode"
-    )
-    chosen = [observation for observation in observations if observation.phase == phase]
-    if not chosen:
-        other = "decode steps" if phase == "decode" else "prefills"
-        there = _listed({observation.phase for observation in observations})
+    measured = {observation.phase for observation in observations}
+    phase = phase or ("prefill" if "prefill" in measured else "decode")
+    if phase not in measured:
+        name = "decode steps" if phase == "decode" else "prefills"
         raise UsageError(
-            f"no run measured {other}, only {there}: measure some (energyscope sweep --phase {phase})"
+            f"no run measured {name}, only {_listed(measured)}: measure some (energyscope sweep --phase {phase})"
         )
-    return chosen
+    return [observation for observation in observations if observation.phase == phase]
 
 
-def _of(observations: Sequence[Observation], field: str, value: str) -> list[Observation]:
+def _of(observations: list[Observation], field: str, value: str | None) -> list[Observation]:
+    """Return the observations with this value of a field; all where none was asked for."""
+    if not value:
+        return observations
     chosen = [observation for observation in observations if observation.text(field) == value]
     if not chosen:
-        there = _listed({str(observation.value(field)) for observation in observations})
-        raise UsageError(f"no run measured --{field} {value}: they have {there}, and no law carries over")
+        measured = _listed(str(observation.value(field)) for observation in observations)
+        raise UsageError(f"no run measured --{field} {value}: they have {measured}, and no law carries over")
     return chosen
 
 
@@ -202,18 +190,16 @@ def _check_caches(observations: Sequence[Observation]) -> None:
 
 def _check_alike(observations: Sequence[Observation], mixed: Collection[str]) -> None:
     """Refuse observations that differ in a field that laws do not know, with the runs of each value."""
-    for field, plural in FIELDS.items():
-        if field in SHARED or field in mixed:
+    for field in FIELDS:
+        groups = group_by(observations, attrgetter(f"any_cell.{field}"))
+        if len(groups) < 2 or field in SHARED or field in mixed:
             continue
-        runs: dict[str, dict[str, None]] = {}
-        for observation in observations:
-            runs.setdefault(str(getattr(observation.any_cell, field)), {})[observation.run] = None
-        if len(runs) > 1:
-            named = "; ".join(f"{value}: {_listed(names)}" for value, names in sorted(runs.items()))
-            chosen = f", choose one with --{field}" if field in CHOSEN else ""
-            instead = f"{chosen}, or add --mixed {field}" if field in MIXABLE else ""
-            why = f"; method {_methods(observations)}" if field == "method" else ""
-            raise UsageError(f"the runs are of several {plural} ({named}{why}): leave some out{instead}")
+        runs = {value: _listed(item.run for item in groups[value]) for value in sorted(groups)}
+        named = "; ".join(f"{value}: {names}" for value, names in runs.items())
+        option = f", choose one with --{field}" if field in OPTIONS else ""
+        remedy = f"{option}, or add --mixed {field}" if field in MIXABLE else ""
+        why = f"; method {_methods(observations)}" if field == "method" else ""
+        raise UsageError(f"the runs are of several {field}s ({named}{why}): leave some out{remedy}")
 
 
 def _methods(observations: Sequence[Observation]) -> str:
@@ -223,32 +209,29 @@ def _methods(observations: Sequence[Observation]) -> str:
 
 
 def _older(observations: Sequence[Observation]) -> list[Reason]:
-    """Say what was mended since the observations were measured."""
-    runs: dict[str, dict[str, None]] = {}
-    for observation in observations:
-        cell = observation.any_cell
-        if why := lacking(cell.method, cell.phase, cell.execution):
-            runs.setdefault(why, {})[observation.run] = None
-    return [reason("older-method", why=why, groups=list(named)) for why, named in runs.items()]
+    """Note what was mended since the observations were measured."""
+    groups = group_by(observations, attrgetter("lacking"))
+    return [
+        reason("older-method", why=why, groups=list(dict.fromkeys(item.run for item in group)))
+        for why, group in groups.items()
+        if why
+    ]
 
 
-def _granularities(observations: Sequence[Observation]) -> list[str]:
-    known = {observation.granularity for observation in observations if observation.granularity is not None}
-    return sorted(known, key=lambda name: FINEST_FIRST.index(name) if name in FINEST_FIRST else -1)
-
-
-def _rank(name: str, observations: Sequence[Observation]) -> tuple[int, int, int]:
-    """Count the shapes whose parts add up, then all shapes; then the finer granularity is more."""
+def _shapes(observations: Sequence[Observation]) -> tuple[int, int]:
+    """Count the shapes whose parts add up, and all shapes."""
     adding_up = {observation.key for observation in observations if observation.parts}
-    every = {observation.key for observation in observations}
-    return len(adding_up), len(every), -FINEST_FIRST.index(name) if name in FINEST_FIRST else 1
+    return len(adding_up), len({observation.key for observation in observations})
+
+
+def _coarseness(name: str) -> int:
+    return FINEST_FIRST.index(name) if name in FINEST_FIRST else -1
 
 
 def _whole_only(observation: Observation) -> Observation:
-    return replace(
-        observation, cells={name: cell for name, cell in observation.cells.items() if name == WHOLE}, parts=()
-    )
+    cells = {name: cell for name, cell in observation.cells.items() if name == WHOLE}
+    return replace(observation, cells=cells, parts=())
 
 
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names))
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from energyscope.intervals import Interval
 from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.runs.method import REVISION
+from energyscope.runs.method import REVISION, lacking
 
 WHOLE = "model"
 OVERHEAD, UNEXPLAINED = "glue", "unexplained"
@@ -33,16 +33,7 @@ RESIDUAL = (OVERHEAD, UNEXPLAINED)  # subjects that no component is
 Entry = dict[str, Any]  # of laws.json or of a prediction
 
 FLOOR = 0.02  # relative deviation between cells that their own intervals do not see
-FIELDS = {
-    "subject": "subjects",
-    "model": "models",
-    "phase": "phases",
-    "precision": "precisions",
-    "execution": "executions",
-    "board": "boards",
-    "meter": "meters",
-    "method": "methods",
-}
+FIELDS = ("subject", "model", "phase", "precision", "execution", "board", "meter", "method")
 GROUPED = ("model", "phase", "precision", "execution", "kv_cache", "board", "meter", "weights", "method")
 
 
@@ -99,6 +90,10 @@ class Cell:
         """Energy in mJ with its limits."""
         return Interval(self.energy_mj, self.energy_low_mj, self.energy_high_mj)
 
+    def with_energy(self, energy: Interval) -> Cell:
+        """Return the cell with another energy (mJ)."""
+        return replace(self, energy_mj=energy.value, energy_low_mj=energy.low, energy_high_mj=energy.high)
+
 
 Work = Shape | Cell  # what a law predicts: sizes; FLOPs, bytes and calls, each summed over a pass
 
@@ -110,7 +105,7 @@ class Observation:
     ``parts`` are the subjects that add up to the whole: none where a part, overhead or the whole is missing.
     ``left_out`` says of each subject without a cell why. ``kv_cache`` is the kind of cache of the pass (None: it
     has none), ``weights`` what the model was loaded with, ``quality`` the grade of the whole model's energy.
-    ``granularity`` says how finely its components were told apart; None: the run does not say.
+    ``granularity`` says how finely its components were split; None: the run does not state it.
 
     ``path`` is the directory of the run as seen from the document of laws, ``device`` the name of the board.
     ``parameters`` and ``layers`` are the model's, ``software`` the versions that it was measured with, by name.
@@ -137,12 +132,17 @@ class Observation:
 
     @property
     def any_cell(self) -> Cell:
-        """The cell of the whole, or another one where it is missing: all tell the observation's setting."""
+        """The cell of the whole, or another one where it is missing: all have the observation's setting."""
         return self.cells.get(WHOLE) or next(iter(self.cells.values()))
 
     @property
+    def lacking(self) -> str | None:
+        """What was mended since it was measured (`runs.method.lacking`); None where nothing was."""
+        return lacking(self.any_cell.method, self.any_cell.phase, self.any_cell.execution)
+
+    @property
     def key(self) -> tuple[str, int, int]:
-        """The model and the shape: what tells apart observations that are measured alike."""
+        """The model and the shape, which distinguish observations that are measured alike."""
         return self.model, self.batch_size, self.tokens
 
     def value(self, field: str) -> Any:
@@ -210,13 +210,13 @@ def check_alike(cells: Sequence[Cell], mixed: Collection[str] = ()) -> tuple[Rea
 
     """
     remarks = []
-    for name, plural in FIELDS.items():
+    for name in FIELDS:
         values = sorted({str(getattr(cell, name)) for cell in cells})
         if len(values) < 2:
             continue
         if name not in mixed:
             raise UsageError(
-                f"cells of several {plural} ({', '.join(values)}): fit them apart or ask for the mixture"
+                f"cells of several {name}s ({', '.join(values)}): fit them apart or ask for the mixture"
             )
         remarks.append(reason("cells-mixed", field=name, names=values))
     return tuple(remarks)
@@ -243,7 +243,7 @@ def joined_deviations(own: Sequence[float | None]) -> Array:
 
 
 def own_deviation(cell: Cell) -> float | None:
-    """Return the relative standard deviation that the cell's own interval tells, None where it has none."""
+    """Return the relative standard deviation of the cell's own interval, None where it has no interval."""
     if cell.energy_low_mj is None or cell.energy_high_mj is None:
         return None
     return abs((cell.energy_high_mj - cell.energy_low_mj) / 2 / NORMAL_QUANTILE / cell.energy_mj)

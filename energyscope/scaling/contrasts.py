@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from energyscope.intervals import Interval, ratio, serialize, total
-from energyscope.runs.method import lacking
+from energyscope.grouping import group_by
+from energyscope.intervals import ratio, serialize
 from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Entry, Observation, setting_of
+from energyscope.scaling.efficiency import mean_of
 
 VARIED = ("precision", "execution")
 NARROW_FIRST = ("fp4", "nf4", "fp8", "int8", "fp16-autocast", "bf16", "fp16", "fp32")
@@ -36,21 +37,16 @@ def _pairs(observations: Observations, field: str) -> Iterator[tuple[Observation
 
     Another execution may be alike by another method: there it is the newest of each.
     """
-    alike: dict[tuple[object, ...], dict[str, list[Observation]]] = {}
-    for observation in observations:
-        key = (*setting_of(observation, field, "method"), observation.batch_size, observation.tokens)
-        alike.setdefault(key, {}).setdefault(str(observation.text(field)), []).append(observation)
-    for settings in alike.values():
-        for first, second in itertools.combinations(sorted(settings, key=_rank), 2):
-            methods = [{observation.any_cell.method for observation in settings[name]} for name in (first, second)]
+    shapes = group_by(observations, lambda item: (*setting_of(item, field, "method"), *item.key))
+    for alike in shapes.values():
+        settings = group_by(alike, lambda item: str(item.text(field)))
+        for name, other in itertools.combinations(sorted(settings, key=_rank), 2):
+            by_method = [group_by(settings[key], lambda item: item.any_cell.method) for key in (name, other)]
+            methods = [set(groups) for groups in by_method]
             if field != "execution":
                 methods = [methods[0] & methods[1]] * 2
             if all(methods):
-                yield _of(settings[first], max(methods[0])), _of(settings[second], max(methods[1]))
-
-
-def _of(observations: Observations, method: int) -> Observations:
-    return [observation for observation in observations if observation.any_cell.method == method]
+                yield by_method[0][max(methods[0])], by_method[1][max(methods[1])]
 
 
 def _rank(value: str) -> tuple[int, str]:
@@ -60,18 +56,16 @@ def _rank(value: str) -> tuple[int, str]:
 def _subjects(first: Observations, second: Observations) -> list[str]:
     """Return the whole and the parts that all have; groups only where no observation knows its parts."""
     observations = [*first, *second]
-    common = set(observations[0].cells).intersection(*(observation.cells for observation in observations)) - {
-        UNEXPLAINED
-    }
+    cells = first[0].cells
+    common = set(cells).intersection(*(observation.cells for observation in observations)) - {UNEXPLAINED}
     parts = {part for observation in observations for part in observation.parts}
-    chosen = common & (parts | {WHOLE}) if parts else common - {"layer"}
-    return sorted(
-        chosen, key=lambda subject: (subject != WHOLE, -observations[0].cells[subject].energy_mj, subject)
-    )
+    subjects = common & (parts | {WHOLE}) if parts else common - {"layer"}
+    return sorted(subjects, key=lambda subject: (subject != WHOLE, -cells[subject].energy_mj, subject))
 
 
 def _contrast(field: str, subject: str, first: Observations, second: Observations) -> Entry | None:
-    quotient = ratio(_mean(first, subject), _mean(second, subject))
+    energies = [mean_of([item.cells[subject] for item in observations])[0] for observations in (first, second)]
+    quotient = ratio(*energies)
     if quotient is None:
         return None
     observation = first[0]
@@ -86,14 +80,5 @@ def _contrast(field: str, subject: str, first: Observations, second: Observation
         "batch_size": observation.batch_size,
         "tokens": observation.tokens,
         "ratio": serialize(quotient),
-        "lacking": {"first": _lacking(first), "second": _lacking(second)},
+        "lacking": {"first": observation.lacking, "second": second[0].lacking},
     }
-
-
-def _lacking(observations: Observations) -> str | None:
-    cell = observations[0].any_cell
-    return lacking(cell.method, cell.phase, cell.execution)
-
-
-def _mean(observations: Observations, subject: str) -> Interval:
-    return total(observation.cells[subject].energy for observation in observations).scaled(1 / len(observations))

@@ -49,13 +49,17 @@ def fit_law(
     fit = (non_negative if form.non_negative else weighted)(design, energy - static, spread)
     time = _time(form, cells, fit, rates) if fit and form.timed else None
     if fit is None or (form.timed and time is None):
-        return NoLaw(subject, _too_alike(form, len(cells)))
+        same = form.grows_with and reason("same-amount", cells=len(cells), measure=form.grows_with)
+        return NoLaw(subject, same or reason("too-few-or-alike", cells=len(cells)))
     watts = float(np.median(static / column(cells, "time_us"))) * MJ_PER_US
-    residuals, freedom = np.array(fit.residuals), fit.freedom
+    residuals, freedom, scatter = np.array(fit.residuals), fit.freedom, _scatter(fit, energy, spread)
     if time is not None:  # the law's own times instead of the measured ones
         residuals = residuals + static - watts / MJ_PER_US * time.values(cells)
         freedom = min(freedom, time.fit.freedom)
+        scatter = math.sqrt(float(np.sum((residuals / energy) ** 2)) / freedom) if freedom > 0 else None
     coefficients = _coefficients(form, fit, design)
+    flags = [*_flags(form, fit, design, coefficients), *(time.flags if time else ())]
+    flags += [remark for remark in remarks if not form.over_models or remark.values["field"] != "model"]
     return Law(
         form=form,
         subject=subject,
@@ -63,10 +67,10 @@ def fit_law(
         coefficients=coefficients,
         r2=_r2(energy, residuals, spread) if freedom else None,
         residuals=tuple((residuals / energy).tolist()),
-        flags=(*_flags(form, fit, design, coefficients), *(time.flags if time else ()), *_mixtures(form, remarks)),
+        flags=tuple(flags),
         span=_span(form, cells),
         fit=fit,
-        scatter=_scatter(fit, energy, spread) if time is None else _rms(residuals / energy, freedom),
+        scatter=scatter,
         freedom=freedom,
         time=time,
         static_w=watts,
@@ -90,12 +94,6 @@ def _lacking(form: Form, cells: Sequence[Cell]) -> Reason | None:
     if form.timed and any(cell.static_mj is None for cell in cells):
         return reason("no-static-power")
     return None
-
-
-def _too_alike(form: Form, cells: int) -> Reason:
-    if form.grows_with:
-        return reason("same-amount", cells=cells, measure=form.grows_with)
-    return reason("too-few-or-alike", cells=cells)
 
 
 def _time(form: Form, cells: Sequence[Cell], fit: Fit, rates: Rates | None) -> TimeLaw | None:
@@ -126,12 +124,8 @@ def _scatter(fit: Fit, energy: Array, spread: Array) -> float | None:
     return None if fit.scale is None else fit.scale * float(np.median(spread / np.abs(energy)))
 
 
-def _rms(residuals: Array, freedom: int) -> float | None:
-    return math.sqrt(float(residuals @ residuals) / freedom) if freedom > 0 else None
-
-
 def _flags(form: Form, fit: Fit, design: Array, coefficients: dict[str, Interval]) -> list[Reason]:
-    """Say which coefficients are held at 0, or of a law without that bound, which are negative."""
+    """Name the coefficients that are held at 0, or of a law without that bound, those that are negative."""
     if form.non_negative:
         return at_zero(fit, [term.label for term in form.terms], design)
     flags = []
@@ -143,18 +137,10 @@ def _flags(form: Form, fit: Fit, design: Array, coefficients: dict[str, Interval
     return flags
 
 
-def _mixtures(form: Form, remarks: Sequence[Reason]) -> list[Reason]:
-    """Return the remarks on mixtures that are none of the law's own: one over models joins models."""
-    return [remark for remark in remarks if not form.over_models or remark.values["field"] != "model"]
-
-
 def _span(form: Form, cells: Sequence[Cell]) -> FittedRange:
     """Return the range of the cells; a constant holds for its work alone, at any length that takes no more."""
-    if form.name == "constant":
-        span = span_of(cells)
-        return FittedRange(_wider(span.flops), _wider(span.bytes))
-    return span_of(cells, per_call=form.over_models)
-
-
-def _wider(limits: tuple[float, float]) -> tuple[float, float]:
-    return limits[0] * (1 - SAME), limits[1] * (1 + SAME)
+    span = span_of(cells, per_call=form.over_models)
+    if form.name != "constant":
+        return span
+    flops, moved = ((low * (1 - SAME), high * (1 + SAME)) for low, high in (span.flops, span.bytes))
+    return FittedRange(flops, moved)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError
 from energyscope.grouping import group_by
-from energyscope.intervals import Interval, difference, finite, total
+from energyscope.intervals import Interval, difference, total
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import method_of
 from energyscope.runs.tree import EnergyTree, Node, energy_tree, slice_keys, sum_column, sum_energy, sum_intervals
@@ -38,7 +38,7 @@ def cells_of(run: Run) -> list[Observation]:
 
 
 def board_of(document: Mapping[str, Any]) -> str:
-    """Return what tells a run's device from another: UUIDs of its GPUs, else the processor's name."""
+    """Return the identity of a run's device: the UUIDs of its GPUs, else the processor's name."""
     device = document.get("device") or {}
     several = sorted(str(board) for board in device.get("measured") or ())
     return "+".join(several) or str(device.get("uuid") or device.get("name") or "unknown")
@@ -48,12 +48,12 @@ def _observation(run: Run, tree: EnergyTree) -> Observation:
     kind = attrgetter("kind")
     leaves = group_by(tree.leaves, kind)
     above = group_by((node for node in tree.nodes if node.children and node is not tree.root), kind)
-    kinds = {**above, **leaves}  # a kind that is both is told of what has nothing below
+    kinds = {**above, **leaves}  # a kind that is both is that of the components that have none below
     subjects = {kind: _cell(kind, nodes, run) for kind, nodes in kinds.items()}
     subjects[WHOLE] = _whole(tree, run)
-    subjects |= _residual(tree, subjects[WHOLE], run)
+    subjects |= _residual(tree, subjects[WHOLE])
     parts = (*leaves, *RESIDUAL) if leaves else ()
-    phase, precision, _execution, batch_size, tokens = tree.key
+    phase, precision, _, batch_size, tokens = tree.key
     cache = tree.nodes[0].row.get("kv_cache")
     return Observation(
         run=run.name,
@@ -83,52 +83,18 @@ def _whole(tree: EnergyTree, run: Run) -> Cell | Reason:
 
 def _cell(kind: str, nodes: Sequence[Node], run: Run) -> Cell | Reason:
     """Return the sum over components of one kind, or why there is none."""
-    missing = [node.name for node in nodes if node.energy is None]
-    if missing:
-        return _lacking(missing, nodes)
+    if why := _no_energy(nodes):
+        return why
     energy, time = sum_energy(nodes), sum_column(nodes, "time_us")
     flops, moved, calls = (sum_column(nodes, name) for name in ("flops", "bytes", "calls"))
     if energy is None or time is None or calls is None:
         return reason("no-time-or-calls")
     if flops is None or moved is None:
         return reason("no-flops-or-bytes")
-    static = None if run.modelled else sum_column(nodes, "static_mj")
-    return _made(kind, nodes[0].row, energy, run, (time, static, flops, moved, calls))
-
-
-def _lacking(missing: Sequence[str], nodes: Sequence[Node]) -> Reason:
-    return reason("components-without-energy", missing=len(missing), components=len(nodes), component=missing[0])
-
-
-def _residual(tree: EnergyTree, whole: Cell | Reason, run: Run) -> dict[str, Cell | Reason]:
-    """Return the cells of what no component is: overhead, and what neither components nor overhead explain."""
-    if isinstance(whole, Reason) or tree.root is None or not tree.leaves:
-        return {}
-    inner = [node for node in tree.nodes if node.children]
-    unknown = next((node.name for node in inner if node.glue is None), None)
-    if unknown is not None:
-        return dict.fromkeys(RESIDUAL, reason("overhead-not-measured", component=unknown))
-    if missing := [node.name for node in tree.leaves if node.energy is None]:
-        return dict.fromkeys(RESIDUAL, _lacking(missing, tree.leaves))
-    overhead = sum_intervals((node, node.glue) for node in inner) or Interval(0.0)
-    leaves = sum_energy(tree.leaves) or Interval(0.0)
-    work = (whole.time_us, None, whole.flops, whole.bytes, float(whole.calls))
-    energies = {OVERHEAD: overhead, UNEXPLAINED: difference(whole.energy, total([leaves, overhead]))}
-    return {subject: _made(subject, tree.root.row, energy, run, work) for subject, energy in energies.items()}
-
-
-def _made(
-    subject: str,
-    row: Mapping[str, Any],
-    energy: Interval,
-    run: Run,
-    work: tuple[float, float | None, float, float, float],
-) -> Cell | Reason:
-    """Make a cell of its energy and its time, static energy, FLOPs, bytes and calls; or say why it is none."""
-    time, static, flops, moved, calls = work
+    row = nodes[0].row
     try:
         return Cell(
-            subject=subject,
+            subject=kind,
             model=_model(run),
             phase=str(row["phase"]),
             precision=str(row["precision"]),
@@ -136,10 +102,10 @@ def _made(
             batch_size=int(row["batch_size"]),
             tokens=int(row["context_length"]),
             energy_mj=energy.value,
-            energy_low_mj=finite(energy.low),
-            energy_high_mj=finite(energy.high),
+            energy_low_mj=energy.low,
+            energy_high_mj=energy.high,
             time_us=time,
-            static_mj=static,
+            static_mj=None if run.modelled else sum_column(nodes, "static_mj"),
             flops=flops,
             bytes=moved,
             board=board_of(run.document),
@@ -149,6 +115,36 @@ def _made(
         )
     except ValueError as error:
         return reason("not-a-cell", error=error)
+
+
+def _no_energy(nodes: Sequence[Node]) -> Reason | None:
+    """Return why there is no sum of the nodes' energies, None where there is one."""
+    missing = [node.name for node in nodes if node.energy is None]
+    if not missing:
+        return None
+    return reason("components-without-energy", missing=len(missing), components=len(nodes), component=missing[0])
+
+
+def _residual(tree: EnergyTree, whole: Cell | Reason) -> dict[str, Cell | Reason]:
+    """Return the cells of what no component is: overhead, and what neither components nor overhead explain."""
+    if isinstance(whole, Reason) or tree.root is None or not tree.leaves:
+        return {}
+    inner = [node for node in tree.nodes if node.children]
+    unknown = next((node.name for node in inner if node.glue is None), None)
+    if unknown is not None:
+        return dict.fromkeys(RESIDUAL, reason("overhead-not-measured", component=unknown))
+    if why := _no_energy(tree.leaves):
+        return dict.fromkeys(RESIDUAL, why)
+    overhead = sum_intervals((node, node.glue) for node in inner) or Interval(0.0)
+    leaves = sum_energy(tree.leaves) or Interval(0.0)
+    energies = {OVERHEAD: overhead, UNEXPLAINED: difference(whole.energy, total([leaves, overhead]))}
+    cells: dict[str, Cell | Reason] = {}
+    for subject, energy in energies.items():
+        try:
+            cells[subject] = replace(whole.with_energy(energy), subject=subject, static_mj=None)
+        except ValueError as error:
+            cells[subject] = reason("not-a-cell", error=error)
+    return cells
 
 
 def _model(run: Run) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from energyscope.intervals import Interval, ratio, serialize
 from energyscope.reasons import Reason, reason
 from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Entry, Observation, by_subject, shape_of
-from energyscope.scaling.held_out import By, HeldOut, LeftOut, errors_of
+from energyscope.scaling.held_out import By, LeftOut, errors_of
 from energyscope.scaling.law import Law, LawName, NoLaw
 from energyscope.scaling.law_choice import Evaluated, evaluate
-from energyscope.scaling.linearity import per_flop, per_flop_ratio, quotients, reach, trend, unclear
+from energyscope.scaling.linearity import per_flop, per_flop_ratio, straightness
 
 ONE_CELL = reason("one-cell")
 PAIRS = (("attention", "mlp"), ("attention", "lm_head"), ("lm_head", "mlp"))
@@ -27,17 +27,13 @@ def group_laws(observations: Sequence[Observation]) -> Entry:
     cells = {subject: by_work(own) for subject, own in by_subject(observations).items()}
     roles = {subject: _role(subject, observations, cells) for subject in cells}
     cells = dict(sorted(cells.items(), key=lambda item: _order(roles[item[0]], item[1])))
-    single = len({(observation.batch_size, observation.tokens) for observation in observations}) < 2
-    evaluated = {subject: Evaluated({}) if single else evaluate(own) for subject, own in cells.items()}
-    entries = [_subject(own, roles[subject], evaluated[subject]) for subject, own in cells.items()]
-    for entry in entries if single else ():
-        entry["two_term"] = entry["roofline"] = {"reason": ONE_CELL}
-        entry["reach"]["reason"] = entry["trend"]["reason"] = ONE_CELL
-    parts = [subject for subject in cells if roles[subject] == "part"]
+    why = ONE_CELL if len({observation.key for observation in observations}) < 2 else None
+    evaluated = {subject: Evaluated({}) if why else evaluate(own) for subject, own in cells.items()}
+    parts = [evaluated[subject] for subject in cells if roles[subject] == "part"]
     return {
-        "reason": ONE_CELL if single else None,
-        "subjects": entries,
-        "held_out": _held_out(evaluated, parts, single=single),
+        "reason": why,
+        "subjects": [_subject(own, roles[name], evaluated[name], why) for name, own in cells.items()],
+        "held_out": _held_out(evaluated, parts, why),
         "ratios": [
             _ratio(first, second, observations, evaluated)
             for first, second in PAIRS
@@ -72,31 +68,26 @@ def by_work(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: (cell.flops, cell.bytes, cell.batch_size, cell.tokens))
 
 
-def _subject(cells: Sequence[Cell], role: str, evaluated: Evaluated) -> Entry:
-    """Return the entry of a subject, whose cells are in the order of `by_work`, and its laws evaluated."""
+def _subject(cells: Sequence[Cell], role: str, evaluated: Evaluated, no_law: Reason | None) -> Entry:
+    """Return the entry of a subject, whose cells are in the order of `by_work`; ``no_law``: why there is none."""
     subject, laws = cells[0].subject, evaluated.laws
-    two_term = laws.get("two-term") or NoLaw(subject, _no_line(cells, laws))
-    entry: Entry = {
+    two_term = laws.get("two-term") or NoLaw(subject, no_law or _no_line(cells, laws))
+    roofline = laws.get("roofline-floor") or NoLaw(subject, no_law or _no_roofline(cells, laws))
+    return {
         "subject": subject,
         "role": role,
         "points": [_point(cell) for cell in cells],
         "two_term": _law(two_term),
-        "reach": reach(cells),
-        "trend": trend(cells),
-        "quotients": quotients(cells),
-        "roofline": _law(laws.get("roofline-floor") or NoLaw(subject, _no_roofline(cells, laws))),
-        "held_out": [_errors_of_law(name, by, held) for (name, by), held in evaluated.held_out.items()],
+        **straightness(cells, two_term.reason if isinstance(two_term, NoLaw) else None),
+        "roofline": _law(roofline),
+        "held_out": [_law_errors(evaluated, name, by) for name, by in evaluated.held_out],
         "best": evaluated.best,
+        **{key: _law(laws[name]) for name, key in WHERE_FITTED.items() if name in laws},
     }
-    if isinstance(two_term, NoLaw):
-        why = two_term.reason
-        entry["reach"] |= {"first_beyond": None, "reason": why}
-        entry |= {"trend": unclear(why), "quotients": []}
-    return entry | {key: _law(laws[name]) for name, key in WHERE_FITTED.items() if name in laws}
 
 
 def _point(cell: Cell) -> Entry:
-    """Return a cell; overhead and what is unexplained do no FLOPs of their own that a joule could be told of."""
+    """Return a cell; overhead and what is unexplained do no FLOPs of their own, and have no J/FLOP."""
     return {
         **shape_of(cell),
         "flops": cell.flops,
@@ -113,14 +104,15 @@ def _law(law: Law | NoLaw) -> Entry:
     """Return a law's coefficients, R2 of lines, times of rooflines, residuals and flags; or why there is none."""
     if isinstance(law, NoLaw):
         return {"reason": law.reason}
-    coefficients = {term.name: serialize(law.coefficients.get(term.name)) for term in law.form.terms}
-    residuals: Entry = {"residuals": list(law.residuals)}
-    flags: Entry = {"flags": list(law.flags)}
-    if law.time is None:
-        return coefficients | ({"r2": law.r2} if law.form.grows_with else {}) | residuals | flags
-    times = {name: serialize(getattr(law.time, name)) for name in ("launch_us", "tflops", "gb_per_s")}
-    regimes: Entry = {"regimes": [REGIMES[regime] for regime in law.time.regimes]}
-    return {"law": law.name, "static_w": law.static_w} | coefficients | times | residuals | regimes | flags
+    entry: Entry = {term.name: serialize(law.coefficients.get(term.name)) for term in law.form.terms}
+    if law.form.grows_with:
+        entry["r2"] = law.r2
+    regimes: Entry = {}
+    if law.time is not None:
+        entry = {"law": law.name, "static_w": law.static_w, **entry}
+        entry |= {name: serialize(getattr(law.time, name)) for name in ("launch_us", "tflops", "gb_per_s")}
+        regimes = {"regimes": [REGIMES[regime] for regime in law.time.regimes]}
+    return {**entry, "residuals": list(law.residuals), **regimes, "flags": list(law.flags)}
 
 
 def _no_line(cells: Sequence[Cell], laws: Mapping[LawName, object]) -> Reason:
@@ -133,39 +125,35 @@ def _no_roofline(cells: Sequence[Cell], laws: Mapping[LawName, object]) -> Reaso
     return _no_line(cells, laws) if "constant" in laws else reason("no-static-power")
 
 
-def _errors_of_law(name: LawName, by: By, held: HeldOut) -> Entry:
-    errors = held.errors
-    why = None if errors.cells else held.reason or next(iter(held.failed), reason("no-cell-left-out"))
+def _law_errors(evaluated: Evaluated, name: LawName, by: By) -> Entry:
+    held_out = evaluated.held_out[name, by]
+    errors = held_out.errors
+    why = None if errors.cells else held_out.reason or next(iter(held_out.failed), reason("no-cell-left-out"))
     return {"law": name, "by": by, **errors.summary, "reason": why}
 
 
-def _held_out(evaluated: Mapping[str, Evaluated], parts: Sequence[str], *, single: bool) -> Entry:
+def _held_out(evaluated: Mapping[str, Evaluated], parts: Sequence[Evaluated], no_law: Reason | None) -> Entry:
     """Return the errors over all components and of the whole; ``ways`` has each way apart.
 
     Cells that were left out took no part in choosing the law that predicted them.
     """
-    ways = list(dict.fromkeys(by for laws in evaluated.values() for by in laws.nested))
-    main = next((laws.by for laws in evaluated.values() if laws.by), None)
-    components, whole = (_errors(evaluated, subjects, main) for subjects in (parts, [WHOLE]))
-    lacking = None if components or whole else reason("no-cell-left-out")
-    return {
-        "components": components,
-        "whole": whole,
-        "reason": ONE_CELL if single else lacking,
-        "ways": [
-            {"by": by, "components": _errors(evaluated, parts, by), "whole": _errors(evaluated, [WHOLE], by)}
-            for by in ways
-        ],
-    }
+    whole = [evaluated[WHOLE]] if WHOLE in evaluated else []
+
+    def errors(by: By | None) -> Entry:
+        return {"components": _errors(parts, by), "whole": _errors(whole, by)}
+
+    main = errors(next((laws.by for laws in evaluated.values() if laws.by), None))
+    ways = dict.fromkeys(by for laws in evaluated.values() for by in laws.nested)
+    lacking = None if any(main.values()) else reason("no-cell-left-out")
+    return {**main, "reason": no_law or lacking, "ways": [{"by": by, **errors(by)} for by in ways]}
 
 
-def _errors(evaluated: Mapping[str, Evaluated], subjects: Sequence[str], by: By | None) -> Entry | None:
+def _errors(subjects: Sequence[Evaluated], by: By | None) -> Entry | None:
     cells: list[LeftOut] = []
-    for subject in subjects:
-        if subject in evaluated and by is not None and by in evaluated[subject].nested:
-            cells += evaluated[subject].nested[by].cells
-    errors = errors_of(cells)
-    return {**errors.summary, "by": by} if errors.cells else None
+    for evaluated in subjects:
+        if by is not None and by in evaluated.nested:
+            cells += evaluated.nested[by].cells
+    return {**errors_of(cells).summary, "by": by} if cells else None
 
 
 def _ratio(
@@ -175,21 +163,19 @@ def _ratio(
     marginals = {subject: _marginal(evaluated[subject]) for subject in (first, second)}
     why = _no_ratio(marginals)
     both = [
-        observation.cells
+        (observation.cells[first], observation.cells[second])
         for observation in observations
         if first in observation.cells and second in observation.cells
     ]
-    at = [
-        shape_of(cells[first]) | {"ratio": serialize(per_flop_ratio(cells[first], cells[second]))}
-        for cells in sorted(both, key=lambda cells: (cells[first].flops, cells[first].batch_size))
-    ]
+    both.sort(key=lambda cells: (cells[0].flops, cells[0].batch_size))
+    points = [shape_of(cells[0]) | {"ratio": serialize(per_flop_ratio(*cells))} for cells in both]
     known = [marginal for marginal in marginals.values() if marginal is not None]
     return {
         "first": first,
         "second": second,
-        "marginal": None if why else serialize(ratio(known[0], known[1])),
+        "marginal": None if why else serialize(ratio(*known)),
         "reason": why,
-        "at": [point for point in at if point["ratio"]],
+        "at": [point for point in points if point["ratio"]],
     }
 
 
@@ -200,12 +186,13 @@ def _marginal(evaluated: Evaluated) -> Interval | None:
 
 
 def _no_ratio(marginals: Mapping[str, Interval | None]) -> Reason | None:
-    """Return why there is no ratio of k: a law is missing, or a k is not positive or not told from 0."""
-    without = [subject for subject, k in marginals.items() if k is None]
-    if without:
-        return reason("no-two-term-law", subjects=without)
-    negative = [subject for subject, k in marginals.items() if k is not None and k.value <= 0]
-    if negative:
-        return reason("k-not-positive", subjects=negative)
-    vague = [subject for subject, k in marginals.items() if k is not None and k.known and not k.excludes(0.0)]
-    return reason("k-holds-zero", subjects=vague) if vague else None
+    """Return why there is no ratio of k: a law is missing, or a k is not positive or not significantly so."""
+    known = {subject: k for subject, k in marginals.items() if k is not None}
+    for code, subjects in (
+        ("no-two-term-law", [subject for subject in marginals if subject not in known]),
+        ("k-not-positive", [subject for subject, k in known.items() if k.value <= 0]),
+        ("k-holds-zero", [subject for subject, k in known.items() if k.known and not k.excludes(0.0)]),
+    ):
+        if subjects:
+            return reason(code, subjects=subjects)
+    return None

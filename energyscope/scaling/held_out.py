@@ -64,13 +64,12 @@ class HeldOutErrors:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Cells left out by ``by`` in ``folds`` groups.
+    """Cells left out by ``by``.
 
     ``failed`` says of which groups the others gave no law, and why; ``reason`` says why nothing could be left out.
     """
 
     by: By
-    folds: int
     cells: tuple[LeftOut, ...]
     failed: tuple[Reason, ...] = ()
     reason: str | None = None
@@ -102,16 +101,17 @@ def leave_out(cells: Sequence[Cell], fit: Fitter, by: By) -> HeldOut:
     """
     groups = group_by(cells, KEYS[by])
     if len(groups) < 2:
-        return HeldOut(by, len(groups), (), reason=reason("single-group", by=by))
+        return HeldOut(by, (), reason=reason("single-group", by=by))
     predicted: list[LeftOut] = []
     failed = []
     for key, left_out in groups.items():
         law = fit([cell for cell in cells if KEYS[by](cell) != key])
         if isinstance(law, NoLaw):
-            failed.append(reason("no-law-without", by=by, left_out=_name(key), why=law.reason))
+            name = " x ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+            failed.append(reason("no-law-without", by=by, left_out=name, why=law.reason))
         else:
             predicted += [LeftOut(cell, law.predict(cell)) for cell in left_out]
-    return HeldOut(by, len(groups), tuple(predicted), tuple(failed))
+    return HeldOut(by, tuple(predicted), tuple(failed))
 
 
 def leave_out_of_sum(
@@ -122,33 +122,36 @@ def leave_out_of_sum(
     ``parts`` and ``fits`` are by subject, subjects that do not overlap. A cell of the whole of whose pass a part
     is missing is not predicted.
     """
-    held = {part: leave_out(cells, fits[part], by) for part, cells in parts.items()}
-    by_pass = [{pass_of(pair.cell): pair.prediction for pair in part.cells} for part in held.values()]
+    held_out = {part: leave_out(cells, fits[part], by) for part, cells in parts.items()}
+    by_pass = [{pass_of(pair.cell): pair.prediction for pair in part.cells} for part in held_out.values()]
     sums = [
         LeftOut(cell, sum_of_parts([part[pass_of(cell)] for part in by_pass], cell.subject))
         for cell in whole
         if by_pass and all(pass_of(cell) in part for part in by_pass)
     ]
-    failed = tuple(of_part(name, why) for name, part in held.items() for why in part.failed)
-    reasons = [of_part(name, part.reason) for name, part in held.items() if part.reason]
-    folds = max((part.folds for part in held.values()), default=0)
-    return HeldOut(by, folds, tuple(sums), failed, join(reasons) or None)
+    failed = tuple(of_part(name, why) for name, part in held_out.items() for why in part.failed)
+    reasons = [of_part(name, part.reason) for name, part in held_out.items() if part.reason]
+    return HeldOut(by, tuple(sums), failed, join(reasons) or None)
 
 
-def best_of(held: Mapping[LawName, HeldOut]) -> LawName | None:
-    """Return the name of the law that predicted the same left-out cells with the least median error, None of none.
+def best_of(results: Mapping[LawName, HeldOut]) -> LawName | None:
+    """Return the law that predicted the same left-out cells with the least median error; None where there is none.
 
     Each law is evaluated on the cells that all of them predicted, whether extrapolated or not. By model, the
     median of the model that it predicts worst counts: that is mostly the smallest or the largest, which lies
     outside of the others as a new model may.
     """
-    predicted = {name: {pair.cell: pair for pair in held_out.cells} for name, held_out in held.items()}
-    common = list(set.intersection(*map(set, predicted.values()))) if predicted else []
-    by_model = any(held_out.by == "model" for held_out in held.values())
-    groups = list(group_by(common, KEYS["model"]).values()) if by_model else [common]
-    errors = {name: _worst_median(cells, groups) for name, cells in predicted.items()}
-    known = {name: error for name, error in errors.items() if error is not None}
-    return min(known, key=known.__getitem__, default=None)
+    predicted = {name: {pair.cell: pair for pair in held_out.cells} for name, held_out in results.items()}
+    common = set.intersection(*map(set, predicted.values())) if predicted else set()
+    if not common:
+        return None
+    by_model = any(held_out.by == "model" for held_out in results.values())
+    groups = group_by(common, KEYS["model"]).values() if by_model else [common]
+    worst = {
+        name: max(median(abs(pairs[cell].error) for cell in group) for group in groups)
+        for name, pairs in predicted.items()
+    }
+    return min(worst, key=worst.__getitem__)
 
 
 def widened(prediction: Prediction, held_out: HeldOut) -> Prediction:
@@ -161,11 +164,12 @@ def widened(prediction: Prediction, held_out: HeldOut) -> Prediction:
     errors = sorted(abs(pair.error) for pair in held_out.side(extrapolated=prediction.extrapolated))
     if not errors:
         return prediction
-    value, low, high = prediction.energy_mj.value, prediction.energy_mj.low, prediction.energy_mj.high
-    half = errors[min(math.ceil(COVERED * (len(errors) + 1)), len(errors)) - 1] * abs(value)
-    down = value - half if low is None else min(low, value - half)
-    up = value + half if high is None else max(high, value + half)
-    return replace(prediction, energy_mj=Interval(value, down, up))
+    energy = prediction.energy_mj
+    half = errors[min(math.ceil(COVERED * (len(errors) + 1)), len(errors)) - 1] * abs(energy.value)
+    low, high = energy.value - half, energy.value + half
+    if energy.low is not None and energy.high is not None:
+        low, high = min(low, energy.low), max(high, energy.high)
+    return replace(prediction, energy_mj=Interval(energy.value, low, high))
 
 
 def errors_beside(held_out: HeldOut, prediction: Prediction) -> tuple[HeldOutErrors, str]:
@@ -174,12 +178,3 @@ def errors_beside(held_out: HeldOut, prediction: Prediction) -> tuple[HeldOutErr
     if beside:
         return errors_of(beside), "outside" if prediction.extrapolated else "inside"
     return held_out.errors, "all"
-
-
-def _worst_median(predicted: Mapping[Cell, LeftOut], groups: Iterable[Iterable[Cell]]) -> float | None:
-    medians = [errors_of(predicted[cell] for cell in group).median for group in groups]
-    return max((error for error in medians if error is not None), default=None)
-
-
-def _name(key: Hashable) -> str:
-    return " x ".join(str(part) for part in key) if isinstance(key, tuple) else str(key)

@@ -113,7 +113,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class NoLaw:
-    """That cells give no law, with the reason."""
+    """Cells give no law, for this reason."""
 
     subject: str
     reason: Reason
@@ -136,13 +136,12 @@ class FittedRange:
     def outside(self, work: Work) -> str | None:
         """Return how a shape lies outside of the range, as joined reasons; None where it lies inside."""
         calls = work.calls if self.per_call else 1
-        measures: list[tuple[str, float, tuple[float, float] | None]] = [
-            ("tokens", work.tokens, self.tokens),
-            ("sequences", work.batch_size, self.sequences),
-            ("FLOPs", work.flops / calls, self.flops),
-            ("bytes", work.bytes / calls, self.bytes),
-        ]
-        reasons = [_beyond(name, value, limits) for name, value, limits in measures if limits]
+        reasons = (
+            _beyond("tokens", work.tokens, self.tokens),
+            _beyond("sequences", work.batch_size, self.sequences),
+            _beyond("FLOPs", work.flops / calls, self.flops),
+            _beyond("bytes", work.bytes / calls, self.bytes),
+        )
         return join(why for why in reasons if why) or None
 
 
@@ -156,7 +155,7 @@ class Law:
     (measured - law) / measured, in the cells' order. ``flags`` say what a reader must know, such as a negative E0.
 
     A further measurement scatters by ``scatter``, a relative deviation with ``freedom`` degrees of freedom; None
-    where no cell is left over to tell it from. ``static_w`` is measured: the cells' median static power.
+    where no cell is left over to estimate it. ``static_w`` is measured: the cells' median static power.
     """
 
     form: Form
@@ -194,26 +193,27 @@ class Law:
         """Return the energy below the ceilings; variances of the time, of the terms and the scatter are added."""
         row, watts = self.form.row(work), self.static_w / MJ_PER_US
         value, variance = self.fit.value(row), self.fit.variance(row)
-        of_time: float | None = 0.0
+        time_variance: float | None = 0.0
         if self.time is not None:
-            value, of_time = watts * self.time.interval(work).value + value, self.time.variance(work)
-        if variance is None or of_time is None or self.scatter is None:
+            value, time_variance = watts * self.time.interval(work).value + value, self.time.variance(work)
+        if variance is None or time_variance is None or self.scatter is None:
             return Interval(value)
-        deviation = math.sqrt(watts**2 * of_time + variance + (self.scatter * value) ** 2)
+        deviation = math.sqrt(watts**2 * time_variance + variance + (self.scatter * value) ** 2)
         return student_interval(value, deviation, self.freedom)
 
 
 def span_of(cells: Sequence[Cell], *, per_call: bool = False) -> FittedRange:
     """Return the range of some cells."""
-    flops = [cell.flops / (cell.calls if per_call else 1) for cell in cells]
-    moved = [cell.bytes / (cell.calls if per_call else 1) for cell in cells]
+    calls = [cell.calls if per_call else 1 for cell in cells]
+    flops = [cell.flops / number for cell, number in zip(cells, calls, strict=True)]
+    moved = [cell.bytes / number for cell, number in zip(cells, calls, strict=True)]
     tokens, sequences = [cell.tokens for cell in cells], [cell.batch_size for cell in cells]
     return FittedRange(
-        (min(flops), max(flops)),
-        (min(moved), max(moved)),
-        per_call,
-        (min(tokens), max(tokens)),
-        (min(sequences), max(sequences)),
+        flops=(min(flops), max(flops)),
+        bytes=(min(moved), max(moved)),
+        per_call=per_call,
+        tokens=(min(tokens), max(tokens)),
+        sequences=(min(sequences), max(sequences)),
     )
 
 
@@ -225,11 +225,9 @@ def sum_of_parts(parts: Sequence[Prediction], subject: str) -> Prediction:
     cells show by how much.
     """
     times = [part.time_us for part in parts if part.time_us is not None]
+    time = total(times) if len(times) == len(parts) else None
     why = join(of_part(part.subject, part.why) for part in parts if part.why)
-    energy = total(part.energy_mj for part in parts)
-    return Prediction(
-        subject, "sum-over-parts", energy, total(times) if len(times) == len(parts) else None, why or None
-    )
+    return Prediction(subject, "sum-over-parts", total(part.energy_mj for part in parts), time, why or None)
 
 
 def of_part(subject: str, why: str) -> Reason:
@@ -242,8 +240,8 @@ def _raised(value: Interval, by: float) -> Interval:
     return Interval(value.value + by, low, high)
 
 
-def _beyond(name: str, value: float, limits: tuple[float, float]) -> Reason | None:
-    low, high = limits
+def _beyond(name: str, value: float, limits: tuple[float, float] | None) -> Reason | None:
+    low, high = limits or (value, value)
     if low * (1 - ROUNDING) <= value <= high * (1 + ROUNDING):
         return None
     if not high:

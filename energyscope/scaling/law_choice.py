@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from energyscope.intervals import Interval
 from energyscope.reasons import reason
 from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Work
 from energyscope.scaling.fit import Fitter, fitter, same_work
@@ -17,7 +19,7 @@ OF_ONE_MODEL = ("two-term", "two-term-in-bytes")  # with an E0 that another numb
 
 @dataclass(frozen=True)
 class Chosen:
-    """A subject's law with the fit that it came from, and what the cells say of it when they are left out.
+    """A subject's law with the fit that it came from, and its errors on cells that were left out.
 
     ``time`` is the law of the same form, in us instead of mJ, with its own left-out cells; None for what takes no
     time of its own, and where the law of energy knows the time.
@@ -41,9 +43,9 @@ class Chosen:
 class Evaluated:
     """The laws of one subject by name, those that its cells give and those that they do not.
 
-    ``held_out`` holds for each law and each way of leaving out what became of it. ``best`` is the law with the
+    ``held_out`` holds the left-out cells of each law and each way of leaving out. ``best`` is the law with the
     least median error of cells left out by ``by``; None where no law could be evaluated. ``nested`` holds by way
-    what became of cells that took no part in choosing the law either.
+    the left-out cells that took no part in choosing the law either.
     """
 
     laws: Mapping[LawName, Law | NoLaw]
@@ -105,19 +107,19 @@ def choose(
     if len(cells) > 1 and work is not None and same_work(cells) and not same_work([*cells, work]):
         return NoLaw(cells[0].subject, reason("other-work-than-cells", cells=len(cells)))
     fits = candidates(cells, mixed=mixed, pooled=pooled, rates=rates)
-    tried = {name: fit(cells) for name, fit in fits.items()}
-    laws = _fitted(tried)
+    results = {name: fit(cells) for name, fit in fits.items()}
+    laws = _fitted(results)
     if pooled:
         laws = {name: law for name, law in laws.items() if name not in OF_ONE_MODEL} or laws
     if not laws:
-        return next(law for name, law in tried.items() if isinstance(law, NoLaw) and name != "per-call")
-    held = {name: leave_out(cells, fits[name], by) for name in laws}
-    evaluated = {name: held_out for name, held_out in held.items() if held_out.cells}
+        return next(law for name, law in results.items() if isinstance(law, NoLaw) and name != "per-call")
+    held_out = {name: leave_out(cells, fits[name], by) for name in laws}
+    evaluated = {name: errors for name, errors in held_out.items() if errors.cells}
     best = best_of(evaluated)
     name = next(iter(evaluated or laws)) if best is None else best
     timeless = cells[0].subject in RESIDUAL or FORMS[name].timed
     time = None if timeless else _time(cells, fits[name], by)
-    return Chosen(laws[name], fits[name], held[name], time)
+    return Chosen(laws[name], fits[name], held_out[name], time)
 
 
 def evaluate(cells: Sequence[Cell]) -> Evaluated:
@@ -135,24 +137,16 @@ def evaluate(cells: Sequence[Cell]) -> Evaluated:
     held_out = {(name, by): leave_out(cells, fits[name], by) for name in _fitted(laws) for by in ways}
     main = way_of(cells, new_model=False)
     main = main if main in ways else ways[0]
-    comparable = {name: fits[name] for name in _fitted(laws) if held_out[name, main].cells}
-    if not comparable:
-        return Evaluated(laws, held_out, main)
-    nested = {by: leave_out(cells, _nested(comparable), by) for by in ways}
-    return Evaluated(laws, held_out, main, best_of({name: held_out[name, main] for name in comparable}), nested)
+    evaluated = {name: held_out[name, main] for name in _fitted(laws) if held_out[name, main].cells}
+    nested_fit = _nested({name: fits[name] for name in evaluated})
+    nested = {by: leave_out(cells, nested_fit, by) for by in ways if evaluated}
+    return Evaluated(laws, held_out, main, best_of(evaluated), nested)
 
 
 def remembering(fit: Fitter) -> Fitter:
     """Return the fit with a memory, since choosing and evaluating a law leave out the same cells."""
-    known: dict[tuple[Cell, ...], Law | NoLaw] = {}
-
-    def remembered(cells: Sequence[Cell]) -> Law | NoLaw:
-        key = tuple(cells)
-        if key not in known:
-            known[key] = fit(cells)
-        return known[key]
-
-    return remembered
+    cached = functools.cache(fit)
+    return lambda cells: cached(tuple(cells))
 
 
 def way_of(cells: Sequence[Cell], *, new_model: bool) -> By:
@@ -160,10 +154,11 @@ def way_of(cells: Sequence[Cell], *, new_model: bool) -> By:
 
     Lengths, or else batches, where there are three, so that two are left to fit; else single cells.
     """
-    fewest: dict[By, int] = {"model": 2, "length": 3, "batch": 3}
+    fewest: dict[By, int] = {"length": 3, "batch": 3}
+    if new_model:
+        fewest = {"model": 2, **fewest}
     counts = _counts(cells)
-    ways: tuple[By, ...] = ("model", "length", "batch") if new_model else ("length", "batch")
-    return next((by for by in ways if counts[by] >= fewest[by]), "cell")
+    return next((by for by, needed in fewest.items() if counts[by] >= needed), "cell")
 
 
 def ways_of(cells: Sequence[Cell]) -> list[By]:
@@ -171,10 +166,10 @@ def ways_of(cells: Sequence[Cell]) -> list[By]:
 
     Single cells are left out only where there are fewer than three lengths and three batches.
     """
-    count = _counts(cells)
-    ways: list[By] = [by for by in ("length", "batch") if count[by] > 1]
-    alone = way_of(cells, new_model=False) == "cell" and count["cell"] > max(count["length"], count["batch"])
-    return [*ways, "cell"] if alone else ways
+    counts = _counts(cells)
+    ways: list[By] = [by for by in ("length", "batch") if counts[by] > 1]
+    single = way_of(cells, new_model=False) == "cell" and counts["cell"] > max(counts["length"], counts["batch"])
+    return [*ways, "cell"] if single else ways
 
 
 def _nested(fits: Mapping[LawName, Fitter]) -> Fitter:
@@ -185,10 +180,10 @@ def _nested(fits: Mapping[LawName, Fitter]) -> Fitter:
     """
 
     def fit(cells: Sequence[Cell]) -> Law | NoLaw:
-        tried = {name: fit(cells) for name, fit in fits.items()}
-        laws = _fitted(tried)
+        results = {name: fit(cells) for name, fit in fits.items()}
+        laws = _fitted(results)
         if not laws:
-            return next(iter(tried.values()))
+            return next(iter(results.values()))
         by = way_of(cells, new_model=False)
         best = best_of({name: leave_out(cells, fits[name], by) for name in laws})
         return laws[next(iter(laws)) if best is None else best]
@@ -198,7 +193,7 @@ def _nested(fits: Mapping[LawName, Fitter]) -> Fitter:
 
 def _time(cells: Sequence[Cell], fit: Fitter, by: By) -> tuple[Law, HeldOut] | None:
     """Fit the law to times: a modelled joule is time x watts, so that its time then follows it exactly."""
-    timed = [replace(cell, energy_mj=cell.time_us, energy_low_mj=None, energy_high_mj=None) for cell in cells]
+    timed = [cell.with_energy(Interval(cell.time_us)) for cell in cells]
     law = fit(timed)
     return None if isinstance(law, NoLaw) else (law, leave_out(timed, fit, by))
 

@@ -10,13 +10,15 @@ from operator import attrgetter
 
 from energyscope.grouping import group_by
 from energyscope.reasons import Reason, reason
-from energyscope.runs.method import changes_between, lacking
+from energyscope.runs.method import changes_between
 from energyscope.scaling.cell_selection import invalid_notes, one_granularity, why_no_cells
 from energyscope.scaling.cells import GROUPED, Entry, Observation, grouped, setting_of
 from energyscope.scaling.contrasts import contrasts
 from energyscope.scaling.efficiency import efficiencies
 from energyscope.scaling.group_laws import group_laws
 from energyscope.scaling.sizes import sizes, sizes_held_out
+
+SHAPE = ("batch_size", "tokens")
 
 
 def law_document(observations: Sequence[Observation]) -> Entry:
@@ -58,33 +60,22 @@ def _group(observations: Sequence[Observation]) -> Entry:
     return {
         **{field: first.text(field) for field in GROUPED},
         "device": first.device,
-        "cells": [
-            {
-                "run": observation.run,
-                "path": observation.path,
-                "batch_size": observation.batch_size,
-                "tokens": observation.tokens,
-            }
-            for observation in observations
-        ],
+        "cells": [_fields(observation, "run", "path", *SHAPE) for observation in observations],
         **group_laws(observations),
     }
 
 
 def _source(observation: Observation) -> Entry:
-    return {
-        "run": observation.run,
-        "path": observation.path,
-        **{field: observation.text(field) for field in GROUPED},
-        "batch_size": observation.batch_size,
-        "tokens": observation.tokens,
-        "device": observation.device,
-        "quality": observation.quality,
-    }
+    setting = {field: observation.text(field) for field in GROUPED}
+    return _fields(observation, "run", "path") | setting | _fields(observation, *SHAPE, "device", "quality")
+
+
+def _fields(observation: Observation, *names: str) -> Entry:
+    return {name: getattr(observation, name) for name in names}
 
 
 def _notes(observations: Sequence[Observation]) -> list[Reason]:
-    """Say what is missing in which runs and why, each reason once, and what laws do not see."""
+    """Note what is missing in which runs and why, each reason once, and what laws do not see."""
     static = any(observation.kv_cache == "static" for observation in observations)
     return [
         *_missing(observations),
@@ -110,25 +101,23 @@ def _missing(observations: Sequence[Observation]) -> list[Reason]:
 
 
 def _methods(observations: Sequence[Observation]) -> list[Reason]:
-    """Say which groups are of an older method, and which are kept apart for that alone."""
-    methods: dict[tuple[str | None, ...], dict[int, Observation]] = {}
-    for first, *_ in grouped(observations):
-        methods.setdefault(setting_of(first, "method"), {})[first.any_cell.method] = first
+    """Note which groups are of an older method, and which are kept apart for that alone."""
+    alike = group_by((group[0] for group in grouped(observations)), lambda first: setting_of(first, "method"))
     groups: dict[tuple[str, str], dict[str, None]] = {}
-    for by_method in methods.values():
-        first = next(iter(by_method.values()))
+    for first, *others in alike.values():
         execution = str(first.text("execution"))
         named = f"{first.model} {first.phase} {first.precision} {execution}"
-        if len(by_method) > 1:
-            why = changes_between(min(by_method), max(by_method), first.phase, execution)
+        if others:
+            methods = [item.any_cell.method for item in (first, *others)]
+            why = changes_between(min(methods), max(methods), first.phase, execution)
             groups.setdefault(("methods-kept-apart", why), {})[named] = None
-        elif older := lacking(next(iter(by_method)), first.phase, execution):
-            groups.setdefault(("older-method", older), {})[named] = None
+        elif first.lacking:
+            groups.setdefault(("older-method", first.lacking), {})[named] = None
     return [reason(code, why=why, groups=list(names)) for (code, why), names in sorted(groups.items())]
 
 
 def _mixed_software(observations: Sequence[Observation]) -> list[Reason]:
-    """Say of each group that was measured with several versions of something, with which."""
+    """Note the groups that were measured with several versions of something."""
     notes = []
     for group in grouped(observations):
         first = group[0]

@@ -27,10 +27,10 @@ class Fit:
     """Coefficients of p columns fitted to n values, as plain numbers.
 
     ``covariance`` is that of the coefficients, with the scale of the residuals in it; None where no value is left
-    over to tell that scale. ``scale`` is the residuals' deviation in units of the deviations given.
+    over to estimate that scale. ``scale`` is the residuals' deviation in units of the deviations given.
     ``leverages`` and ``residuals`` (n,) belong to the values in their order; residuals are in their unit.
     ``active`` says which coefficients were fitted; others are 0, held there by a bound or by an empty column, or
-    since their column cannot be told from the others: then ``separable`` is False.
+    since their column is a sum of others: then ``separable`` is False.
     """
 
     coefficients: tuple[float, ...]
@@ -84,7 +84,7 @@ def weighted(design: Array, values: Array, deviations: Array, active: Bools | No
     are not ``active`` (p,) keep the coefficient 0.
 
     Returns:
-        The fit; None for fewer values than columns, or where columns cannot be told apart.
+        The fit; None for fewer values than columns, or where a column is a sum of others.
 
     """
     used = np.ones(design.shape[1], dtype=bool) if active is None else active
@@ -124,17 +124,16 @@ def line(amounts: Array, values: Array, deviations: Array) -> Fit | None:
 def non_negative(design: Array, values: Array, deviations: Array) -> Fit | None:
     """Fit as `weighted` does, with coefficients that are 0 or more; None where nothing can be fitted.
 
-    Of columns that cannot be told apart, the first is left out: give last what matters most.
+    Of columns that are sums of others, the first is left out: give last what matters most.
     """
-    rows = design / deviations[:, None]
-    filled = np.any(design != 0, axis=0)
+    rows, filled = design / deviations[:, None], np.any(design != 0, axis=0)
     kept = _separable(rows, filled)
-    positive = positive_columns(rows * kept, values / deviations)
+    positive = _positive_columns(rows * kept, values / deviations)
     fit = weighted(design, values, deviations, positive)
     return fit and replace(fit, separable=tuple((kept | ~filled).tolist()))
 
 
-def positive_columns(rows: Array, values: Array) -> Bools:
+def _positive_columns(rows: Array, values: Array) -> Bools:
     """Return which columns have a positive coefficient in the non-negative least-squares solution, shape (p,).
 
     Every set of free columns is tried: with p = 3 that is seven sets, and exact. In a set's system, the columns

@@ -1,6 +1,7 @@
 """How straight energy is over FLOPs: up to which cell the two-term law holds, and J/FLOP between neighbours.
 
-Energies per FLOP are in pJ/FLOP (1 mJ/FLOP = 1e9 pJ/FLOP).
+Energies per FLOP are in pJ/FLOP (1 mJ/FLOP = 1e9 pJ/FLOP). All functions take the cells of one subject, alike in
+all but their shapes.
 """
 
 from __future__ import annotations
@@ -21,27 +22,43 @@ from energyscope.scaling.least_squares import line, weighted
 Verdict = Literal["flat", "rising", "falling", "unclear"]
 TOLERANCE = 0.10
 FEWEST = 3  # cells of a range: the two others of each must give a law
-FEWEST_AMOUNTS = 4  # different amounts of FLOPs of which a trend can be told
+FEWEST_AMOUNTS = 4  # different amounts of FLOPs that a trend needs
 FLAT = 0.10  # a change of the marginal J/FLOP per doubling that is called flat
 
 
-def reach(cells: Sequence[Cell], *, tolerance: float = TOLERANCE) -> Entry:
-    """Find where the two-term law of one subject breaks, among cells of which order does not matter.
+def straightness(cells: Sequence[Cell], no_law: Reason | None = None) -> Entry:
+    """Return reach, trend and quotients of cells; with the reason ``no_law`` where they follow no two-term law.
 
-    It holds within the largest range from the smallest cell upwards in which each cell is within ``tolerance`` of
+    Raises:
+        UsageError: the cells differ in more than their shapes.
+
+    """
+    check_alike(cells)
+    if no_law is None:
+        return {"reach": reach(cells), "trend": trend(cells), "quotients": quotients(cells)}
+    return {
+        "reach": reach(cells) | {"first_beyond": None, "reason": no_law},
+        "trend": _trend("unclear", None, no_law),
+        "quotients": [],
+    }
+
+
+def reach(cells: Sequence[Cell]) -> Entry:
+    """Find where the two-term law breaks, among cells of which order does not matter.
+
+    It holds within the largest range from the smallest cell upwards in which each cell is within `TOLERANCE` of
     what the law fitted on the range's other cells says of it. The end cells are extrapolated by that. ``within``
     counts the range's cells (0: not even the first three), ``to_flops`` is its largest cell's FLOPs,
     ``first_beyond`` the first cell after it; ``holds`` is whether it has all cells.
     """
-    check_alike(cells)
     ordered = sorted(cells, key=lambda cell: cell.flops)
     counts = range(len(ordered), FEWEST - 1, -1)
-    within = next((count for count in counts if _holds(ordered[:count], tolerance)), 0)
-    why = reason("law-breaks-at-once", cells=FEWEST, tolerance=tolerance)
+    within = next((count for count in counts if _holds(ordered[:count])), 0)
+    why = reason("law-breaks-at-once", cells=FEWEST, tolerance=TOLERANCE)
     if len(ordered) < FEWEST:
         why = reason("few-cells", cells=len(ordered), needed=FEWEST)
     return {
-        "tolerance": tolerance,
+        "tolerance": TOLERANCE,
         "holds": 0 < within == len(ordered),
         "within": within,
         "cells": len(cells),
@@ -51,9 +68,9 @@ def reach(cells: Sequence[Cell], *, tolerance: float = TOLERANCE) -> Entry:
     }
 
 
-def _holds(cells: Sequence[Cell], tolerance: float) -> bool:
+def _holds(cells: Sequence[Cell]) -> bool:
     errors = left_out_errors(cells)
-    return errors is not None and bool(np.all(np.abs(errors) <= tolerance))
+    return errors is not None and bool(np.all(np.abs(errors) <= TOLERANCE))
 
 
 def left_out_errors(cells: Sequence[Cell]) -> Array | None:
@@ -74,12 +91,11 @@ def left_out_errors(cells: Sequence[Cell]) -> Array | None:
 
 
 def quotients(cells: Sequence[Cell]) -> list[Entry]:
-    """Return the difference quotients between cells of one subject that are neighbours in FLOPs.
+    """Return the difference quotients between cells that are neighbours in FLOPs.
 
-    Their intervals join the cells' own (`runs.intervals.difference`). Each cell is in two of them: they are not
+    Their intervals join the cells' own (`intervals.difference`). Each cell is in two of them: they are not
     independent. Cells with the same FLOPs have none between them.
     """
-    check_alike(cells)
     pairs = itertools.pairwise(sorted(cells, key=lambda cell: cell.flops))
     return [
         {
@@ -94,40 +110,34 @@ def quotients(cells: Sequence[Cell]) -> list[Entry]:
     ]
 
 
-def trend(cells: Sequence[Cell], *, flat: float = FLAT) -> Entry:
-    """Tell whether marginal J/FLOP is flat, rising or falling over the cells of one subject.
+def trend(cells: Sequence[Cell]) -> Entry:
+    """Tell whether marginal J/FLOP is flat, rising or falling.
 
     E = E0 + k F + c F log2(F / G) is fitted, where G is the cells' geometric mean of FLOPs: dE/dF then changes
     by c with each doubling, whatever the distances of the cells. ``change`` is c / k with Student's interval of c.
-    The verdict is "flat" only where the whole interval lies within +-10 %: that no trend was found in few or noisy
-    cells does not make one flat. ``reason`` says why nothing can be told.
+    The verdict is "flat" only where the whole interval lies within +-10 %: that no trend shows in few or noisy
+    cells does not make one flat. ``reason`` says why the verdict is "unclear".
     """
-    check_alike(cells)
     used = [cell for cell in cells if cell.flops > 0]
     if (amounts := len({cell.flops for cell in used})) < FEWEST_AMOUNTS:
-        return unclear(reason("few-flops", amounts=amounts, needed=FEWEST_AMOUNTS))
+        return _trend("unclear", None, reason("few-flops", amounts=amounts, needed=FEWEST_AMOUNTS))
     flops, energy, spread = column(used, "flops"), column(used, "energy_mj"), deviations(used)
     bent = flops * np.log2(flops / np.exp(np.mean(np.log(flops))))
     straight = line(flops, energy, spread)
     curve = weighted(np.column_stack([np.ones(len(used)), flops, bent]), energy, spread)
     if straight is None or curve is None or straight.coefficients[1] <= 0:
-        return unclear(reason("k-not-positive", subjects=[cells[0].subject]))
+        return _trend("unclear", None, reason("k-not-positive", subjects=[cells[0].subject]))
     change = curve.coefficient(2).scaled(1 / straight.coefficients[1])
     if change.low is None or change.high is None:
-        return unclear(reason("no-cell-left-for-interval"), change)
+        return _trend("unclear", change, reason("no-cell-left-for-interval"))
     if change.excludes(0.0):
-        return _verdict("rising" if change.value > 0 else "falling", change)
-    if -flat <= change.low and change.high <= flat:
-        return _verdict("flat", change)
-    return unclear(reason("trend-unclear", flat=flat), change)
+        return _trend("rising" if change.value > 0 else "falling", change)
+    if change.low >= -FLAT and change.high <= FLAT:
+        return _trend("flat", change)
+    return _trend("unclear", change, reason("trend-unclear", flat=FLAT))
 
 
-def unclear(why: Reason, change: Interval | None = None) -> Entry:
-    """Return that no trend can be told, and why."""
-    return _verdict("unclear", change, why)
-
-
-def _verdict(verdict: Verdict, change: Interval | None, why: Reason | None = None) -> Entry:
+def _trend(verdict: Verdict, change: Interval | None, why: Reason | None = None) -> Entry:
     return {"verdict": verdict, "change": serialize(change), "reason": why}
 
 
@@ -138,5 +148,5 @@ def per_flop(cell: Cell) -> Interval | None:
 
 def per_flop_ratio(first: Cell, second: Cell) -> Interval | None:
     """Return by what factor a FLOP of the first costs more than one of the second; None without FLOPs."""
-    of_first, of_second = per_flop(first), per_flop(second)
-    return ratio(of_first, of_second) if of_first and of_second else None
+    first_cost, second_cost = per_flop(first), per_flop(second)
+    return ratio(first_cost, second_cost) if first_cost and second_cost else None

@@ -1,8 +1,8 @@
 """A prediction as plain data: energies in mJ, times in us, with what a reader must know of them.
 
-Energy and time are positive. A law is a line with a symmetric interval, and knows nothing of that: where its
-lower limit is not positive, it tells none, and that is said; where it says a negative energy, it tells nothing.
-Only what is unexplained may be negative: it is a difference.
+Energy and time are positive. A law is a line with a symmetric interval, which does not know that: a lower limit
+that is not positive is left out, with a remark; a negative energy is no prediction. Only what is unexplained may
+be negative: it is a difference.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from energyscope.scaling.law_choice import Chosen
 
 
 def not_predicted(prediction: Prediction) -> Reason | None:
-    """Return why a prediction tells nothing, None where it tells an energy."""
+    """Return why a prediction cannot be used, None where it can."""
     if prediction.subject == UNEXPLAINED or prediction.energy_mj.value > 0:
         return None
     return reason("negative-energy")
@@ -49,7 +49,7 @@ def sum_row(
     cells: Mapping[str, Sequence[Cell]],
     by: By,
 ) -> Entry:
-    """Return the sum over parts, each of which has a law that tells an energy: a part is not the sum."""
+    """Return the sum over parts, each of which has a law that predicts its energy."""
     predictions = [chosen[part].predict(works[part]) for part in parts]
     total = sum_of_parts(predictions, WHOLE)
     fits = {part: chosen[part].fit for part in parts}
@@ -106,7 +106,7 @@ def _serialized(prediction: Prediction, held_out: HeldOut, flags: Sequence[Reaso
 
 
 def _positive(item: Interval, name: str, remarks: list[Reason]) -> Interval:
-    """Return a positive value's interval without a lower limit that is none; add a remark of that."""
+    """Return a positive value's interval without a lower limit that is not positive, which a remark notes."""
     if item.low is None or item.low > 0:
         return item
     remarks.append(reason("no-lower-limit", quantity=name))

@@ -19,7 +19,7 @@ LAUNCH, COMPUTE, MEMORY = range(3)
 STARTS = 6  # borders tried along an axis
 ROUNDS = 8
 STRONG = 6.0  # difference of the criterion that is strong evidence
-EXACT = 0.01  # times of cells are hardly known better: smaller residuals tell little between laws
+EXACT = 0.01  # times of cells are hardly known better: smaller residuals do not distinguish laws
 
 Regimes = npt.NDArray[np.intp]
 
@@ -45,13 +45,13 @@ class RegimeSplit:
 
 
 def explain(columns: Array, times: Array, *, eager: bool) -> tuple[RegimeSplit, bool]:
-    """Return the terms that explain the times (n,) best, and whether launch and memory are told apart.
+    """Return the terms that explain the times (n,) best, and whether they separate launch from memory.
 
     ``columns`` (n, 3) are calls, FLOPs and bytes. All sets of terms are tried that leave two cells over: a term
-    that one cell alone follows, and that by its noise, would otherwise be told with a narrow interval though
-    nothing shows it. Small shapes of one model take the same time whether it is due to their weights or to
-    launches. Where either explains the times about as well, a reader must know, and launches are taken if the run
-    was ``eager``: there the host sets the pace more often.
+    that one cell alone follows, and that by its noise, would otherwise get a narrow interval though nothing shows
+    it. Small shapes of one model take the same time whether it is due to their weights or to launches. Where
+    either explains the times about as well, launches are taken if the run was ``eager``: there the host sets the
+    pace more often.
     """
     most = max(1, len(times) - 2)
     sets = [np.array(kept) for kept in itertools.product((0, 1), repeat=3) if 0 < sum(kept) <= most]
@@ -136,10 +136,8 @@ def _starts(columns: Array, sets: Array, times: Array) -> list[Regimes]:
 
 def _distinct(owners: Regimes, regimes: Regimes) -> tuple[Regimes, Regimes]:
     """Return the different rows of each owner (rows,), in the order in which they come first."""
-    unique: dict[tuple[int, bytes], int] = {}
-    for index, (owner, row) in enumerate(zip(owners.tolist(), regimes, strict=True)):
-        unique.setdefault((owner, row.tobytes()), index)
-    kept = list(unique.values())
+    _, first = np.unique(np.column_stack([owners, regimes]), axis=0, return_index=True)
+    kept = np.sort(first)
     return owners[kept], regimes[kept]
 
 

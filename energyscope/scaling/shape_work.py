@@ -8,10 +8,12 @@ inputs; of positions, all), and whether a mask hides anything (it does not).
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 from energyscope.adapters import Granularity
 from energyscope.components import Component, ComponentTree, component_tree
 from energyscope.errors import ModelError, UsageError
+from energyscope.grouping import group_by
 from energyscope.kv_cache import hold, new_cache
 from energyscope.loading import LoadedModel
 from energyscope.loading.model import load_skeleton
@@ -30,6 +33,7 @@ from energyscope.loading.planning import heads
 from energyscope.loading.sizes import planned_parameters
 from energyscope.replay.flops import Work, count_work
 from energyscope.scaling.cells import Shape
+from energyscope.unknown import total
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import can_generate, checked_context
 
@@ -89,12 +93,9 @@ class Skeleton:
             known[_storage(inputs["position_ids"])] = list(range(ids.shape[-1]))
         tree = component_tree(self.loaded.model, self.loaded.adapter, granularity, kv_cache=cached)
         calls = Counter[str]()
-        with ExitStack() as hooks, Pretended(known):
+        with ExitStack() as hooks, MetaTensorMode(known):
             for component in tree:
-
-                def count(*_: Any, name: str = component.name) -> None:
-                    calls[name] += 1
-
+                count = partial(_count, calls, component.name)
                 hooks.callback(component.module.register_forward_pre_hook(count).remove)
             works = count_work(tree, inputs)
         return self._by_kind(tree, works, calls, asked)
@@ -109,7 +110,7 @@ class Skeleton:
             return {"input_ids": ids.to(META), "attention_mask": mask}, ids
         cache = new_cache(self.loaded.model, "dynamic", positions=0)
         if decode:
-            with torch.no_grad(), Pretended({}):
+            with torch.no_grad(), MetaTensorMode({}):
                 self.loaded.model(**_cached_inputs(ids[:, :-1], mask[:, :-1], cache))
             ids = ids[:, -1:].contiguous()
         hold(cache)  # as a run's is: what comes in does not count as kept before
@@ -118,19 +119,19 @@ class Skeleton:
     def _by_kind(
         self, tree: ComponentTree, works: Mapping[str, Work], calls: Mapping[str, int], asked: Asked
     ) -> dict[str, Shape]:
-        kinds: dict[str, list[Component]] = defaultdict(list)
         leaf_kinds = {component.kind for component in tree.leaves()}
         parents = {component.parent for component in tree}
-        for component in tree:  # of a kind with and without children, those without: as in measured cells
-            if calls[component.name] and (component.name not in parents or component.kind not in leaf_kinds):
-                kinds[component.kind].append(component)
+        counted = (  # of a kind with and without children, those without: as in measured cells
+            component
+            for component in tree
+            if calls[component.name] and (component.name not in parents or component.kind not in leaf_kinds)
+        )
         shapes = {}
-        for kind, components in kinds.items():
-            parts = [works[component.name] for component in components]
-            counted = [(part.flops, part.bytes) for part in parts if None not in (part.flops, part.bytes)]
-            if len(counted) < len(parts):
+        for kind, components in group_by(counted, attrgetter("kind")).items():
+            flops = total([works[component.name].flops for component in components])
+            moved = total([works[component.name].bytes for component in components])
+            if flops is None or moved is None:
                 continue
-            flops, moved = (sum(amount or 0.0 for amount in amounts) for amounts in zip(*counted, strict=True))
             saved = sum(self._saved(component) for component in components)
             number = sum(calls[component.name] for component in components)
             shapes[kind] = Shape(asked.batch_size, asked.tokens, flops, moved - saved, number)
@@ -157,6 +158,10 @@ def _cached_inputs(ids: Tensor, mask: Tensor, cache: Cache) -> dict[str, Any]:
     }
 
 
+def _count(calls: Counter[str], name: str, *_: Any) -> None:
+    calls[name] += 1
+
+
 def _quantized_savings(loaded: LoadedModel, precision: str) -> dict[str, int]:
     if precision not in QUANTIZED:
         return {}
@@ -165,12 +170,11 @@ def _quantized_savings(loaded: LoadedModel, precision: str) -> dict[str, int]:
     return {path: stored[path] - needed for path, needed in planned.items() if stored[path] != needed}
 
 
-class Pretended(TorchFunctionMode):
+class MetaTensorMode(TorchFunctionMode):
     """Lets tensors on the meta device answer as real ones would in a pass without padding.
 
     ``known`` gives the values of those that embeddings look up, by their storage (`_storage`). Buffers count as
-    unread: which are read is asked where this mode does not reach. They are small or, as GPT-2's causal mask,
-    unread indeed.
+    unread, since this mode does not see their reads: they are small or, as GPT-2's causal mask, never read.
     """
 
     def __init__(self, known: Mapping[int, list[int]]) -> None:
@@ -180,7 +184,7 @@ class Pretended(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Iterable[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Answer for a meta tensor what it cannot tell itself."""
+        """Answer for a meta tensor what it does not know itself."""
         tensor = args[0] if args else None
         if not isinstance(tensor, Tensor) or not tensor.is_meta:
             return func(*args, **(kwargs or {}))
@@ -197,5 +201,5 @@ class Pretended(TorchFunctionMode):
 
 
 def _storage(tensor: Tensor) -> int:
-    """Return what stands for a storage's address: on the meta device all addresses are 0."""
+    """Return a number in place of a storage's address: on the meta device all addresses are 0."""
     return int(tensor.untyped_storage()._cdata)  # noqa: SLF001  a storage has no other identity

@@ -33,11 +33,8 @@ from energyscope.scaling.least_squares import line
 from energyscope.scaling.time_law import rates_by_pass
 
 ALIKE = ("phase", "precision", "execution", "kv_cache", "board", "meter", "method")
-SHAPE = ("batch_size", "tokens")
-LEAST = 3  # models of which an exponent can be told with an interval
+LEAST = 3  # models that an exponent with an interval needs
 ONE = Interval(1.0, 1.0, 1.0)
-
-Counts = tuple[int | None, int | None]  # parameters and layers of a model
 
 
 def sizes(observations: Sequence[Observation]) -> list[Entry]:
@@ -51,10 +48,14 @@ def sizes(observations: Sequence[Observation]) -> list[Entry]:
     known = [observation for observation in observations if observation.parameters and observation.layers]
     counts = {observation.model: (observation.parameters, observation.layers) for observation in known}
     entries = []
-    for setting, alike in _alike(observations, (*ALIKE, *SHAPE)):
+    for setting, alike in _alike(observations, (*ALIKE, "batch_size", "tokens")):
         models = group_by(alike, attrgetter("model"))
-        if len(models) > 1:
-            entries.append(setting | _compared(models, counts))
+        if len(models) < 2:
+            continue
+        rows = [_row(measured, *counts.get(model, (None, None))) for model, measured in models.items()]
+        rows.sort(key=lambda row: (row["parameters"] is None, row["parameters"] or 0, row["model"]))
+        exponent, why = _exponent(rows, models)
+        entries.append({**setting, "rows": rows, "exponent": serialize(exponent), "reason": why})
     return entries
 
 
@@ -82,13 +83,6 @@ def _alike(
     groups = group_by(with_whole(observations), lambda observation: tuple(map(observation.value, fields)))
     for values, alike in groups.items():
         yield dict(zip(fields, values, strict=True)), alike
-
-
-def _compared(models: Mapping[str, Sequence[Observation]], counts: Mapping[str, Counts]) -> Entry:
-    rows = [_row(alike, *counts.get(model, (None, None))) for model, alike in models.items()]
-    rows.sort(key=lambda row: (row["parameters"] is None, row["parameters"] or 0, row["model"]))
-    exponent, why = _exponent(rows, models)
-    return {"rows": rows, "exponent": serialize(exponent), "reason": why}
 
 
 def _row(observations: Sequence[Observation], parameters: int | None, layers: int | None) -> Entry:
@@ -143,31 +137,29 @@ def _exponent(
 
 
 def _deviation(observations: Sequence[Observation]) -> float | None:
-    """Return the relative deviation of a model's mean energy that intervals tell, None where they do not."""
-    known = [own for observation in observations if (own := own_deviation(observation.cells[WHOLE])) is not None]
-    return float(np.linalg.norm(known)) / len(known) if len(known) == len(observations) else None
+    """Return the relative deviation of a model's mean energy by its intervals, None where one is missing."""
+    own = [own_deviation(observation.cells[WHOLE]) for observation in observations]
+    known = [deviation for deviation in own if deviation is not None]
+    return float(np.linalg.norm(known)) / len(known) if len(known) == len(own) else None
 
 
 def _left_out(observations: Sequence[Observation], model: str) -> list[Entry]:
     """Return the entries of one model: whole, sum over parts, then its components."""
-    ours = [observation for observation in observations if observation.model == model]
+    left_out = [observation for observation in observations if observation.model == model]
     others = [observation for observation in observations if observation.model != model]
     cells = by_subject(others)
     by = way_of(cells[WHOLE], new_model=True)
     rates = rates_by_pass(cell for own in cells.values() for cell in own if cell.subject not in RESIDUAL)
     laws = {subject: choose(own, by, pooled=True, rates=rates) for subject, own in cells.items()}
     chosen = {subject: law for subject, law in laws.items() if isinstance(law, Chosen)}
-    measured = {
-        subject: [observation.cells[subject] for observation in ours if subject in observation.cells]
-        for subject in chosen
-    }
+    measured = by_subject(left_out)
     predicted = {
-        subject: [LeftOut(cell, chosen[subject].predict(cell)) for cell in own]
-        for subject, own in measured.items()
+        subject: [LeftOut(cell, law.predict(cell)) for cell in measured.get(subject, ())]
+        for subject, law in chosen.items()
     }
-    parts, _ = common_parts([*others, *ours])
-    entries = [predicted.pop(WHOLE, []), _sums(ours, parts, chosen), *predicted.values()]
-    return [_errors(cells) for cells in entries if cells]
+    parts, _ = common_parts([*others, *left_out])
+    entries = [predicted.pop(WHOLE, []), _sums(left_out, parts, chosen), *predicted.values()]
+    return [_errors(pairs) for pairs in entries if pairs]
 
 
 def _sums(
@@ -176,21 +168,18 @@ def _sums(
     """Predict the whole as the sum over its parts, where each of them has a law."""
     if not parts or any(part not in chosen for part in parts):
         return []
-    return [
-        LeftOut(
-            observation.cells[WHOLE],
-            sum_of_parts([chosen[part].predict(observation.cells[part]) for part in parts], WHOLE),
-        )
-        for observation in observations
-        if observation.parts
-    ]
+    pairs = []
+    for cells in (observation.cells for observation in observations if observation.parts):
+        predictions = [chosen[part].predict(cells[part]) for part in parts]
+        pairs.append(LeftOut(cells[WHOLE], sum_of_parts(predictions, WHOLE)))
+    return pairs
 
 
-def _errors(cells: Sequence[LeftOut]) -> Entry:
+def _errors(pairs: Sequence[LeftOut]) -> Entry:
     return {
-        "subject": cells[0].cell.subject,
-        "law": cells[0].prediction.law,
-        **errors_of(cells).summary,
-        "extrapolated": any(pair.prediction.extrapolated for pair in cells),
-        "errors": [shape_of(pair.cell) | {"relative": pair.error} for pair in cells],
+        "subject": pairs[0].cell.subject,
+        "law": pairs[0].prediction.law,
+        **errors_of(pairs).summary,
+        "extrapolated": any(pair.prediction.extrapolated for pair in pairs),
+        "errors": [shape_of(pair.cell) | {"relative": pair.error} for pair in pairs],
     }

@@ -53,8 +53,8 @@ class TimeLaw:
     """A fitted time law: columns calls (t0, us), FLOPs (us/FLOP), bytes (us/byte), and the board's ``ceilings``.
 
     ``regimes`` (cells,) are 0 where a launch, 1 where compute and 2 where memory sets the time. Intervals are
-    those of the linear law within the regimes. ``flags`` say what the cells do not tell: a limit that none shows
-    would be missed beyond them, and launches or memory may explain the same times.
+    those of the linear law within the regimes. ``flags`` note what the cells do not show: a limit that sets no
+    cell's time, and that launches or memory may explain the same times.
     """
 
     fit: Fit
@@ -126,7 +126,7 @@ def _time_law(cells: tuple[Cell, ...]) -> TimeLaw | None:
 def time_at_board_rates(cells: Sequence[Cell], ceilings: Ceilings, freedom: int) -> TimeLaw:
     """Fit the launches alone to times of some cells: FLOPs and bytes go at the board's best rates.
 
-    Models that wait for launches do not tell how fast their components would compute or read memory: a slope
+    Models that wait for launches do not show how fast their components would compute or read memory: a slope
     through their times, which hardly differ, would be a rate that no board has. The interval is that of the times'
     scatter, with ``freedom`` degrees of freedom.
     """
@@ -185,9 +185,9 @@ def _launch_us(calls: Array, least: Array, times: Array) -> float:
     launch are the first ones; each such set gives a t0 by linear least squares.
     """
     paces = (calls / times)[np.argsort(least / calls)]
-    tried = [0.0, *(np.cumsum(paces) / np.cumsum(paces**2)).tolist()]
-    losses = [float(np.sum((np.maximum(calls * launch, least) / times - 1) ** 2)) for launch in tried]
-    return float(tried[int(np.argmin(losses))])
+    launches = [0.0, *(np.cumsum(paces) / np.cumsum(paces**2)).tolist()]
+    losses = [float(np.sum((np.maximum(calls * launch, least) / times - 1) ** 2)) for launch in launches]
+    return float(launches[int(np.argmin(losses))])
 
 
 def _columns(works: Sequence[Work]) -> Array:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -58,11 +59,11 @@ def test_other_conditions_are_not_comparable(
     """GIVEN another board, driver, sampling, workload or meter, THEN joules get a reason and no verdict."""
     first, second = build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5), **{section: change})
     pair = compare([first, second]).pairs[0]
-    (found,) = pair.obstacles
-    assert (found.field, found.baseline, found.other) == (field, *values)
+    (obstacle,) = pair.obstacles
+    assert (obstacle.field, obstacle.baseline, obstacle.other) == (field, *values)
     assert {item.verdict for item in pair.parts} == {"not-comparable"}
     (why,) = split(pair.whole[0].reason)
-    assert (why.code, why.values["names"]) == ("other-conditions", [found.name])
+    assert (why.code, why.values["names"]) == ("other-conditions", [obstacle.name])
 
 
 def test_executions_are_compared_with_a_note(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_executions_are_compared_with_a_note(tmp_path: Path) -> None:
     second = build_run(tmp_path / "b", Shape(scale=0.5, execution="cuda-graph"), method=REVISION)
     pair = compare([first, second]).pairs[0]
     assert pair.obstacles == ()
-    assert [(one.field, one.baseline, one.other) for one in pair.notes] == [
+    assert [(item.field, item.baseline, item.other) for item in pair.notes] == [
         ("settings.execution", "eager", "cuda-graph")
     ]
     assert pair.whole[0].verdict == "less"
@@ -108,6 +109,8 @@ def test_a_parent_and_its_child_of_one_kind_count_once() -> None:
     """GIVEN an embedding inside an embedding, THEN only the outer one adds to the kind: it holds the other."""
     layout = [("model", "model", None), ("embeddings", "embedding", "model"), ("words", "embedding", "embeddings")]
     nodes = [Node(name, kind, None, "block", parent, {}, None, None) for name, kind, parent in layout]
+    for parent, child in itertools.pairwise(nodes):
+        parent.children.append(child)
     tree = EnergyTree((), tuple(nodes), nodes[0])
     assert [node.name for node in topmost(tree, "embedding")] == ["embeddings"]
 
@@ -126,10 +129,10 @@ def test_modelled_against_modelled_says_that_it_compares_time(tmp_path: Path) ->
     shape = Shape(modelled=True)
     pair = compare([build_run(tmp_path / "a", shape), build_run(tmp_path / "b", shape)]).pairs[0]
     assert not pair.obstacles
-    assert [one.code for one in pair.remarks] == ["both-modelled"]
+    assert [item.code for item in pair.remarks] == ["both-modelled"]
     measured = compare([build_run(tmp_path / "c"), build_run(tmp_path / "d", shape)]).pairs[0]
     assert ("sensor.meter", "nvml", "modelled") in [
-        (one.field, one.baseline, one.other) for one in measured.obstacles
+        (item.field, item.baseline, item.other) for item in measured.obstacles
     ]
 
 

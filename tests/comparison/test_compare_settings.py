@@ -34,7 +34,7 @@ def test_quantization_options_and_places_are_settings_that_differ(tmp_path: Path
     )
     pair = compare([first, second]).pairs[0]
     assert pair.obstacles == ()
-    assert [(one.field, one.baseline, one.other) for one in pair.notes] == [
+    assert [(item.field, item.baseline, item.other) for item in pair.notes] == [
         ("settings.double_quant", False, True),
         ("model.quantization.compute_dtype", "float32", "bfloat16"),
         ("settings.skip_modules", False, ["down_proj"]),
@@ -66,8 +66,8 @@ def test_an_interrupted_run_says_which_stages_are_not_done(tmp_path: Path) -> No
     stages = {"generate": {"state": "interrupted"}, "report": {"state": "failed"}}
     asked = {"stages": ["generate", "profile", "alternatives", "report"]}
     broken = build_run(tmp_path / "broken", settings=asked, stages=stages)
-    said = compare([build_run(tmp_path / "a"), broken]).unfinished
-    assert [(one["run"], one["stage"], one["state"]) for one in said] == [
+    unfinished = compare([build_run(tmp_path / "a"), broken]).unfinished
+    assert [(item["run"], item["stage"], item["state"]) for item in unfinished] == [
         ("broken", "generate", "interrupted"),
         ("broken", "alternatives", "not begun"),
     ]
@@ -82,8 +82,8 @@ def test_generations_are_compared_with_the_verdicts_of_components(tmp_path: Path
         key: value * 3 for key, value in rates["joules_per_generated_token"].items()
     }
     second = dataclasses.replace(second, generation={**second.generation, "rates": rates})
-    (found,) = compare([first, second]).generations
-    rows = {row.name: row for row in found.rows}
+    (generation,) = compare([first, second]).generations
+    rows = {row.name: row for row in generation.rows}
     assert list(rows) == [
         "energy per generated token", "energy per prompt token", "time to first token", "time per output token",
         "tokens per joule", "generate's loop per step",
@@ -98,9 +98,9 @@ def test_generations_are_compared_with_the_verdicts_of_components(tmp_path: Path
 def test_generations_of_other_lengths_are_not_comparable(tmp_path: Path) -> None:
     """GIVEN other numbers of new tokens, THEN no row has a verdict of less or more."""
     runs = [build_inference(tmp_path / str(new), Inference(layers=2, new_tokens=new)) for new in (32, 64)]
-    (found,) = compare(runs).generations
-    assert [(one.name, one.baseline, one.other) for one in found.obstacles] == [("new tokens", 32, 64)]
-    assert {row.verdict for row in found.rows} == {"not-comparable"}
+    (generation,) = compare(runs).generations
+    assert [(item.name, item.baseline, item.other) for item in generation.obstacles] == [("new tokens", 32, 64)]
+    assert {row.verdict for row in generation.rows} == {"not-comparable"}
 
 
 def test_a_decode_step_is_called_so(tmp_path: Path) -> None:

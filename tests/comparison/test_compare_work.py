@@ -12,7 +12,7 @@ from generation_builder import Inference, build_inference
 from run_builder import Shape, build_run
 
 from energyscope.comparison.compare import compare
-from energyscope.comparison.conditions import Standing
+from energyscope.comparison.conditions import RunComparison
 from energyscope.comparison.difference import PER_PASS, Difference
 from energyscope.comparison.gate import allowed, exceeding
 from energyscope.comparison.parts import layers_of
@@ -27,8 +27,8 @@ def _named(differences: tuple[Difference, ...], name: str) -> Difference:
     return next(item for item in differences if item.name == name)
 
 
-def _said(standing: Standing) -> dict[str, tuple[Any, Any]]:
-    return {one.field: (one.baseline, one.other) for one in standing.obstacles}
+def _obstacles(comparison: RunComparison) -> dict[str, tuple[Any, Any]]:
+    return {item.field: (item.baseline, item.other) for item in comparison.obstacles}
 
 
 def _graded(run: Run, component: str, grade: str = "invalid") -> Run:
@@ -89,10 +89,10 @@ def test_layers_are_aligned_by_relative_depth(tmp_path: Path) -> None:
     """GIVEN 4 and 8 layers of the same cost, THEN each quarter's mean layer shows no or a small difference."""
     first = build_run(tmp_path / "a", Shape(granularity="medium"))
     second = build_run(tmp_path / "b", Shape(layers=8, granularity="medium"))
-    found = compare([first, second]).pairs[0].depth
-    names = [item.name for item in found if item.kind == "mlp"]
+    layers = compare([first, second]).pairs[0].depth
+    names = [item.name for item in layers if item.kind == "mlp"]
     assert names == [f"mlp, {part} quarter of the depth" for part in ("first", "second", "third", "last")]
-    for item in found:
+    for item in layers:
         assert item.relative is not None
         assert item.relative.value == pytest.approx(1.0, abs=0.12)
     assert compare([first, build_run(tmp_path / "c", Shape(granularity="medium"))]).pairs[0].depth == ()
@@ -114,16 +114,18 @@ def test_benchmarks_are_compared_cell_by_cell(tmp_path: Path) -> None:
     """GIVEN two benchmarks, THEN equal precisions and shapes are compared, and what only one has is named."""
     first = build_run(tmp_path / "a", Shape(profile=False, benchmark=Bench(precisions=("fp32", "fp16"))))
     second = build_run(tmp_path / "b", Shape(profile=False, benchmark=Bench(precisions=("fp32", "bf16"), seed=4)))
-    found = compare([first, second]).benchmarks[0]
-    assert [(cell.precision, cell.batch_size, cell.sequence_length) for cell in found.cells] == [("fp32", 1, 128)]
+    benchmark = compare([first, second]).benchmarks[0]
+    assert [(cell.precision, cell.batch_size, cell.sequence_length) for cell in benchmark.cells] == [
+        ("fp32", 1, 128)
+    ]
     shape = {"batch_size": 1, "sequence_length": 128}
-    assert found.alone == (
+    assert benchmark.alone == (
         {"run": "a", "precision": "fp16", **shape},
         {"run": "b", "precision": "bf16", **shape},
     )
-    energy = _named(found.cells[0].rows, "energy per inference")
+    energy = _named(benchmark.cells[0].rows, "energy per inference")
     assert energy.verdict in {"less", "more", "no-difference-shown"}
-    assert _named(found.cells[0].rows, "perplexity").change is not None
+    assert _named(benchmark.cells[0].rows, "perplexity").change is not None
 
 
 def test_a_run_without_a_benchmark_has_none_to_compare(tmp_path: Path) -> None:
@@ -138,12 +140,12 @@ def test_clocks_stand_in_the_way_of_the_same_work_only(tmp_path: Path) -> None:
     """GIVEN clocks 10 % apart, THEN the same work is not comparable; another precision is, with a note."""
     first = build_run(tmp_path / "a", passes=_passes(1980.0))
     same = compare([first, build_run(tmp_path / "b", passes=_passes(1782.0))]).pairs[0]
-    assert _said(same)["clocks"] == (1980.0, 1782.0)
+    assert _obstacles(same)["clocks"] == (1980.0, 1782.0)
     assert same.whole[0].verdict == "not-comparable"
     other = build_run(tmp_path / "c", settings={"precision": "bf16"}, passes=_passes(1782.0))
     varied = compare([first, other]).pairs[0]
     assert varied.obstacles == ()
-    assert "clocks" in [one.field for one in varied.notes]
+    assert "clocks" in [item.field for item in varied.notes]
     assert compare([first, build_run(tmp_path / "d", passes=_passes(1975.0))]).pairs[0].obstacles == ()
 
 
@@ -151,7 +153,7 @@ def test_a_driver_noted_with_the_device_is_the_driver(tmp_path: Path) -> None:
     """GIVEN a driver noted with the device, and one with the environment, THEN they are compared."""
     with_device = {"device": {"driver": "590.1"}, "environment": {"driver": None}}
     second = build_run(tmp_path / "b", **with_device)
-    assert _said(compare([build_run(tmp_path / "a"), second]).pairs[0]) == {"driver": ("580.65", "590.1")}
+    assert _obstacles(compare([build_run(tmp_path / "a"), second]).pairs[0]) == {"driver": ("580.65", "590.1")}
 
 
 def test_old_runs_were_launched_in_inference_mode(tmp_path: Path) -> None:
@@ -159,8 +161,8 @@ def test_old_runs_were_launched_in_inference_mode(tmp_path: Path) -> None:
     for execution, amount in (("eager", 1), ("cuda-graph", 0)):
         old = build_run(tmp_path / f"old-{execution}", Shape(execution=execution))
         new = build_run(tmp_path / f"new-{execution}", Shape(execution=execution), settings={"new_tokens": 128})
-        found = compare([old, new]).pairs[0]
-        assert [one.field for one in found.obstacles].count("launching") == amount
+        pair = compare([old, new]).pairs[0]
+        assert [item.field for item in pair.obstacles].count("launching") == amount
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -181,12 +183,13 @@ def test_a_run_and_itself_are_told_apart_by_a_number(tmp_path: Path) -> None:
 def test_the_number_of_gpus_is_a_condition_and_all_their_boards_are_one(tmp_path: Path) -> None:
     """GIVEN a model on two GPUs and on the first of them, THEN their number differs, and so do the boards."""
     spread = [{"place": "cuda:1", "uuid": "GPU-2"}, {"place": "cuda:0", "uuid": "GPU-1111"}]
-    one = build_run(tmp_path / "a", device={"type": "cuda"})
+    single = build_run(tmp_path / "a", device={"type": "cuda"})
     two = build_run(tmp_path / "b", device={"type": "cuda", "spread": spread})
     turned = build_run(tmp_path / "c", device={"type": "cuda", "spread": spread[::-1]})
-    pair = compare([one, two]).pairs[0]
-    assert {held.field: (held.baseline, held.other) for held in pair.notes}["device.gpus"] == (1, 2)
-    assert [held.other for held in pair.obstacles if held.field == "device.uuid"] == ["GPU-1111, GPU-2"]
+    pair = compare([single, two]).pairs[0]
+    assert [(note.baseline, note.other) for note in pair.notes if note.field == "device.gpus"] == [(1, 2)]
+    boards = [obstacle.other for obstacle in pair.obstacles if obstacle.field == "device.uuid"]
+    assert boards == ["GPU-1111, GPU-2"]
     assert compare([two, turned]).pairs[0].obstacles == ()
 
 
@@ -224,4 +227,4 @@ def test_a_generation_knows_no_mode_of_launching(tmp_path: Path) -> None:
     runs[0].document["scenes"] = []
     comparison = compare(runs)
     assert comparison.generations[0].obstacles == ()
-    assert "launching" in _said(comparison.pairs[0])
+    assert "launching" in _obstacles(comparison.pairs[0])

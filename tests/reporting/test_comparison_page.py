@@ -109,7 +109,7 @@ def test_the_answer_is_the_ratio_of_the_whole_model(tmp_path: Path) -> None:
     assert answer.facts["lead"].verdict == "less"
     assert answer.facts["lead"].relative.value == pytest.approx(0.9)
     assert "10 %" in answer.sentence
-    assert next(one.value for one in answer.stats if one.label == "Energy ratio").startswith("0.9")
+    assert next(item.value for item in answer.stats if item.label == "Energy ratio").startswith("0.9")
     assert answer.whole().rows[0]["ratio"].value == pytest.approx(0.9)
 
 
@@ -150,12 +150,12 @@ def test_modelled_joules_say_so(tmp_path: Path) -> None:
     assert "MODELLED" in [chip.text for chip in chips(source)]
     assert "MODELLED" in answer.sentence
     assert answer.stats[0].label.startswith("Modelled")
-    assert "Power ratio" not in [one.label for one in answer.stats]
+    assert "Power ratio" not in [item.label for item in answer.stats]
 
 
 def test_what_differs_is_marked_and_names_the_runs(tmp_path: Path) -> None:
     """GIVEN runs that differ in execution alone, THEN they are called so, and its chip is marked."""
-    runs = [build_run(tmp_path / one, Shape(execution=one)) for one in ("eager", "cuda-graph")]
+    runs = [build_run(tmp_path / execution, Shape(execution=execution)) for execution in ("eager", "cuda-graph")]
     source = ComparedRuns.of(runs)
     assert source.names == ["eager", "CUDA graph"]
     assert [chip.text for chip in chips(source) if chip.tone == "differs"] == ["eager \u2192 CUDA graph"]
@@ -183,7 +183,7 @@ def test_blocks_are_compared_as_measured_and_the_largest_change_stands_first(tmp
 def test_shares_are_each_runs_own(tmp_path: Path) -> None:
     """GIVEN a run of half the energy, THEN shares are the same, and with overhead and the rest they are 1."""
     source = ComparedRuns.of([build_run(tmp_path / "a"), build_run(tmp_path / "b", Shape(scale=0.5))])
-    (figure,) = [one for one in _drawn(source) if one.name == "energy-shares"]
+    (figure,) = [item for item in _drawn(source) if item.name == "energy-shares"]
     for name in source.names:
         shares = [row["share"].value for row in figure.views[0].table.rows if row["run"] == name]
         assert sum(shares) == pytest.approx(1.0, abs=1e-6)
@@ -236,12 +236,12 @@ def test_points_that_none_beats_are_the_front(tmp_path: Path) -> None:
         for name, seed in (("a", 1), ("b", 2))
     ]
     rows = candidates(ComparedRuns.of(runs), "accuracy")
-    held = [row for row in rows if not row["noisy"]]
+    known = [row for row in rows if not row["noisy"]]
     assert {row["run"] for row in rows} == {"a", "b"}
     assert any(row["best"] for row in rows)
-    for row in held:
-        better = [one for one in held if one["energy"].value < row["energy"].value
-                  and one["score"].value > row["score"].value]  # fmt: skip
+    for row in known:
+        better = [item for item in known if item["energy"].value < row["energy"].value
+                  and item["score"].value > row["score"].value]  # fmt: skip
         assert not (row["best"] and better)
 
 
@@ -273,7 +273,7 @@ def test_several_others_are_switched_between(tmp_path: Path) -> None:
     assert {attributes["data-is"] for attributes in shown} == {"1", "2"}
     assert all(("hidden" in attributes) is (attributes["data-is"] != "1") for attributes in shown)
     assert "other" in dom.all("data-dimension")
-    (figure,) = [one for one in _drawn(source) if one.name == "runs-work"]
+    (figure,) = [item for item in _drawn(source) if item.name == "runs-work"]
     assert [row["run"] for row in figure.views[0].table.rows] == ["a", "b", "c"]
     assert [view.when["per"] for view in figure.views] == ["token", "parameter", "FLOP"]
 
@@ -291,8 +291,8 @@ def test_layers_are_drawn_by_depth_only_where_they_differ(tmp_path: Path) -> Non
         return replace(run, energy=table)
 
     first, equal, uneven = made("a", 4, 0.0), made("b", 8, 0.0), made("c", 8, 1.0)
-    assert "layers-depth" not in [one.name for one in _drawn(ComparedRuns.of([first, equal]))]
-    (figure,) = [one for one in _drawn(ComparedRuns.of([first, uneven])) if one.name == "layers-depth"]
+    assert "layers-depth" not in [item.name for item in _drawn(ComparedRuns.of([first, equal]))]
+    (figure,) = [item for item in _drawn(ComparedRuns.of([first, uneven])) if item.name == "layers-depth"]
     depths = [row["depth"] for row in figure.views[0].table.rows if row["run"] == "a"]
     assert depths == [0.125, 0.375, 0.625, 0.875]
 
@@ -302,7 +302,7 @@ def test_nothing_in_common_is_said(tmp_path: Path) -> None:
     source = ComparedRuns.of(KINDS["nothing"](tmp_path))
     assert ComparisonAnswer(source.others[0]).facts["lead"] is None
     assert figures(source) == []
-    assert [one.section.name for one in COMPARE.shown(source)] == ["conditions", "method"]
+    assert [item.section.name for item in COMPARE.shown(source)] == ["conditions", "method"]
     assert 'class="answer"' in _page(source)
 
 
@@ -347,7 +347,7 @@ def test_conditions_are_told_apart_by_whether_they_differ(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
     """GIVEN names that would end an element or an attribute, THEN no element is made of them."""
-    runs = [hostile_run(tmp_path / one, HOSTILE[name]) for one in "ab"]
+    runs = [hostile_run(tmp_path / run, HOSTILE[name]) for run in "ab"]
     tags = [(tag, attributes) for tag, attributes in _Dom(_page(ComparedRuns.of(runs))).elements]
     assert not any("onerror" in attributes or tag == "img" for tag, attributes in tags)
     assert sum(tag == "script" for tag, _ in tags) == 3

@@ -72,5 +72,5 @@ def test_json_has_every_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_do_nothing(tmp_path: Path, name: str) -> None:
     """GIVEN hostile names, THEN the terminal gets printable text alone."""
-    runs = [hostile_run(tmp_path / one, f"{HOSTILE[name]}\x1b]0;owned\x07") for one in "ab"]
+    runs = [hostile_run(tmp_path / run, f"{HOSTILE[name]}\x1b]0;owned\x07") for run in "ab"]
     assert all(line.isprintable() for line in _lines(ComparedRuns.of(runs), 100))

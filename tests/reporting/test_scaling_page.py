@@ -63,9 +63,9 @@ def test_the_law_is_the_one_of_the_document(made: dict[str, Laws]) -> None:
 def test_a_contrast_is_of_the_whole_model_from_the_least_work_to_the_most(made: dict[str, Laws]) -> None:
     """GIVEN two executions, THEN the sentence has the ratios of the whole model, by work."""
     facts, document = LawsAnswer(made["contrast"]).facts, made["contrast"].document
-    wholes = [one for one in document["contrasts"] if one["subject"] == WHOLE]
-    by_work = sorted(wholes, key=lambda one: one["tokens"])
-    assert [item.value for _, item in facts["cells"]] == [one["ratio"]["value"] for one in by_work]
+    wholes = [item for item in document["contrasts"] if item["subject"] == WHOLE]
+    by_work = sorted(wholes, key=lambda item: item["tokens"])
+    assert [item.value for _, item in facts["cells"]] == [item["ratio"]["value"] for item in by_work]
     assert facts["less"] + facts["more"] <= len(by_work)
 
 
@@ -73,14 +73,16 @@ def test_batches_are_told_in_tokens_per_joule(made: dict[str, Laws]) -> None:
     """GIVEN decode steps of several batches, THEN the sentence goes from the smallest to the largest."""
     facts, (line,) = LawsAnswer(made["efficiency"]).facts, made["efficiency"].document["efficiency"]
     assert facts["batches"] == [1, 64]
-    assert [one.value for one in facts["tokens"]] == [line["rows"][at]["tokens_per_j"]["value"] for at in (0, -1)]
+    assert [item.value for item in facts["tokens"]] == [
+        line["rows"][at]["tokens_per_j"]["value"] for at in (0, -1)
+    ]
     assert facts["gain"].value == pytest.approx(facts["tokens"][1].value / facts["tokens"][0].value)
 
 
 def test_the_exponent_is_the_one_known_best(made: dict[str, Laws]) -> None:
     """GIVEN sizes at two shapes, THEN the exponent with the narrower interval is told, with the models' ends."""
     facts, sizes = LawsAnswer(made["sizes"]).facts, made["sizes"].document["sizes"]
-    widths = {one["exponent"]["value"]: one["exponent"]["high"] - one["exponent"]["low"] for one in sizes}
+    widths = {item["exponent"]["value"]: item["exponent"]["high"] - item["exponent"]["low"] for item in sizes}
     assert facts["exponent"].value == min(widths, key=lambda value: widths[value])
     assert facts["models"] == [SIZES[0].name, SIZES[-1].name]
     assert facts["twice"] == pytest.approx(2 ** facts["exponent"].value)
@@ -110,23 +112,23 @@ def test_a_slope_that_includes_0_is_no_growth() -> None:
 def test_everything_of_the_document_is_in_a_table(groups: tuple[Swept, ...]) -> None:
     """GIVEN groups of cells, THEN every subject, point, step, ratio, held-out error and cell has its row."""
     laws = laws_of(groups)
-    held = tables(LAWS.shown(laws))
+    by_name = tables(LAWS.shown(laws))
     for at, group in enumerate(laws.groups):
         subjects = group["subjects"]
-        assert len(held[f"laws-{at}"].rows) == len(subjects)
-        assert len(held[f"points-{at}"].rows) == sum(len(one["points"]) for one in subjects)
+        assert len(by_name[f"laws-{at}"].rows) == len(subjects)
+        assert len(by_name[f"points-{at}"].rows) == sum(len(item["points"]) for item in subjects)
         for name in ("quotients", "held_out"):
-            rows = sum(len(one[name]) for one in subjects)
-            assert rows == len(held[f"{name}-{at}"].rows if rows else [])
-        assert len(held[f"ratios-{at}"].rows) == sum(1 + len(one["at"]) for one in group["ratios"])
-        assert [row.get("static_w") for row in held[f"roofline-{at}"].rows] == [
-            one["roofline"].get("static_w") for one in subjects
+            rows = sum(len(item[name]) for item in subjects)
+            assert rows == len(by_name[f"{name}-{at}"].rows if rows else [])
+        assert len(by_name[f"ratios-{at}"].rows) == sum(1 + len(item["at"]) for item in group["ratios"])
+        assert [row.get("static_w") for row in by_name[f"roofline-{at}"].rows] == [
+            item["roofline"].get("static_w") for item in subjects
         ]
-    assert len(held["cells"].rows) == len(laws.document["sources"])
+    assert len(by_name["cells"].rows) == len(laws.document["sources"])
     left_out = laws.document["sizes_held_out"]
-    assert len(left_out) == (len(held["left-out"].rows) if left_out else 0)
+    assert len(left_out) == (len(by_name["left-out"].rows) if left_out else 0)
     lines = sum(len(laws.efficiency(group)) for group in laws.groups)
-    assert lines == sum(len(table.rows) for name, table in held.items() if name.startswith("gains-"))
+    assert lines == sum(len(table.rows) for name, table in by_name.items() if name.startswith("gains-"))
 
 
 def test_a_switch_leads_to_every_group_and_labels_are_short() -> None:
@@ -134,9 +136,9 @@ def test_a_switch_leads_to_every_group_and_labels_are_short() -> None:
     laws = laws_of(SIX)
     assert len(set(laws.labels)) == len(laws.groups) == 6
     assert not any("NVIDIA" in label or "random" in label for label in laws.labels)
-    (by_kind,) = [one for one in figures(LAWS.shown(laws)) if one.name == "energy-by-kind"]
+    (by_kind,) = [item for item in figures(LAWS.shown(laws)) if item.name == "energy-by-kind"]
     assert [view.when for view in by_kind.views] == [{"group": str(at)} for at in range(6)]
-    assert laws.told_apart(laws.groups[:1]) != [""]
+    assert laws.distinct_labels(laws.groups[:1]) != [""]
 
 
 def test_shapes_tell_groups_apart_that_nothing_else_does() -> None:
@@ -156,15 +158,15 @@ def test_a_noisy_whole_is_hollow() -> None:
     weak = {(row["kind"], row["noisy"], row["tokens"] == 32) for row in tables(LAWS.shown(laws))["points-0"].rows}
     assert {kind for kind, noisy, _ in weak if noisy} == {WHOLE}
     assert all(small for _, noisy, small in weak if noisy)
-    assert trust_facts(laws)["weak"] == sum(shape_of(one)[1] == 32 for one in document["sources"])
+    assert trust_facts(laws)["weak"] == sum(shape_of(item)[1] == 32 for item in document["sources"])
 
 
 def test_trust_follows_held_out_errors_and_noise(made: dict[str, Laws]) -> None:
     """GIVEN errors of cells left out, THEN the verdict is of the worst median; MODELLED joules say so."""
     facts = trust_facts(made["law"])
     errors = [way["whole"] for way in made["law"].document["groups"][0]["held_out"]["ways"]]
-    assert facts["cells"]["high"] == max(one["median"] for one in errors)
-    assert facts["cells"]["worst"] == max(one["worst"] for one in errors)
+    assert facts["cells"]["high"] == max(item["median"] for item in errors)
+    assert facts["cells"]["worst"] == max(item["worst"] for item in errors)
     bad = json.loads(json.dumps(made["law"].document))
     bad["groups"][0]["held_out"]["ways"][0]["whole"]["median"] = 0.4
     assert trust_facts(Laws(bad, Path("nowhere")))["level"] == "partly"
@@ -172,7 +174,7 @@ def test_trust_follows_held_out_errors_and_noise(made: dict[str, Laws]) -> None:
     assert trust_facts(modelled)["modelled"]
     assert "MODELLED" in LawsAnswer(modelled).sentence
     assert "MODELLED" in modelled.energy
-    assert not any(row.get("power") for one in figures(LAWS.shown(modelled)) for row in one.views[0].table.rows)
+    assert not any(row.get("power") for item in figures(LAWS.shown(modelled)) for row in item.views[0].table.rows)
 
 
 @pytest.mark.parametrize("file", COMMITTED, ids=lambda file: file.parent.name)
@@ -190,7 +192,7 @@ def test_a_cell_links_to_its_page_if_that_is_there(tmp_path: Path) -> None:
     """GIVEN a run with a page, one without and one that is gone, THEN the link leads to what there is."""
     folder = build_laws(tmp_path / "set", ONE)
     document = load_laws(folder)
-    runs = [one["path"] for one in document["sources"]]
+    runs = [item["path"] for item in document["sources"]]
     (folder / runs[0]).mkdir()
     (folder / runs[0] / "report.html").write_text("")
     (folder / runs[1]).mkdir()

@@ -168,7 +168,7 @@ def told(width: int = 120, **changes: Any) -> str:
 def test_a_prediction_has_value_interval_time_law_and_error() -> None:
     """GIVEN a prediction, THEN each row has its numbers, and the heading its shape and its cells."""
     cells = prediction_table(predicted()).texts()
-    assert [one[0] for one in cells] == ["whole model", "sum of parts", "MLP"]
+    assert [item[0] for item in cells] == ["whole model", "sum of parts", "MLP"]
     assert {"123 mJ \u00b1 4", "410 \u00b5s", "3.1 %", "within", "two-term"} <= set(cells[0])
     assert "4 x 96 tokens" in told()
     assert "2 cells: a (4 x 64) and b (4 x 128)" in told()
@@ -228,15 +228,15 @@ def test_hostile_names_are_printed_and_not_obeyed(name: str) -> None:
 
 def test_sweeps_and_laws_are_listed(tmp_path: Path) -> None:
     """GIVEN sweeps, laws and a broken one below a root, THEN each has a row with what became of its cells."""
-    rows = {one["name"]: one for one in collections_table(REPORTS).rows}
-    assert {one["what"] for one in rows.values()} == {"laws"}
+    rows = {item["name"]: item for item in collections_table(REPORTS).rows}
+    assert {item["what"] for item in rows.values()} == {"laws"}
     assert rows["executions"]["cells"] == 10
     swept = json.loads((CELLS / "prefill-llama-3.2-3b" / "sweep.json").read_text(encoding="utf-8"))
     swept["cells"][-1]["state"] = "interrupted"
     for name, text in (("stopped", json.dumps({**swept, "name": "stopped"})), ("broken", "{")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "sweep.json").write_text(text, encoding="utf-8")
-    rows = {one["name"]: one for one in collections_table(tmp_path).rows}
+    rows = {item["name"]: item for item in collections_table(tmp_path).rows}
     assert (rows["stopped"]["cells"], rows["stopped"]["others"]) == (2, "1 interrupted")
     assert "broken" in rows
 
@@ -249,9 +249,9 @@ def invoked(*words: str) -> str:
 
 def test_runs_and_show_print_sweeps() -> None:
     """GIVEN sweeps alone, THEN `runs` lists them and `show` prints one; a table of it, or laws, are refused."""
-    said = invoked("runs", "--root", str(CELLS))
-    assert "long-eager" in said
-    assert "no runs" not in said
+    output = invoked("runs", "--root", str(CELLS))
+    assert "long-eager" in output
+    assert "no runs" not in output
     assert "4,096" in invoked("show", "long-eager", "--root", str(CELLS))
     for words in (
         ["show", "long-eager", "--table", "energy", "--root", str(CELLS)],

@@ -59,7 +59,7 @@ def work(kind: str, size: Size, batch_size: int, tokens: int) -> Shape:
     """Return FLOPs and bytes of a kind, summed over the layers, in a prefill."""
     rows, hidden = batch_size * tokens, size.hidden
     if kind == "model":
-        parts = [work(one, size, batch_size, tokens) for one in KINDS]
+        parts = [work(part, size, batch_size, tokens) for part in KINDS]
         totals = (sum(part.flops for part in parts), sum(part.bytes for part in parts))
         return Shape(batch_size, tokens, *totals, sum(part.calls for part in parts))
     if kind == "attention":
@@ -117,17 +117,25 @@ def sweep(
     ]
 
 
+def over(
+    board: Board, kind: str, sizes: Sequence[Size] = SIZES, *, without: str = "", **options: Any
+) -> list[Cell]:
+    """Measure models of several sizes, each with its own noise, all but the one of a name."""
+    kept = [(index, size) for index, size in enumerate(sizes) if size.name != without]
+    return [measured for index, size in kept for measured in sweep(board, kind, size, seed=index, **options)]
+
+
 def straight(
     fixed_mj: float, pj_per_flop: float, flops: Sequence[float], *, noise: float = 0.0, seed: int = 0
 ) -> list[Cell]:
     """Measure cells of which E0 and k are known, one for each amount of FLOPs."""
     random = np.random.default_rng(seed)
-    found = []
+    cells = []
     for index, amount in enumerate(flops):
         energy = (fixed_mj + pj_per_flop * amount / 1e9) * (1 + noise * float(random.standard_normal()))
         base = cell(Board(), "mlp", SIZES[0], Shape(1, 32 * 2**index, amount, amount / 100))
-        found.append(replace(base, energy_mj=energy, energy_low_mj=energy * 0.99, energy_high_mj=energy * 1.01))
-    return found
+        cells.append(replace(base, energy_mj=energy, energy_low_mj=energy * 0.99, energy_high_mj=energy * 1.01))
+    return cells
 
 
 def fitted(name: LawName, cells: Sequence[Cell], **options: Any) -> Law:

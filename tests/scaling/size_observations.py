@@ -23,14 +23,14 @@ def observation(
     random: np.random.Generator | None = None,
 ) -> Observation:
     """Measure one prefill; the whole is what its parts take, and each is then read with noise."""
-    found = {kind: cell(board, kind, size, work(kind, size, *shape), noise=noise, random=random) for kind in KINDS}
-    energy = sum(one.energy_mj for one in found.values())
-    time = sum(one.time_us for one in found.values())
+    cells = {kind: cell(board, kind, size, work(kind, size, *shape), noise=noise, random=random) for kind in KINDS}
+    energy = sum(cell.energy_mj for cell in cells.values())
+    time = sum(cell.time_us for cell in cells.values())
     overhead, unexplained = OVERHEAD_MJ * size.layers, UNEXPLAINED_SHARE * energy
-    base = replace(found["mlp"], calls=size.layers, **totals(list(found.values())), time_us=time)
-    found[WHOLE] = _of(base, WHOLE, energy + overhead + unexplained, board.static_w * time / 1e3)
-    found[OVERHEAD] = _of(base, OVERHEAD, overhead, None)
-    found[UNEXPLAINED] = _of(base, UNEXPLAINED, unexplained, None)
+    base = replace(cells["mlp"], calls=size.layers, **totals(list(cells.values())), time_us=time)
+    cells[WHOLE] = _of(base, WHOLE, energy + overhead + unexplained, board.static_w * time / 1e3)
+    cells[OVERHEAD] = _of(base, OVERHEAD, overhead, None)
+    cells[UNEXPLAINED] = _of(base, UNEXPLAINED, unexplained, None)
     return Observation(
         run=f"{size.name}-{shape[0]}-{shape[1]}",
         model=size.name,
@@ -40,7 +40,7 @@ def observation(
         tokens=shape[1],
         kv_cache=None,
         weights="random",
-        cells=found,
+        cells=cells,
         parts=(*KINDS, OVERHEAD, UNEXPLAINED),
         left_out={},
     )
@@ -59,7 +59,7 @@ def observations(
 
 
 def totals(cells: Sequence[Cell]) -> dict[str, float]:
-    return {name: sum(getattr(one, name) for one in cells) for name in ("flops", "bytes")}
+    return {name: sum(getattr(cell, name) for cell in cells) for name in ("flops", "bytes")}
 
 
 def with_energy(

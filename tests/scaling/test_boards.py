@@ -11,23 +11,23 @@ from energyscope.scaling.boards import on_one_board
 
 def test_a_costlier_board_is_modelled_by_its_factor() -> None:
     """GIVEN a board that takes 8 % more at shared shapes THEN the factor is found and one law fits all cells."""
-    ours = sweep(Board(), "attention", seed=1)
+    first = sweep(Board(), "attention", seed=1)
     costly = [
-        replace(one, board="GPU-2", energy_mj=1.08 * one.energy_mj)
-        for one in sweep(Board(), "attention", seed=2)[::2]
+        replace(cell, board="GPU-2", energy_mj=1.08 * cell.energy_mj)
+        for cell in sweep(Board(), "attention", seed=2)[::2]
     ]
-    found = on_one_board([*ours, *costly])
-    assert found.reference == "GPU-1"
-    assert not found.factors["GPU-2"].excludes(1 / 1.08)
-    assert found.factors["GPU-2"].known
-    assert fitted("two-term", found.cells).cells == 18
+    joined = on_one_board([*first, *costly])
+    assert joined.reference == "GPU-1"
+    assert not joined.factors["GPU-2"].excludes(1 / 1.08)
+    assert joined.factors["GPU-2"].known
+    assert fitted("two-term", joined.cells).cells == 18
 
 
 def test_boards_without_a_common_shape_are_refused() -> None:
     """GIVEN boards that share no shape THEN no factor can be told from the law itself."""
-    ours, theirs = sweep(Board(), "mlp", lengths=(32, 64)), sweep(Board(name="GPU-2"), "mlp", lengths=(128,))
+    first, second = sweep(Board(), "mlp", lengths=(32, 64)), sweep(Board(name="GPU-2"), "mlp", lengths=(128,))
     with pytest.raises(UsageError, match="share no shape"):
-        on_one_board([*ours, *theirs])
+        on_one_board([*first, *second])
 
 
 def test_one_board_stays_as_it_is() -> None:

@@ -21,11 +21,11 @@ def observation(run, tokens=32, *, board="GPU-1", **changes):
     cells = {
         kind: cell(Board(name=board), kind, SIZES[0], work(kind, SIZES[0], 1, tokens)) for kind in ("mlp", "model")
     }
-    found = Observation(
+    measured = Observation(
         run=run, model="1b", phase="prefill", precision="bf16", batch_size=1, tokens=tokens, kv_cache=None,
         weights="random", cells=cells, parts=("mlp",), left_out={},
     )  # fmt: skip
-    return replace(found, **changes)
+    return replace(measured, **changes)
 
 
 def test_observations_that_are_alike_are_taken():
@@ -38,7 +38,7 @@ def test_prefills_come_first_unless_steps_are_asked():
     """GIVEN both phases THEN prefills are taken, steps if asked for, and a phase nobody measured is refused."""
     steps = [observation("c", 100, phase="decode"), observation("d", 200, phase="decode")]
     observations = [observation("a"), observation("b", 64), *steps]
-    assert {one.phase for one in select(observations, Wanted())[0]} == {"prefill"}
+    assert {item.phase for item in select(observations, Wanted())[0]} == {"prefill"}
     assert select(observations, Wanted(phase="decode"))[0] == steps
     with pytest.raises(UsageError, match="no run measured decode steps, only prefill: measure some"):
         select(observations[:2], Wanted(phase="decode"))
@@ -82,15 +82,15 @@ def test_boards_are_refused_or_scaled():
     observations = [observation("a"), observation("b", 64), observation("c", 64, board="GPU-2")]
     with pytest.raises(UsageError, match=r"GPU-1: a, b; GPU-2: c.*--mixed board"):
         select(observations, Wanted())
-    found, _ = select(observations, Wanted(mixed=("board",)))
-    cells, boards = subjects_on_one_board(found, ("board",))
-    assert {one.board for one in cells["mlp"]} == {"GPU-1"}
+    chosen, _ = select(observations, Wanted(mixed=("board",)))
+    cells, boards = subjects_on_one_board(chosen, ("board",))
+    assert {item.board for item in cells["mlp"]} == {"GPU-1"}
     assert boards["mlp"].factors["GPU-2"].value == pytest.approx(1.0)
 
 
 def of_method(run, tokens, method):
-    found = observation(run, tokens)
-    return replace(found, cells={kind: replace(cell, method=method) for kind, cell in found.cells.items()})
+    measured = observation(run, tokens)
+    return replace(measured, cells={kind: replace(cell, method=method) for kind, cell in measured.cells.items()})
 
 
 def test_methods_are_not_joined():
@@ -105,15 +105,15 @@ def test_an_older_method_is_said():
     assert notes == [reason("older-method", why=reason("graph-masks"), groups=["a", "b"])]
 
 
-def eagerly(one):
+def eagerly(item):
     """Return an observation, whose cells are of CUDA graphs, as if they were measured eagerly."""
-    return replace(one, cells={kind: replace(own, execution="eager") for kind, own in one.cells.items()})
+    return replace(item, cells={kind: replace(own, execution="eager") for kind, own in item.cells.items()})
 
 
 def test_an_execution_is_chosen():
     """GIVEN observations in both executions THEN they are refused with a remedy, and one of them can be chosen."""
     graphs = [observation("a"), observation("b", 64)]
-    observations = [*graphs, *(eagerly(one) for one in graphs)]
+    observations = [*graphs, *(eagerly(item) for item in graphs)]
     with pytest.raises(UsageError, match="choose one with --execution, or add --mixed execution"):
         select(observations, Wanted())
     assert select(observations, Wanted(execution="cuda-graph"))[0] == graphs
@@ -125,7 +125,7 @@ def test_an_execution_is_chosen():
 
 
 def at(granularity: str | None, observations: list[Observation]) -> list[Observation]:
-    return [replace(one, granularity=granularity) for one in observations]
+    return [replace(item, granularity=granularity) for item in observations]
 
 
 MEDIUM = at("medium", swept())
@@ -141,12 +141,12 @@ def test_observations_of_one_granularity_stay_as_they_are() -> None:
 
 def test_of_two_the_one_with_more_shapes_tells_components() -> None:
     """GIVEN more shapes at medium THEN coarse observations keep their whole alone, in their places, as said."""
-    found, notes = one_granularity([*COARSE, *MEDIUM])
-    assert found[len(COARSE) :] == MEDIUM
-    assert [set(one.cells) for one in found[: len(COARSE)]] == [{WHOLE}] * len(COARSE)
-    assert all(one.parts == () for one in found[: len(COARSE)])
+    chosen, notes = one_granularity([*COARSE, *MEDIUM])
+    assert chosen[len(COARSE) :] == MEDIUM
+    assert [set(item.cells) for item in chosen[: len(COARSE)]] == [{WHOLE}] * len(COARSE)
+    assert all(item.parts == () for item in chosen[: len(COARSE)])
     assert notes == [NOTE]
-    assert granularity_of(found) == "medium"
+    assert granularity_of(chosen) == "medium"
 
 
 def test_of_equal_ones_the_finest_is_taken() -> None:
@@ -164,8 +164,8 @@ def test_observations_whose_parts_add_up_come_first() -> None:
 
 def test_the_used_observations_choose() -> None:
     """GIVEN many coarse observations of another model THEN the model's own ones choose, without a note."""
-    found, notes = one_granularity([*COARSE, *MEDIUM[:2]], MEDIUM[:2])
-    assert granularity_of(found) == "medium"
+    chosen, notes = one_granularity([*COARSE, *MEDIUM[:2]], MEDIUM[:2])
+    assert granularity_of(chosen) == "medium"
     assert notes == []
 
 
@@ -182,27 +182,27 @@ def test_own_observations_are_enough_where_there_are_three_shapes() -> None:
     """GIVEN three shapes of the model THEN others are not used; GIVEN two they are; GIVEN none they alone."""
     other = planted_observations.observation(1, 32, size=SIZES[1])
     own = swept(batches=(1,))
-    enough, said = pooling([*own[:3], other], "1b")
+    enough, notes = pooling([*own[:3], other], "1b")
     assert (enough.pooled, enough.by) == (False, "length")
     assert enough.used([*own[:3], other]) == own[:3]
-    assert said == [reason("other-models-not-used", models=[SIZES[1].name], model="1b")]
-    few, said = pooling([*own[:2], other], "1b")
+    assert notes == [reason("other-models-not-used", models=[SIZES[1].name], model="1b")]
+    few, notes = pooling([*own[:2], other], "1b")
     assert few.pooled
-    assert said == [reason("other-models-used", model="1b", models=[SIZES[1].name])]
-    none, said = pooling([*own, other], "8b")
+    assert notes == [reason("other-models-used", model="1b", models=[SIZES[1].name])]
+    none, notes = pooling([*own, other], "8b")
     assert (none.pooled, none.by) == (True, "model")
-    assert said[0].code == "laws-of-other-models"
+    assert notes[0].code == "laws-of-other-models"
 
 
 def test_a_phase_does_not_choose_the_granularity_of_another() -> None:
     """GIVEN prefills at medium and decode steps at coarse THEN the steps keep their components, without a note."""
     steps = [
         replace(
-            one, phase="decode", cells={name: replace(cell, phase="decode") for name, cell in one.cells.items()}
+            item, phase="decode", cells={name: replace(cell, phase="decode") for name, cell in item.cells.items()}
         )
-        for one in at("coarse", swept(batches=(1,)))
+        for item in at("coarse", swept(batches=(1,)))
     ]
     document = law_document([*MEDIUM, *steps])
-    subjects = {group["phase"]: {one["subject"] for one in group["subjects"]} for group in document["groups"]}
+    subjects = {group["phase"]: {item["subject"] for item in group["subjects"]} for group in document["groups"]}
     assert set(KINDS) < subjects["decode"] == subjects["prefill"]
     assert not any(note.code == "of-group" for note in document["notes"])

@@ -24,7 +24,7 @@ def test_cells_that_differ_are_refused_unless_asked_for(field: str) -> None:
     """GIVEN one cell of another board (or any other field) THEN it is refused by name, or remarked on if asked."""
     cells = sweep(Board(), "mlp")[:2]
     other = [cells[0], replace(cells[1], **{field: "other"})]
-    with pytest.raises(UsageError, match=f"several {FIELDS[field]}.*other"):
+    with pytest.raises(UsageError, match=f"several {field}s.*other"):
         check_alike(other)
     names = sorted({str(getattr(cells[0], field)), "other"})
     assert check_alike(other, (field,)) == (reason("cells-mixed", field=field, names=names),)
@@ -45,9 +45,11 @@ def test_weights_join_the_cells_own_deviation_and_the_floor() -> None:
     """GIVEN a half-width of 1.96 sigma THEN the deviation is the root of sigma^2 + FLOOR^2, relative."""
     cells = [
         replace(
-            one, energy_low_mj=one.energy_mj * (1 - 1.96 * 0.03), energy_high_mj=one.energy_mj * (1 + 1.96 * 0.03)
+            cell,
+            energy_low_mj=cell.energy_mj * (1 - 1.96 * 0.03),
+            energy_high_mj=cell.energy_mj * (1 + 1.96 * 0.03),
         )
-        for one in straight(10, 1, [1e9, 2e9])
+        for cell in straight(10, 1, [1e9, 2e9])
     ]
     energy = np.array([cell.energy_mj for cell in cells])
     assert deviations(cells) == pytest.approx(energy * np.hypot(0.03, FLOOR), rel=1e-3)

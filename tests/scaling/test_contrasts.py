@@ -12,23 +12,25 @@ from energyscope.scaling.contrasts import contrasts
 
 def test_it_is_the_planted_factor() -> None:
     """GIVEN FP16 at 0.6 of the joules of FP32 THEN each subject and shape says 0.6, with an interval around it."""
-    found = contrasts([*swept(precision="fp32"), *swept(precision="fp16", scale=0.6)])
-    values = [one["ratio"] for one in found if one["subject"] != "glue"]
+    entries = contrasts([*swept(precision="fp32"), *swept(precision="fp16", scale=0.6)])
+    values = [entry["ratio"] for entry in entries if entry["subject"] != "glue"]
     assert len(values) == 8 * (1 + len(KINDS))
-    for one in values:
-        assert one["value"] == pytest.approx(0.6)
-        assert one["low"] < 0.6 < one["high"]
-    assert {(one["field"], one["first"], one["second"]) for one in found} == {("precision", "fp16", "fp32")}
+    for ratio in values:
+        assert ratio["value"] == pytest.approx(0.6)
+        assert ratio["low"] < 0.6 < ratio["high"]
+    assert {(entry["field"], entry["first"], entry["second"]) for entry in entries} == {
+        ("precision", "fp16", "fp32")
+    }
 
 
 def test_the_whole_comes_first_and_what_is_unexplained_is_none() -> None:
     """Subjects are the whole, the parts and overhead; a ratio of what is left over would mean nothing."""
-    found = contrasts(
+    entries = contrasts(
         [observation(1, 32, execution="cuda-graph", scale=0.5), observation(1, 32, execution="eager")]
     )
-    assert found[0]["subject"] == "model"
-    assert {one["subject"] for one in found} == {"model", "glue", *KINDS}
-    assert (found[0]["first"], found[0]["second"], found[0]["precision"]) == ("cuda-graph", "eager", "bf16")
+    assert entries[0]["subject"] == "model"
+    assert {entry["subject"] for entry in entries} == {"model", "glue", *KINDS}
+    assert (entries[0]["first"], entries[0]["second"], entries[0]["precision"]) == ("cuda-graph", "eager", "bf16")
 
 
 @pytest.mark.parametrize(
@@ -48,31 +50,31 @@ def test_nothing_else_may_differ(other: dict[str, str]) -> None:
 
 def test_a_shape_measured_twice_counts_with_its_mean() -> None:
     """GIVEN FP16 measured at 0.5 and at 0.7 of FP32 THEN the contrast is 0.6, once."""
-    found = contrasts(
+    entries = contrasts(
         [
             observation(1, 32, precision="fp16", scale=0.5),
             observation(1, 32, precision="fp32"),
             observation(1, 32, precision="fp16", scale=0.7),
         ]
     )
-    (whole,) = [one for one in found if one["subject"] == "model"]
+    (whole,) = [entry for entry in entries if entry["subject"] == "model"]
     assert whole["ratio"]["value"] == pytest.approx(0.6)
 
 
 def test_three_settings_are_three_contrasts() -> None:
     """Each pair of precisions is compared, the narrower one first."""
-    found = contrasts([observation(1, 32, precision=one) for one in ("fp32", "nf4", "bf16")])
-    pairs = [(one["first"], one["second"]) for one in found if one["subject"] == "model"]
+    entries = contrasts([observation(1, 32, precision=precision) for precision in ("fp32", "nf4", "bf16")])
+    pairs = [(entry["first"], entry["second"]) for entry in entries if entry["subject"] == "model"]
     assert pairs == [("nf4", "bf16"), ("nf4", "fp32"), ("bf16", "fp32")]
 
 
 def test_of_two_methods_the_newer_counts() -> None:
     """GIVEN graphs by two methods, at 0.9 and 0.5 of eager joules, THEN the contrast is the newer one's, 0.5."""
     eager, graph = observation(1, 32), {"execution": "cuda-graph"}
-    found = contrasts(
+    entries = contrasts(
         [observation(1, 32, **graph, scale=0.9, method=0), eager, observation(1, 32, **graph, scale=0.5)]
     )
-    assert [one["ratio"]["value"] for one in found if one["subject"] == "model"] == [pytest.approx(0.5)]
+    assert [entry["ratio"]["value"] for entry in entries if entry["subject"] == "model"] == [pytest.approx(0.5)]
 
 
 def test_precisions_by_two_methods_have_no_contrast() -> None:
@@ -84,13 +86,13 @@ def test_a_side_of_an_older_method_is_named() -> None:
     """GIVEN graphs of method 0 over eager of method 1 THEN the graphs' side says what was mended, eager none."""
     eager = observation(1, 32)
     for method, lacking in ((0, "graph-masks"), (REVISION, None)):
-        found = contrasts([observation(1, 32, execution="cuda-graph", method=method), eager])
-        assert {one["lacking"]["first"] for one in found} == {lacking}
-        assert {one["lacking"]["second"] for one in found} == {None}
+        entries = contrasts([observation(1, 32, execution="cuda-graph", method=method), eager])
+        assert {entry["lacking"]["first"] for entry in entries} == {lacking}
+        assert {entry["lacking"]["second"] for entry in entries} == {None}
 
 
 def test_both_sides_may_be_of_an_older_method() -> None:
     """GIVEN two precisions in graphs of method 0 THEN both sides say what was mended."""
     graph = {"execution": "cuda-graph", "method": 0}
-    found = contrasts([observation(1, 32, precision=one, **graph) for one in ("fp16", "fp32")])
-    assert {one["lacking"][side] for one in found for side in ("first", "second")} == {"graph-masks"}
+    entries = contrasts([observation(1, 32, precision=precision, **graph) for precision in ("fp16", "fp32")])
+    assert {entry["lacking"][side] for entry in entries for side in ("first", "second")} == {"graph-masks"}

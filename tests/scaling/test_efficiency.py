@@ -19,24 +19,24 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64)
 def along_batches(fixed_mj: float = 800.0, token_mj: float = 100.0):
     """Decode steps of E = fixed + batch x token, each of 10 ms and 1 ms a sequence."""
     base = _decoding(observation(BOARD))
-    found = []
+    steps = []
     for batch in BATCHES:
-        one = with_energy(base, fixed_mj + token_mj * batch, half_width=0.001, batch_size=batch)
-        cell = replace(one.cells[WHOLE], batch_size=batch, time_us=1e4 + 1e3 * batch)
-        found.append(replace(one, cells={WHOLE: cell}, parts=()))
-    return found
+        step = with_energy(base, fixed_mj + token_mj * batch, half_width=0.001, batch_size=batch)
+        cell = replace(step.cells[WHOLE], batch_size=batch, time_us=1e4 + 1e3 * batch)
+        steps.append(replace(step, cells={WHOLE: cell}, parts=()))
+    return steps
 
 
-def _decoding(one):
-    cells = {subject: replace(cell, phase="decode") for subject, cell in one.cells.items()}
-    return replace(one, phase="decode", kv_cache="dynamic", cells=cells)
+def _decoding(prefill):
+    cells = {subject: replace(cell, phase="decode") for subject, cell in prefill.cells.items()}
+    return replace(prefill, phase="decode", kv_cache="dynamic", cells=cells)
 
 
 def test_the_row_of_a_pass():
     """GIVEN a prefill of 4 x 128 tokens THEN tokens/J, tokens/s, energy a token and E x t follow from its cell."""
-    one = observation(BOARD, shape=(4, 128))
-    cell = one.cells[WHOLE]
-    (entry,) = efficiencies([one])
+    first = observation(BOARD, shape=(4, 128))
+    cell = first.cells[WHOLE]
+    (entry,) = efficiencies([first])
     (row,) = entry["rows"]
     joules, seconds = cell.energy_mj / 1e3, cell.time_us / 1e6
     assert tokens_of(cell) == 512
@@ -74,21 +74,21 @@ def test_the_least_energy_delay_product():
 
 def test_both_axes():
     """GIVEN two batch sizes x three lengths THEN there are three entries along batches and two along lengths."""
-    found = efficiencies(observations(BOARD, SIZES[:1]))
-    assert [(one["along"], one["fixed"], len(one["rows"])) for one in found] == [
+    entries = efficiencies(observations(BOARD, SIZES[:1]))
+    assert [(entry["along"], entry["fixed"], len(entry["rows"])) for entry in entries] == [
         ("batch_size", 32, 2), ("batch_size", 128, 2), ("batch_size", 512, 2), ("tokens", 1, 3), ("tokens", 4, 3),
     ]  # fmt: skip
 
 
 def test_what_differs_is_not_mixed():
     """GIVEN passes of two boards, caches or kinds of weights THEN each has entries of its own."""
-    one = observation(BOARD, shape=(1, 32))
+    first = observation(BOARD, shape=(1, 32))
     other = observation(BOARD, shape=(1, 128))
     board = {subject: replace(cell, board="GPU-2") for subject, cell in other.cells.items()}
     for changed in (replace(other, cells=board), replace(other, kv_cache="dynamic"), replace(other, weights="x")):
-        found = efficiencies([one, changed])
-        assert [len(entry["rows"]) for entry in found] == [1, 1]
-    assert [len(entry["rows"]) for entry in efficiencies([one, other])] == [2]
+        entries = efficiencies([first, changed])
+        assert [len(entry["rows"]) for entry in entries] == [1, 1]
+    assert [len(entry["rows"]) for entry in efficiencies([first, other])] == [2]
 
 
 def test_a_shape_measured_twice_is_one_row():
@@ -102,8 +102,8 @@ def test_a_shape_measured_twice_is_one_row():
 
 def test_passes_without_a_whole_are_left_out():
     """Nothing measured of the whole, or a negative energy, gives no entry; the rest is plain JSON."""
-    one = observation(BOARD)
-    assert efficiencies([replace(one, cells={})]) == []
-    assert efficiencies([with_energy(one, -5.0)]) == []
-    found = efficiencies(along_batches())
-    assert json.loads(json.dumps(found)) == found
+    first = observation(BOARD)
+    assert efficiencies([replace(first, cells={})]) == []
+    assert efficiencies([with_energy(first, -5.0)]) == []
+    entries = efficiencies(along_batches())
+    assert json.loads(json.dumps(entries)) == entries

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated_board import SIZES, Board, Size, cell, fitted, refused, straight, sweep, work
+from simulated_board import SIZES, Board, Size, cell, fitted, over, refused, straight, sweep, work
 
 from energyscope.errors import UsageError
 from energyscope.reasons import reason
@@ -34,14 +34,9 @@ def k_of(law: Law):
     return law.coefficients["marginal_pj_per_flop"]
 
 
-def over(board: Board, kind: str, sizes=SIZES, *, without: str = "", **options) -> list[Cell]:
-    named = [(index, size) for index, size in enumerate(sizes) if size.name != without]
-    return [one for index, size in named for one in sweep(board, kind, size, seed=index, **options)]
-
-
 def repeated(*energies: float) -> list[Cell]:
-    one = cell(FLOOR, "mlp", SIZES[0], work("mlp", SIZES[0], 1, 32))
-    return [replace(one, energy_mj=energy, energy_low_mj=None, energy_high_mj=None) for energy in energies]
+    item = cell(FLOOR, "mlp", SIZES[0], work("mlp", SIZES[0], 1, 32))
+    return [replace(item, energy_mj=energy, energy_low_mj=None, energy_high_mj=None) for energy in energies]
 
 
 def at_board_rates(kind: str = "mlp", noise: float = 0.0, **options) -> Law:
@@ -71,7 +66,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
         law = two_term(straight(5, 0.8, FLOPS, noise=0.01, seed=seed))
         new = (5 + 0.8 * 7) * (1 + 0.01 * np.random.default_rng(10_000 + seed).standard_normal())
         intervals = (law.coefficients["fixed_mj"], k_of(law), law.predict(wanted).energy_mj)
-        inside[seed] = [not one.excludes(true) for one, true in zip(intervals, (5, 0.8, new), strict=True)]
+        inside[seed] = [not item.excludes(true) for item, true in zip(intervals, (5, 0.8, new), strict=True)]
     assert np.all((inside.mean(axis=0) >= 0.90) & (inside.mean(axis=0) <= 0.99))
 
 
@@ -142,8 +137,8 @@ def test_a_law_is_plain_data() -> None:
 def test_bytes_carry_what_has_no_flops() -> None:
     """GIVEN norms THEN E0 and k over bytes are found; GIVEN one amount THEN the reason speaks of bytes."""
     cells = [
-        replace(one, energy_mj=5 + 2e-7 * one.bytes, energy_low_mj=None, energy_high_mj=None)
-        for one in sweep(FLOOR, "norm", batches=(1,))
+        replace(item, energy_mj=5 + 2e-7 * item.bytes, energy_low_mj=None, energy_high_mj=None)
+        for item in sweep(FLOOR, "norm", batches=(1,))
     ]
     law = fitted("two-term-in-bytes", cells)
     assert law.coefficients["fixed_mj"].value == pytest.approx(5)
@@ -178,7 +173,7 @@ def test_a_constant_needs_the_same_work() -> None:
 
 def test_exact_cells_give_call_flop_and_byte() -> None:
     """GIVEN energies that are such a sum THEN its terms are found: static power is in the call and the bytes."""
-    cells = [one for size in SIZES for one in sweep(MEMORY_BOUND, "mlp", size)]
+    cells = [item for size in SIZES for item in sweep(MEMORY_BOUND, "mlp", size)]
     law = fitted("per-call", cells, mixed=["model"])
     values = [law.coefficients[name].value for name in ("call_mj", "pj_per_flop", "pj_per_byte")]
     assert values == pytest.approx([120 * 6e-3, 0.6, 60 + 120 / 3.5], rel=1e-3)
@@ -191,8 +186,8 @@ def test_a_model_that_differs_is_seen() -> None:
     cells = over(Board(), "mlp", without="3b") + sweep(Board(pj_per_flop=1.2, pj_per_byte=120), "mlp", SIZES[1])
     law = fitted("per-call", cells, mixed=["model"])
     by_model = {
-        size.name: np.median([residual for one, residual in zip(cells, law.residuals, strict=True)
-                              if one.model == size.name]) for size in SIZES
+        size.name: np.median([residual for item, residual in zip(cells, law.residuals, strict=True)
+                              if item.model == size.name]) for size in SIZES
     }  # fmt: skip
     assert by_model["3b"] > 0.15
     assert min(by_model.values()) < -0.02
@@ -230,10 +225,10 @@ def test_intervals_of_a_roofline_cover_the_truth(launch_us: float) -> None:
     board, shape = Board(form="floor", launch_us=launch_us), work("attention", SIZES[0], 2, 200)
     inside = []
     for seed in range(200):
-        cells = [one for index, size in enumerate(SIZES)
-                 for one in sweep(board, "attention", size, seed=10 * seed + index)]  # fmt: skip
+        cells = [item for index, size in enumerate(SIZES)
+                 for item in sweep(board, "attention", size, seed=10 * seed + index)]  # fmt: skip
         law = fitted("roofline-floor", cells, mixed=["model"])
-        own = fitted("roofline-floor", [one for one in cells if one.model == SIZES[0].name])
+        own = fitted("roofline-floor", [item for item in cells if item.model == SIZES[0].name])
         new = board.energy_mj(shape) * (1 + 0.01 * np.random.default_rng(30_000 + seed).standard_normal())
         pairs = (
             (law.coefficients["pj_per_flop"], 0.6),
@@ -248,8 +243,8 @@ def test_intervals_of_a_roofline_cover_the_truth(launch_us: float) -> None:
 
 def test_an_active_bound_is_flagged() -> None:
     """GIVEN energies that fall with FLOPs beyond static power THEN J/FLOP is 0 without limits, and flagged."""
-    cells = [replace(one, energy_mj=(one.static_mj or 0) + 1e-6 * one.bytes / one.flops**0.5 * 1e3)
-             for one in sweep(FLOOR, "attention")]  # fmt: skip
+    cells = [replace(item, energy_mj=(item.static_mj or 0) + 1e-6 * item.bytes / item.flops**0.5 * 1e3)
+             for item in sweep(FLOOR, "attention")]  # fmt: skip
     law = fitted("roofline-floor", cells)
     per_flop = law.coefficients["pj_per_flop"]
     assert (per_flop.value, per_flop.known) == (0, False)
@@ -259,9 +254,10 @@ def test_an_active_bound_is_flagged() -> None:
 def test_what_a_call_costs_is_found_over_models_and_said_to_be_untold_in_one() -> None:
     """GIVEN 1 mJ a call THEN it is found over models; in an MLP alone it cannot be told from weights and FLOPs."""
     costly = [
-        [replace(one, energy_mj=one.energy_mj + one.calls) for one in sweep(FLOOR, "mlp", size)] for size in SIZES
+        [replace(item, energy_mj=item.energy_mj + item.calls) for item in sweep(FLOOR, "mlp", size)]
+        for size in SIZES
     ]
-    law = fitted("roofline-floor", [one for cells in costly for one in cells], mixed=("model",))
+    law = fitted("roofline-floor", [item for cells in costly for item in cells], mixed=("model",))
     assert law.coefficients["call_mj"].value == pytest.approx(1)
     single = fitted("roofline-floor", costly[0])
     assert reason("term-not-separable", term="energy per call") in single.flags
@@ -283,7 +279,7 @@ def test_no_flops_leave_no_j_per_flop() -> None:
 def test_the_modelled_meter_has_no_roofline(name: LawName) -> None:
     """GIVEN cells without static energy, or one cell, THEN there is no law, with the reason."""
     cells = sweep(FLOOR, "mlp")
-    assert refused(name, [replace(one, static_mj=None) for one in cells]).code == "no-static-power"
+    assert refused(name, [replace(item, static_mj=None) for item in cells]).code == "no-static-power"
     assert refused(name, cells[:1]).code == "few-cells"
 
 
@@ -293,8 +289,8 @@ def test_the_modelled_meter_has_no_roofline(name: LawName) -> None:
 def test_large_layers_do_not_wait_for_launches() -> None:
     """GIVEN MLPs of 1B and 3B that wait for launches THEN 70B's are as slow as memory, with the heads' rate."""
     board, shape = Board(form="floor", launch_us=60.0), work("mlp", Size("70b", 8192, 80, 28672), 1, 32)
-    cells = [one for size in SIZES[:2] for one in sweep(board, "mlp", size, **SHORT)]
-    heads = [one for size in SIZES[:2] for one in sweep(board, "lm_head", size, **SHORT)]
+    cells = [item for size in SIZES[:2] for item in sweep(board, "mlp", size, **SHORT)]
+    heads = [item for size in SIZES[:2] for item in sweep(board, "lm_head", size, **SHORT)]
     bounded = fitted("roofline-floor", cells, rates=rates_by_pass(heads), mixed=["model"]).predict(shape)
     alone = fitted("roofline-floor", cells, mixed=["model"]).predict(shape)
     assert bounded.time_us.value == pytest.approx(board.time_us(shape), rel=0.02)
@@ -306,9 +302,9 @@ def test_within_its_cells_the_ceilings_change_nothing() -> None:
     cells = sweep(FLOOR, "mlp", seed=1)
     bounded, plain = fitted("roofline-floor", cells, rates={}), fitted("roofline-floor", cells)
     assert bounded.coefficients == plain.coefficients
-    for one in cells:
-        energy = plain.predict(one).energy_mj.value
-        assert bounded.predict(one).energy_mj.value == pytest.approx(energy, rel=0.05)
+    for item in cells:
+        energy = plain.predict(item).energy_mj.value
+        assert bounded.predict(item).energy_mj.value == pytest.approx(energy, rel=0.05)
 
 
 def test_launches_are_found_at_the_boards_rates() -> None:
@@ -321,7 +317,7 @@ def test_no_launch_where_none_shows() -> None:
     """GIVEN cells as fast as the board THEN t0 sets no time of theirs, and the times are the board's."""
     heads = over(LAUNCHED, "lm_head", SIZES[:2], noise=0.0, **SHORT)
     times = at_board_rates("lm_head").time.values(heads)
-    assert times == pytest.approx([one.time_us for one in heads], rel=1e-3)
+    assert times == pytest.approx([item.time_us for item in heads], rel=1e-3)
 
 
 def test_a_large_model_from_small_ones() -> None:

@@ -108,7 +108,7 @@ def test_modelled_joules_have_no_static_part(tmp_path):
 def test_each_moment_has_its_cells():
     """GIVEN the report of a generation THEN its prefill and both contexts of its steps are apart."""
     observations = cells_of(load_run(REPORTS / "llama-3.2-1b-generation-h200"))
-    assert [(one.phase, one.tokens, one.kv_cache) for one in observations] == [
+    assert [(item.phase, item.tokens, item.kv_cache) for item in observations] == [
         ("prefill", 128, "dynamic"), ("decode", 1024, "dynamic"), ("decode", 192, "dynamic"),
     ]  # fmt: skip
     assert observations[1].cells["mlp.up"].flops < observations[0].cells["mlp.up"].flops

@@ -18,30 +18,30 @@ from energyscope.scaling.law import LawName
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
+def laws() -> dict[str, Any]:
     return group_laws(swept(noise=0.01))
 
 
-def subject(found: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(one for one in found["subjects"] if one["subject"] == name)
+def subject(laws: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(item for item in laws["subjects"] if item["subject"] == name)
 
 
-def test_the_whole_comes_first_and_the_rest_last(found: dict[str, Any]) -> None:
+def test_the_whole_comes_first_and_the_rest_last(laws: dict[str, Any]) -> None:
     """Whole, parts with the costliest first, overhead, unexplained."""
-    roles = [(one["subject"], one["role"]) for one in found["subjects"]]
+    roles = [(item["subject"], item["role"]) for item in laws["subjects"]]
     assert roles[0] == ("model", "whole")
     assert roles[-2:] == [("glue", "residual"), ("unexplained", "residual")]
-    parts = [one for one in found["subjects"] if one["role"] == "part"]
-    assert {one["subject"] for one in parts} == set(KINDS)
-    energies = [sum(point["energy_mj"]["value"] for point in one["points"]) for one in parts]
+    parts = [item for item in laws["subjects"] if item["role"] == "part"]
+    assert {item["subject"] for item in parts} == set(KINDS)
+    energies = [sum(point["energy_mj"]["value"] for point in item["points"]) for item in parts]
     assert energies == sorted(energies, reverse=True)
 
 
-def test_it_is_what_the_laws_say(found: dict[str, Any]) -> None:
+def test_it_is_what_the_laws_say(laws: dict[str, Any]) -> None:
     """GIVEN the same cells THEN E0, k, R2, residuals and errors are those of the fits, in order."""
-    cells = by_work([one.cells["mlp"] for one in swept(noise=0.01)])
-    law, entry = fitted("two-term", cells), subject(found, "mlp")
-    assert [point["flops"] for point in entry["points"]] == [one.flops for one in cells]
+    cells = by_work([item.cells["mlp"] for item in swept(noise=0.01)])
+    law, entry = fitted("two-term", cells), subject(laws, "mlp")
+    assert [point["flops"] for point in entry["points"]] == [item.flops for item in cells]
     assert entry["two_term"]["fixed_mj"]["value"] == pytest.approx(law.coefficients["fixed_mj"].value)
     assert entry["two_term"]["marginal_pj_per_flop"]["high"] == pytest.approx(
         law.coefficients["marginal_pj_per_flop"].high
@@ -51,60 +51,60 @@ def test_it_is_what_the_laws_say(found: dict[str, Any]) -> None:
     names: tuple[LawName, ...] = ("two-term", "roofline-floor")
     for name in names:
         errors = leave_out(cells, fitter(name), "length").errors
-        row = next(one for one in entry["held_out"] if (one["law"], one["by"]) == (name, "length"))
+        row = next(item for item in entry["held_out"] if (item["law"], item["by"]) == (name, "length"))
         assert (row["median"], row["worst"], row["cells"]) == pytest.approx((errors.median, errors.largest, 8))
 
 
-def test_residuals_belong_to_their_points(found: dict[str, Any]) -> None:
+def test_residuals_belong_to_their_points(laws: dict[str, Any]) -> None:
     """GIVEN E0, k and a point THEN (measured - law) / measured is the residual beside it."""
-    entry = subject(found, "attention")
+    entry = subject(laws, "attention")
     line = entry["two_term"]
     for point, residual in zip(entry["points"], line["residuals"], strict=True):
         law = line["fixed_mj"]["value"] + line["marginal_pj_per_flop"]["value"] * point["flops"] / 1e9
         assert 1 - law / point["energy_mj"]["value"] == pytest.approx(residual)
 
 
-def test_components_are_evaluated_together_and_the_whole_apart(found: dict[str, Any]) -> None:
+def test_components_are_evaluated_together_and_the_whole_apart(laws: dict[str, Any]) -> None:
     """The components' errors are of parts alone, by their best laws; overhead and the whole are not among them."""
-    held = found["held_out"]
-    assert held["components"]["cells"] == len(KINDS) * 8
-    assert held["whole"]["cells"] == 8
-    assert held["components"]["by"] == held["whole"]["by"] == "length"
-    assert [one["by"] for one in held["ways"]] == ["length", "batch"]
-    assert held["components"]["median"] < 0.1
+    held_out = laws["held_out"]
+    assert held_out["components"]["cells"] == len(KINDS) * 8
+    assert held_out["whole"]["cells"] == 8
+    assert held_out["components"]["by"] == held_out["whole"]["by"] == "length"
+    assert [item["by"] for item in held_out["ways"]] == ["length", "batch"]
+    assert held_out["components"]["median"] < 0.1
 
 
 def test_ratios_are_of_planted_energies() -> None:
     """GIVEN attention at twice the joules THEN its marginal and its J/FLOP at each shape are twice the MLP's."""
     board = Board(static_w=0.0, pj_per_byte=1e-6)
     observations = [
-        replace(one, cells={**one.cells, "attention": _costlier(one.cells["attention"], 2.0)})
-        for one in swept(truth=board)
+        replace(item, cells={**item.cells, "attention": _costlier(item.cells["attention"], 2.0)})
+        for item in swept(truth=board)
     ]
-    ratios = {(one["first"], one["second"]): one for one in group_laws(observations)["ratios"]}
-    found = ratios["attention", "mlp"]
-    assert found["marginal"]["value"] == pytest.approx(2.0, rel=1e-4)
-    assert [one["ratio"]["value"] for one in found["at"]] == pytest.approx([2.0] * 8, rel=1e-4)
+    ratios = {(item["first"], item["second"]): item for item in group_laws(observations)["ratios"]}
+    ratio = ratios["attention", "mlp"]
+    assert ratio["marginal"]["value"] == pytest.approx(2.0, rel=1e-4)
+    assert [item["ratio"]["value"] for item in ratio["at"]] == pytest.approx([2.0] * 8, rel=1e-4)
     assert set(ratios) == {("attention", "mlp"), ("attention", "lm_head"), ("lm_head", "mlp")}
 
 
 def test_a_ratio_without_a_positive_k_has_a_reason() -> None:
     """GIVEN an MLP that takes less for more THEN no ratio of k is told, and the negative k is flagged."""
     observations = [
-        replace(one, cells={**one.cells, "mlp": _costlier(one.cells["mlp"], 1e4 / one.tokens**2)})
-        for one in swept(batches=(1,))
+        replace(item, cells={**item.cells, "mlp": _costlier(item.cells["mlp"], 1e4 / item.tokens**2)})
+        for item in swept(batches=(1,))
     ]
-    found = group_laws(observations)
-    ratio = next(one for one in found["ratios"] if (one["first"], one["second"]) == ("attention", "mlp"))
+    laws = group_laws(observations)
+    ratio = next(item for item in laws["ratios"] if (item["first"], item["second"]) == ("attention", "mlp"))
     assert (ratio["marginal"], ratio["reason"]) == (None, reason("k-not-positive", subjects=["mlp"]))
-    line = subject(found, "mlp")["two_term"]
+    line = subject(laws, "mlp")["two_term"]
     assert line["marginal_pj_per_flop"]["value"] < 0
     assert any(flag.values.get("term") == "k" for flag in line["flags"])
 
 
-def test_what_has_no_flops_follows_bytes(found: dict[str, Any]) -> None:
+def test_what_has_no_flops_follows_bytes(laws: dict[str, Any]) -> None:
     """GIVEN norms THEN their line is over bytes, and J/FLOP, reach and trend say why they are not there."""
-    entry = subject(found, "norm")
+    entry = subject(laws, "norm")
     assert entry["two_term"] == {"reason": reason("no-flops")}
     assert entry["by_bytes"]["pj_per_byte"]["value"] > 0
     assert all(point["pj_per_flop"] is None for point in entry["points"])
@@ -112,9 +112,9 @@ def test_what_has_no_flops_follows_bytes(found: dict[str, Any]) -> None:
     assert entry["quotients"] == []
 
 
-def test_overhead_has_no_joules_per_flop(found: dict[str, Any]) -> None:
+def test_overhead_has_no_joules_per_flop(laws: dict[str, Any]) -> None:
     """Overhead does no FLOPs of its own, so that none of its points has J/FLOP, and it has no roofline."""
-    entry = subject(found, "glue")
+    entry = subject(laws, "glue")
     assert all(point["pj_per_flop"] is None for point in entry["points"])
     assert entry["roofline"] == {"reason": reason("no-work-of-its-own")}
 
@@ -122,8 +122,10 @@ def test_overhead_has_no_joules_per_flop(found: dict[str, Any]) -> None:
 def test_a_break_is_where_it_was_planted() -> None:
     """GIVEN MLPs that cost twice as much at 1,024 tokens THEN the law holds below, and says so."""
     observations = [
-        replace(one, cells={**one.cells, "mlp": _costlier(one.cells["mlp"], 2.0 if one.tokens == 1024 else 1.0)})
-        for one in swept(lengths=(32, 64, 128, 256, 512, 1024), batches=(1,), truth=Board(static_w=0.0))
+        replace(
+            item, cells={**item.cells, "mlp": _costlier(item.cells["mlp"], 2.0 if item.tokens == 1024 else 1.0)}
+        )
+        for item in swept(lengths=(32, 64, 128, 256, 512, 1024), batches=(1,), truth=Board(static_w=0.0))
     ]
     reach = subject(group_laws(observations), "mlp")["reach"]
     assert (reach["holds"], reach["within"], reach["cells"]) == (False, 5, 6)
@@ -132,10 +134,10 @@ def test_a_break_is_where_it_was_planted() -> None:
 
 def test_one_shape_is_no_law() -> None:
     """GIVEN one shape, though measured twice, THEN its points are there, and each law says why it is not."""
-    found = group_laws([observation(1, 64), observation(1, 64, noise=0.01)])
-    assert found["reason"] == found["held_out"]["reason"] == ONE_CELL
-    assert found["held_out"]["whole"] is None
-    for entry in found["subjects"]:
+    laws = group_laws([observation(1, 64), observation(1, 64, noise=0.01)])
+    assert laws["reason"] == laws["held_out"]["reason"] == ONE_CELL
+    assert laws["held_out"]["whole"] is None
+    for entry in laws["subjects"]:
         assert len(entry["points"]) == 2
         assert entry["two_term"] == entry["roofline"] == {"reason": ONE_CELL}
         assert (entry["best"], entry["held_out"]) == (None, [])
@@ -143,41 +145,41 @@ def test_one_shape_is_no_law() -> None:
 
 def test_parts_are_told_without_overhead() -> None:
     """GIVEN observations whose overhead was not measured THEN names make kinds parts, and layers a group."""
-    observations = [_with_layers(one) for one in swept(overhead=False)]
-    roles = {one["subject"]: one["role"] for one in group_laws(observations)["subjects"]}
+    observations = [_with_layers(item) for item in swept(overhead=False)]
+    roles = {item["subject"]: item["role"] for item in group_laws(observations)["subjects"]}
     assert roles == {"model": "whole", "layer": "group", **dict.fromkeys(KINDS, "part")}
 
 
 def test_the_same_shape_measured_twice_counts_twice() -> None:
     """GIVEN two runs of one shape THEN both are points, and both are left out together."""
-    found = group_laws([*swept(), observation(1, 32, noise=0.02, run="again")])
-    entry = subject(found, "mlp")
+    laws = group_laws([*swept(), observation(1, 32, noise=0.02, run="again")])
+    entry = subject(laws, "mlp")
     assert len(entry["points"]) == len(entry["two_term"]["residuals"]) == 9
-    assert next(one for one in entry["held_out"] if one["by"] == "length")["cells"] == 9
+    assert next(item for item in entry["held_out"] if item["by"] == "length")["cells"] == 9
 
 
-def test_it_is_plain(found: dict[str, Any]) -> None:
+def test_it_is_plain(laws: dict[str, Any]) -> None:
     """The entry is JSON, without NaN."""
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert json.loads(json.dumps(laws, allow_nan=False)) == laws
 
 
-def _costlier(one: Any, factor: float) -> Any:
-    value = one.energy_mj * factor
-    return replace(one, energy_mj=value, energy_low_mj=value * 0.99, energy_high_mj=value * 1.01)
+def _costlier(item: Any, factor: float) -> Any:
+    value = item.energy_mj * factor
+    return replace(item, energy_mj=value, energy_low_mj=value * 0.99, energy_high_mj=value * 1.01)
 
 
-def _with_layers(one: Any) -> Any:
-    layer = replace(one.cells["mlp"], subject="layer", flops=work("model", SIZES[0], 1, one.tokens).flops)
-    return replace(one, cells={**one.cells, "layer": layer})
+def _with_layers(item: Any) -> Any:
+    layer = replace(item.cells["mlp"], subject="layer", flops=work("model", SIZES[0], 1, item.tokens).flops)
+    return replace(item, cells={**item.cells, "layer": layer})
 
 
 def test_a_ratio_of_slopes_that_are_not_told_from_0_is_not_given() -> None:
     """GIVEN energies whose noise hides the slope of one part THEN no ratio to it is given, with the reason."""
     observations = [
-        replace(one, cells={**one.cells, "attention": replace(one.cells["attention"], energy_mj=energy)})
-        for one, energy in zip(swept(noise=0.0), (500, 700, 400, 650, 520, 480, 610, 560), strict=True)
+        replace(item, cells={**item.cells, "attention": replace(item.cells["attention"], energy_mj=energy)})
+        for item, energy in zip(swept(noise=0.0), (500, 700, 400, 650, 520, 480, 610, 560), strict=True)
     ]
-    ratios = {(one["first"], one["second"]): one for one in group_laws(observations)["ratios"]}
+    ratios = {(item["first"], item["second"]): item for item in group_laws(observations)["ratios"]}
     assert ratios["attention", "mlp"]["marginal"] is None
     assert ratios["attention", "mlp"]["reason"].values["subjects"] == ["attention"]
     assert ratios["lm_head", "mlp"]["marginal"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from simulated_board import KINDS, SIZES, Board, fitted, straight, sweep, work
+from simulated_board import KINDS, SIZES, Board, fitted, over, straight, sweep, work
 
 from energyscope.intervals import Interval
 from energyscope.reasons import reason
@@ -26,12 +26,12 @@ def test_every_cell_is_predicted_once_from_others(by: By, folds: int) -> None:
     seen: list[set[tuple[object, ...]]] = []
 
     def watched(some: Sequence[Cell]):
-        seen.append({pass_of(one) for one in some})
+        seen.append({pass_of(item) for item in some})
         return TWO_TERM(some)
 
-    held = leave_out(cells, watched, by)
-    assert (held.folds, len(seen)) == (folds, folds)
-    assert sorted(pass_of(one.cell) for one in held.cells) == sorted(pass_of(one) for one in cells)
+    held_out = leave_out(cells, watched, by)
+    assert len(seen) == folds
+    assert sorted(pass_of(item.cell) for item in held_out.cells) == sorted(pass_of(item) for item in cells)
     assert sum(len(cells) - len(fold) for fold in seen) == len(cells)
 
 
@@ -40,26 +40,26 @@ def test_a_law_that_holds_errs_by_nothing_and_noise_by_its_size() -> None:
     exact = leave_out(straight(5, 0.8, FLOPS), TWO_TERM, "cell")
     assert errors_of(exact.side(extrapolated=False)).largest == pytest.approx(0, abs=1e-9)
     noisy = [leave_out(sweep(FLOOR, "attention", seed=seed), ROOFLINE, "length") for seed in range(20)]
-    found = errors_of(one for held in noisy for one in held.cells if not one.prediction.extrapolated)
-    assert found.median is not None
-    assert 0.003 < found.median < 0.015
-    assert 0.90 <= found.inside / found.with_interval <= 0.995
+    errors = errors_of(item for held_out in noisy for item in held_out.cells if not item.prediction.extrapolated)
+    assert errors.median is not None
+    assert 0.003 < errors.median < 0.015
+    assert 0.90 <= errors.inside / errors.with_interval <= 0.995
 
 
 def test_a_wrong_cell_is_seen() -> None:
     """GIVEN one cell at three times its energy THEN it is the largest error, -2/3, and outside of its interval."""
     cells = straight(5, 0.8, FLOPS, noise=0.01, seed=1)
     cells[3] = replace(cells[3], energy_mj=3 * cells[3].energy_mj)
-    (found,) = [one for one in leave_out(cells, TWO_TERM, "cell").cells if one.cell == cells[3]]
-    assert found.error == pytest.approx(-2 / 3, abs=0.02)
-    assert found.inside is False
+    (outlier,) = [item for item in leave_out(cells, TWO_TERM, "cell").cells if item.cell == cells[3]]
+    assert outlier.error == pytest.approx(-2 / 3, abs=0.02)
+    assert outlier.inside is False
 
 
 def test_extrapolation_is_counted_apart() -> None:
     """GIVEN six lengths THEN the shortest and the longest are extrapolated, the others not."""
-    held = leave_out(straight(5, 0.8, FLOPS), TWO_TERM, "length")
-    assert [len(held.side(extrapolated=beyond)) for beyond in (False, True)] == [4, 2]
-    assert {one.cell.flops for one in held.cells if one.prediction.extrapolated} == {FLOPS[0], FLOPS[-1]}
+    held_out = leave_out(straight(5, 0.8, FLOPS), TWO_TERM, "length")
+    assert [len(held_out.side(extrapolated=beyond)) for beyond in (False, True)] == [4, 2]
+    assert {item.cell.flops for item in held_out.cells if item.prediction.extrapolated} == {FLOPS[0], FLOPS[-1]}
 
 
 def test_what_cannot_be_left_out_is_said() -> None:
@@ -76,11 +76,11 @@ def test_what_cannot_be_left_out_is_said() -> None:
 
 def test_a_model_left_out_is_predicted_by_the_others() -> None:
     """GIVEN four sizes of one board THEN the law per call predicts each size within 15 %, median."""
-    cells = [one for index, size in enumerate(SIZES) for one in sweep(Board(), "attention", size, seed=index)]
-    held = leave_out(cells, fitter("per-call", mixed=["model"]), "model")
-    assert held.folds == 4
-    assert len(held.cells) == 48
-    median = errors_of(held.cells).median
+    cells = over(Board(), "attention")
+    held_out = leave_out(cells, fitter("per-call", mixed=["model"]), "model")
+    assert {item.cell.model for item in held_out.cells} == {size.name for size in SIZES}
+    assert len(held_out.cells) == 48
+    median = errors_of(held_out.cells).median
     assert median is not None
     assert median < 0.15
 
@@ -89,18 +89,18 @@ def test_the_whole_is_predicted_as_a_sum_of_its_parts() -> None:
     """GIVEN parts that add up to the model THEN their held-out sum meets it, without parts that cannot be told."""
     parts = {kind: sweep(FLOOR, kind, seed=index) for index, kind in enumerate(KINDS)}
     whole = [
-        replace(cells[0], subject="model", energy_mj=sum(one.energy_mj for one in cells))
+        replace(cells[0], subject="model", energy_mj=sum(item.energy_mj for item in cells))
         for cells in zip(*parts.values(), strict=True)
     ]
-    held = leave_out_of_sum(parts, whole, dict.fromkeys(parts, ROOFLINE), "length")
-    found = errors_of(held.cells)
-    assert found.cells == 12
-    assert found.median is not None
-    assert found.median < 0.02
-    assert {one.prediction.law for one in held.cells} == {"sum-over-parts"}
+    held_out = leave_out_of_sum(parts, whole, dict.fromkeys(parts, ROOFLINE), "length")
+    errors = errors_of(held_out.cells)
+    assert errors.cells == 12
+    assert errors.median is not None
+    assert errors.median < 0.02
+    assert {item.prediction.law for item in held_out.cells} == {"sum-over-parts"}
     without = leave_out_of_sum(parts, whole, dict.fromkeys(parts, TWO_TERM), "length")
     assert without.cells == ()
-    assert any(one.values["part"] == "norm" for one in without.failed)
+    assert any(item.values["part"] == "norm" for item in without.failed)
 
 
 def best(cells: Sequence[Cell], fits: dict[LawName, Fitter], by: By) -> LawName | None:
@@ -117,17 +117,17 @@ def test_the_law_that_holds_out_better_is_best() -> None:
 
 def test_by_model_the_worst_model_decides() -> None:
     """GIVEN a law that is right for two models and far off for a third THEN one a little off for all is better."""
-    cells = [one for size in SIZES[:3] for one in sweep(Board(), "mlp", size, lengths=(32,), batches=(1,))]
+    cells = [item for size in SIZES[:3] for item in sweep(Board(), "mlp", size, lengths=(32,), batches=(1,))]
 
     def times(factors: dict[str, float]):
-        exact = {one.flops: one for one in cells}
+        exact = {item.flops: item for item in cells}
 
         class Law:
             subject = "mlp"
 
             def predict(self, work: Shape) -> Prediction:
-                one = exact[work.flops]
-                energy = one.energy_mj * factors.get(one.model, 1.0)
+                item = exact[work.flops]
+                energy = item.energy_mj * factors.get(item.model, 1.0)
                 return Prediction("mlp", "constant", Interval(energy))
 
         return lambda _: Law()
@@ -140,9 +140,9 @@ def test_by_model_the_worst_model_decides() -> None:
 def test_an_interval_is_widened_to_the_errors_of_left_out_cells() -> None:
     """GIVEN a law off by up to 10 % THEN predictions within its data are told no more sharply than that."""
     cells = sweep(Board(form="floor", launch_us=60), "attention", seed=2)
-    law, held = fitted("two-term", cells), leave_out(cells, TWO_TERM, "cell")
-    wide = widened(law.predict(work("attention", SIZES[0], 2, 200)), held).energy_mj
-    largest = errors_of(held.side(extrapolated=False)).largest
+    law, held_out = fitted("two-term", cells), leave_out(cells, TWO_TERM, "cell")
+    wide = widened(law.predict(work("attention", SIZES[0], 2, 200)), held_out).energy_mj
+    largest = errors_of(held_out.side(extrapolated=False)).largest
     assert largest is not None
     assert wide.low is not None
     assert wide.low <= wide.value * (1 - largest) + 1e-9

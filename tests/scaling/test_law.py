@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from simulated_board import SIZES, Board, cell, fitted, straight, sweep, work
+from simulated_board import SIZES, Board, cell, fitted, over, straight, sweep, work
 
 from energyscope.intervals import Interval
 from energyscope.reasons import reason, split
@@ -78,20 +78,15 @@ def test_what_has_no_flops_is_beyond_in_bytes() -> None:
 
 def test_a_constant_does_not_reach_other_work() -> None:
     """GIVEN four times the FLOPs THEN the constant does not reach there; other lengths do not matter."""
-    one = cell(Board(), "lm_head", SIZES[0], work("lm_head", SIZES[0], 1, 32))
-    law = fitted("constant", [one, replace(one, tokens=64)])
-    assert law.predict(Shape(4, 32, one.flops * 4, one.bytes)).extrapolated
-    assert not law.predict(replace(one, tokens=4096)).extrapolated
+    item = cell(Board(), "lm_head", SIZES[0], work("lm_head", SIZES[0], 1, 32))
+    law = fitted("constant", [item, replace(item, tokens=64)])
+    assert law.predict(Shape(4, 32, item.flops * 4, item.bytes)).extrapolated
+    assert not law.predict(replace(item, tokens=4096)).extrapolated
 
 
 def test_a_larger_model_than_any_measured_is_extrapolated() -> None:
     """GIVEN sizes up to 3B THEN the 8B's MLP is outside of their range, it is said how, and it is near."""
-    sizes = [(index, size) for index, size in enumerate(SIZES) if size.name != "8b"]
-    law = fitted(
-        "per-call",
-        [one for index, size in sizes for one in sweep(Board(), "mlp", size, seed=index)],
-        mixed=["model"],
-    )
+    law = fitted("per-call", over(Board(), "mlp", without="8b"), mixed=["model"])
     prediction = law.predict(work("mlp", SIZES[2], 4, 1024))
     assert {(why.code, why.values["end"]) for why in split(prediction.why)} == {("beyond-cells", "most")}
     truth = Board().energy_mj(work("mlp", SIZES[2], 4, 1024))
@@ -100,8 +95,7 @@ def test_a_larger_model_than_any_measured_is_extrapolated() -> None:
 
 def test_norms_of_a_left_out_size_are_told_without_flops() -> None:
     """GIVEN norms of three sizes THEN there is no J/FLOP, J/byte is found, and a left-out size is told."""
-    sizes = [(index, size) for index, size in enumerate(SIZES) if size.name != "3b"]
-    cells = [one for index, size in sizes for one in sweep(Board(), "norm", size, seed=index)]
+    cells = over(Board(), "norm", without="3b")
     law, shape = fitted("per-call", cells, mixed=["model"]), work("norm", SIZES[1], 1, 256)
     assert set(law.coefficients) == {"call_mj", "pj_per_byte"}
     assert law.predict(shape).energy_mj.value == pytest.approx(Board().energy_mj(shape), rel=0.05)

@@ -18,77 +18,79 @@ from energyscope.scaling.time_law import rates_by_pass
 BOARD = Board(form="floor")
 
 
-def inside(found):
+def inside(chosen):
     """Return the errors of left-out cells inside the range of the others."""
-    return errors_of(found.held_out.side(extrapolated=False))
+    return errors_of(chosen.held_out.side(extrapolated=False))
 
 
 @pytest.mark.parametrize("kind", ["mlp", "attention", "norm", "lm_head", "model"])
 def test_the_chosen_law_predicts_what_was_left_out(kind):
     """GIVEN a board with a floor THEN the law that is taken predicts its cells within a few percent."""
-    found = choose(sweep(BOARD, kind, seed=3), "length")
-    assert isinstance(found, Chosen)
-    assert inside(found).median < 0.05
-    assert found.law.cells == 12
+    chosen = choose(sweep(BOARD, kind, seed=3), "length")
+    assert isinstance(chosen, Chosen)
+    assert inside(chosen).median < 0.05
+    assert chosen.law.cells == 12
 
 
 def test_the_better_law_wins():
     """GIVEN cells of which the largest doubles its energy by FLOPs alone THEN the chosen error is no larger."""
     cells = sweep(BOARD, "mlp", seed=5)
     chosen = choose(cells, "length")
-    line = choose([replace(one, static_mj=None) for one in cells], "length")
+    line = choose([replace(item, static_mj=None) for item in cells], "length")
     assert inside(chosen).median <= inside(line).median
 
 
 def test_without_static_power_no_roofline():
     """GIVEN modelled cells THEN only laws without static power are tried."""
-    assert set(candidates([replace(one, static_mj=None) for one in sweep(BOARD, "mlp")])) == {"two-term"}
-    assert set(candidates([replace(one, static_mj=None) for one in sweep(BOARD, "norm")])) == {"two-term-in-bytes"}
+    assert set(candidates([replace(item, static_mj=None) for item in sweep(BOARD, "mlp")])) == {"two-term"}
+    assert set(candidates([replace(item, static_mj=None) for item in sweep(BOARD, "norm")])) == {
+        "two-term-in-bytes"
+    }
     assert set(candidates(sweep(BOARD, "mlp"), pooled=True)) == {"per-call", "two-term", "roofline-floor"}
 
 
 def test_of_several_models_no_law_of_one_e0():
     """GIVEN two models THEN a law in which calls count is taken; a law of one E0 only where there is no other."""
     cells = [
-        one for size in SIZES[:2] for one in sweep(BOARD, "mlp", size, lengths=(32, 64), batches=(1,), seed=1)
+        item for size in SIZES[:2] for item in sweep(BOARD, "mlp", size, lengths=(32, 64), batches=(1,), seed=1)
     ]
     assert choose(cells, "model", pooled=True).law.name in {"per-call", "roofline-floor"}
-    few = [replace(one, static_mj=None) for one in (cells[0], cells[1], cells[-1])]
+    few = [replace(item, static_mj=None) for item in (cells[0], cells[1], cells[-1])]
     assert choose(few, "model", pooled=True).law.name == "two-term"
 
 
 def test_rates_of_the_passes_add_a_law():
     """GIVEN the board's rates THEN a component may follow them; the whole, which is many components, may not."""
-    cells = [one for size in SIZES[:2] for one in sweep(BOARD, "mlp", size)]
+    cells = [item for size in SIZES[:2] for item in sweep(BOARD, "mlp", size)]
     assert "roofline-board-rates" in candidates(cells, pooled=True, rates=rates_by_pass(cells))
     assert "roofline-board-rates" not in candidates(cells, rates=rates_by_pass(cells))
-    whole = [replace(one, subject="model") for one in cells]
+    whole = [replace(item, subject="model") for item in cells]
     assert "roofline-board-rates" not in candidates(whole, pooled=True, rates=rates_by_pass(cells))
 
 
 def test_overhead_has_no_roofline_and_no_time():
     """What has no work of its own follows the whole's FLOPs, and no time is said."""
-    cells = [replace(one, subject=OVERHEAD) for one in sweep(BOARD, "model")]
-    found = choose(cells, "length")
-    assert found.law.name == "two-term"
-    assert found.predict(cells[0]).time_us is None
+    cells = [replace(item, subject=OVERHEAD) for item in sweep(BOARD, "model")]
+    chosen = choose(cells, "length")
+    assert chosen.law.name == "two-term"
+    assert chosen.predict(cells[0]).time_us is None
 
 
 def test_time_follows_the_law_of_energy():
     """GIVEN joules that are time x watts THEN the predicted time is the predicted joules over the watts."""
-    cells = [replace(one, energy_mj=one.time_us * 0.065, static_mj=None) for one in sweep(BOARD, "mlp", seed=2)]
-    cells = [replace(one, energy_low_mj=None, energy_high_mj=None) for one in cells]
-    said = choose(cells, "length").predict(work("mlp", SIZES[0], 2, 100))
-    assert math.isclose(said.time_us.value * 0.065, said.energy_mj.value, rel_tol=1e-9)
+    cells = [replace(item, energy_mj=item.time_us * 0.065, static_mj=None) for item in sweep(BOARD, "mlp", seed=2)]
+    cells = [replace(item, energy_low_mj=None, energy_high_mj=None) for item in cells]
+    prediction = choose(cells, "length").predict(work("mlp", SIZES[0], 2, 100))
+    assert math.isclose(prediction.time_us.value * 0.065, prediction.energy_mj.value, rel_tol=1e-9)
 
 
 def test_the_interval_covers_what_left_out_cells_were_off():
     """The half-width is at least the largest error of few left-out cells."""
     cells = sweep(BOARD, "attention", batches=(1,), seed=4)
-    found = choose(cells, "length")
-    said = found.predict(work("attention", SIZES[0], 1, 100)).energy_mj
-    worst = inside(found).largest
-    assert (said.high - said.value) / said.value >= worst * (1 - 1e-9)
+    chosen = choose(cells, "length")
+    prediction = chosen.predict(work("attention", SIZES[0], 1, 100)).energy_mj
+    worst = inside(chosen).largest
+    assert (prediction.high - prediction.value) / prediction.value >= worst * (1 - 1e-9)
 
 
 def test_nothing_from_nothing():
@@ -99,11 +101,11 @@ def test_nothing_from_nothing():
 
 def test_errors_are_of_the_same_side():
     """An extrapolated prediction shows extrapolated errors; where there are none of its side, all."""
-    found = choose(sweep(BOARD, "mlp", batches=(1,), seed=1), "length")
-    within = found.predict(work("mlp", SIZES[0], 1, 100))
-    outside = found.predict(work("mlp", SIZES[0], 1, 9000))
-    assert errors_beside(found.held_out, within)[1] == "inside"
-    assert errors_beside(found.held_out, outside)[1] == "outside"
+    chosen = choose(sweep(BOARD, "mlp", batches=(1,), seed=1), "length")
+    within = chosen.predict(work("mlp", SIZES[0], 1, 100))
+    outside = chosen.predict(work("mlp", SIZES[0], 1, 9000))
+    assert errors_beside(chosen.held_out, within)[1] == "inside"
+    assert errors_beside(chosen.held_out, outside)[1] == "outside"
     few = choose(sweep(BOARD, "mlp", batches=(1,), lengths=(32, 64), seed=1), "length")
     assert errors_beside(few.held_out, within) == (inside(few), "all")
 
@@ -129,15 +131,15 @@ def test_a_fit_is_made_once():
 
 def test_the_same_work_is_a_constant():
     """GIVEN a head that sees one token at any length THEN its energy is the mean, and said of that work alone."""
-    cells = [replace(one, tokens=100 * index) for index, one in enumerate(_repeated(), 1)]
-    found = choose(cells, "length", cells[0])
-    assert found.law.name == "constant"
-    mean = sum(one.energy_mj for one in cells) / len(cells)
-    assert math.isclose(found.predict(cells[0]).energy_mj.value, mean, rel_tol=0.001)
-    assert not found.predict(cells[0]).extrapolated
+    cells = [replace(item, tokens=100 * index) for index, item in enumerate(_repeated(), 1)]
+    chosen = choose(cells, "length", cells[0])
+    assert chosen.law.name == "constant"
+    mean = sum(item.energy_mj for item in cells) / len(cells)
+    assert math.isclose(chosen.predict(cells[0]).energy_mj.value, mean, rel_tol=0.001)
+    assert not chosen.predict(cells[0]).extrapolated
     other = Shape(4, 100, cells[0].flops * 4, cells[0].bytes * 2)
     assert isinstance(choose(cells, "length", other), NoLaw)
-    assert found.law.predict(other).extrapolated
+    assert chosen.law.predict(other).extrapolated
 
 
 def _repeated():
@@ -164,10 +166,10 @@ def test_ways_that_come_to_the_same_are_left_out(
 
 def test_every_law_is_evaluated_in_every_way() -> None:
     """Each fitted law has its left-out cells by length and by batch."""
-    found = evaluate(sweep(Board(), "mlp", seed=1))
-    assert set(found.laws) == {"two-term", "roofline-floor"}
-    assert set(found.held_out) == {(law, by) for law in found.laws for by in ("length", "batch")}
-    assert all(len(held.cells) == 12 for held in found.held_out.values())
+    evaluated = evaluate(sweep(Board(), "mlp", seed=1))
+    assert set(evaluated.laws) == {"two-term", "roofline-floor"}
+    assert set(evaluated.held_out) == {(law, by) for law in evaluated.laws for by in ("length", "batch")}
+    assert all(len(held_out.cells) == 12 for held_out in evaluated.held_out.values())
 
 
 def test_the_better_law_has_the_least_error() -> None:
@@ -177,24 +179,24 @@ def test_the_better_law_has_the_least_error() -> None:
     assert floor.best == min(errors, key=lambda law: errors[law]) == "roofline-floor"
     cells = straight(100.0, 1.3, [1e11 * 2**step for step in range(6)], noise=0.01)
     assert (
-        evaluate([replace(one, time_us=50.0 + 37 * (one.tokens % 5), bytes=1e9) for one in cells]).best
+        evaluate([replace(item, time_us=50.0 + 37 * (item.tokens % 5), bytes=1e9) for item in cells]).best
         == "two-term"
     )
 
 
 def test_laws_that_cannot_be_had_keep_their_reason() -> None:
     """GIVEN two cells THEN there are laws of them, and no best one, since nothing evaluates them."""
-    found = evaluate(sweep(Board(), "mlp", lengths=(32, 512), batches=(1,)))
-    assert found.best is None
-    assert {by for _, by in found.held_out} == {"length"}
+    evaluated = evaluate(sweep(Board(), "mlp", lengths=(32, 512), batches=(1,)))
+    assert evaluated.best is None
+    assert {by for _, by in evaluated.held_out} == {"length"}
 
 
 def test_what_does_the_same_work_is_a_constant() -> None:
     """GIVEN cells without a difference in work THEN no slope is fitted to their noise."""
-    cells = [replace(one, flops=1e12, bytes=1e9) for one in sweep(Board(), "mlp", batches=(1,), seed=3)]
-    found = evaluate(cells)
-    assert set(found.laws) == {"constant"}
-    assert found.best == "constant"
+    cells = [replace(item, flops=1e12, bytes=1e9) for item in sweep(Board(), "mlp", batches=(1,), seed=3)]
+    evaluated = evaluate(cells)
+    assert set(evaluated.laws) == {"constant"}
+    assert evaluated.best == "constant"
 
 
 def test_the_error_of_a_chosen_law_is_told_of_cells_that_did_not_choose_it() -> None:
@@ -202,11 +204,11 @@ def test_the_error_of_a_chosen_law_is_told_of_cells_that_did_not_choose_it() -> 
     won, nested = [], []
     for seed in range(12):
         cells = sweep(Board(), "mlp", noise=0.15, seed=seed)
-        found = evaluate(cells)
-        assert found.best is not None
-        won.append(errors_of(found.held_out[found.best, "length"].cells).median or 0)
-        nested.append(errors_of(found.nested["length"].cells).median or 0)
-        assert {one.cell for one in found.nested["length"].cells} == set(
+        evaluated = evaluate(cells)
+        assert evaluated.best is not None
+        won.append(errors_of(evaluated.held_out[evaluated.best, "length"].cells).median or 0)
+        nested.append(errors_of(evaluated.nested["length"].cells).median or 0)
+        assert {item.cell for item in evaluated.nested["length"].cells} == set(
             sweep(Board(), "mlp", noise=0.15, seed=seed)
         )
     assert sum(nested) > sum(won)

@@ -39,18 +39,20 @@ def made(*observations: Observation) -> dict[str, Any]:
 )  # fmt: skip
 def test_what_differs_is_never_joined(other: dict[str, Any]) -> None:
     """GIVEN cells that differ in more than their shape THEN they are two groups, of which each law knows one."""
-    found = made(*swept(batches=(1,)), *swept(batches=(4,), **other))
-    assert [len(group["cells"]) for group in found["groups"]] == [4, 4]
-    assert {len(entry["points"]) for group in found["groups"] for entry in group["subjects"]} == {4}
+    document = made(*swept(batches=(1,)), *swept(batches=(4,), **other))
+    assert [len(group["cells"]) for group in document["groups"]] == [4, 4]
+    assert {len(entry["points"]) for group in document["groups"] for entry in group["subjects"]} == {4}
 
 
 def test_cells_and_sources_are_in_the_order_of_their_work() -> None:
     """Sources and each group's cells go from the least tokens in a pass to the most."""
-    found = made(*reversed(swept()))
-    order = [one["batch_size"] * one["tokens"] for one in found["groups"][0]["cells"]]
+    document = made(*reversed(swept()))
+    order = [item["batch_size"] * item["tokens"] for item in document["groups"][0]["cells"]]
     assert order == sorted(order)
-    assert [one["path"] for one in found["sources"]] == [one["path"] for one in found["groups"][0]["cells"]]
-    assert found["sources"][0] == {
+    assert [item["path"] for item in document["sources"]] == [
+        item["path"] for item in document["groups"][0]["cells"]
+    ]
+    assert document["sources"][0] == {
         "run": "b1-s32", "path": "b1-s32", "model": "1b", "phase": "prefill", "precision": "bf16",
         "execution": "eager", "kv_cache": None, "board": "GPU-1", "meter": "nvml", "weights": "random",
         "method": str(REVISION), "batch_size": 1, "tokens": 32, "device": "H200", "quality": None,
@@ -60,21 +62,21 @@ def test_cells_and_sources_are_in_the_order_of_their_work() -> None:
 def test_what_is_missing_is_said_once() -> None:
     """GIVEN a subject that two runs lack, and a run with nothing THEN each reason is one note, with the runs."""
     lacking = [
-        replace(one, left_out={"glue": reason("overhead-not-measured", component="layers")})
-        for one in swept(batches=(1,))
+        replace(item, left_out={"glue": reason("overhead-not-measured", component="layers")})
+        for item in swept(batches=(1,))
     ]
     empty = replace(observation(1, 512), cells={}, parts=(), left_out={"model": reason("whole-not-measured")})
-    found = made(*lacking, empty)
-    assert found["notes"] == [
+    document = made(*lacking, empty)
+    assert document["notes"] == [
         reason(
             "subject-not-used",
             subject="glue",
-            runs=[one.run for one in lacking],
+            runs=[item.run for item in lacking],
             why=reason("overhead-not-measured", component="layers"),
         ),
         reason("run-not-used", runs=["b1-s512"], why=reason("whole-not-measured")),
     ]
-    assert "b1-s512" not in json.dumps(found["sources"])
+    assert "b1-s512" not in json.dumps(document["sources"])
 
 
 def test_a_static_cache_is_noted() -> None:
@@ -85,10 +87,10 @@ def test_a_static_cache_is_noted() -> None:
 
 def test_efficiency_and_sizes_are_in_it() -> None:
     """GIVEN three models THEN they are compared at each shape, and each is predicted from the others."""
-    observations = [one for size in SIZES[:3] for one in swept(lengths=(32, 128, 512), size=size)]
-    found = made(*observations)
-    assert len(found["groups"]) == 3
-    assert found["sizes"][0]["rows"][0]["parameters"] == PARAMETERS["1b"]
-    assert {one["left_out"] for one in found["sizes_held_out"]} == {"1b", "3b", "8b"}
-    assert {one["along"] for one in found["efficiency"]} == {"batch_size", "tokens"}
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    observations = [item for size in SIZES[:3] for item in swept(lengths=(32, 128, 512), size=size)]
+    document = made(*observations)
+    assert len(document["groups"]) == 3
+    assert document["sizes"][0]["rows"][0]["parameters"] == PARAMETERS["1b"]
+    assert {item["left_out"] for item in document["sizes_held_out"]} == {"1b", "3b", "8b"}
+    assert {item["along"] for item in document["efficiency"]} == {"batch_size", "tokens"}
+    assert json.loads(json.dumps(document, allow_nan=False)) == document

@@ -36,10 +36,10 @@ def test_the_interval_is_that_of_textbooks() -> None:
 def test_only_the_ratio_of_deviations_counts(scale: float) -> None:
     """GIVEN all deviations times a number THEN coefficients and intervals stay."""
     values, design = 5 + 2 * X + np.sin(X), np.column_stack([ONES, X])
-    one, other = weighted(design, values, 0.1 * values), weighted(design, values, scale * 0.1 * values)
-    assert one is not None
+    first, other = weighted(design, values, 0.1 * values), weighted(design, values, scale * 0.1 * values)
+    assert first is not None
     assert other is not None
-    assert other.coefficient(1).high == pytest.approx(one.coefficient(1).high)
+    assert other.coefficient(1).high == pytest.approx(first.coefficient(1).high)
 
 
 def test_columns_that_are_the_same_are_no_fit() -> None:
@@ -54,11 +54,11 @@ def test_non_negative_solutions_meet_their_conditions(seed: int) -> None:
     random = np.random.default_rng(seed)
     design, values = random.uniform(0, 1, (8, 3)), random.standard_normal(8)
     fit = non_negative(design, values, np.ones(8))
-    found = np.zeros(3) if fit is None else np.array(fit.coefficients)
-    slope = design.T @ (design @ found - values)
-    assert np.all(found >= 0)
-    assert slope[found > 0] == pytest.approx(0, abs=1e-8)
-    assert np.all(slope[found == 0] >= -1e-8)
+    solution = np.zeros(3) if fit is None else np.array(fit.coefficients)
+    slope = design.T @ (design @ solution - values)
+    assert np.all(solution >= 0)
+    assert slope[solution > 0] == pytest.approx(0, abs=1e-8)
+    assert np.all(slope[solution == 0] >= -1e-8)
 
 
 def test_a_bound_that_is_active_is_told() -> None:

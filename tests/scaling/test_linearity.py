@@ -28,8 +28,8 @@ def test_the_closed_form_is_a_second_fit() -> None:
 
 def test_a_law_that_holds_reaches_the_last_cell() -> None:
     """GIVEN a straight line THEN the law holds for all cells, in any order."""
-    found = reach(straight(5, 0.8, FLOPS, noise=0.01)[::-1])
-    assert tuple(found[key] for key in ("holds", "within", "first_beyond", "to_flops")) == (
+    entry = reach(straight(5, 0.8, FLOPS, noise=0.01)[::-1])
+    assert tuple(entry[key] for key in ("holds", "within", "first_beyond", "to_flops")) == (
         True,
         7,
         None,
@@ -40,46 +40,47 @@ def test_a_law_that_holds_reaches_the_last_cell() -> None:
 def test_the_break_is_found() -> None:
     """GIVEN cells that take half as much again from 32 GFLOPs on THEN the law reaches to 16 and no further."""
     cells = [
-        replace(one, energy_mj=one.energy_mj * (1.5 if one.flops > 2e10 else 1)) for one in straight(5, 0.8, FLOPS)
+        replace(item, energy_mj=item.energy_mj * (1.5 if item.flops > 2e10 else 1))
+        for item in straight(5, 0.8, FLOPS)
     ]
-    found = reach(cells)
-    assert (found["holds"], found["within"], found["to_flops"]) == (False, 5, FLOPS[4])
-    assert found["first_beyond"] == {"batch_size": 1, "tokens": cells[5].tokens}
+    entry = reach(cells)
+    assert (entry["holds"], entry["within"], entry["to_flops"]) == (False, 5, FLOPS[4])
+    assert entry["first_beyond"] == {"batch_size": 1, "tokens": cells[5].tokens}
 
 
 def test_nowhere_and_too_few_are_told_apart() -> None:
     """GIVEN energies that no line follows THEN nothing holds; GIVEN two cells THEN the reason says so."""
     wild = [
-        replace(one, energy_mj=10.0 ** (1 + index % 2 * 2)) for index, one in enumerate(straight(5, 0.8, FLOPS))
+        replace(item, energy_mj=10.0 ** (1 + index % 2 * 2)) for index, item in enumerate(straight(5, 0.8, FLOPS))
     ]
-    found = reach(wild)
-    assert (found["holds"], found["within"], found["first_beyond"]) == (False, 0, None)
-    assert found["reason"].code == "law-breaks-at-once"
+    entry = reach(wild)
+    assert (entry["holds"], entry["within"], entry["first_beyond"]) == (False, 0, None)
+    assert entry["reason"].code == "law-breaks-at-once"
     assert reach(wild[:2])["reason"] == reason("few-cells", cells=2, needed=3)
 
 
 def test_quotients_are_k_between_neighbours() -> None:
     """GIVEN 0.8 pJ/FLOP THEN each neighbouring pair gives it, with an interval, in order of FLOPs."""
-    found = quotients(straight(5, 0.8, SIX)[::-1])
-    assert [one["from_flops"] for one in found] == SIX[:-1]
-    assert [one["pj_per_flop"]["value"] for one in found] == pytest.approx([0.8] * 5)
-    assert all(one["pj_per_flop"]["low"] < 0.8 < one["pj_per_flop"]["high"] for one in found)
+    entries = quotients(straight(5, 0.8, SIX)[::-1])
+    assert [item["from_flops"] for item in entries] == SIX[:-1]
+    assert [item["pj_per_flop"]["value"] for item in entries] == pytest.approx([0.8] * 5)
+    assert all(item["pj_per_flop"]["low"] < 0.8 < item["pj_per_flop"]["high"] for item in entries)
 
 
 def test_equal_flops_have_no_quotient() -> None:
     """GIVEN two cells with the same FLOPs THEN there is no quotient between them."""
-    one, other = straight(5, 0.8, SIX[:2])
-    assert len(quotients([one, one, other])) == 1
+    first, other = straight(5, 0.8, SIX[:2])
+    assert len(quotients([first, first, other])) == 1
 
 
 @pytest.mark.parametrize(("bend", "verdict"), [(0.0, "flat"), (0.25, "rising"), (-0.12, "falling")])
 def test_the_trend_is_told(bend: float, verdict: str) -> None:
     """GIVEN energies whose J/FLOP changes by a share per doubling THEN the verdict and the share are found."""
     cells = straight(1, 0.8, SIX, noise=0.002, seed=5)
-    bent = [replace(one, energy_mj=one.energy_mj * (1 + bend * step)) for step, one in enumerate(cells)]
-    found = trend(bent)
-    assert found["verdict"] == verdict
-    assert (found["change"]["value"] > 0) == (bend > 0) or bend == 0
+    bent = [replace(item, energy_mj=item.energy_mj * (1 + bend * step)) for step, item in enumerate(cells)]
+    entry = trend(bent)
+    assert entry["verdict"] == verdict
+    assert (entry["change"]["value"] > 0) == (bend > 0) or bend == 0
 
 
 def test_noise_and_few_cells_are_no_trend_and_not_flat() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from simulated_board import LENGTHS, SIZES, Board, fitted, sweep, work
+from simulated_board import LENGTHS, SIZES, Board, fitted, over, sweep, work
 
 from energyscope.intervals import Interval
 from energyscope.reasons import reason
@@ -14,16 +14,14 @@ from energyscope.scaling.predict import not_predicted, prediction_row, terms_of
 
 
 def over_models(kind: str, *, without: str) -> Law:
-    sizes = [(index, size) for index, size in enumerate(SIZES) if size.name != without]
-    cells: list[Cell] = [one for index, size in sizes for one in sweep(Board(), kind, size, seed=index)]
-    return fitted("per-call", cells, mixed=["model"])
+    return fitted("per-call", over(Board(), kind, without=without), mixed=["model"])
 
 
 @pytest.mark.parametrize("kind", ["attention", "mlp"])
 @pytest.mark.parametrize("name", ["1b", "3b"])
 def test_e0_and_k_follow_from_the_architecture(kind: str, name: str) -> None:
     """GIVEN other sizes' cells THEN E0 and k of one that was left out are within 10 % of those measured on it."""
-    size = next(one for one in SIZES if one.name == name)
+    size = next(item for item in SIZES if item.name == name)
     own = fitted("two-term", sweep(Board(), kind, size, batches=(1,), seed=7)).coefficients
     terms = terms_of(over_models(kind, without=name), [work(kind, size, 1, tokens) for tokens in LENGTHS])
     for term in ("fixed_mj", "marginal_pj_per_flop"):
@@ -35,8 +33,8 @@ def test_no_e0_and_k_where_nothing_tells_them() -> None:
     """GIVEN one length, or a law that says no energy at all, THEN there are no terms, rather than wrong ones."""
     assert terms_of(over_models("mlp", without="3b"), [work("mlp", SIZES[0], 1, 64)]) == {}
     below = [
-        Cell(**{**one.__dict__, "energy_mj": -5.0, "energy_low_mj": None, "energy_high_mj": None})
-        for one in sweep(Board(), "mlp")
+        Cell(**{**item.__dict__, "energy_mj": -5.0, "energy_low_mj": None, "energy_high_mj": None})
+        for item in sweep(Board(), "mlp")
     ]
     nothing = fitted("per-call", below)
     assert set(nothing.fit.coefficients) == {0.0}

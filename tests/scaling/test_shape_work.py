@@ -15,7 +15,7 @@ from energyscope.errors import UsageError
 from energyscope.loading import load_model
 from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import capture
-from energyscope.scaling.shape_work import Asked, Pretended, Skeleton
+from energyscope.scaling.shape_work import Asked, MetaTensorMode, Skeleton
 from energyscope.stages.profile import described_tree, present
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import decode_step, prompt_pass
@@ -37,14 +37,14 @@ def really(loaded, workload, granularity="fine") -> Mapping[str, tuple[float, fl
     tree = component_tree(loaded.model, loaded.adapter, granularity, kv_cache=workload.kv_cache is not None)
     captures = capture(tree, workload.inputs, ActivationStore())
     tree, _ = present(tree, captures)
-    found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
-    above, leaves = {one.parent for one in tree}, {one.kind for one in tree.leaves()}
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
+    above, leaves = {component.parent for component in tree}, {component.kind for component in tree.leaves()}
     for row in described_tree(tree, captures, workload.inputs):
         if row["name"] in above and row["kind"] in leaves:
             continue
         for index, name in enumerate(("flops", "bytes", "calls")):
-            found[row["kind"]][index] += row[name]
-    return {kind: (flops, moved, int(calls)) for kind, (flops, moved, calls) in found.items()}
+            sums[row["kind"]][index] += row[name]
+    return {kind: (flops, moved, int(calls)) for kind, (flops, moved, calls) in sums.items()}
 
 
 def the_same(foreseen, real) -> None:
@@ -99,10 +99,10 @@ def test_quantized_weights_are_counted_as_stored():
     loaded = load_model("tiny-llama", precision="nf4", device="cpu")
     workload = profile_inputs(loaded, batch_size=1, sequence_length=16)
     real = really(loaded, workload)["mlp.up"]
-    found = Skeleton("tiny-llama", "nf4").work(Asked("prefill", 1, 16, "nf4"))
+    sums = Skeleton("tiny-llama", "nf4").work(Asked("prefill", 1, 16, "nf4"))
     full = Skeleton("tiny-llama", "fp32").work(Asked("prefill", 1, 16, "fp32"))
-    assert found["mlp.up"].flops == real[0] == full["mlp.up"].flops
-    assert found["mlp.up"].bytes < real[1] * 1.05 < full["mlp.up"].bytes
+    assert sums["mlp.up"].flops == real[0] == full["mlp.up"].flops
+    assert sums["mlp.up"].bytes < real[1] * 1.05 < full["mlp.up"].bytes
 
 
 def test_a_large_model_needs_no_memory():
@@ -126,7 +126,7 @@ def test_what_the_model_cannot_do_is_refused():
 
 def test_only_meta_tensors_pretend():
     """GIVEN the mode WHEN a real tensor is asked THEN it answers for itself."""
-    with Pretended({}):
+    with MetaTensorMode({}):
         real, meta = torch.tensor([0, 5]), torch.empty(2, device="meta")
         assert real.tolist() == [0, 5]
         assert not real[0]

@@ -44,8 +44,8 @@ def test_rows_are_by_parameters():
 def test_the_exponent_is_found():
     """GIVEN energies that grow as parameters to the power 0.8 THEN so says the exponent, with an interval."""
     base = observations(BOARD, shapes=[(1, 128)])
-    found = [with_energy(one, 1e-4 * FACTS[one.model]["parameters"] ** 0.8) for one in base]
-    (entry,) = compared(found)
+    entries = [with_energy(item, 1e-4 * FACTS[item.model]["parameters"] ** 0.8) for item in base]
+    (entry,) = compared(entries)
     exponent = entry["exponent"]
     assert exponent["value"] == pytest.approx(0.8)
     assert exponent["low"] <= 0.8 <= exponent["high"]
@@ -67,21 +67,23 @@ def test_shares_add_up_to_one():
     """Overhead and what is unexplained are shares too; a negative one is shown."""
     (entry,) = compared(observations(BOARD, shapes=[(1, 128)]))
     for row in entry["rows"]:
-        assert sum(one["value"] for one in row["shares"].values()) == pytest.approx(1.0)
+        assert sum(item["value"] for item in row["shares"].values()) == pytest.approx(1.0)
         assert row["shares"][UNEXPLAINED]["low"] < row["shares"][UNEXPLAINED]["value"]
     smaller = [
-        with_energy(one, one.cells[WHOLE].energy_mj * 0.9, half_width=0.01)
-        for one in observations(BOARD, shapes=[(1, 128)])
+        with_energy(item, item.cells[WHOLE].energy_mj * 0.9, half_width=0.01)
+        for item in observations(BOARD, shapes=[(1, 128)])
     ]
     (entry,) = compared(smaller)
     assert all(row["shares"][UNEXPLAINED]["value"] < 0 for row in entry["rows"])
-    assert all(sum(one["value"] for one in row["shares"].values()) == pytest.approx(1.0) for row in entry["rows"])
+    assert all(
+        sum(item["value"] for item in row["shares"].values()) == pytest.approx(1.0) for row in entry["rows"]
+    )
 
 
 def test_without_all_parts_no_shares():
     """An observation that lacks a part shows its energies alone."""
-    found = [replace(one, parts=()) for one in observations(BOARD, SIZES[:2], [(1, 128)])]
-    (entry,) = compared(found)
+    entries = [replace(item, parts=()) for item in observations(BOARD, SIZES[:2], [(1, 128)])]
+    (entry,) = compared(entries)
     assert [row["shares"] for row in entry["rows"]] == [{}, {}]
 
 
@@ -91,16 +93,16 @@ def test_only_what_is_alike_is_compared():
     board = {subject: replace(cell, board="GPU-2") for subject, cell in second.cells.items()}
     for other in (replace(second, cells=board), replace(second, tokens=64), replace(second, kv_cache="dynamic")):
         assert compared([first, other]) == []
-    found = compared([first, second])
-    assert json.loads(json.dumps(found)) == found
+    entries = compared([first, second])
+    assert json.loads(json.dumps(entries)) == entries
 
 
 EAGER = Board(form="floor", launch_us=60.0)  # eager: small models wait for launches
 LARGE = Size("70b", 8192, 80, 28672)
 
 
-def of_whole(found, model=None):
-    return [one for one in found if one["subject"] == WHOLE and model in (None, one["left_out"])]
+def of_whole(entries, model=None):
+    return [item for item in entries if item["subject"] == WHOLE and model in (None, item["left_out"])]
 
 
 @pytest.mark.parametrize("board", [EAGER, Board(form="sum"), Board(form="floor", launch_us=2.0)])
@@ -109,13 +111,13 @@ def test_a_left_out_size_is_predicted(board):
 
     1B, 3B and 8B are so one by one; the small one, of a tenth of the next, may be further off.
     """
-    found = sizes_held_out(observations(board, noise=0.02, seed=1))
-    assert {one["left_out"] for one in found} == {size.name for size in SIZES}
+    entries = sizes_held_out(observations(board, noise=0.02, seed=1))
+    assert {item["left_out"] for item in entries} == {size.name for size in SIZES}
     for by_parts in (True, False):
-        told = [one for one in of_whole(found) if (one["law"] == "sum-over-parts") == by_parts]
-        assert len(told) == len(SIZES)
-        assert median(one["median"] for one in told) < 0.15
-        assert all(one["median"] < 0.15 for one in told if one["left_out"] != "small")
+        wholes = [item for item in of_whole(entries) if (item["law"] == "sum-over-parts") == by_parts]
+        assert len(wholes) == len(SIZES)
+        assert median(item["median"] for item in wholes) < 0.15
+        assert all(item["median"] < 0.15 for item in wholes if item["left_out"] != "small")
 
 
 @pytest.mark.parametrize("shapes", [[(1, 32)], [(1, 32), (1, 64), (1, 128)]])
@@ -124,8 +126,8 @@ def test_a_large_model_from_small_ones_that_wait_for_launches(shapes):
 
     Without the ceilings, a law of small layers predicts large ones as if they waited for launches too.
     """
-    found = sizes_held_out(observations(EAGER, (*SIZES[:2], LARGE), shapes, noise=0.01))
-    (total,) = [one for one in of_whole(found, "70b") if one["law"] == "sum-over-parts"]
+    entries = sizes_held_out(observations(EAGER, (*SIZES[:2], LARGE), shapes, noise=0.01))
+    (total,) = [item for item in of_whole(entries, "70b") if item["law"] == "sum-over-parts"]
     assert total["extrapolated"]
     assert total["median"] < 0.15
 
@@ -133,39 +135,39 @@ def test_a_large_model_from_small_ones_that_wait_for_launches(shapes):
 def test_the_left_out_model_is_not_used():
     """GIVEN other energies of the left-out model THEN what is predicted of it stays the same."""
     before = observations(EAGER, noise=0.02)
-    after = [_doubled(one) if one.model == "3b" else one for one in before]
-    for one, other in zip(
+    after = [_doubled(item) if item.model == "3b" else item for item in before]
+    for item, other in zip(
         of_whole(sizes_held_out(before), "3b"), of_whole(sizes_held_out(after), "3b"), strict=True
     ):
-        said = [error["relative"] + 1 for error in one["errors"]]
-        assert [2 * (error["relative"] + 1) for error in other["errors"]] == pytest.approx(said)
+        factors = [error["relative"] + 1 for error in item["errors"]]
+        assert [2 * (error["relative"] + 1) for error in other["errors"]] == pytest.approx(factors)
 
 
 def test_components_are_predicted_too():
     """Each component has its own entry, with an error for each cell; it is plain JSON."""
-    found = sizes_held_out(observations(EAGER, SIZES[:2], noise=0.01))
-    (mlp,) = [one for one in found if one["subject"] == "mlp" and one["left_out"] == "1b"]
+    entries = sizes_held_out(observations(EAGER, SIZES[:2], noise=0.01))
+    (mlp,) = [item for item in entries if item["subject"] == "mlp" and item["left_out"] == "1b"]
     assert mlp["cells"] == len(mlp["errors"]) == 6
-    assert mlp["worst"] == max(abs(one["relative"]) for one in mlp["errors"])
-    assert json.loads(json.dumps(found)) == found
+    assert mlp["worst"] == max(abs(item["relative"]) for item in mlp["errors"])
+    assert json.loads(json.dumps(entries)) == entries
 
 
 def test_one_model_and_two_boards_leave_nothing_out():
     """A model is predicted from others of the same board only."""
-    one, other = observations(EAGER, SIZES[:1]), observations(EAGER, SIZES[1:2])
-    assert sizes_held_out(one) == []
+    item, other = observations(EAGER, SIZES[:1]), observations(EAGER, SIZES[1:2])
+    assert sizes_held_out(item) == []
     moved = [
         replace(each, cells={name: replace(cell, board="GPU-2") for name, cell in each.cells.items()})
         for each in other
     ]
-    assert sizes_held_out([*one, *moved]) == []
+    assert sizes_held_out([*item, *moved]) == []
 
 
 def test_without_all_parts_no_sum():
     """GIVEN observations that lack a part THEN the whole is told by its own law alone."""
-    found = sizes_held_out([replace(one, parts=()) for one in observations(EAGER, SIZES[:3])])
-    assert {one["law"] for one in of_whole(found)}.isdisjoint({"sum-over-parts"})
-    assert of_whole(found)
+    entries = sizes_held_out([replace(item, parts=()) for item in observations(EAGER, SIZES[:3])])
+    assert {item["law"] for item in of_whole(entries)}.isdisjoint({"sum-over-parts"})
+    assert of_whole(entries)
 
 
 def _doubled(observation):

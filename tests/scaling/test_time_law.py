@@ -25,7 +25,7 @@ def fitted(cells: list[Cell]) -> TimeLaw:
 def test_exact_times_give_launch_compute_and_memory() -> None:
     """GIVEN times without noise, of cells that all three limit, THEN t0, F and B are found, and all times told."""
     board = Board(form="floor", launch_us=20.0)
-    law = fitted([one for size in SIZES for one in sweep(board, "mlp", size)])
+    law = fitted([item for size in SIZES for item in sweep(board, "mlp", size)])
     assert law.launch_us.value == pytest.approx(20, rel=1e-6)
     assert (law.tflops.value, law.gb_per_s.value) == pytest.approx((600, 3500), rel=1e-6)
     shape = work("mlp", SIZES[0], 2, 300)
@@ -55,14 +55,14 @@ def test_launch_and_memory_of_one_model_are_not_told_apart() -> None:
     """GIVEN an MLP whose small shapes take the same time, by its weights or by launches, THEN the law says so."""
     law = fitted(sweep(FLOOR, "mlp", lengths=(16, 32, 48, 64), batches=(1,), seed=1))
     assert reason("launch-or-memory") in law.flags
-    apart = fitted([one for size in SIZES for one in sweep(FLOOR, "mlp", size, seed=1)])
+    apart = fitted([item for size in SIZES for item in sweep(FLOOR, "mlp", size, seed=1)])
     assert apart.flags == ()
 
 
 def test_what_is_not_told_apart_is_the_hosts_pace_where_the_run_was_eager() -> None:
     """GIVEN two cells whose times fit launches and memory alike THEN launches set them if the run was eager."""
     graph = sweep(FLOOR, "mlp", lengths=(16, 32), batches=(1,), seed=1)
-    law = fitted([replace(one, execution="eager") for one in graph])
+    law = fitted([replace(item, execution="eager") for item in graph])
     assert reason("launch-or-memory") in law.flags
     assert (law.regimes, law.gb_per_s) == ((0, 0), None)
     longer = work("mlp", SIZES[2], 1, 32)
@@ -77,7 +77,7 @@ def test_order_does_not_matter() -> None:
 
 def small(kind: str) -> list[Cell]:
     board = Board(form="floor", launch_us=60.0)  # MLPs of 1B and 3B wait for launches, their heads do not
-    return [one for size in SIZES[:2] for one in sweep(board, kind, size, lengths=(32, 64), batches=(1,))]
+    return [item for size in SIZES[:2] for item in sweep(board, kind, size, lengths=(32, 64), batches=(1,))]
 
 
 def test_the_best_rate_is_found() -> None:
@@ -90,8 +90,8 @@ def test_the_best_rate_is_found() -> None:
 
 def test_other_passes_do_not_count() -> None:
     """GIVEN heads of another model THEN a fit without that model knows nothing of them."""
-    others = [replace(one, model="3b") for one in small("lm_head")]
-    ours = [one for one in small("mlp") if one.model == "1b"]
+    others = [replace(item, model="3b") for item in small("lm_head")]
+    ours = [item for item in small("mlp") if item.model == "1b"]
     assert ceilings_of(ours, rates_by_pass(others)) == ceilings_of(ours)
 
 

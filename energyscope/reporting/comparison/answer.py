@@ -38,8 +38,8 @@ class ComparisonAnswer:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """The numbers of the sentences, and what they hang on."""
-        against, lead, standing = self.against, self.against.lead, self.against.standing
-        obstacles = {condition.field: condition.name for condition in standing.obstacles}
+        against, lead, comparison = self.against, self.against.lead, self.against.first_comparison
+        obstacles = {condition.field: condition.name for condition in comparison.obstacles}
         sizes = [finite(report.part("model").get("parameters")) for report in against.reports]
         items = against.workloads[0].pair.normalised if against.workloads else ()
         work = {item.name: item.relative for item in items}
@@ -54,11 +54,11 @@ class ComparisonAnswer:
             ],
             "stages": [_stages(report.run) for report in against.reports],
             "obstacles": sorted(
-                standing.names(_IMPLIED if DEVICE in obstacles else ()),
+                comparison.names(_IMPLIED if DEVICE in obstacles else ()),
                 key=lambda name: name == obstacles.get(BOARD),
             ),
             "board": list(obstacles) == [BOARD],
-            "differ": {note.field: note for comparison in against.every() for note in comparison.notes},
+            "differ": {note.field: note for pair in against.every() for note in pair.notes},
             "same": against.reports[0].run.path.resolve() == against.reports[1].run.path.resolve(),
             "sizes": sizes[1] / sizes[0] if sizes[0] and sizes[1] else None,
             "per_parameter": work.get("energy per parameter"),
@@ -149,13 +149,13 @@ def figures(source: ComparedRuns) -> list[Figure]:
             parts += differences.ratios(answer.parts(place).head(_MOST_BARS), when, kinds=True)
             wholes += differences.ratios(answer.whole(place), when)
     by = "block" if source.others[0].workloads else "precision"
-    drawn = [
+    every = [
         Figure("compare-parts", f"Energy ratio by {by}", parts,
                "Largest change first; whiskers: 95 % intervals. Hollow: not shown."),
         Figure("compare-whole", "Ratios of the whole model", wholes,
                "Ratio to the baseline. Green: better; red: worse. Hollow: not shown."),
     ]  # fmt: skip
-    return [figure for figure in drawn if figure.views]
+    return [figure for figure in every if figure.views]
 
 
 def chips(source: ComparedRuns) -> list[Chip]:

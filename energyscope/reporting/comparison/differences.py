@@ -51,8 +51,8 @@ def capital(name: str) -> str:
 
 
 def _verdict(item: Difference) -> str:
-    """Return a verdict in words; where there is none and one reason of its own, that."""
-    codes = [one.code for one in reasons.split(item.reason)]
+    """Return a verdict in words; where there is none, its reason if that is a single one of this difference."""
+    codes = [why.code for why in reasons.split(item.reason)]
     why = _WHY.get(str(codes[0]), NOT_COMPARABLE) if len(codes) == 1 else NOT_COMPARABLE
     return _VERDICTS.get(item.verdict, why)
 
@@ -69,15 +69,16 @@ def table(against: Against, rows: Iterable[Row], heading: str, first: str = "Wha
     return Table(columns, list(rows), heading)
 
 
-def ratios(held: Table, when: Mapping[str, str], *, kinds: bool = False) -> list[View]:
+def ratios(table: Table, when: Mapping[str, str], *, kinds: bool = False) -> list[View]:
     """Draw the ratios of a table, coloured by kind or by verdict; nothing where there are none."""
     rows = [
-        item if kinds else {**item, "colour": item["judged"]} for item in held.rows if item["ratio"] is not None
+        item if kinds else {**item, "colour": item["judged"]} for item in table.rows if item["ratio"] is not None
     ]
-    values = [1.0, *(item["ratio"].value for item in rows)]
-    drawn = Table(held.columns, rows, held.title)
     if not rows:
         return []
+    values, known = [1.0, *(item["ratio"].value for item in rows)], Table(table.columns, rows, table.title)
     if max(values) > _SPREAD * min(values):
-        return [View(dots(drawn, "name", "ratio", log=True, reference=1.0, title="Ratio to baseline"), held, when)]
-    return [View(bars(drawn, "name", "ratio", reference=1.0), held, when)]
+        chart = dots(known, "name", "ratio", log=True, reference=1.0, title="Ratio to baseline")
+    else:
+        chart = bars(known, "name", "ratio", reference=1.0)
+    return [View(chart, table, when)]

@@ -32,15 +32,14 @@ _WORK = (("token", "Per token", "mJ"), ("parameter", "Per parameter", "nJ"), ("F
 def all_runs(source: ComparedRuns) -> Content | None:
     """Return the energy of every run for a unit of work, where there are more than two."""
     known = [
-        (against.names[1], against.workloads[0], against.standing.names())
+        (against.names[1], against.workloads[0], against.first_comparison.names())
         for against in source.others
         if against.workloads
     ]
     if not source.switch or not known:
         return None
-    workloads = [(source.names[0], known[0][1].sides[0], ())] + [
-        (name, at.sides[1], why) for name, at, why in known
-    ]
+    others = [(name, workload.sides[1], why) for name, workload, why in known]
+    workloads = [(source.names[0], known[0][1].sides[0], ()), *others]
     apart = len({workload.label for _, workload, _ in workloads}) > 1
     rows = [
         {
@@ -170,12 +169,12 @@ def _plane(source: ComparedRuns, metric: str) -> Iterator[Figure]:
 
 def candidates(source: ComparedRuns, metric: str) -> list[dict[str, Any]]:
     """Return all that has energy and a score on the baseline's evaluation data, and whether another beats it."""
-    obstacles = [(), *(against.standing.names() for against in source.others)]
-    asked = [[evaluation_of(run.document).get(key) for key in ("source", "examples")] for run in source.runs]
+    obstacles = [(), *(against.first_comparison.names() for against in source.others)]
+    data = [[evaluation_of(run.document).get(key) for key in ("source", "examples")] for run in source.runs]
     rows = [
         {**row, "run": name, "noisy": row["noisy"] or bool(why)}
-        for name, report, why, data in zip(source.names, source.reports, obstacles, asked, strict=True)
-        if data == asked[0]
+        for name, report, why, own in zip(source.names, source.reports, obstacles, data, strict=True)
+        if own == data[0]
         for row in list(_of_benchmark(report, metric)) or list(_of_profile(report, metric))
     ]
     sign = -1.0 if metric == "accuracy" else 1.0
@@ -219,11 +218,11 @@ def layers(source: ComparedRuns) -> Content | None:
         for place, workload in enumerate(against.workloads):
             if workload.pair.depth and any(layer_range(side)["differ"] for side in workload.sides):
                 rows = [
-                    {"run": name, "depth": (at + 0.5) / len(every), "energy": sum_energy(nodes),
+                    {"run": name, "depth": (index + 0.5) / len(every), "energy": sum_energy(nodes),
                      "noisy": mostly_invalid(nodes)}
                     for name, side in zip(against.names, workload.sides, strict=True)
                     for every in [layers_of(side.tree, "layer")]
-                    for at, nodes in enumerate(every)
+                    for index, nodes in enumerate(every)
                 ]  # fmt: skip
                 table = Table(columns, rows, "Energy of a layer by relative depth")
                 chart = curves(table, Axis("depth"), Axis("energy"), series="run")
@@ -254,13 +253,13 @@ def every_difference(source: ComparedRuns) -> Content | None:
 
 @COMPARE.section(7, "conditions", "Conditions")
 def conditions(source: ComparedRuns) -> Content:
-    """Return under what each run was made: what differs, and what is the same."""
-    columns = [Column("name", "Condition"), *(Column(str(at), name) for at, name in enumerate(source.names))]
+    """Return the conditions under which each run was made: those that differ, and those that are the same."""
+    columns = [Column("name", "Condition"), *(Column(str(index), name) for index, name in enumerate(source.names))]
     rows: dict[bool, list[Row]] = {True: [], False: []}
     for field, name in NAMES.items():
         values = [value_of(run.document, field) for run in source.runs]
         if any(value not in (None, False) for value in values):
-            cells = {str(at): _written(field, value) for at, value in enumerate(values)}
+            cells = {str(index): _written(field, value) for index, value in enumerate(values)}
             rows[len(set(map(str, values))) > 1].append({"name": capital(name), **cells})
     tables = {
         "differ": Table(columns, rows[True], "What differs"),

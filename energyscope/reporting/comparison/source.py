@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from energyscope.comparison.compare import Comparison, PairComparison, compare, told_apart
-from energyscope.comparison.conditions import EXECUTION, MODEL, PRECISION, Standing, value_of
+from energyscope.comparison.compare import Comparison, PairComparison, compare, with_unique_names
+from energyscope.comparison.conditions import EXECUTION, MODEL, PRECISION, RunComparison, value_of
 from energyscope.comparison.difference import ENERGIES, Difference, compared
 from energyscope.comparison.whole import BenchmarkComparison, CellComparison, GenerationComparison
 from energyscope.reporting.run.parts import blocks
@@ -41,9 +41,9 @@ class SameWorkload:
         rows = [{row["kind"]: row for row in blocks(side.tree, modelled=False).rows} for side in self.sides]
         items = []
         for kind in dict.fromkeys([*rows[0], *rows[1]]):
-            ours, theirs = (side.get(kind, {}) for side in rows)
-            values = ours.get("energy"), theirs.get("energy")
-            noisy = bool(ours.get("noisy")), bool(theirs.get("noisy"))
+            first, second = (side.get(kind, {}) for side in rows)
+            values = first.get("energy"), second.get("energy")
+            noisy = bool(first.get("noisy")), bool(second.get("noisy"))
             items.append(compared(kind, "mJ", values, self.pair.names(), noisy, kind))
         return sorted(items, key=lambda item: -abs(item.change.value) if item.change else 1.0)
 
@@ -84,9 +84,9 @@ class Against:
         """The workloads at which whole models can be compared, the costliest of the baseline first."""
         shared = []
         for pair in self.pairs:
-            ours, theirs = _workload(self.reports[0], pair.scene), _workload(self.reports[1], pair.other_scene)
-            if ours and theirs and any(item.change for item in pair.whole):
-                shared.append(SameWorkload(pair, (ours, theirs)))
+            first, second = _workload(self.reports[0], pair.scene), _workload(self.reports[1], pair.other_scene)
+            if first and second and any(item.change for item in pair.whole):
+                shared.append(SameWorkload(pair, (first, second)))
         return sorted(shared, key=lambda workload: -workload.sides[0].cost)
 
     @cached_property
@@ -108,8 +108,8 @@ class Against:
         return self.cells[min(leads)[1]] if leads else None
 
     @property
-    def standing(self) -> Standing:
-        """What stands between the runs where their energy is compared first."""
+    def first_comparison(self) -> RunComparison:
+        """The comparison of the runs where their energy is compared first."""
         return self.workloads[0].pair if self.workloads else (self.cell and self.benchmark) or self.pairs[0]
 
     @property
@@ -122,7 +122,7 @@ class Against:
         """The energy of the whole model there."""
         return energy_of(self.rows)
 
-    def every(self) -> Iterator[Standing]:
+    def every(self) -> Iterator[RunComparison]:
         """Yield all its comparisons."""
         yield from self.pairs
         yield from (comparison for comparison in (self.generation, self.benchmark) if comparison is not None)
@@ -138,7 +138,7 @@ class ComparedRuns:
     @classmethod
     def of(cls, runs: Iterable[Run]) -> ComparedRuns:
         """Compare runs."""
-        apart = told_apart(tuple(runs))
+        apart = with_unique_names(tuple(runs))
         return cls(tuple(apart), compare(apart))
 
     @cached_property
@@ -148,7 +148,7 @@ class ComparedRuns:
 
     @cached_property
     def names(self) -> list[str]:
-        """What tells the runs apart: their models, executions or precisions alone, else their names."""
+        """Labels that distinguish the runs: their models, executions or precisions alone, else their names."""
         fields = ((MODEL, str), (EXECUTION, execution_name), (PRECISION, precision_name))
         named = ([title(value_of(run.document, field)) for run in self.runs] for field, title in fields)
         varied = [names for names in named if len(set(names)) > 1]

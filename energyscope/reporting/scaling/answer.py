@@ -49,7 +49,7 @@ class LawsAnswer:
         chips = [
             *map(Chip, names["device"]),
             Chip(", ".join(map(precision_name, names["precision"]))),
-            *(Chip(execution_name(one)) for one in names["execution"]),
+            *(Chip(execution_name(name)) for name in names["execution"]),
             *map(Chip, names["phase"]),
             Chip(fmt.count(len(sources), "run")),
             Chip(f"{missing} not measured" if missing else "", "warn", "Cells says why."),
@@ -62,13 +62,13 @@ class LawsAnswer:
     def facts(self) -> dict[str, Any]:
         """The numbers of the sentences, and which sentences they make."""
         laws = self.laws
-        made: Callable[[], dict[str, Any]] = {
+        facts: Callable[[], dict[str, Any]] = {
             "sizes": lambda: _size_facts(best_known(laws.settings[0])),
             "contrast": lambda: contrast_facts(laws),
             "efficiency": lambda: efficiency_facts(laws),
             "law": lambda: law_facts(laws, laws.groups[0]),
         }[laws.case]
-        return {"case": laws.case, "modelled": laws.modelled, **made()}
+        return {"case": laws.case, "modelled": laws.modelled, **facts()}
 
     @cached_property
     def sentence(self) -> str:
@@ -91,7 +91,7 @@ class LawsAnswer:
         facts, energy = self.facts, self.laws.energy
         if self.laws.case == "sizes":
             errors = trust_facts(self.laws)["sizes"] or {}
-            found = [
+            stats = [
                 Stat.of("Exponent of parameters", facts["exponent"], "", f"{facts['phase']}, {facts['shape']}"),
                 *_each(f"{energy} per token, {{}}", facts["models"], facts["tokens"], "mJ", facts["shape"]),
                 _error("Median error, worst left-out size", errors.get("high"), errors.get("worst")),
@@ -100,37 +100,37 @@ class LawsAnswer:
             cells = facts["cells"]
             shown = cells if len(cells) <= _MOST else [*cells[: _MOST - 1], cells[-1]]
             over = f"{facts['first']} over {facts['second']}"
-            found = [Stat.of(f"{energy} at {shape}", item, "ratio", over) for shape, item in shown]
+            stats = [Stat.of(f"{energy} at {shape}", item, "ratio", over) for shape, item in shown]
         elif self.laws.case == "efficiency":
-            found = [
+            stats = [
                 *_each("Tokens per joule, batch {:,}", facts["batches"], facts["tokens"], ""),
                 Stat.of("Gain", facts["gain"], "ratio"),
                 *(Stat(f"Latency, batch {batch:,}", fmt.quantity(time, "us"))
                   for batch, time in zip(facts["batches"], facts["latency"], strict=True)),
             ]  # fmt: skip
         else:
-            found = [
+            stats = [
                 Stat.of(f"{energy} before the first FLOP", facts["fixed"], "mJ"),
                 Stat.of("Each further FLOP", facts["slope"], "pJ"),
                 Stat.of("Attention over MLP, per further FLOP", attention_over_mlp(self.laws.groups[0]), "ratio"),
                 _error("Held-out error, whole model", facts["error"], facts["worst"]),
             ]
-        return [stat for stat in found if stat.value != fmt.UNKNOWN]
+        return [stat for stat in stats if stat.value != fmt.UNKNOWN]
 
 
-def _size_facts(one: Entry) -> dict[str, Any]:
+def _size_facts(shape: Entry) -> dict[str, Any]:
     """Return the numbers of a sentence about models of several sizes at one shape."""
-    ends = (one["rows"][0], one["rows"][-1])
+    ends = (shape["rows"][0], shape["rows"][-1])
     first, last = (given(row.get("energy_per_token_mj")) for row in ends)
-    exponent = given(one.get("exponent"))
+    exponent = given(shape.get("exponent"))
     return {
         "models": [row["model"] for row in ends],
         "tokens": [first, last],
         "factor": ratio(last, first) if first and last else None,
         "exponent": exponent,
         "twice": None if exponent is None else 2**exponent.value,
-        "phase": one.get("phase"),
-        "shape": shape_name(one, one.get("phase")),
+        "phase": shape.get("phase"),
+        "shape": shape_name(shape, shape.get("phase")),
     }
 
 

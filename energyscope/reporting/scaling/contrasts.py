@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from energyscope import format as fmt
+from energyscope.grouping import group_by
 from energyscope.intervals import given
 from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.plane import Axis, curves
@@ -27,11 +28,11 @@ def section(laws: Laws) -> Content | None:
     pairs = pairs_of(laws)
     if not pairs:
         return None
-    views = [_view(_ratios(laws, pair), str(at)) for at, pair in enumerate(pairs)]
+    views = [_view(_ratios(laws, pair), str(index)) for index, pair in enumerate(pairs)]
     caption = "Below 1: the first takes less. Bands and whiskers: 95 % intervals."
     tables = {
-        f"ratios-of-{at}": _by_shape(laws, pair, label)
-        for at, (pair, label) in enumerate(zip(pairs, pair_labels(laws), strict=True))
+        f"ratios-of-{index}": _by_shape(laws, pair, label)
+        for index, (pair, label) in enumerate(zip(pairs, pair_labels(laws), strict=True))
     }
     names = {_pair_name(pair[0]) for pair in pairs}
     over = f"{laws.energy}, {names.pop() if len(names) == 1 else 'one setting over another'}"
@@ -40,26 +41,21 @@ def section(laws: Laws) -> Content | None:
 
 def pairs_of(laws: Laws) -> list[list[Entry]]:
     """Return the contrasts of each pair of settings by work; first the pair whose whole models differ most."""
-    found: dict[tuple[str, ...], list[Entry]] = {}
-    for contrast in sorted(laws.document["contrasts"], key=lambda contrast: (_work(contrast), shape_of(contrast))):
-        found.setdefault(tuple(str(contrast.get(field)) for field in _KEY), []).append(contrast)
+    contrasts = sorted(laws.document["contrasts"], key=lambda contrast: (_work(contrast), shape_of(contrast)))
+    pairs = group_by(contrasts, lambda contrast: tuple(str(contrast.get(field)) for field in _KEY))
 
     def gap(pair: Sequence[Entry]) -> float:
-        ratios = [
-            item.value
-            for contrast in pair
-            if contrast["subject"] == WHOLE and (item := given(contrast.get("ratio")))
-        ]
-        return max((abs(math.log(value)) for value in ratios if value > 0), default=-1.0)
+        ratios = [given(contrast.get("ratio")) for contrast in pair if contrast["subject"] == WHOLE]
+        return max((abs(math.log(item.value)) for item in ratios if item and item.value > 0), default=-1.0)
 
-    return sorted(found.values(), key=gap, reverse=True)
+    return sorted(pairs.values(), key=gap, reverse=True)
 
 
 def pair_labels(laws: Laws) -> list[str]:
-    """Return what each pair of settings is called, with what else tells it from others of its kind."""
+    """Return the name of each pair of settings, with what else distinguishes it from others of its name."""
     firsts = [pair[0] for pair in pairs_of(laws)]
     names = [_pair_name(contrast) for contrast in firsts]
-    rest = laws.told_apart(
+    rest = laws.distinct_labels(
         [{key: value for key, value in contrast.items() if key != contrast["field"]} for contrast in firsts]
     )
     several = len(set(names)) < len(names)
@@ -111,7 +107,8 @@ def _by_shape(laws: Laws, pair: Sequence[Entry], label: str) -> Table:
     shapes = {str(shape_of(contrast)): shape_name(contrast, contrast.get("phase")) for contrast in pair}
     last = len(shapes) - 1  # in a narrow terminal, the first and the last shape stay
     columns = [
-        Column(key, name, "ratio", rank=at % last if last else 0) for at, (key, name) in enumerate(shapes.items())
+        Column(key, name, "ratio", rank=index % last if last else 0)
+        for index, (key, name) in enumerate(shapes.items())
     ]
     rows: dict[str, dict[str, Any]] = {}
     for contrast in pair:
@@ -121,14 +118,14 @@ def _by_shape(laws: Laws, pair: Sequence[Entry], label: str) -> Table:
     return Table([Column("part", _pair_name(pair[0])), *columns], list(rows.values()), title)
 
 
-def _view(table: Table, at: str) -> View:
+def _view(table: Table, index: str) -> View:
     """Draw ratios over the work of a pass; of one shape, by part."""
     if len({row["work"] for row in table.rows}) < 2:
-        return View(dots(table, "part", "ratio", reference=1.0), table, {"contrast": at})
+        return View(dots(table, "part", "ratio", reference=1.0), table, {"contrast": index})
     kinds = list(dict.fromkeys(row["kind"] for row in table.rows))[:_MOST]
-    held = Table(table.columns, [row for row in table.rows if row["kind"] in kinds])
-    chart = curves(held, Axis("work", log=True), Axis("ratio", guides=(1.0,)), series="kind", height=250)
-    return View(chart, table, {"contrast": at})
+    shown = Table(table.columns, [row for row in table.rows if row["kind"] in kinds])
+    chart = curves(shown, Axis("work", log=True), Axis("ratio", guides=(1.0,)), series="kind", height=250)
+    return View(chart, table, {"contrast": index})
 
 
 def _name(contrast: Entry, side: str) -> str:

@@ -31,18 +31,18 @@ def section(laws: Laws) -> Content | None:
     figures = []
     for name, along, key, over in _FIGURES:
         views, knees = [], False
-        for at, of_group in enumerate(lines):
-            chosen = [line for line in of_group if line["along"] == along]
+        for index, group_lines in enumerate(lines):
+            chosen = [line for line in group_lines if line["along"] == along]
             guides = [float(line["knee"][along]) for line in chosen if line.get("knee")]
             table, knees = _shapes(laws, chosen), knees or bool(guides)
             if table:
                 chart = curves(table, Axis(along, log=True, guides=guides), Axis(key), series="line")
-                views.append(View(chart, table, {"group": str(at)}))
+                views.append(View(chart, table, {"group": str(index)}))
         caption = "More is better. Band: 95 % interval." if key == "tokens_per_j" else "Of a pass or step."
         caption += " Dashed: the knee." if knees else ""
         title = f"{_shapes(laws, []).column(key).title} by {over}"
         figures.append(Figure(name, title, views, caption))
-    tables = {f"gains-{at}": _gains(of_group) for at, of_group in enumerate(lines)}
+    tables = {f"gains-{index}": _gains(group_lines) for index, group_lines in enumerate(lines)}
     return Content({"labels": laws.labels}, figures, tables)
 
 
@@ -54,7 +54,7 @@ def efficiency_facts(laws: Laws) -> dict[str, Any]:
     doublings = math.log2(rows[-1][BATCH] / rows[-2][BATCH])
     return {
         "phase": line.get("phase"),
-        "at": _at(line),
+        "at": _place(line),
         "batches": [row[BATCH] for row in ends],
         "tokens": [given(row.get("tokens_per_j")) for row in ends],
         "gain": gain_between(*ends),
@@ -80,14 +80,14 @@ def _shapes(laws: Laws, lines: Sequence[Entry]) -> Table:
         Column("power", "Power", "W"),
     ]
     rows = [
-        cells_of(row, line=_at(line), power=None if laws.modelled else row.get("power_w"))
+        cells_of(row, line=_place(line), power=None if laws.modelled else row.get("power_w"))
         for line in lines
         for row in line["rows"]
     ]
     return Table(columns, rows, "Tokens per joule at every shape")
 
 
-def _at(line: Entry) -> str:
+def _place(line: Entry) -> str:
     """Return the length, or the batch size, that a line is at."""
     if line["along"] == TOKENS:
         return f"batch {line['fixed']:,}"
@@ -110,7 +110,7 @@ def _gains(lines: Sequence[Entry]) -> Table:
     for line in lines:
         along, knee, first, last = line["along"], line.get("knee") or {}, line["rows"][0], line["rows"][-1]
         gains = {
-            "line": _at(line),
+            "line": _place(line),
             "over": f"{'batch' if along == BATCH else 'tokens'} {first[along]:,} to {last[along]:,}",
             "gain": gain_between(first, last),
             "slower": last["latency_us"] / first["latency_us"] if first.get("latency_us") else None,

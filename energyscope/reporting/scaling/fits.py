@@ -34,7 +34,7 @@ from energyscope.reporting.table import Column, Table
 
 BY_GROUP, BY_KIND = "energy-by-group", "energy-by-kind"
 _CAPTION = "Lines: E0 + k x FLOPs. Whiskers: 95 % intervals; hollow: too noisy."
-_FEWEST = 3  # cells of which it can be told how far a law holds
+_FEWEST = 3  # cells that are needed to find how far a law holds
 _STEPS = 40  # of a line
 _MOST = 6  # kinds of a chart
 _MJ = 1e-9  # of a pJ
@@ -46,10 +46,10 @@ def section(laws: Laws) -> Content | None:
     points = [_points(laws, group) for group in laws.groups]
     figures = [_by_group(laws, points), _by_kind(laws, points)]
     tables: dict[str, Table] = {}
-    for at, (group, cells) in enumerate(zip(laws.groups, points, strict=True)):
-        made = {"laws": _law_table(laws, group), "remarks": _remarks(group), "ratios": _ratios(group)}
-        made |= {name: _listed(group, name) for name in _LISTED} | {"points": cells}
-        tables |= {f"{name}-{at}": table for name, table in made.items()}
+    for index, (group, cells) in enumerate(zip(laws.groups, points, strict=True)):
+        of_group = {"laws": _law_table(laws, group), "remarks": _remarks(group), "ratios": _ratios(group)}
+        of_group |= {name: _listed(group, name) for name in _LISTED} | {"points": cells}
+        tables |= {f"{name}-{index}": table for name, table in of_group.items()}
     facts = [law_facts(laws, group) for group in laws.groups]
     folded = ("remarks", "ratios", *_LISTED, "points")
     data = {"groups": list(zip(laws.labels, facts, strict=True)), "folded": folded}
@@ -170,8 +170,8 @@ def _points(laws: Laws, group: Entry) -> Table:
     for subject in group["subjects"]:
         roofline = fitted(subject.get("roofline")) or {}
         beside = (law_of(subject).get("residuals"), roofline.get("residuals"), roofline.get("regimes"))
-        for at, point in enumerate(subject["points"]):
-            residual, off, limit = (values[at] if values and at < len(values) else None for values in beside)
+        for index, point in enumerate(subject["points"]):
+            residual, off, limit = (values[index] if values and index < len(values) else None for values in beside)
             noisy = subject.get("role") == "whole" and shape_of(point) in weak
             shape = shape_name(point, group.get("phase"))
             fit = {"shape": shape, "residual": residual, "roofline": off, "limit": limit, "noisy": noisy}
@@ -195,7 +195,7 @@ def _by_group(laws: Laws, points: Sequence[Table]) -> Figure:
 def _by_kind(laws: Laws, points: Sequence[Table]) -> Figure:
     """Return the whole model and its costliest parts, one view for each group."""
     views = []
-    for at, (group, table) in enumerate(zip(laws.groups, points, strict=True)):
+    for index, (group, table) in enumerate(zip(laws.groups, points, strict=True)):
         subjects = [subject for subject in group["subjects"] if subject.get("role") in {"whole", "part"}]
         laws_by_kind = {named(subject)["kind"]: line_of(subject) for subject in subjects}
         sums: Counter[str] = Counter()
@@ -207,7 +207,7 @@ def _by_kind(laws: Laws, points: Sequence[Table]) -> Figure:
             for kind in kinds
             for step in _line(laws_by_kind[kind], [row for row in rows if row["kind"] == kind], {"kind": kind})
         ]
-        views += [_plane(rows, lines, table, "kind", {"group": str(at)})] if rows else []
+        views += [_plane(rows, lines, table, "kind", {"group": str(index)})] if rows else []
     return Figure(BY_KIND, f"{laws.energy} against work, by kind", views, _CAPTION)
 
 

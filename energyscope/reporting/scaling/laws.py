@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from energyscope.errors import RunError
+from energyscope.grouping import group_by
 from energyscope.intervals import Interval, finite, given, ratio
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.parts import OVERHEAD
@@ -21,8 +22,8 @@ Entry = Mapping[str, Any]
 Shape = tuple[int, int]  # batch size and tokens
 
 WHOLE, SUM = "model", "sum-over-parts"
-BATCH, TOKENS = "batch_size", "tokens"  # along which efficiency is told
-FORMS = ("two_term", "by_bytes", "constant")  # of a subject's law, of which the first that was fitted is told
+BATCH, TOKENS = "batch_size", "tokens"  # axes of efficiency
+FORMS = ("two_term", "by_bytes", "constant")  # of a subject's law: the first that was fitted is shown
 WAYS = {"length": "lengths", "batch": "batches", "cell": "cells", "model": "models"}  # of leaving out
 LAW_NAMES = {  # what each law is called, and what it says
     "two-term": ("two-term", "E0 + k x FLOPs"),
@@ -64,8 +65,8 @@ class Laws:
 
         """
         document = load_laws(folder)
-        if found := flaw(document):
-            raise RunError(f"{folder} holds laws that cannot be shown ({found}): make them again")
+        if wrong := flaw(document):
+            raise RunError(f"{folder} holds laws that cannot be shown ({wrong}): make them again")
         if not document["groups"]:
             raise RunError(f"{folder} holds no laws: make them of runs or sweeps")
         return cls(document, folder)
@@ -109,22 +110,22 @@ class Laws:
             checked = law is not None and law.get("r2") is not None
             return gain * (self.case == "efficiency"), checked and grows(law), law is not None, len(group["cells"])
 
-        told = self.case in {"efficiency", "law"}
-        return sorted(self.document["groups"], key=rank, reverse=True) if told else self.document["groups"]
+        groups: list[Entry] = self.document["groups"]
+        return sorted(groups, key=rank, reverse=True) if self.case in {"efficiency", "law"} else groups
 
     @cached_property
     def labels(self) -> list[str]:
-        """What tells each group from the others."""
-        return self.told_apart(self.groups)
+        """What distinguishes each group from the others."""
+        return self.distinct_labels(self.groups)
 
-    def told_apart(self, entries: Sequence[Entry]) -> list[str]:
-        """Return the fewest words that tell entries apart; of one, all that it is of."""
+    def distinct_labels(self, entries: Sequence[Entry]) -> list[str]:
+        """Return labels of the fewest words that distinguish entries; of one entry, its whole setting."""
         fields = [*_SETTING, *_SPANS, *_BEYOND]
         words = {field: [self._word(field, entry) for entry in entries] for field in fields}
         shown = [field for field in fields if len(set(words[field])) > 1]
 
         def named(chosen: Sequence[str]) -> list[tuple[str, ...]]:
-            return [tuple(words[field][at] for field in chosen) for at in range(len(entries))]
+            return [tuple(words[field][index] for field in chosen) for index in range(len(entries))]
 
         for field in reversed(shown):
             rest = [other for other in shown if other != field]
@@ -134,9 +135,9 @@ class Laws:
 
     def weak(self, entry: Entry) -> set[Shape]:
         """Return the shapes of which all cells of an entry's setting are graded invalid."""
-        mine = [source for source in self.document["sources"] if alike(source, entry)]
-        reliable = {shape_of(source) for source in mine if source.get("quality") != "invalid"}
-        return {shape_of(source) for source in mine} - reliable
+        sources = [source for source in self.document["sources"] if alike(source, entry)]
+        reliable = {shape_of(source) for source in sources if source.get("quality") != "invalid"}
+        return {shape_of(source) for source in sources} - reliable
 
     def efficiency(self, group: Entry) -> list[Entry]:
         """Return the lines of a group along batch sizes and lengths, of two shapes at least."""
@@ -145,15 +146,14 @@ class Laws:
     @cached_property
     def settings(self) -> list[list[Entry]]:
         """The comparisons of sizes by setting, each with its shapes by work; the best-known exponent's first."""
-        found: dict[tuple[str, ...], list[Entry]] = {}
-        for shape in sorted(self.document["sizes"], key=lambda shape: math.prod(shape_of(shape))):
-            found.setdefault(tuple(str(shape.get(field)) for field in (*_SETTING, *_BEYOND)), []).append(shape)
-        return sorted(found.values(), key=lambda shapes: _sureness(best_known(shapes)))
+        shapes = sorted(self.document["sizes"], key=lambda shape: math.prod(shape_of(shape)))
+        settings = group_by(shapes, lambda shape: tuple(str(shape.get(field)) for field in (*_SETTING, *_BEYOND)))
+        return sorted(settings.values(), key=lambda shapes: _width(best_known(shapes)))
 
     @cached_property
     def setting_labels(self) -> list[str]:
-        """What tells each setting of sizes from the others."""
-        return self.told_apart([shapes[0] for shapes in self.settings])
+        """What distinguishes each setting of sizes from the others."""
+        return self.distinct_labels([shapes[0] for shapes in self.settings])
 
     def _word(self, field: str, entry: Entry) -> str:
         if field in _SPANS:
@@ -213,7 +213,7 @@ def fitted(law: object) -> Entry | None:
 
 
 def law_of(subject: Entry) -> Entry:
-    """Return the law that is told of a subject: over FLOPs, over bytes, or its mean; empty where it has none."""
+    """Return the law that is shown of a subject: over FLOPs, over bytes, or its mean; empty where it has none."""
     return next((law for form in FORMS if (law := fitted(subject.get(form)))), {})
 
 
@@ -245,32 +245,32 @@ def gain_between(first: Entry, last: Entry) -> Interval | None:
 
 def gain_of(line: Entry) -> float:
     """Return by what factor tokens per joule rise over a line of efficiency; 0 where that is not known."""
-    found = gain_between(line["rows"][0], line["rows"][-1])
-    return 0.0 if found is None else found.value
+    gain = gain_between(line["rows"][0], line["rows"][-1])
+    return 0.0 if gain is None else gain.value
 
 
 def medians(group: Entry) -> Iterator[tuple[str, str, Entry]]:
     """Yield ``whole`` and ``components`` with how cells were left out, and the errors of those."""
-    held = group.get("held_out") or {}
-    for way in held.get("ways") or [held]:
+    held_out = group.get("held_out") or {}
+    for entry in held_out.get("ways") or [held_out]:
         for what in ("whole", "components"):
-            errors = way.get(what) or {}
+            errors = entry.get(what) or {}
             if finite(errors.get("median")) is not None:
-                yield what, str(way.get("by") or errors.get("by")), errors
+                yield what, str(entry.get("by") or errors.get("by")), errors
 
 
 def alike(source: Entry, entry: Entry) -> bool:
-    """Whether two entries agree in every field of a setting that both tell."""
+    """Whether two entries agree in every field of a setting that both have."""
     fields = (field for field in (*_SETTING, *_BEYOND) if field in source and field in entry)
     return all(str(source[field]) == str(entry[field]) for field in fields)
 
 
 def best_known(shapes: Sequence[Entry]) -> Entry:
     """Return the shape at which the exponent of sizes is known best."""
-    return min(shapes, key=_sureness)
+    return min(shapes, key=_width)
 
 
-def _sureness(shape: Entry) -> float:
+def _width(shape: Entry) -> float:
     item = given(shape.get("exponent"))
     return item.above + item.below if item is not None and item.known else math.inf
 

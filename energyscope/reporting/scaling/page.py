@@ -32,10 +32,10 @@ def write_laws_page(folder: Path) -> Path:
 def laws_page(laws: Laws) -> str:
     """Return the page of laws as one self-contained HTML file."""
     answer, shown = LawsAnswer(laws), LAWS.shown(laws)
-    drawn = {figure.name for figure in figures(shown)}
-    top = [name for name in TOP[laws.case] if name in drawn][:2]
+    names = {figure.name for figure in figures(shown)}
+    top = [name for name in TOP[laws.case] if name in names][:2]
     switches = {
-        name: [(str(at), label) for at, label in enumerate(labels)] if len(labels) > 1 else []
+        name: [(str(index), label) for index, label in enumerate(labels)] if len(labels) > 1 else []
         for name, labels in (
             ("setting", laws.setting_labels),
             ("group", laws.labels),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope import format as fmt
 from energyscope import reasons
+from energyscope.grouping import group_by
 from energyscope.intervals import given
 from energyscope.reporting.run.report import execution_name, precision_name
 from energyscope.reporting.scaling.laws import LAW_NAMES, SUM, WAYS, law_name, shape_name, subject_name
@@ -26,33 +27,35 @@ _BEYOND = {
 _MOST = 6  # sources that are named
 
 
-def prediction_text(found: Prediction, width: int) -> RenderableType:
+def prediction_text(prediction: Prediction, width: int) -> RenderableType:
     """Return a prediction, as `energyscope predict --json` has it: heading, table, and what to know of it."""
     from rich.console import Group
     from rich.text import Text
 
-    shape = shape_name(found, found["phase"])
-    setting = f"{precision_name(found['precision'])}, {execution_name(found['execution'])}"
-    what = f"{found['model']}, {found['phase']}, {shape}, {setting}: {_whole(found)}predicted"
+    shape = shape_name(prediction, prediction["phase"])
+    setting = f"{precision_name(prediction['precision'])}, {execution_name(prediction['execution'])}"
+    what = f"{prediction['model']}, {prediction['phase']}, {shape}, {setting}: {_whole(prediction)}predicted"
     parts: list[RenderableType] = [Text(printable(what), style="bold")]
-    if found["modelled"]:
+    if prediction["modelled"]:
         parts.append(Text("MODELLED: every joule is time x stated watts", style="bold yellow"))
-    parts.append(Text(printable(f"from {_sources(found['from'])}"), style="dim"))
-    parts.append(prediction_table(found).filled().rich(width))
-    return Group(*parts, *(Text(printable(line), style="dim") for line in _remarks(found)))
+    parts.append(Text(printable(f"from {_sources(prediction['from'])}"), style="dim"))
+    parts.append(prediction_table(prediction).filled().rich(width))
+    return Group(*parts, *(Text(printable(line), style="dim") for line in _remarks(prediction)))
 
 
-def _whole(found: Prediction) -> str:
-    energy = given((found["whole"] or {}).get("energy_mj"))
-    modelled = " (MODELLED)" if found["modelled"] else ""
+def _whole(prediction: Prediction) -> str:
+    energy = given((prediction["whole"] or {}).get("energy_mj"))
+    modelled = " (MODELLED)" if prediction["modelled"] else ""
     return "" if energy is None else f"{fmt.measured(energy, 'mJ')}{modelled} "
 
 
-def prediction_table(found: Prediction) -> Table:
+def prediction_table(prediction: Prediction) -> Table:
     """Return the whole model, the sum of its parts, and the parts, each with its held-out error."""
     columns = [
         Column("part", "Part"),
-        Column("energy", "Energy (MODELLED)" if found["modelled"] else "Energy", "mJ", "with its 95 % interval"),
+        Column(
+            "energy", "Energy (MODELLED)" if prediction["modelled"] else "Energy", "mJ", "with its 95 % interval"
+        ),
         Column("most", "At most", "mJ", "where no lower limit is known"),
         Column("time", "Time", "us", rank=1),
         Column("error", "Held-out error", "share", "median of cells left out"),
@@ -61,25 +64,25 @@ def prediction_table(found: Prediction) -> Table:
         Column("data", "Data", hint="whether this shape lies within the cells that the law is of"),
         Column("law", "Law", rank=3),
     ]
-    return Table(columns, [_row(row) for row in _rows(found)])
+    return Table(columns, [_row(row) for row in _rows(prediction)])
 
 
-def _rows(found: Prediction) -> list[Prediction]:
-    first = [row for row in (found["whole"], found["sum"]) if row]
-    return [*first, *found["parts"], *found["groups"]]
+def _rows(prediction: Prediction) -> list[Prediction]:
+    first = [row for row in (prediction["whole"], prediction["sum"]) if row]
+    return [*first, *prediction["parts"], *prediction["groups"]]
 
 
 def _row(row: Prediction) -> dict[str, Any]:
-    energy, time, held = given(row["energy_mj"]), given(row["time_us"]), row["held_out"]
+    energy, time, held_out = given(row["energy_mj"]), given(row["time_us"]), row["held_out"]
     only_high = energy is not None and energy.low is None and energy.high is not None
     return {
         "part": _name(row),
         "energy": energy,
         "most": energy.high if only_high and energy else None,
         "time": None if time is None else time.value,
-        "error": held["median"],
-        "n": held["cells"] or None,
-        "where": _BEYOND.get(held["where"]),
+        "error": held_out["median"],
+        "n": held_out["cells"] or None,
+        "where": _BEYOND.get(held_out["where"]),
         "data": "outside" if row["extrapolated"] else "within",
         "law": law_name(row["law"]),
     }
@@ -94,33 +97,31 @@ def _name(row: Prediction) -> str:
     return law_name(SUM) or "" if row["law"] == SUM else subject_name(row["subject"])
 
 
-def _remarks(found: Prediction) -> Iterator[str]:
+def _remarks(prediction: Prediction) -> Iterator[str]:
     """Yield what must be known, each thing once with the parts that it holds for."""
-    rows = _rows(found)
-    yield f"Held-out error: median over {WAYS.get(found['left_out_by'], found['left_out_by'])} left out."
+    rows = _rows(prediction)
+    yield f"Held-out error: median over {WAYS.get(prediction['left_out_by'], prediction['left_out_by'])} left out."
     for law, (name, formula) in LAW_NAMES.items():
         if law != SUM and any(row["law"] == law for row in rows):
             yield f"{name}: {formula}"
     unjudged = {_name(row): row["held_out"]["reason"] for row in rows if row["held_out"]["median"] is None}
-    untold = {
+    not_predicted = {
         subject_name(subject) if subject != SUM else law_name(SUM) or "": why
-        for subject, why in found["left_out"].items()
+        for subject, why in prediction["left_out"].items()
     }
     yield from _once("outside of the data", [(name, why) for name, why in _beyond(rows).items()])
     yield from _once("", [(_name(row), flag) for row in rows for flag in row["flags"]])
     yield from _once("held-out error unknown", list(unjudged.items()))
-    yield from _once("not predicted", list(untold.items()))
-    for note in found["notes"]:
+    yield from _once("not predicted", list(not_predicted.items()))
+    for note in prediction["notes"]:
         yield f"note: {reasons.words(note)}"
 
 
-def _once(what: str, said: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    names: dict[str, list[str]] = {}
-    for name, why in said:
-        names.setdefault(str(why or ""), []).append(name)
-    for why, parts in names.items():
-        of = fmt.listed(parts, 12)
-        head = f"{what} ({of})" if what else of
+def _once(what: str, pairs: Sequence[tuple[str, Any]]) -> Iterator[str]:
+    """Yield a line for each reason, with the parts that it holds for."""
+    for why, group in group_by(pairs, lambda pair: str(pair[1] or "")).items():
+        parts = fmt.listed([name for name, _ in group], 12)
+        head = f"{what} ({parts})" if what else parts
         yield f"{head}: {reasons.words(why) or 'no reason was noted'}"
 
 

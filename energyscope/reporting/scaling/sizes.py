@@ -60,8 +60,8 @@ def section(laws: Laws) -> Content | None:
     figures.append(Figure("sizes-shares", shares[0].title, lines, "Shares of the measured whole."))
     left_out = _left_out(laws)
     wholes = [
-        Table(left_out.columns, [row for row in left_out.rows if row["kind"] == WHOLE and row["at"] == at])
-        for at in range(len(by_setting))
+        Table(left_out.columns, [row for row in left_out.rows if row["kind"] == WHOLE and row["at"] == index])
+        for index in range(len(by_setting))
     ]
     errors = _views(lambda table: bars(table, "left_out", "median", series="way"), wholes)
     title = "Held-out error: each model predicted from the others"
@@ -77,7 +77,7 @@ def section(laws: Laws) -> Content | None:
 
 def _views(draw: Callable[[Table], Any], tables: Sequence[Table]) -> list[View]:
     """Return a view for each setting whose table has rows."""
-    return [View(draw(table), table, {"setting": str(at)}) for at, table in enumerate(tables) if table]
+    return [View(draw(table), table, {"setting": str(index)}) for index, table in enumerate(tables) if table]
 
 
 def _sizes(laws: Laws, shapes: Sequence[Entry]) -> Table:
@@ -146,7 +146,7 @@ def _shares(shapes: Sequence[Entry]) -> Table:
 
 
 def _held_out(laws: Laws) -> list[tuple[Entry, dict[str, Any]]]:
-    """Return what became of each model that was left out, with the cells that name it; by size."""
+    """Return the errors of each model that was left out, with the cells that name it; by size."""
     sizes = {row["model"]: row.get("parameters") or 0 for shape in laws.document["sizes"] for row in shape["rows"]}
     entries = sorted(laws.document["sizes_held_out"], key=lambda entry: sizes.get(entry.get("left_out"), 0))
     return [
@@ -157,11 +157,11 @@ def _held_out(laws: Laws) -> list[tuple[Entry, dict[str, Any]]]:
                 "setting": label,
                 **named(entry),
                 "law": law_name(entry.get("law")),
-                "at": next((at for at, shapes in enumerate(laws.settings) if alike(entry, shapes[0])), None),
+                "at": next((index for index, shapes in enumerate(laws.settings) if alike(entry, shapes[0])), None),
                 "way": "as the sum of parts" if entry.get("law") == SUM else "by a law of the whole",
             },
         )
-        for entry, label in zip(entries, laws.told_apart(entries), strict=True)
+        for entry, label in zip(entries, laws.distinct_labels(entries), strict=True)
     ]
 
 

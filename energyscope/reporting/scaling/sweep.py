@@ -61,7 +61,7 @@ def sweep_table(sweep: Sweep, rows: Sequence[Mapping[str, Any]], *, modelled: bo
         Column("quality", "Grade", "grade", rank=3),
         Column("lacking", "State"),
     ]
-    held = [
+    cells = [
         {
             **row,
             "energy": interval(row["energy_mj"], row["energy_ci_low_mj"], row["energy_ci_high_mj"]),
@@ -70,7 +70,7 @@ def sweep_table(sweep: Sweep, rows: Sequence[Mapping[str, Any]], *, modelled: bo
         }
         for row in rows
     ]
-    return Table(columns, held, f"{sweep.model}, {'decode steps' if step else 'forward passes'}")
+    return Table(columns, cells, f"{sweep.model}, {'decode steps' if step else 'forward passes'}")
 
 
 def _remarks(sweep: Sweep, rows: Sequence[Mapping[str, Any]], runs: Mapping[str, Run]) -> Iterator[str]:

@@ -44,29 +44,29 @@ def laws_brief(laws: Laws) -> RenderableType:
 def _whole(laws: Laws, width: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    answer, held = LawsAnswer(laws), tables(LAWS.shown(laws))
+    answer, named_tables = LawsAnswer(laws), tables(LAWS.shown(laws))
     yield Text(printable(", ".join(laws.models)), style="bold")
     yield Text(printable(" \u00b7 ".join(chip.text for chip in answer.chips)), style="dim")
     yield from _warnings(answer)
     yield from _answer(answer)
-    for at, (label, group) in enumerate(zip(laws.labels, laws.groups, strict=True)):
+    for index, (label, group) in enumerate(zip(laws.labels, laws.groups, strict=True)):
         yield Text("")
         facts = law_facts(laws, group)
         yield Text(printable(sentence("laws/group.txt.j2", label=label, facts=facts)), style="bold")
         if not group.get("reason"):
-            yield held[f"laws-{at}"].filled().rich(width)
-        remarks = held[f"remarks-{at}"].rows if f"remarks-{at}" in held else []
+            yield named_tables[f"laws-{index}"].filled().rich(width)
+        remarks = named_tables[f"remarks-{index}"].rows if f"remarks-{index}" in named_tables else []
         for row in (row for row in remarks if facts["slope"] or row["remark"] != facts["reason"]):
             parts = f"{row['parts']}: " if row["parts"] else ""
             yield Text(printable(parts + reasons.words(row["remark"])), style="dim")
-        if f"gains-{at}" in held:
-            yield from _tables(held[f"gains-{at}"], width)
-    ratios = [f"ratios-of-{at}" for at in range(len(pairs_of(laws)))]
-    shown = [held[name] for name in (*ratios, "exponents", "sizes") if name in held]
-    if left_out := held.get("left-out"):
+        if f"gains-{index}" in named_tables:
+            yield from _tables(named_tables[f"gains-{index}"], width)
+    ratios = [f"ratios-of-{index}" for index in range(len(pairs_of(laws)))]
+    shown = [named_tables[name] for name in (*ratios, "exponents", "sizes") if name in named_tables]
+    if left_out := named_tables.get("left-out"):
         whole = [row for row in left_out.rows if row["kind"] == WHOLE]
         shown.append(Table(left_out.columns, whole, left_out.title))
-    shown += [held[name] for name in ("held-out", "not-measured") if name in held]
+    shown += [named_tables[name] for name in ("held-out", "not-measured") if name in named_tables]
     for table in shown:
         yield from _tables(table, width)
     yield Text("")
