@@ -92,10 +92,10 @@ def quantity(value: float | None, unit: str = "") -> str:
 
 def measured(item: Interval | None, unit: str = "") -> str:
     """Write a value with its 95 % interval: ``"1.83 J \u00b1 0.22"``, ``"1.83 J [1.6, 2.4]"`` if it is skewed."""
-    return " ".join(part for part in apart(item, unit) if part)
+    return " ".join(part for part in value_and_interval(item, unit) if part)
 
 
-def apart(item: Interval | None, unit: str = "") -> tuple[str, str]:
+def value_and_interval(item: Interval | None, unit: str = "") -> tuple[str, str]:
     """Write a value, and apart its 95 % interval: ``"\u00b1 0.22"`` or ``"[1.6, 2.4]"``, empty if not known."""
     if item is None:
         return UNKNOWN, ""

@@ -53,7 +53,7 @@ def interval(value: object, low: object = None, high: object = None) -> Interval
     return Interval(number, finite(low), finite(high))
 
 
-def given(entry: object, scale: float = 1.0) -> Interval | None:
+def from_entry(entry: object, scale: float = 1.0) -> Interval | None:
     """Return an entry of a document, ``{value, low, high}``, times a scale; None where it holds no number."""
     if not isinstance(entry, Mapping):
         return None

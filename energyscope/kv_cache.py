@@ -106,7 +106,7 @@ def is_cache(value: Any) -> bool:
     )
 
 
-def kept_storages(value: Any) -> set[int]:
+def cache_storages(value: Any) -> set[int]:
     """Return the addresses of the memory that the caches in nested values keep their keys and values in."""
     return {_address(tensor) for _, tensor in _kept_tensors(value) if tensor.numel()}
 
@@ -118,7 +118,7 @@ def _kept_tensors(value: Any) -> Iterator[tuple[int, torch.Tensor]]:
             yield from ((index, tensor) for tensor in (layer.keys, layer.values) if tensor is not None)
 
 
-def is_kept(tensor: torch.Tensor, storages: set[int]) -> bool:
+def in_cache(tensor: torch.Tensor, storages: set[int]) -> bool:
     """Tell whether a tensor lies in one of some storages, as the keys and values of a static cache do."""
     return bool(storages) and tensor.layout == torch.strided and _address(tensor) in storages
 

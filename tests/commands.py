@@ -14,7 +14,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from energyscope.cli.app import main
-from energyscope.cli.guard import DEBUG
+from energyscope.cli.errors import DEBUG
 
 Command = Callable[..., "CompletedProcess[str]"]
 

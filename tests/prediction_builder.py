@@ -12,7 +12,7 @@ from energyscope.runs.method import REVISION
 from energyscope.runs.schema import EnergyRow
 from energyscope.runs.store import Run, RunStore, load_run
 from energyscope.scaling.cells import Shape
-from energyscope.scaling.shape_work import Asked, Skeleton
+from energyscope.scaling.shape_work import PassShape, Skeleton
 
 CALL_MJ, PJ_PER_FLOP, NJ_PER_BYTE, STATIC_W = 0.5, 40.0, 0.8, 100.0
 GLUE_MJ, UNEXPLAINED_MJ = 3.0, 1.0
@@ -36,7 +36,7 @@ def planted_run(path: Path, tokens: int, *, phase: str = "prefill", batch_size: 
     """
     model, precision = changes.get("model", "tiny-gpt2"), changes.get("precision", "fp32")
     modelled, noise = changes.get("modelled", False), changes.get("noise", 1.0)
-    works = Skeleton(model, precision).work(Asked(phase, batch_size, tokens, precision), "medium")
+    works = Skeleton(model, precision).work(PassShape(phase, batch_size, tokens, precision), "medium")
     base = {
         "phase": phase, "precision": precision, "execution": changes.get("execution", "eager"), "quality": "B",
         "batch_size": batch_size, "context_length": tokens, "device": "cuda:0",

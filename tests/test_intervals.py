@@ -9,7 +9,7 @@ from energyscope.intervals import (
     Interval,
     difference,
     finite,
-    given,
+    from_entry,
     interval,
     ratio,
     serialize,
@@ -28,15 +28,15 @@ def test_missing_cells_make_no_interval() -> None:
 
 def test_entries_of_documents_are_read_as_intervals() -> None:
     """GIVEN what JSON holds, THEN an interval; null and text are nothing."""
-    assert given({"value": 1, "low": 0.5, "high": None}) == Interval(1.0, 0.5, None)
-    assert given(None) is None
-    assert given({"value": None}) is None
+    assert from_entry({"value": 1, "low": 0.5, "high": None}) == Interval(1.0, 0.5, None)
+    assert from_entry(None) is None
+    assert from_entry({"value": None}) is None
 
 
 def test_intervals_are_written_as_they_are_read() -> None:
     """GIVEN an interval THEN its entry reads as the same; what is not known or no number is null."""
     for item in (Interval(1.0, 0.5, 2.0), Interval(1.0), Interval(0.0, None, 2.0)):
-        assert given(serialize(item)) == item
+        assert from_entry(serialize(item)) == item
     assert serialize(None) is None
     assert serialize(Interval(math.nan, 0.0, 1.0)) is None
     assert serialize(Interval(1.0, -math.inf, 2.0)) == {"value": 1.0, "low": None, "high": 2.0}

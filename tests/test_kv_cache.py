@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from energyscope.errors import ModelError
-from energyscope.kv_cache import CACHE_KINDS, cache_bytes, caches_in, hold, is_cache, kept_storages, new_cache
+from energyscope.kv_cache import CACHE_KINDS, cache_bytes, cache_storages, caches_in, hold, is_cache, new_cache
 from energyscope.loading import load_model
 
 BATCH, CONTEXT = 2, 9
@@ -105,5 +105,5 @@ def test_only_a_static_cache_hands_out_its_own_memory(model, ids):
         cache = filled(model, ids, kind)
         new = torch.zeros_like(cache.layers[0].keys[:, :, :1])
         keys, _ = cache.update(new, new, 0)
-        layer_keys[kind] = keys.untyped_storage().data_ptr() in kept_storages(cache)
+        layer_keys[kind] = keys.untyped_storage().data_ptr() in cache_storages(cache)
     assert layer_keys == {"dynamic": False, "static": True}

@@ -56,7 +56,7 @@ def attribute(header: Entry, entries: Sequence[Entry], idle_w: float | None) -> 
     differential = differentials(sources)
     rows = [_row(component, sources, differential) for component in header["tree"]]
     add_waiting(rows, header.get("devices") or [])
-    relate(rows)
+    add_shares(rows)
     return Attribution(rows, closures(sources), differential)
 
 
@@ -200,7 +200,7 @@ def _add_differential(row: EnergyRow, differential: Entry | None, tree: Sequence
         row.differential_mj = differential["energy_mj"] * calls[row.component] / sum(calls.values())
 
 
-def relate(rows: Sequence[EnergyRow]) -> None:
+def add_shares(rows: Sequence[EnergyRow]) -> None:
     """Fill in shares, self and unexplained energy, and what time-proportional attribution would have said."""
     by_name = {row.component: row for row in rows}
     root = by_name[ROOT]

@@ -54,7 +54,7 @@ def contamination(entry: Entry, before: Sequence[Entry]) -> list[Reason]:
     return reasons
 
 
-def worth_again(entry: Entry, before: Sequence[Entry]) -> bool:
+def should_retake(entry: Entry, before: Sequence[Entry]) -> bool:
     """Whether a disturbed window may be undisturbed if it is measured again.
 
     A power limit that was the same in the window before will not change back.

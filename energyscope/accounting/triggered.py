@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyscope.accounting import records
-from energyscope.accounting.aggregate import Attribution, relate
+from energyscope.accounting.aggregate import Attribution, add_shares
 from energyscope.accounting.measured import UNKNOWN
 from energyscope.accounting.records import Entry
 from energyscope.metering.grades import grade
@@ -60,7 +60,7 @@ def recover(entries: Sequence[Entry]) -> Attribution:
     for component in header["tree"]:
         readings = [sum_reads(reads, header["ticks_s"]) for reads in passes.get(component["name"], ())]
         rows.append(_row(component, header, readings, idle_w, guard))
-    relate(rows)
+    add_shares(rows)
     return Attribution(rows, {})
 
 

@@ -15,7 +15,7 @@ from energyscope.kv_cache import CacheKind
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.workloads import Workload, position_limit
-from energyscope.workloads.decoding import can_generate, checked_context, default_context
+from energyscope.workloads.decoding import can_generate, check_context, default_context
 
 Phase = Literal["prefill", "decode"]
 Execution = Literal["eager", "cuda-graph", "torch-compile"]
@@ -104,7 +104,7 @@ def bases(
         prefill,
         phase="decode",
         batch_size=batch_size or prompt.batch_size,
-        context_length=checked_context(loaded, context),
+        context_length=check_context(loaded, context),
     )
     return [decode, prefill]
 

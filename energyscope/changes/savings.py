@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from energyscope.grouping import group_by
-from energyscope.intervals import Interval, finite, given, interval, ratio
+from energyscope.intervals import Interval, finite, from_entry, interval, ratio
 from energyscope.metering.grades import INVALID, QUALITIES
 from energyscope.reasons import read, split
 from energyscope.runs.method import execution_of
-from energyscope.runs.moments import Moment
+from energyscope.runs.phases import PhaseName
 from energyscope.runs.store import Run
 
 Verdict = Literal["saves", "costs", "unclear"]
@@ -97,7 +97,7 @@ def _alternatives(run: Run) -> Iterator[Change]:
     rows = [row for row in document.get("rows") or [] if isinstance(row, Mapping)]
     bases = {row.get("phase"): row for row in rows if row.get("what") == "base"}
     for row in rows:
-        base, energy = bases.get(row.get("phase")), given(row.get("ratio"))
+        base, energy = bases.get(row.get("phase")), from_entry(row.get("ratio"))
         if base is None or row is base or energy is None or row.get("what") == "context_length":
             continue
         yield Change(
@@ -105,7 +105,7 @@ def _alternatives(run: Run) -> Iterator[Change]:
             value=str(row.get("value")),
             phase=str(row.get("phase")),
             energy=energy,
-            time=_ratio(given(row.get("time_us")), given(base.get("time_us"))),
+            time=_ratio(from_entry(row.get("time_us")), from_entry(base.get("time_us"))),
             grade=_worse(row.get("quality"), base.get("quality")),
             modelled=bool(document.get("modelled", run.modelled)),
             setup_s=finite(row.get("setup_s")),
@@ -135,7 +135,7 @@ def _executions(run: Run) -> Iterator[Change]:
         table = run.scene(str(entry["name"])).energy
         model = None if table is None else table[table["level"] == "model"]
         if model is not None and not model.empty:
-            step = Moment.of(str(entry["name"]))
+            step = PhaseName.of(str(entry["name"]))
             execution = str(entry.get("execution") or execution_of(run.document))
             columns = {str(key): value for key, value in model.iloc[0].items()}
             models.setdefault((step.phase, step.context), {})[execution] = columns
@@ -175,24 +175,24 @@ def _precisions(run: Run, *, against_baseline: bool = False) -> Iterator[Change]
     paired = base.get("precision") == baseline
     predictions = {str(entry.get("precision")): entry for entry in document.get("predictions") or []}
     for name, cell in cells.items():
-        energies = given(cell.get("energy_mj")), given(base.get("energy_mj"))
-        energy = given(cell.get("energy_ratio")) if paired else _ratio(*energies)
+        energies = from_entry(cell.get("energy_mj")), from_entry(base.get("energy_mj"))
+        energy = from_entry(cell.get("energy_ratio")) if paired else _ratio(*energies)
         if cell is base or energy is None:
             continue
         prediction = predictions.get(name) or {}
-        quality = given(prediction.get("difference")) if paired else None
+        quality = from_entry(prediction.get("difference")) if paired else None
         metric = prediction.get("metric")
         yield Change(
             what="precision",
             value=name,
             phase="prefill",
             energy=energy,
-            time=_ratio(given(cell.get("latency_s")), given(base.get("latency_s"))),
+            time=_ratio(from_entry(cell.get("latency_s")), from_entry(base.get("latency_s"))),
             grade=_worse(cell.get("quality"), base.get("quality")),
             modelled=run.modelled,
             metric=metric,
             quality=quality,
-            degrades=_degrades(metric, quality, given(prediction.get("value"))),
+            degrades=_degrades(metric, quality, from_entry(prediction.get("value"))),
             disturbed=any(_disturbed(compared, _guards(compared)) for compared in (cell, base)),
         )
 

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from energyscope.cli.guard import DEBUG, listen_for_termination
+from energyscope.cli.errors import DEBUG, listen_for_termination
 from energyscope.cli.options import PanelledCommand
 
 COMMANDS = {  # each is `command` in the module of its name

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import OUTPUT, Option, Quiet, with_settings
-from energyscope.cli.words import draw
+from energyscope.cli.output import draw
 from energyscope.errors import UsageError
 from energyscope.settings.benchmark import BenchmarkSettings
-from energyscope.settings.fields import chosen, settings_of
+from energyscope.settings.fields import select_settings, settings_of
 from energyscope.settings.run import HOW, ONE_EXECUTION, RunSettings
 
 OF_RUN = (
@@ -41,16 +41,16 @@ def _settings(model: str, values: Mapping[str, Any], _: Collection[str]) -> RunS
     )
 
 
-@guarded
+@report_errors
 @with_settings(
     _settings,
-    *chosen(
+    *select_settings(
         BenchmarkSettings,
         batch_sizes={"default": (1,)},
         trials={"default": 5},
         trial_seconds={"default": None},
     ),
-    *chosen(RunSettings, *OF_RUN, execution={"help": f"{ONE_EXECUTION}."}),
+    *select_settings(RunSettings, *OF_RUN, execution={"help": f"{ONE_EXECUTION}."}),
 )
 def command(
     settings: RunSettings,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import DEFAULT_ROOT, Root
-from energyscope.cli.words import draw, path_said
+from energyscope.cli.output import draw, path_text
 
 if TYPE_CHECKING:
     from energyscope.comparison.gate import Excess
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TOO_MUCH = 3
 
 
-@guarded
+@report_errors
 def command(
     runs: Annotated[list[str], typer.Argument(help="Two runs or more: paths, names, or beginnings of names.")],
     *,
@@ -58,7 +58,7 @@ def command(
         from energyscope.reporting.comparison.page import default_path, write_comparison
 
         path = write_comparison(source, report or default_path([run.name for run in source.runs], root))
-        page = path_said(path, sys.stderr if as_json else sys.stdout)
+        page = path_text(path, sys.stderr if as_json else sys.stdout)
     if as_json:
         typer.echo(json.dumps(record(source), indent=1, default=str))
         if page:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import AsJson
 from energyscope.reasons import words
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-@guarded
+@report_errors
 def command(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     seconds: Annotated[

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
-from energyscope.cli.words import path_said, words
+from energyscope.cli.output import path_text, split_list
 from energyscope.reasons import words as reason_words
 
 if TYPE_CHECKING:
-    from energyscope.reporting.print.files import Made
+    from energyscope.reporting.print.files import WrittenFigure
 
 
-@guarded
+@report_errors
 def command(
     run: Annotated[str, typer.Argument(help="A run: its path, its name, or the beginning of its name.")],
     other: Annotated[
@@ -41,7 +41,7 @@ def command(
     from energyscope.reporting.print import files
     from energyscope.runs.store import load_run
 
-    names = tuple(dict.fromkeys(words(formats.lower())))
+    names = tuple(dict.fromkeys(split_list(formats.lower())))
     options = files.Options(names, dpi, cast("Any", theme), replace=force or output is None)
     runs = [load_run(name, root) for name in (run, other) if name is not None]
     if len({loaded.path.resolve() for loaded in runs}) < len(runs):
@@ -57,18 +57,18 @@ def command(
         raise RunError(f"no figure can be drawn of {runs[0].name}: the lines above say why")
 
 
-def _say(result: Made, *, first: bool) -> None:
+def _say(result: WrittenFigure, *, first: bool) -> None:
     """Print a file's path; what is missing goes to the other stream, once for each figure."""
     from energyscope.reporting.terminal_text import printable
 
     if result.path is not None:
-        typer.echo(path_said(result.path))
+        typer.echo(path_text(result.path))
     if result.reason is not None and first:
         left_out = "" if result.path else ": left out"
         typer.echo(f"{result.figure}{left_out}: {printable(reason_words(result.reason))}", err=True)
 
 
-def _record(result: Made) -> dict[str, str | None]:
+def _record(result: WrittenFigure) -> dict[str, str | None]:
     path = None if result.path is None else str(result.path)
     reason = None if result.reason is None else reason_words(result.reason)
     return {"figure": result.figure, "path": path, "format": result.format, "reason": reason}

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
-from energyscope.cli.words import command_line, draw
+from energyscope.cli.output import command_line, draw
 
 
-@guarded
+@report_errors
 def command(
     measured: Annotated[
         list[str], typer.Argument(metavar="RUN|SWEEP", help="Runs and sweeps: paths or names of them.")

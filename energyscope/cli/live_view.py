@@ -30,14 +30,14 @@ from rich.text import Text
 
 from energyscope.accounting.measured import measure
 from energyscope.accounting.records import MODEL
-from energyscope.cli.time_left import Estimates, StageProgress, estimate_of, is_skipped, left_of_run, moment_of
+from energyscope.cli.time_left import Estimates, StageProgress, estimate_of, is_skipped, left_of_run, phase_of
 from energyscope.intervals import Interval
 from energyscope.reasons import words
 from energyscope.reporting.terminal_live import (
     MOST,
-    Costly,
-    Picture,
+    CostlyComponent,
     Power,
+    RunView,
     StageState,
     Step,
     last_line,
@@ -61,7 +61,7 @@ class RunFollower:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self.moment = ""  # the scene that is profiled, such as ``prefill`` or ``decode@1024``; empty before
+        self.phase = ""  # the phase that is profiled, such as ``prefill`` or ``decode@1024``; empty before
         self._document: dict[str, Any] = {}
         self._changed = 0
         self._read = 0
@@ -108,7 +108,7 @@ class RunFollower:
         if entry.get("stage") != PROFILE:
             return
         if "header" in entry:
-            self._header, self.moment = entry["header"], str(entry.get("scene") or "")
+            self._header, self.phase = entry["header"], str(entry.get("scene") or "")
             self._entries, self._known = {}, {}
         elif "subject" in entry:
             self._entries.setdefault(entry["subject"], []).append(entry)
@@ -133,7 +133,7 @@ class RunFollower:
             return None
         return Power(float(watts), self._latest.get("clock_mhz"), self._latest.get("temperature_c"))
 
-    def costliest(self) -> list[Costly]:
+    def costliest(self) -> list[CostlyComponent]:
         """Return the components without parts that take most energy in a pass of the model, costliest first.
 
         Each as the report would have it of the windows so far; what stands for several components is
@@ -149,7 +149,7 @@ class RunFollower:
             if target["what"] in {"node", "group"} and name not in parents and energy is not None:
                 share = energy.value / whole.value if whole is not None and whole.value else None
                 windows, label = len(self._entries[target["key"]]), shown_name(target["key"].partition(":")[2])
-                components.append(Costly(label, energy, share, windows, 1 + len(others)))
+                components.append(CostlyComponent(label, energy, share, windows, 1 + len(others)))
         return sorted(components, key=lambda component: -component.energy.value)[:MOST]
 
     def _energy(self, key: str, calls: float) -> Interval | None:
@@ -212,22 +212,22 @@ class State:
         self._stage, self.stage_s, self._pace = stage, now_s, StageProgress(now_s)
         self._label = self._label if self._of_sensor else ""
 
-    def picture(self, now_s: float) -> Picture:
+    def picture(self, now_s: float) -> RunView:
         """Return the run as it is now."""
         pace, stages = self._pace, self.stages(now_s)
         after = self.names.index(self._stage) + 1 if self._stage in self.names else 0
         waiting = [stage.name for stage in stages[after:] if stage.state == "waiting"]
         label = f"{SENSOR}: {self._label}" if self._of_sensor else shown_name(self._label)
-        moment = moment_of(self._stage, pace, self.estimates)
-        return Picture(
+        phase = phase_of(self._stage, pace, self.estimates)
+        return RunView(
             title=self.title,
             seconds=now_s - self.began_s,
             stages=stages,
-            step=Step(label, pace.done, pace.total, now_s - self.stage_s, pace.left(now_s), *moment),
+            step=Step(label, pace.done, pace.total, now_s - self.stage_s, pace.left(now_s), *phase),
             power=self.records.power(self._stage),
             modelled=self.records.modelled,
             costliest=self.records.costliest(),
-            moment=self.records.moment,
+            phase=self.records.phase,
             left=left_of_run(self._stage, pace, waiting, self.estimates, now_s),
         )
 

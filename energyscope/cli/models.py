@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 
 
-@guarded
+@report_errors
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List bundled models, short names and adapters."""
     from energyscope.adapters import all_adapters

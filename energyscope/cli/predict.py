@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
-from energyscope.cli.words import draw, words
+from energyscope.cli.output import draw, split_list
 
 
-@guarded
+@report_errors
 def command(  # noqa: PLR0917 - Typer passes options by name
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A short name, a Hugging Face id or a folder.")],
     from_runs: Annotated[
@@ -58,7 +58,7 @@ def command(  # noqa: PLR0917 - Typer passes options by name
         precision=precision,
         execution=execution,
         weights=weights,
-        mixed=words(mixed),
+        mixed=split_list(mixed),
     )
     prediction = predict([run for reference in from_runs for run in runs_of(reference, root)], settings)
     if as_json:

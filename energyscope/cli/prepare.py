@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.reasons import words
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Option = typer.Option
 
 
-@guarded
+@report_errors
 def command(  # noqa: PLR0917 - Typer passes options by name
     model: Annotated[str, typer.Argument(help="Short name, bundled model, local folder or Hugging Face id.")],
     output: Annotated[Path, Option(help="Folder of the prepared set; it must not exist.")],

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from rich.console import Console
 
-from energyscope.cli.time_left import Estimates, StageProgress, left_of_run, moment_of
-from energyscope.cli.words import command_line
-from energyscope.reporting.terminal_live import left_said
+from energyscope.cli.output import command_line
+from energyscope.cli.time_left import Estimates, StageProgress, left_of_run, phase_of
+from energyscope.reporting.terminal_live import left_text
 from energyscope.reporting.terminal_text import printable
 from energyscope.settings.run import RUN_STAGES, RunSettings
 
@@ -100,10 +100,10 @@ class _Plain:
             self._print(f"{stage}: {label if total <= 1 else f'{total} steps'}{self._run_left(now_s)}")
         elif done and now_s - self._printed_s >= PLAIN_EVERY_S:
             self._printed_s = now_s
-            moment, moments = moment_of(stage, self._pace, self._estimates)
-            which = f"{moment} of {moments}, " if moments > 1 else ""
+            phase, phases = phase_of(stage, self._pace, self._estimates)
+            which = f"{phase} of {phases}, " if phases > 1 else ""
             left_s = self._pace.left(now_s)
-            until = "to the next" if moment < moments else "left"
+            until = "to the next" if phase < phases else "left"
             left = "" if left_s is None else f", about {left_s:.0f} s {until}"
             self._print(f"{stage}: {which}{done}/{total}{left} ({label}){self._run_left(now_s)}")
 
@@ -116,7 +116,7 @@ class _Plain:
             return ""
         waiting = self._stages[self._stages.index(self._stage) + 1 :]
         left = left_of_run(self._stage, self._pace, waiting, self._estimates, now_s)
-        return "" if left is None else f"; the run: {left_said(left)}"
+        return "" if left is None else f"; the run: {left_text(left)}"
 
     def _print(self, text: str) -> None:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import DEFAULT_ROOT, QuietPath, Root
-from energyscope.cli.words import path_said
+from energyscope.cli.output import path_text
 from energyscope.errors import RunError
 from energyscope.reasons import reason
 
@@ -47,7 +47,7 @@ class Rendered:
     recovered: list[str] = field(default_factory=list)
 
 
-@guarded
+@report_errors
 def command(
     run: Annotated[
         str, typer.Argument(help="A run (its path, its name, or the beginning of it), a sweep, or laws.")
@@ -76,7 +76,7 @@ def command(
         typer.echo(f"recovered {name} from the journal")
     if page.state in STATE_WORDS and not quiet:
         typer.echo(STATE_WORDS[page.state], err=True)
-    typer.echo(path_said(page.path))
+    typer.echo(path_text(page.path))
 
 
 def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
@@ -100,10 +100,10 @@ def _run_page(run: str, root: Path, *, drawn: bool) -> Rendered:
 
 def _may_be_written(path: Path) -> bool:
     """Tell whether another process writes to a run, or may do so: a stage did not end."""
+    from energyscope.runs.locks import is_being_written
     from energyscope.runs.store import read_document
-    from energyscope.runs.writing import is_written
 
-    written = is_written(path)
+    written = is_being_written(path)
     return _unfinished(read_document(path)) if written is None else written
 
 
@@ -117,12 +117,12 @@ def _page_of_a_copy(path: Path, *, drawn: bool) -> Rendered | None:
 
     None, and nothing written, where that process ended meanwhile, or wrote a page itself, which is more complete.
     """
+    from energyscope.runs.locks import is_being_written
     from energyscope.runs.schema import REPORT_FILE
     from energyscope.runs.store import RunStore
-    from energyscope.runs.writing import is_written
     from energyscope.stages.registry import recover
 
-    before, state = _version(path / REPORT_FILE), RUNNING if is_written(path) else EITHER
+    before, state = _version(path / REPORT_FILE), RUNNING if is_being_written(path) else EITHER
     with tempfile.TemporaryDirectory() as place:
         store = RunStore.open(_copied(path, Path(place)))
         recovered = recover(store)

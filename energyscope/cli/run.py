@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import MOST_USED, OUTPUT, Option, QuietPath, with_settings
+from energyscope.cli.output import draw, path_text
 from energyscope.cli.preview import show_plan
-from energyscope.cli.words import draw, path_said
 from energyscope.settings.benchmark import BenchmarkSettings
-from energyscope.settings.fields import chosen
+from energyscope.settings.fields import select_settings
 from energyscope.settings.run import BENCHMARK_OF_RUN, WHAT, RunSettings
 
 BENCHMARK = [
@@ -22,12 +22,12 @@ BENCHMARK = [
         setting, name=name, options=(f"--{name.replace('_', '-')}",), panel=WHAT, help=f"Benchmark: {setting.help}"
     )
     for name, field in BENCHMARK_OF_RUN.items()
-    for setting in chosen(BenchmarkSettings, field)
+    for setting in select_settings(BenchmarkSettings, field)
 ]
 
 
-@guarded
-@with_settings(lambda model, values, _: RunSettings.of(model, **values), *chosen(RunSettings), *BENCHMARK)
+@report_errors
+@with_settings(lambda model, values, _: RunSettings.of(model, **values), *select_settings(RunSettings), *BENCHMARK)
 def command(
     settings: RunSettings,
     *,
@@ -72,6 +72,6 @@ def _run(settings: RunSettings, *, quiet: bool, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result, indent=1))
     elif quiet:
-        typer.echo(path_said(result["report"] or result["path"]))
+        typer.echo(path_text(result["report"] or result["path"]))
     else:
         draw(lambda width: answer_of(run, width), console)

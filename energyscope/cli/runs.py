@@ -6,11 +6,11 @@ import json
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import DEFAULT_ROOT, AsJson, Root
 
 
-@guarded
+@report_errors
 def command(
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
@@ -21,7 +21,7 @@ def command(
     from energyscope.errors import RunError
     from energyscope.reporting.run.terminal import runs_table
     from energyscope.reporting.scaling.sweep import collections_table
-    from energyscope.reporting.terminal_text import Harmless, printable
+    from energyscope.reporting.terminal_text import Sanitized, printable
     from energyscope.runs.store import list_runs, load_run
     from energyscope.runs.summary import summary
 
@@ -40,4 +40,4 @@ def command(
     console = Console()
     for table in (runs_table(runs), others):
         if table:
-            console.print(Harmless(table.filled().rich(console.width)))
+            console.print(Sanitized(table.filled().rich(console.width)))

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import DEFAULT_ROOT, Root
-from energyscope.cli.words import draw
+from energyscope.cli.output import draw
 
 
-@guarded
+@report_errors
 def command(
     run: Annotated[str, typer.Argument(help="A run (its path, its name, or the beginning of it), or a sweep.")],
     table: Annotated[

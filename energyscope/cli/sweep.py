@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from energyscope.cli.guard import guarded
+from energyscope.cli.errors import report_errors
 from energyscope.cli.options import MOST_USED, OUTPUT, Option, Quiet, is_given, with_settings
+from energyscope.cli.output import command_line, draw
 from energyscope.cli.preview import HELD_UNKNOWN, show_resume_plan, show_sweep_plan
-from energyscope.cli.words import command_line, draw
 from energyscope.errors import UsageError
 from energyscope.settings.sweep import SWEEP, SweepSettings
 
 
-@guarded
+@report_errors
 @with_settings(SweepSettings.of, *SWEEP, required=False)
 def command(
     settings: SweepSettings | None,
@@ -90,7 +90,7 @@ def _sweep(
 
     from energyscope.cli.progress import progress
     from energyscope.reporting.scaling.sweep import sweep_text
-    from energyscope.runs.sweeps import find_sweep, is_held, sweep_rows
+    from energyscope.runs.sweeps import find_sweep, is_being_measured, sweep_rows
     from energyscope.stages.resume_sweep import resume
     from energyscope.stages.sweep import sweep
 
@@ -98,7 +98,7 @@ def _sweep(
     with progress(console, quiet=quiet) as report:
         if settings is None:
             path = find_sweep(str(resumed), root)
-            if is_held(path) is None and not quiet:
+            if is_being_measured(path) is None and not quiet:
                 typer.echo(HELD_UNKNOWN, err=True)
             done = resume(path, retry=retry, progress=report, command=command_line())
         else:

@@ -32,7 +32,7 @@ from energyscope.errors import UsageError
 from energyscope.grouping import group_by
 from energyscope.reasons import Reason, reason
 from energyscope.runs.method import execution_of, passes_of
-from energyscope.runs.moments import in_both, same_moments, unpaired
+from energyscope.runs.phases import has_two_executions, same_phases, unmatched
 from energyscope.runs.tree import EnergyTree, energy_tree
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PairComparison(RunComparison):
-    """The baseline against one other run, at one moment of an inference.
+    """The baseline against one other run, in one phase of an inference.
 
     ``scene`` is what the baseline calls it (``decode@1024``) and ``other_scene`` what the other run does; None
-    where a run names no moments. ``unmeasured`` names what neither run has of the whole model; it is not in
+    where a run names no phases. ``unmeasured`` names what neither run has of the whole model; it is not in
     ``whole``. ``normalised`` is the whole model's energy for a unit of work; ``depth`` are layers by relative
     depth where components are not aligned.
     """
@@ -121,14 +121,14 @@ def with_unique_names(runs: Sequence[Run]) -> list[Run]:
 
 
 def _pairs(baseline: Run, other: Run) -> Iterator[PairComparison]:
-    """Compare two runs in every moment of the inference that both profiled, or as they are where there is none."""
-    common = same_moments(baseline, other) or [(None, None)]
+    """Compare two runs in every phase of the inference that both profiled, or as they are where there is none."""
+    common = same_phases(baseline, other) or [(None, None)]
     remarks = list(_unpaired(baseline, other, common))
     for names in common:
         first, second = (
             run if name is None else run.scene(name) for run, name in zip((baseline, other), names, strict=True)
         )
-        if in_both(baseline) or in_both(other):
+        if has_two_executions(baseline) or has_two_executions(other):
             remarks.append(reason("same-execution", execution=execution_of(first.document)))
         pair = _pair(first, second)
         yield replace(pair, scene=names[0], other_scene=names[1], remarks=(*remarks, *pair.remarks))
@@ -136,10 +136,10 @@ def _pairs(baseline: Run, other: Run) -> Iterator[PairComparison]:
 
 
 def _unpaired(baseline: Run, other: Run, common: Sequence[tuple[str | None, str | None]]) -> Iterator[Reason]:
-    """Yield which moments of each run the other one does not have."""
+    """Yield which phases of each run the other one does not have."""
     for run, names in zip((baseline, other), zip(*common, strict=True), strict=True):
-        if moments := unpaired(run, names):
-            yield reason("moments-alone", run=run.name, moments=moments)
+        if phases := unmatched(run, names):
+            yield reason("moments-alone", run=run.name, moments=phases)
 
 
 def _pair(baseline: Run, other: Run) -> PairComparison:

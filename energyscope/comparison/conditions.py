@@ -12,7 +12,7 @@ from energyscope.accounting.records import CLOCKS_APART
 from energyscope.grouping import group_by
 from energyscope.intervals import finite
 from energyscope.reasons import Reason, reason
-from energyscope.runs.method import changes_between, execution_of, lacking, method_of, passes_of, revision_of
+from energyscope.runs.method import changes_between, changes_since, execution_of, method_of, passes_of, revision_of
 
 if TYPE_CHECKING:
     from energyscope.runs.store import Run
@@ -188,7 +188,7 @@ def _methods(documents: tuple[Document, Document], subject: Subject) -> tuple[li
         return [Condition("method", NAMES["method"], *methods)], [changed]
     older: dict[str, list[str]] = {}
     for run, method, of_pass in zip(("the baseline", "the other run"), methods, passes, strict=True):
-        if changes := lacking(method, *of_pass):
+        if changes := changes_since(method, *of_pass):
             older.setdefault(changes, []).append(run)
     return [], [reason("older-method-in", whose=whose, changes=changes) for changes, whose in older.items()]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Excess:
-    """An energy of a whole model that is more than allowed: of which run, ``at`` which moment or shape."""
+    """An energy of a whole model that is more than allowed: of which run, ``at`` which phase or shape."""
 
     run: str
     at: str
@@ -63,7 +63,7 @@ def exceeding(comparison: Comparison, limit: float) -> list[Excess]:
 
 
 def _energies(comparison: Comparison) -> Iterator[tuple[str, str, Difference]]:
-    """Yield the energies of whole models: the other run, the moment or shape, and the difference."""
+    """Yield the energies of whole models: the other run, the phase or shape, and the difference."""
     tables = [(pair.other, pair.scene or pair.other_scene or "", pair.whole) for pair in comparison.pairs]
     tables += [(generation.other, "", generation.rows) for generation in comparison.generations]
     for benchmark in comparison.benchmarks:

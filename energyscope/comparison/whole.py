@@ -1,4 +1,4 @@
-"""How whole models differ: at one moment, for a unit of work, in a traced generation, and in a benchmark."""
+"""How whole models differ: in one phase, for a unit of work, in a traced generation, and in a benchmark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from energyscope.comparison.difference import (
     compared,
     quantities,
 )
-from energyscope.intervals import Interval, finite, given, interval, not_negative
+from energyscope.intervals import Interval, finite, from_entry, interval, not_negative
 from energyscope.reasons import Reason  # noqa: F401 - a field of `RunComparison` is annotated with it
 from energyscope.runs.tree import Node, tokens_of
 
@@ -45,7 +45,7 @@ def _key(path: str, factor: float = 1.0, *, signed: bool = False) -> Callable[[E
     def read(document: Entry) -> Interval | None:
         for key in path.split("."):
             document = document.get(key) or {}
-        item = given(document, factor)
+        item = from_entry(document, factor)
         return item if signed else not_negative(item)
 
     return read
@@ -237,7 +237,9 @@ def _cell(
             names = _unlike((runs[0].document, runs[1].document))
             if first.get("examples") != second.get("examples"):
                 names = list(dict.fromkeys([*names, "examples"]))
-            rows.append(compared(metric, "", (given(first.get("value")), given(second.get("value"))), names))
+            rows.append(
+                compared(metric, "", (from_entry(first.get("value")), from_entry(second.get("value"))), names)
+            )
     kernels = [_kernels(run, shape[0]) for run in runs]
     other = Condition("benchmark.models.implementation", "kernels", *kernels) if kernels[0] != kernels[1] else None
     return CellComparison(*shape, tuple(rows), other)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from energyscope.grouping import group_by
-from energyscope.impact.changing import Measurement
+from energyscope.impact.changer import Measurement
 from energyscope.impact.metrics import Floats, bootstrap_weights, percentile_interval
 
 EVERY = (4, 2, 1)  # which batches are done after the first look, the second, and in the end
@@ -29,22 +29,22 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Share:
+class BatchShare:
     """Some of the batches; ``last`` says that all of them are done with these."""
 
     batches: tuple[int, ...]
     last: bool
 
 
-class Looks:
+class EarlyStopping:
     """The shares of the batches after each of which components are compared."""
 
     def __init__(self, batches: int, *, adaptive: bool, seed: int) -> None:
-        self.shares = _shares(batches, seed) if adaptive else [Share(tuple(range(batches)), last=True)]
+        self.shares = _shares(batches, seed) if adaptive else [BatchShare(tuple(range(batches)), last=True)]
         self._seed = seed
         self._measured: list[Measurement] = []
 
-    def __iter__(self) -> Iterator[Share]:
+    def __iter__(self) -> Iterator[BatchShare]:
         return iter(self.shares)
 
     def first_batch(self) -> int:
@@ -70,16 +70,16 @@ class Looks:
         return [bool(clear[distinct.index(key)]) for key in keys]
 
 
-def _shares(batches: int, seed: int) -> list[Share]:
+def _shares(batches: int, seed: int) -> list[BatchShare]:
     if batches < FEWEST_BATCHES * EVERY[0]:
-        return [Share(tuple(range(batches)), last=True)]
+        return [BatchShare(tuple(range(batches)), last=True)]
     first = int(np.random.default_rng(seed).integers(EVERY[0]))
-    shares: list[Share] = []
+    shares: list[BatchShare] = []
     done: set[int] = set()
     for every in EVERY:
         chosen = tuple(index for index in range(batches) if (index - first) % every == 0 and index not in done)
         done.update(chosen)
-        shares.append(Share(chosen, last=every == 1))
+        shares.append(BatchShare(chosen, last=every == 1))
     return shares
 
 

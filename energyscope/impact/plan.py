@@ -58,7 +58,7 @@ def singles(tree: ComponentTree, methods: Sequence[str]) -> list[Intervention]:
     ]
 
 
-def beside_singles(
+def further_interventions(
     model: nn.Module, tree: ComponentTree, adapter: Adapter, methods: Sequence[str], *, joint: str, per_head: str
 ) -> list[Intervention]:
     """Return the changes beside `singles`; ``joint`` is of `methods.JOINT`, ``per_head`` of `methods.HEADS`."""

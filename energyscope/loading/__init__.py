@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from energyscope.loading.model import LoadedModel, load_model
     from energyscope.loading.options import PRECISIONS, check_precision
+    from energyscope.loading.precision_support import VARIANTS, unsupported
     from energyscope.loading.sizes import parameter_count, weight_bytes
     from energyscope.loading.sources import ModelSource, find_model, model_names
-    from energyscope.loading.support import VARIANTS, unsupported
     from energyscope.loading.variants import Variant, estimated_bytes, load_variant
 
 __all__ = [

@@ -25,9 +25,9 @@ from energyscope.loading.linears import skipped_linears
 from energyscope.loading.model import LoadedModel, load_model
 from energyscope.loading.options import NATIVE, LoadOptions, LoadSettings, in_precision
 from energyscope.loading.planning import heads, meta_model
+from energyscope.loading.precision_support import VARIANTS, unsupported
 from energyscope.loading.sizes import parameter_count, planned_bytes, stored_bytes
 from energyscope.loading.sources import find_model
-from energyscope.loading.support import VARIANTS, unsupported
 from energyscope.reasons import Reason, reason, words
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from energyscope.reasons import Reason, join, reason
 
 if TYPE_CHECKING:
     from energyscope.metering.meter import Meter
-    from energyscope.metering.watched import WatchedMeter
+    from energyscope.metering.process_meter import WatchedMeter
 
 METERS = ("auto", "nvml", "nvml-power", "nvidia-smi", "modelled", "recorded")
 MEASURING = ("nvml", "nvml-power", "nvidia-smi")  # in the order in which auto tries them

@@ -87,7 +87,7 @@ class MeterGroup:
         return sensors[0] if len(sensors) == 1 else {**sensors[0], "devices": sensors}
 
 
-def together(windows: Sequence[Window]) -> Window:
+def sum_windows(windows: Sequence[Window]) -> Window:
     """Return the window of several devices as one: energy and power are sums, None if any is unknown."""
     if len(windows) == 1:
         return windows[0]
@@ -105,7 +105,7 @@ def together(windows: Sequence[Window]) -> Window:
     )
 
 
-def less(both: Window, rest: Window) -> Window:
+def subtract_window(both: Window, rest: Window) -> Window:
     """Return the window of a call alone, from that of a call with something beside it and that of the latter.
 
     Beside it stands a pause, or the restoring of its inputs. Energy and time are None where nothing is left.

@@ -18,7 +18,7 @@ from typing import Any
 from energyscope.errors import MeterError
 from energyscope.metering.nvml.neighbours import Neighbours
 from energyscope.metering.nvml.sampler import REFRESH_S
-from energyscope.metering.watched import FIRST_TICKS_TIMEOUT_S, Record, WatchedMeter
+from energyscope.metering.process_meter import FIRST_TICKS_TIMEOUT_S, Record, WatchedMeter
 from energyscope.reasons import Reason, reason
 
 INSTANT_S = 0.1  # a reading of the instant power stands for at most one refresh

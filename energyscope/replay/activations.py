@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from energyscope.kv_cache import is_kept
+from energyscope.kv_cache import in_cache
 from energyscope.replay.tensors import cloned, mapped
 
 SHARE_OF_FREE = 0.25  # the rest is for copies of weights, activations and graphs
@@ -36,7 +36,7 @@ class ActivationStore:
         return mapped(value, self._keep)
 
     def _keep(self, tensor: torch.Tensor) -> Any:
-        if is_kept(tensor, self.standing):
+        if in_cache(tensor, self.standing):
             return tensor
         clone = cloned(tensor)
         if self.budget_bytes is None or not clone.is_contiguous():  # a copy on the host would lose its strides

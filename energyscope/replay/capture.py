@@ -14,7 +14,7 @@ from torch import nn
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import ModelError
 from energyscope.functions import routed
-from energyscope.kv_cache import kept_storages
+from energyscope.kv_cache import cache_storages
 from energyscope.replay.activations import ActivationStore
 from energyscope.replay.tensors import shapes, versions
 
@@ -64,7 +64,7 @@ def capture(
     arguments = forward_inputs(tree.root.module, inputs)
     captures = {tree.root.name: Capture((), arguments)}
     store = store or ActivationStore()
-    store.standing |= kept_storages(arguments)
+    store.standing |= cache_storages(arguments)
     with _recording(tree, captures, store):
         captures[tree.root.name].output = tree.root.module(**arguments)
     missing = [

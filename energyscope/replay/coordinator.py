@@ -18,7 +18,7 @@ import torch.distributed as dist
 from energyscope.errors import DeviceError
 
 LEADER = 0
-TIMEOUT = timedelta(hours=12)  # before a scene the others wait until the leader has written the last one
+TIMEOUT = timedelta(hours=12)  # before a phase the others wait until the leader has written the last one
 _ORDER = struct.Struct("<qq")
 NO_REST = -1
 READY, NO_MEMORY = 0, 1
@@ -134,7 +134,7 @@ def _connected(rank: int, size: int) -> dict[int, Connection]:
         dist.destroy_process_group(host)
 
 
-def has_parted(error: BaseException) -> bool:
+def is_disconnection(error: BaseException) -> bool:
     """Whether a collective failed because another process is gone: gloo raises plain RuntimeErrors."""
     message = str(error).lower()
     return isinstance(error, RuntimeError) and any(

@@ -36,7 +36,7 @@ from energyscope.replay.coordinator import (
     Coordinator,
     LeaderLeftError,
     Order,
-    has_parted,
+    is_disconnection,
 )
 from energyscope.replay.marks import IN_FLIGHT
 from energyscope.replay.replay_setup import ReplaySetup
@@ -165,7 +165,7 @@ def leading(replay_setup: ReplaySetup, plan: Sequence[Target], device: torch.dev
         yield Lead(LeadingSetup(replay_setup, plan, coordinator), LeadingReplayer(device, coordinator), elsewhere)
     except BaseException as error:
         coordinator.last_word(Order.DONE)
-        if has_parted(error):
+        if is_disconnection(error):
             raise DeviceError("one of the processes ended: its own message says why") from error
         raise
     coordinator.give(Order.DONE)

@@ -28,7 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from energyscope.components import Component, ComponentTree
 from energyscope.functions import FunctionCall, routed
-from energyscope.kv_cache import caches_in, is_kept, kept_storages
+from energyscope.kv_cache import cache_storages, caches_in, in_cache
 from energyscope.loading.sizes import tensor_bytes
 from energyscope.reasons import Reason, reason
 from energyscope.replay.capture import forward_inputs
@@ -157,8 +157,12 @@ class _Counter:
 
     def _moved(self, module: nn.Module, inputs: Any, output: Any) -> float:
         returned = list(_passed(output, module))
-        storages = kept_storages(inputs)
-        if isinstance(module, FunctionCall) and returned and all(is_kept(tensor, storages) for tensor in returned):
+        storages = cache_storages(inputs)
+        if (
+            isinstance(module, FunctionCall)
+            and returned
+            and all(in_cache(tensor, storages) for tensor in returned)
+        ):
             # an update that returns the cache's own memory writes the new tokens only
             return 2.0 * sum(tensor.nbytes for tensor in tensors_in(inputs))  # read, and written elsewhere
         return sum(distinct_bytes([*_passed(inputs, module), *returned]).values()) + self._weights(module)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from energyscope.components import ComponentTree
-from energyscope.kv_cache import kept_storages
+from energyscope.kv_cache import cache_storages
 from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import Capture, capture
 from energyscope.replay.graphs import GraphRound
@@ -27,7 +27,7 @@ def capture_in_graph(
 
     """
     captures: dict[str, Capture] = {}
-    store.standing |= kept_storages(inputs)
+    store.standing |= cache_storages(inputs)
 
     def whole_model() -> None:
         captures.clear()

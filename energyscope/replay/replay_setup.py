@@ -13,7 +13,7 @@ from torch import nn
 from energyscope.components import Component, ComponentTree
 from energyscope.functions import FunctionCall, answered, exchanged_forward
 from energyscope.kv_cache import cache_bytes as kept_bytes
-from energyscope.kv_cache import caches_in, is_kept, kept_storages
+from energyscope.kv_cache import cache_storages, caches_in, in_cache
 from energyscope.replay.activations import staged
 from energyscope.replay.calls import Call
 from energyscope.replay.capture import Capture
@@ -39,7 +39,7 @@ class ReplaySetup:
         self.captures = captures
         self.cache_bytes = cache_bytes
         root_inputs = captures[tree.root.name].kwargs
-        self.kept = kept_storages(root_inputs)
+        self.kept = cache_storages(root_inputs)
         layers = sum(len(cache.layers) for cache in caches_in(root_inputs))
         self.layer_bytes = kept_bytes(root_inputs) // max(1, layers)
         self.model_bytes = footprint_bytes(tree.root.module) + kept_bytes(root_inputs)
@@ -122,7 +122,7 @@ class ReplaySetup:
         """Tell whether a component reads keys and values of a KV cache that no kernel just wrote."""
         capture = self.captures[component.name]
         inputs = (capture.args, capture.kwargs)
-        return any(caches_in(inputs)) or any(is_kept(tensor, self.kept) for tensor in tensors_in(inputs))
+        return any(caches_in(inputs)) or any(in_cache(tensor, self.kept) for tensor in tensors_in(inputs))
 
     def _inside(self, members: Sequence[Component], component: Component) -> list[tuple[nn.Module, Any]]:
         """Return all members' children with the outputs of one member's children.
@@ -139,7 +139,7 @@ class ReplaySetup:
 
     def _is_kept(self, component: Component) -> bool:
         """Tell whether a component's output is memory of a KV cache."""
-        return any(is_kept(tensor, self.kept) for tensor in tensors_in(self.captures[component.name].output))
+        return any(in_cache(tensor, self.kept) for tensor in tensors_in(self.captures[component.name].output))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.errors import RunError
 from energyscope.reporting.charts import data, theme
-from energyscope.reporting.section import Figure, Page, Shown, View, figures
+from energyscope.reporting.section import Figure, Page, ShownSection, View, figures
 from energyscope.runs.files import write_text
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def sentence(template: str, **values: Any) -> str:
     return " ".join(environment(escape=False).get_template(template).render(**values).split())
 
 
-def render(page: Page[Any], shown: Sequence[Shown[Any]], extra: Sequence[Figure] = (), **values: Any) -> str:
+def render(
+    page: Page[Any], shown: Sequence[ShownSection[Any]], extra: Sequence[Figure] = (), **values: Any
+) -> str:
     """Return a page as HTML: its template ``PAGE/page.html.j2`` with the sections that are shown.
 
     ``extra`` are figures outside of the sections; ``values`` go to the template. Of these, ``downloads`` and the

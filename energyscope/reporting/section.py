@@ -72,7 +72,7 @@ class Section(Generic[Subject]):
 
 
 @dataclass(frozen=True)
-class Shown(Generic[Subject]):
+class ShownSection(Generic[Subject]):
     """A section with its content."""
 
     section: Section[Subject]
@@ -108,12 +108,12 @@ class Page(Generic[Subject]):
 
         return register
 
-    def shown(self, subject: Subject) -> list[Shown[Subject]]:
+    def shown(self, subject: Subject) -> list[ShownSection[Subject]]:
         """Return the sections that have content."""
         built = ((section, section.build(subject)) for section in self.sections)
-        return [Shown(section, content) for section, content in built if content is not None]
+        return [ShownSection(section, content) for section, content in built if content is not None]
 
-    def missing(self, subject: Subject, shown: Sequence[Shown[Subject]]) -> dict[str, str]:
+    def missing(self, subject: Subject, shown: Sequence[ShownSection[Subject]]) -> dict[str, str]:
         """Return the names of the sections that were not measured, with the option that has each measured."""
         present = {item.section.name for item in shown}
         options = {
@@ -124,12 +124,12 @@ class Page(Generic[Subject]):
         return {name: option for name, option in options.items() if option}
 
 
-def figures(shown: Sequence[Shown[Any]]) -> Iterator[Figure]:
+def figures(shown: Sequence[ShownSection[Any]]) -> Iterator[Figure]:
     """Yield the figures of all sections."""
     for item in shown:
         yield from item.content.figures
 
 
-def tables(shown: Sequence[Shown[Any]]) -> dict[str, Table]:
+def tables(shown: Sequence[ShownSection[Any]]) -> dict[str, Table]:
     """Return the tables of all sections by name."""
     return {name: table for item in shown for name, table in item.content.tables.items()}

@@ -35,7 +35,7 @@ class TimeRange:
 
 
 @dataclass(frozen=True)
-class Left:
+class TimeLeft:
     """What is left of a run: the time that can be estimated, and the stages ``without`` which it is counted.
 
     Of those nothing is known; the running one may be among them. ``span`` is None while nothing is known of any.
@@ -63,7 +63,7 @@ class StageState:
 class Step:
     """What the running stage does now; ``left_s`` is a guess from its steps so far, None where there are none.
 
-    Where a stage measures several ``moments``, its steps are those of one ``moment`` (counted from 1).
+    Where a stage measures several ``phases``, its steps are those of one ``phase`` (counted from 1).
     """
 
     label: str
@@ -71,8 +71,8 @@ class Step:
     total: int
     seconds: float
     left_s: float | None = None
-    moment: int = 1
-    moments: int = 1
+    phase: int = 1
+    phases: int = 1
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Power:
 
 
 @dataclass(frozen=True)
-class Costly:
+class CostlyComponent:
     """A component that takes much energy: in a pass of the model (mJ), and as a share of the model's."""
 
     name: str
@@ -96,8 +96,8 @@ class Costly:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A run at one moment; ``moment`` names the scene that ``costliest`` was measured in."""
+class RunView:
+    """A run at one phase; ``phase`` names the phase that ``costliest`` was measured in."""
 
     title: str
     seconds: float
@@ -105,12 +105,12 @@ class Picture:
     step: Step | None = None
     power: Power | None = None
     modelled: bool = False
-    costliest: Sequence[Costly] = ()
-    moment: str = ""
-    left: Left | None = None
+    costliest: Sequence[CostlyComponent] = ()
+    phase: str = ""
+    left: TimeLeft | None = None
 
 
-def live_view(picture: Picture, width: int, height: int) -> RenderableType:
+def live_view(picture: RunView, width: int, height: int) -> RenderableType:
     """Return the picture in at most ``height`` lines of at most ``width`` columns."""
     head = _ends(Text(printable(picture.title), style="bold"), duration(picture.seconds), width)
     stages = [line for stage in picture.stages for line in _stage(stage, picture, width)]
@@ -132,12 +132,12 @@ def _ended(stage: StageState) -> str:
     return f"{stage.name} {'stopped' if stage.state == 'running' else stage.state}{took and f' after{took}'}"
 
 
-def left_said(left: Left) -> str:
+def left_text(left: TimeLeft) -> str:
     """Say how long a run has still to go, and in words what nobody can know of it."""
     return ", ".join(part for part in _left_parts(left) if part)
 
 
-def span_said(span: TimeRange) -> str:
+def span_text(span: TimeRange) -> str:
     """Write an estimated time, such as ``about 0:40 to 2:10``."""
     least, most = duration(span.least_s), duration(span.most_s)
     if least == most:
@@ -152,7 +152,7 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _stage(stage: StageState, picture: Picture, width: int) -> list[Text]:
+def _stage(stage: StageState, picture: RunView, width: int) -> list[Text]:
     name = set_cell_size(printable(stage.name), STAGE_WIDTH)
     style = _STYLES.get(stage.state, "dim")
     line = Text.assemble((f" {_MARKS.get(stage.state, WAITING)} {name}", style))
@@ -161,45 +161,45 @@ def _stage(stage: StageState, picture: Picture, width: int) -> list[Text]:
     if stage.state == "done" and stage.seconds is not None:
         line.append(duration(stage.seconds), "dim")
     elif stage.state == "waiting" and stage.estimate is not None:
-        line.append(span_said(stage.estimate), "dim")
+        line.append(span_text(stage.estimate), "dim")
     elif stage.state not in {"waiting", "running", "done"}:
         line.append(printable(f"{stage.state}: {stage.reason}" if stage.reason else stage.state), "dim")
     return [_cut(line, width)]
 
 
-def _left(left: Left, width: int) -> list[Text]:
+def _left(left: TimeLeft, width: int) -> list[Text]:
     time, without = _left_parts(left)
-    line = left_said(left)
+    line = left_text(left)
     lines = [line] if cell_len(line) + 1 < width else [f"{time},", without] if without else [time]
     return [_cut(Text(f" {line}"), width) for line in lines]
 
 
-def _left_parts(left: Left) -> tuple[str, str]:
+def _left_parts(left: TimeLeft) -> tuple[str, str]:
     if left.span is None:
         return "time left: known once the model is loaded", ""
     without = f"not counting {', '.join(left.without)}" if left.without else ""
-    return f"{span_said(left.span)} left", printable(without)
+    return f"{span_text(left.span)} left", printable(without)
 
 
-def _running(line: Text, step: Step, picture: Picture, width: int) -> list[Text]:
+def _running(line: Text, step: Step, picture: RunView, width: int) -> list[Text]:
     """Return the running stage's bar and times, and below it what is measured, and at what power."""
-    left = ""  # to the end of the stage, or to the next moment that it measures
+    left = ""  # to the end of the stage, or to the next phase that it measures
     if step.left_s is not None:
         time = f"about {duration(step.left_s)}"
-        left = f", next in {time}" if step.moment < step.moments else f", {time} left"
+        left = f", next in {time}" if step.phase < step.phases else f", {time} left"
     if step.total > 1:
         size = max(min(BAR, width - BESIDE_BAR), 4)
         full = min(size * step.done // step.total, size)
         line.append("\u2501" * full, "green").append("\u2500" * (size - full), "dim")
-        moment = f" {step.moment} of {step.moments}:" if step.moments > 1 else ""
-        line.append(f"{moment} {min(step.done, step.total)}/{step.total}")
+        phase = f" {step.phase} of {step.phases}:" if step.phases > 1 else ""
+        line.append(f"{phase} {min(step.done, step.total)}/{step.total}")
     line.append(f"  {duration(step.seconds)}{left}" if step.total > 1 else duration(step.seconds), "dim")
     indent, power = " " * (STAGE_WIDTH + 3), _power(picture)
     label = _fitted(step.label, "", width - cell_len(indent + power) - 3)
     return [_cut(line, width), _ends(Text(f"{indent}{label}", style="cyan"), power, width)]
 
 
-def _power(picture: Picture) -> str:
+def _power(picture: RunView) -> str:
     """Say the power of the latest measurement, with the clock and the temperature where they are known."""
     power = picture.power
     if power is None:
@@ -211,10 +211,10 @@ def _power(picture: Picture) -> str:
     return fmt.quantity(power.watts, "W") + clock + temperature
 
 
-def _costliest(picture: Picture, width: int, most: int) -> list[Text]:
+def _costliest(picture: RunView, width: int, most: int) -> list[Text]:
     energy = "MODELLED energy" if picture.modelled else "energy"
-    moment = f", {printable(picture.moment)}" if picture.moment else ""
-    lines = [Text(""), _cut(Text(f" Most {energy} so far{moment}", style="italic"), width)]
+    phase = f", {printable(picture.phase)}" if picture.phase else ""
+    lines = [Text(""), _cut(Text(f" Most {energy} so far{phase}", style="italic"), width)]
     rows = [_numbers(component) for component in picture.costliest[:most]]
     widths = [max((cell_len(row[column]) for row in rows), default=0) for column in range(2)]
     for component, row in zip(picture.costliest, rows, strict=False):
@@ -225,7 +225,7 @@ def _costliest(picture: Picture, width: int, most: int) -> list[Text]:
     return lines
 
 
-def _numbers(component: Costly) -> tuple[str, str]:
+def _numbers(component: CostlyComponent) -> tuple[str, str]:
     """Return energy and share; two windows have limits in name only, and get none."""
     energy = component.energy if component.windows >= FEWEST else Interval(component.energy.value)
     return fmt.measured(energy, "mJ"), "" if component.share is None else fmt.quantity(component.share, "share")

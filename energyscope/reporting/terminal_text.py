@@ -37,7 +37,7 @@ def shortened(drawings: Iterable[RenderableType], width: int, most: int) -> Rend
     return drawing
 
 
-class Harmless:
+class Sanitized:
     """Draws something else, less the control characters in its texts; colours and borders stay as they are."""
 
     def __init__(self, inner: RenderableType) -> None:

@@ -63,7 +63,7 @@ def list_laws(root: Path = DEFAULT_ROOT) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class NamingLaws:
+class LawsOfRun:
     """A document of laws that a run is a source of; ``parents`` says how many directories up it was found."""
 
     folder: Path
@@ -71,7 +71,7 @@ class NamingLaws:
     parents: int
 
 
-def laws_naming(run: Path) -> list[NamingLaws]:
+def laws_of_run(run: Path) -> list[LawsOfRun]:
     """Return the laws that name a run's directory among their sources, the nearest first.
 
     They stand in a parent of the run, as a sweep's do, or in a directory of such a parent, as those that
@@ -79,13 +79,13 @@ def laws_naming(run: Path) -> list[NamingLaws]:
     """
     place = run.resolve()
     reached = PARENTS + (place.parent / SWEEP_FILE).is_file()
-    naming: dict[Path, NamingLaws] = {}
+    naming: dict[Path, LawsOfRun] = {}
     for parents, parent in enumerate(place.parents[:reached], start=1):
         for folder in _with_laws(parent):
             with suppress(RunError):
                 document = load_laws(folder)
                 if any(is_of_run(source, folder, place) for source in document["sources"]):
-                    naming.setdefault(folder, NamingLaws(folder, document, parents))
+                    naming.setdefault(folder, LawsOfRun(folder, document, parents))
     return list(naming.values())
 
 
@@ -157,7 +157,7 @@ def write_laws(path: Path, document: Mapping[str, Any]) -> None:
     RunStore(path).write_json(LAWS_JSON, document)
 
 
-def flaw(document: Mapping[str, Any]) -> str | None:
+def document_error(document: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the groups of a document that was altered; None where nothing is."""
     return next((wrong for group in document["groups"] if (wrong := _of_group(group))), None)
 

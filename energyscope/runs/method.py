@@ -60,14 +60,14 @@ def _changes(after: int, phase: str, execution: str) -> list[MethodChange]:
 def passes_of(document: Mapping[str, Any], phase: str | None = None, *, eager: bool = False) -> tuple[str, str]:
     """Return the phase and the execution of a run's passes.
 
-    ``phase`` None is that of the document's moment; ``eager``: they ran eagerly, whatever was set.
+    ``phase`` None is that of the document's phase; ``eager``: they ran eagerly, whatever was set.
     """
     phase = phase or (document.get("scene") or document.get("settings") or {}).get("phase")
     return "decode" if phase == "decode" else "prefill", "eager" if eager else execution_of(document)
 
 
 def execution_of(document: Mapping[str, Any]) -> str:
-    """Return the execution of a moment of a run; of a whole run, that of all stages but the profile.
+    """Return the execution of a phase of a run; of a whole run, that of all stages but the profile.
 
     A run of both executions is eager outside the profile, and so are the first runs, which had no choice.
     """
@@ -82,6 +82,6 @@ def changes_between(first: int, second: int, phase: str, execution: str) -> Reas
     return reason("methods-differ", first=first, second=second, changes=join(changes) or None)
 
 
-def lacking(method: int, phase: str, execution: str) -> str | None:
+def changes_since(method: int, phase: str, execution: str) -> str | None:
     """Return what was corrected since such passes were measured; None if nothing was."""
     return join(change.before for change in _changes(method, phase, execution)) or None

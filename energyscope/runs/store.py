@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ROOT = Path("runs")
 LONGEST_NAME = 200  # bytes of a run's name: file systems take 255, and some files of a run are named after it
-SCENE_SECTIONS = ("closure", "differential", "passes", "drift")  # of run.json that each scene has for itself
+SCENE_SECTIONS = ("closure", "differential", "passes", "drift")  # of run.json that each phase has for itself
 
 
 class RunStore:
@@ -146,16 +146,16 @@ class Run:
 
     @property
     def scenes(self) -> tuple[dict[str, Any], ...]:
-        """The moments of the inference that were profiled, as run.json describes them; none in older runs."""
+        """The phases of the inference that were profiled, as run.json describes them; none in older runs."""
         return tuple(self.document.get("scenes") or ())
 
     def scene(self, name: str) -> Run:
-        """Return the run as if only one moment of the inference (``prefill``, ``decode@1024``) were profiled.
+        """Return the run as if only one phase of the inference (``prefill``, ``decode@1024``) were profiled.
 
         The settings are then of its execution alone, too.
 
         Raises:
-            RunError: the run has no such moment.
+            RunError: the run has no such phase.
 
         """
         scene = next((scene for scene in self.scenes if scene["name"] == name), None)

@@ -13,14 +13,14 @@ from typing import IO, Any
 
 from energyscope.errors import RunError
 from energyscope.runs.files import write_text
+from energyscope.runs.locks import is_locked
 from energyscope.runs.schema import SWEEP_FILE
 from energyscope.runs.store import DEFAULT_ROOT, Run, load_run
 from energyscope.runs.summary import summary
-from energyscope.runs.writing import is_locked
 
 TABLE_FILE = "sweep.csv"
 LOCK_FILE = ".held"  # empty: sweep.json is replaced at each cell, and NFS locks no directory for other hosts
-ASKING_S = 0.2  # in which `is_held` releases its lock again
+ASKING_S = 0.2  # in which `is_being_measured` releases its lock again
 SCHEMA_VERSION = 1
 TABLE_COLUMNS = (
     "cell", "precision", "batch_size", "tokens", "phase", "state", "reason", "seconds", "energy_mj",
@@ -119,10 +119,10 @@ def _directory(reference: str, root: Path) -> Path | None:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def sweep_lock(path: Path) -> Iterator[None]:
     """Lock a sweep against other processes, until the context or this process ends.
 
-    On a file system without locks there is no protection: `is_held` is None there.
+    On a file system without locks there is no protection: `is_being_measured` is None there.
 
     Raises:
         RunError: another process is measuring it, or it cannot be written.
@@ -137,14 +137,14 @@ def held(path: Path) -> Iterator[None]:
         try:
             _lock(file)
         except BlockingIOError as error:
-            raise RunError(held_elsewhere(path)) from error
+            raise RunError(lock_message(path)) from error
         except OSError:
             pass  # some network disks know no locks
         yield
 
 
 def _lock(file: IO[str]) -> None:
-    """Lock a file, or raise BlockingIOError where another process holds it for longer than `is_held` does."""
+    """Lock a file, or raise BlockingIOError where another process holds it longer than a reader would."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -152,12 +152,12 @@ def _lock(file: IO[str]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def is_held(path: Path) -> bool | None:
+def is_being_measured(path: Path) -> bool | None:
     """Whether a process is measuring a sweep; None where that is not known."""
     return is_locked(path / LOCK_FILE)
 
 
-def held_elsewhere(path: Path) -> str:
+def lock_message(path: Path) -> str:
     """Return the message that another process measures a sweep, and what to do."""
     return f"{path} is being measured by another process: wait for its end, or stop it"
 

@@ -17,7 +17,7 @@ from energyscope.reasons import Reason, join, reason, words
 from energyscope.runs.method import changes_between
 from energyscope.scaling.cells import FIELDS, WHOLE, Cell, Observation
 from energyscope.scaling.held_out import By
-from energyscope.scaling.law_choice import way_of
+from energyscope.scaling.law_choice import leave_out_by
 
 OfModel = TypeVar("OfModel", Observation, Cell)
 
@@ -29,7 +29,7 @@ FINEST_FIRST = ("fine", "medium", "coarse")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CellFilter:
     """What observations must be, None for any. ``mixed`` names fields in which they may differ."""
 
     phase: str | None = None
@@ -40,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Way:
+class CellPool:
     """Which cells are used (of all models where ``pooled``, else of ``model``), and what is left out of them."""
 
     model: str
@@ -52,7 +52,7 @@ class Way:
         return [item for item in candidates if self.pooled or item.model == self.model]
 
 
-def select(observations: Sequence[Observation], wanted: Wanted) -> tuple[list[Observation], list[Reason]]:
+def select(observations: Sequence[Observation], wanted: CellFilter) -> tuple[list[Observation], list[Reason]]:
     """Return the observations to fit laws to, and notes on them.
 
     Raises:
@@ -82,7 +82,7 @@ def select(observations: Sequence[Observation], wanted: Wanted) -> tuple[list[Ob
     return observations, [*notes, *_older(observations)]
 
 
-def pooling(observations: Sequence[Observation], model: str) -> tuple[Way, list[Reason]]:
+def pooling(observations: Sequence[Observation], model: str) -> tuple[CellPool, list[Reason]]:
     """Return whether the model's own observations are enough, and a note on those of other models.
 
     Observations without a cell of the whole count where none has one.
@@ -93,8 +93,10 @@ def pooling(observations: Sequence[Observation], model: str) -> tuple[Way, list[
     shapes = {(cell.batch_size, cell.tokens) for cell in own}
     if own and (len(shapes) >= ENOUGH or not others):
         unused = [reason("other-models-not-used", models=others, model=model)] if others else []
-        return Way(model, pooled=False, by=way_of(own, new_model=False)), unused
-    way = Way(model, pooled=True, by=way_of([observation.any_cell for observation in whole], new_model=not own))
+        return CellPool(model, pooled=False, by=leave_out_by(own, new_model=False)), unused
+    way = CellPool(
+        model, pooled=True, by=leave_out_by([observation.any_cell for observation in whole], new_model=not own)
+    )
     if own:
         return way, [reason("other-models-used", model=model, models=others)]
     if len(others) == 1:
@@ -170,7 +172,7 @@ def _of(observations: list[Observation], field: str, value: str | None) -> list[
     return chosen
 
 
-def _check_mixed(wanted: Wanted) -> None:
+def _check_mixed(wanted: CellFilter) -> None:
     for field in wanted.mixed:
         if field not in MIXABLE:
             raise UsageError(f"--mixed {field} is not possible: use {' or '.join(MIXABLE)}")
@@ -210,7 +212,7 @@ def _methods(observations: Sequence[Observation]) -> str:
 
 def _older(observations: Sequence[Observation]) -> list[Reason]:
     """Note what was mended since the observations were measured."""
-    groups = group_by(observations, attrgetter("lacking"))
+    groups = group_by(observations, attrgetter("changes_since"))
     return [
         reason("older-method", why=why, groups=list(dict.fromkeys(item.run for item in group)))
         for why, group in groups.items()

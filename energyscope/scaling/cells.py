@@ -24,7 +24,7 @@ from energyscope.intervals import Interval
 from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array
 from energyscope.reasons import Reason, reason
-from energyscope.runs.method import REVISION, lacking
+from energyscope.runs.method import REVISION, changes_since
 
 WHOLE = "model"
 OVERHEAD, UNEXPLAINED = "glue", "unexplained"
@@ -136,9 +136,9 @@ class Observation:
         return self.cells.get(WHOLE) or next(iter(self.cells.values()))
 
     @property
-    def lacking(self) -> str | None:
-        """What was mended since it was measured (`runs.method.lacking`); None where nothing was."""
-        return lacking(self.any_cell.method, self.any_cell.phase, self.any_cell.execution)
+    def changes_since(self) -> str | None:
+        """What was mended since it was measured (`runs.method.changes_since`); None where nothing was."""
+        return changes_since(self.any_cell.method, self.any_cell.phase, self.any_cell.execution)
 
     @property
     def key(self) -> tuple[str, int, int]:

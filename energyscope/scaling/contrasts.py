@@ -80,5 +80,5 @@ def _contrast(field: str, subject: str, first: Observations, second: Observation
         "batch_size": observation.batch_size,
         "tokens": observation.tokens,
         "ratio": serialize(quotient),
-        "lacking": {"first": observation.lacking, "second": second[0].lacking},
+        "lacking": {"first": observation.changes_since, "second": second[0].changes_since},
     }

@@ -9,7 +9,7 @@ from energyscope.reasons import Reason, reason
 from energyscope.scaling.cells import RESIDUAL, WHOLE, Cell, Entry, Observation, by_subject, shape_of
 from energyscope.scaling.held_out import By, LeftOut, errors_of
 from energyscope.scaling.law import Law, LawName, NoLaw
-from energyscope.scaling.law_choice import Evaluated, evaluate
+from energyscope.scaling.law_choice import LawEvaluation, evaluate
 from energyscope.scaling.linearity import per_flop, per_flop_ratio, straightness
 
 ONE_CELL = reason("one-cell")
@@ -28,7 +28,7 @@ def group_laws(observations: Sequence[Observation]) -> Entry:
     roles = {subject: _role(subject, observations, cells) for subject in cells}
     cells = dict(sorted(cells.items(), key=lambda item: _order(roles[item[0]], item[1])))
     why = ONE_CELL if len({observation.key for observation in observations}) < 2 else None
-    evaluated = {subject: Evaluated({}) if why else evaluate(own) for subject, own in cells.items()}
+    evaluated = {subject: LawEvaluation({}) if why else evaluate(own) for subject, own in cells.items()}
     parts = [evaluated[subject] for subject in cells if roles[subject] == "part"]
     return {
         "reason": why,
@@ -68,7 +68,7 @@ def by_work(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: (cell.flops, cell.bytes, cell.batch_size, cell.tokens))
 
 
-def _subject(cells: Sequence[Cell], role: str, evaluated: Evaluated, no_law: Reason | None) -> Entry:
+def _subject(cells: Sequence[Cell], role: str, evaluated: LawEvaluation, no_law: Reason | None) -> Entry:
     """Return the entry of a subject, whose cells are in the order of `by_work`; ``no_law``: why there is none."""
     subject, laws = cells[0].subject, evaluated.laws
     two_term = laws.get("two-term") or NoLaw(subject, no_law or _no_line(cells, laws))
@@ -125,14 +125,16 @@ def _no_roofline(cells: Sequence[Cell], laws: Mapping[LawName, object]) -> Reaso
     return _no_line(cells, laws) if "constant" in laws else reason("no-static-power")
 
 
-def _law_errors(evaluated: Evaluated, name: LawName, by: By) -> Entry:
+def _law_errors(evaluated: LawEvaluation, name: LawName, by: By) -> Entry:
     held_out = evaluated.held_out[name, by]
     errors = held_out.errors
     why = None if errors.cells else held_out.reason or next(iter(held_out.failed), reason("no-cell-left-out"))
     return {"law": name, "by": by, **errors.summary, "reason": why}
 
 
-def _held_out(evaluated: Mapping[str, Evaluated], parts: Sequence[Evaluated], no_law: Reason | None) -> Entry:
+def _held_out(
+    evaluated: Mapping[str, LawEvaluation], parts: Sequence[LawEvaluation], no_law: Reason | None
+) -> Entry:
     """Return the errors over all components and of the whole; ``ways`` has each way apart.
 
     Cells that were left out took no part in choosing the law that predicted them.
@@ -148,7 +150,7 @@ def _held_out(evaluated: Mapping[str, Evaluated], parts: Sequence[Evaluated], no
     return {**main, "reason": no_law or lacking, "ways": [{"by": by, **errors(by)} for by in ways]}
 
 
-def _errors(subjects: Sequence[Evaluated], by: By | None) -> Entry | None:
+def _errors(subjects: Sequence[LawEvaluation], by: By | None) -> Entry | None:
     cells: list[LeftOut] = []
     for evaluated in subjects:
         if by is not None and by in evaluated.nested:
@@ -157,7 +159,7 @@ def _errors(subjects: Sequence[Evaluated], by: By | None) -> Entry | None:
 
 
 def _ratio(
-    first: str, second: str, observations: Sequence[Observation], evaluated: Mapping[str, Evaluated]
+    first: str, second: str, observations: Sequence[Observation], evaluated: Mapping[str, LawEvaluation]
 ) -> Entry:
     """Return what a FLOP of the first subject costs over one of the second: a further one, and at each shape."""
     marginals = {subject: _marginal(evaluated[subject]) for subject in (first, second)}
@@ -179,7 +181,7 @@ def _ratio(
     }
 
 
-def _marginal(evaluated: Evaluated) -> Interval | None:
+def _marginal(evaluated: LawEvaluation) -> Interval | None:
     """Return k of the two-term law; None without one."""
     law = evaluated.laws.get("two-term")
     return law.coefficients["marginal_pj_per_flop"] if isinstance(law, Law) else None

@@ -18,7 +18,7 @@ OF_ONE_MODEL = ("two-term", "two-term-in-bytes")  # with an E0 that another numb
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenLaw:
     """A subject's law with the fit that it came from, and its errors on cells that were left out.
 
     ``time`` is the law of the same form, in us instead of mJ, with its own left-out cells; None for what takes no
@@ -40,7 +40,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class LawEvaluation:
     """The laws of one subject by name, those that its cells give and those that they do not.
 
     ``held_out`` holds the left-out cells of each law and each way of leaving out. ``best`` is the law with the
@@ -89,7 +89,7 @@ def choose(
     mixed: Collection[str] = (),
     pooled: bool = False,
     rates: Rates | None = None,
-) -> Chosen | NoLaw:
+) -> ChosenLaw | NoLaw:
     """Return the law of one subject's cells with the least median error of cells left out by ``by``.
 
     ``pooled`` takes the cells of several models together; ``rates`` are then the best ones of their passes, seen
@@ -119,10 +119,10 @@ def choose(
     name = next(iter(evaluated or laws)) if best is None else best
     timeless = cells[0].subject in RESIDUAL or FORMS[name].timed
     time = None if timeless else _time(cells, fits[name], by)
-    return Chosen(laws[name], fits[name], held_out[name], time)
+    return ChosenLaw(laws[name], fits[name], held_out[name], time)
 
 
-def evaluate(cells: Sequence[Cell]) -> Evaluated:
+def evaluate(cells: Sequence[Cell]) -> LawEvaluation:
     """Fit and evaluate all laws that a subject's cells, alike in all but their shapes, may follow.
 
     Raises:
@@ -131,16 +131,16 @@ def evaluate(cells: Sequence[Cell]) -> Evaluated:
     """
     fits = candidates(cells)
     laws = {name: fit(cells) for name, fit in fits.items()}
-    ways = ways_of(cells)
+    ways = leave_out_ways(cells)
     if not ways:
-        return Evaluated(laws)
+        return LawEvaluation(laws)
     held_out = {(name, by): leave_out(cells, fits[name], by) for name in _fitted(laws) for by in ways}
-    main = way_of(cells, new_model=False)
+    main = leave_out_by(cells, new_model=False)
     main = main if main in ways else ways[0]
     evaluated = {name: held_out[name, main] for name in _fitted(laws) if held_out[name, main].cells}
     nested_fit = _nested({name: fits[name] for name in evaluated})
     nested = {by: leave_out(cells, nested_fit, by) for by in ways if evaluated}
-    return Evaluated(laws, held_out, main, best_of(evaluated), nested)
+    return LawEvaluation(laws, held_out, main, best_of(evaluated), nested)
 
 
 def remembering(fit: Fitter) -> Fitter:
@@ -149,7 +149,7 @@ def remembering(fit: Fitter) -> Fitter:
     return lambda cells: cached(tuple(cells))
 
 
-def way_of(cells: Sequence[Cell], *, new_model: bool) -> By:
+def leave_out_by(cells: Sequence[Cell], *, new_model: bool) -> By:
     """Return by what cells are left out: by model for a model that was not measured, else by length or batch.
 
     Lengths, or else batches, where there are three, so that two are left to fit; else single cells.
@@ -161,14 +161,16 @@ def way_of(cells: Sequence[Cell], *, new_model: bool) -> By:
     return next((by for by, needed in fewest.items() if counts[by] >= needed), "cell")
 
 
-def ways_of(cells: Sequence[Cell]) -> list[By]:
+def leave_out_ways(cells: Sequence[Cell]) -> list[By]:
     """Return the ways in which cells can be left out and others be kept, without ways that come to the same.
 
     Single cells are left out only where there are fewer than three lengths and three batches.
     """
     counts = _counts(cells)
     ways: list[By] = [by for by in ("length", "batch") if counts[by] > 1]
-    single = way_of(cells, new_model=False) == "cell" and counts["cell"] > max(counts["length"], counts["batch"])
+    single = leave_out_by(cells, new_model=False) == "cell" and counts["cell"] > max(
+        counts["length"], counts["batch"]
+    )
     return [*ways, "cell"] if single else ways
 
 
@@ -184,7 +186,7 @@ def _nested(fits: Mapping[LawName, Fitter]) -> Fitter:
         laws = _fitted(results)
         if not laws:
             return next(iter(results.values()))
-        by = way_of(cells, new_model=False)
+        by = leave_out_by(cells, new_model=False)
         best = best_of({name: leave_out(cells, fits[name], by) for name in laws})
         return laws[next(iter(laws)) if best is None else best]
 

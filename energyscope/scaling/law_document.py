@@ -111,8 +111,8 @@ def _methods(observations: Sequence[Observation]) -> list[Reason]:
             methods = [item.any_cell.method for item in (first, *others)]
             why = changes_between(min(methods), max(methods), first.phase, execution)
             groups.setdefault(("methods-kept-apart", why), {})[named] = None
-        elif first.lacking:
-            groups.setdefault(("older-method", first.lacking), {})[named] = None
+        elif first.changes_since:
+            groups.setdefault(("older-method", first.changes_since), {})[named] = None
     return [reason(code, why=why, groups=list(names)) for (code, why), names in sorted(groups.items())]
 
 

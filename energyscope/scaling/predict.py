@@ -17,7 +17,7 @@ from energyscope.reasons import Reason, reason
 from energyscope.scaling.cells import UNEXPLAINED, WHOLE, Cell, Entry, Shape, Work, column
 from energyscope.scaling.held_out import By, HeldOut, errors_beside, leave_out_of_sum
 from energyscope.scaling.law import PJ_PER_MJ, Law, Prediction, sum_of_parts
-from energyscope.scaling.law_choice import Chosen
+from energyscope.scaling.law_choice import ChosenLaw
 
 
 def not_predicted(prediction: Prediction) -> Reason | None:
@@ -27,7 +27,7 @@ def not_predicted(prediction: Prediction) -> Reason | None:
     return reason("negative-energy")
 
 
-def prediction_row(chosen: Chosen, work: Shape, shorter: Shape | None) -> Entry:
+def prediction_row(chosen: ChosenLaw, work: Shape, shorter: Shape | None) -> Entry:
     """Return a subject's prediction and its law's terms; of a new model E0 and k too, by ``shorter`` work."""
     law = chosen.law
     terms = {name: value for name, value in law.coefficients.items() if name != "energy_mj"}
@@ -44,7 +44,7 @@ def prediction_row(chosen: Chosen, work: Shape, shorter: Shape | None) -> Entry:
 
 def sum_row(
     parts: Sequence[str],
-    chosen: Mapping[str, Chosen],
+    chosen: Mapping[str, ChosenLaw],
     works: Mapping[str, Shape],
     cells: Mapping[str, Sequence[Cell]],
     by: By,

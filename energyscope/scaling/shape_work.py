@@ -35,7 +35,7 @@ from energyscope.replay.flops import Work, count_work
 from energyscope.scaling.cells import Shape
 from energyscope.unknown import total
 from energyscope.workloads import profile_inputs
-from energyscope.workloads.decoding import can_generate, checked_context
+from energyscope.workloads.decoding import can_generate, check_context
 
 if TYPE_CHECKING:
     from transformers import Cache
@@ -45,7 +45,7 @@ WHOLE = "model"
 
 
 @dataclass(frozen=True)
-class Asked:
+class PassShape:
     """The shape that is asked for: ``tokens`` that come in of a prefill, or that a decode step finds in its cache.
 
     ``cached`` says whether a prefill fills a KV cache, as that of a generation: its head sees the last token only.
@@ -75,7 +75,7 @@ class Skeleton:
         self.loaded.model.to(getattr(torch, NATIVE.get(stored, "float32")))
         self._savings = _quantized_savings(self.loaded, precision)
 
-    def work(self, asked: Asked, granularity: Granularity = "fine") -> dict[str, Shape]:
+    def work(self, asked: PassShape, granularity: Granularity = "fine") -> dict[str, Shape]:
         """Return the work of each kind, summed over the model, and of the whole (``model``), by name.
 
         A kind of which FLOPs or bytes are not known is left out.
@@ -100,10 +100,10 @@ class Skeleton:
             works = count_work(tree, inputs)
         return self._by_kind(tree, works, calls, asked)
 
-    def _inputs(self, asked: Asked, *, cached: bool) -> tuple[dict[str, Any], Tensor]:
+    def _inputs(self, asked: PassShape, *, cached: bool) -> tuple[dict[str, Any], Tensor]:
         """Return a pass's arguments on the meta device, and its token ids."""
         decode = asked.phase == "decode"
-        length = checked_context(self.loaded, asked.tokens) + 1 if decode else asked.tokens
+        length = check_context(self.loaded, asked.tokens) + 1 if decode else asked.tokens
         real = profile_inputs(self.loaded, batch_size=asked.batch_size, sequence_length=length).inputs
         ids, mask = real["input_ids"], real["attention_mask"].to(META)
         if not cached:
@@ -117,7 +117,7 @@ class Skeleton:
         return _cached_inputs(ids, mask, cache), ids
 
     def _by_kind(
-        self, tree: ComponentTree, works: Mapping[str, Work], calls: Mapping[str, int], asked: Asked
+        self, tree: ComponentTree, works: Mapping[str, Work], calls: Mapping[str, int], asked: PassShape
     ) -> dict[str, Shape]:
         leaf_kinds = {component.kind for component in tree.leaves()}
         parents = {component.parent for component in tree}

@@ -28,7 +28,7 @@ from energyscope.scaling.cells import (
 from energyscope.scaling.efficiency import MJ_PER_J, mean_of, tokens_of
 from energyscope.scaling.held_out import LeftOut, errors_of
 from energyscope.scaling.law import PJ_PER_MJ, sum_of_parts
-from energyscope.scaling.law_choice import Chosen, choose, way_of
+from energyscope.scaling.law_choice import ChosenLaw, choose, leave_out_by
 from energyscope.scaling.least_squares import line
 from energyscope.scaling.time_law import rates_by_pass
 
@@ -148,10 +148,10 @@ def _left_out(observations: Sequence[Observation], model: str) -> list[Entry]:
     left_out = [observation for observation in observations if observation.model == model]
     others = [observation for observation in observations if observation.model != model]
     cells = by_subject(others)
-    by = way_of(cells[WHOLE], new_model=True)
+    by = leave_out_by(cells[WHOLE], new_model=True)
     rates = rates_by_pass(cell for own in cells.values() for cell in own if cell.subject not in RESIDUAL)
     laws = {subject: choose(own, by, pooled=True, rates=rates) for subject, own in cells.items()}
-    chosen = {subject: law for subject, law in laws.items() if isinstance(law, Chosen)}
+    chosen = {subject: law for subject, law in laws.items() if isinstance(law, ChosenLaw)}
     measured = by_subject(left_out)
     predicted = {
         subject: [LeftOut(cell, law.predict(cell)) for cell in measured.get(subject, ())]
@@ -163,7 +163,7 @@ def _left_out(observations: Sequence[Observation], model: str) -> list[Entry]:
 
 
 def _sums(
-    observations: Sequence[Observation], parts: Sequence[str], chosen: Mapping[str, Chosen]
+    observations: Sequence[Observation], parts: Sequence[str], chosen: Mapping[str, ChosenLaw]
 ) -> list[LeftOut]:
     """Predict the whole as the sum over its parts, where each of them has a law."""
     if not parts or any(part not in chosen for part in parts):

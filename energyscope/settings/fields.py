@@ -136,7 +136,7 @@ def settings_of(record: type) -> Mapping[str, Setting]:
     }
 
 
-def chosen(record: type, *names: str, **changes: Mapping[str, Any]) -> tuple[Setting, ...]:
+def select_settings(record: type, *names: str, **changes: Mapping[str, Any]) -> tuple[Setting, ...]:
     """Return some of a record's settings, in this order; all of them without names.
 
     ``changes`` are other fields of settings by their names, such as ``trials={"default": 5}``.

@@ -11,7 +11,7 @@ from typing import Any, Self
 from energyscope.errors import UsageError
 from energyscope.runs.store import RunStore
 from energyscope.runs.sweeps import SweepCell
-from energyscope.settings.fields import PANELS, check_each, chosen, setting, settings_of
+from energyscope.settings.fields import PANELS, check_each, select_settings, setting, settings_of
 from energyscope.settings.run import BOTH, ONE_EXECUTION, RunSettings
 
 MOST_USED, *_ = PANELS
@@ -124,8 +124,8 @@ COMMON = (
 SWEEP = (
     LENGTHS,
     CONTEXTS,
-    *chosen(SweepSettings, "batch_sizes", "precisions", "name"),
-    *chosen(
+    *select_settings(SweepSettings, "batch_sizes", "precisions", "name"),
+    *select_settings(
         RunSettings,
         *COMMON,
         phase={"default": "prefill", "help": "prefill: a forward pass; decode: a step on a filled cache."},

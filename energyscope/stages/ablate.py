@@ -20,18 +20,18 @@ from torch import nn
 from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.failures import device_failed, first_line
-from energyscope.impact.adaptive import Looks
-from energyscope.impact.changing import Changer, Measurement, impact_rows
+from energyscope.impact.adaptive import EarlyStopping
+from energyscope.impact.changer import Changer, Measurement, impact_rows
 from energyscope.impact.examples import pack, unpack, write_examples
 from energyscope.impact.methods import DEFAULT_METHODS, METHODS, SIMULATED
 from energyscope.impact.outputs import checksum
-from energyscope.impact.plan import Intervention, beside_singles, singles
+from energyscope.impact.plan import Intervention, further_interventions, singles
 from energyscope.impact.predicting.predictors import predict
 from energyscope.impact.predicting.weight_gradients import simulated_errors
 from energyscope.impact.predictions import Reference, attention_mask, memory_share
-from energyscope.impact.proof import Witness
 from energyscope.impact.removal import MeanGatherer
 from energyscope.impact.reuse import LayerStarts
+from energyscope.impact.upstream_check import UpstreamCheck
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.runs import schema
@@ -53,7 +53,9 @@ def run(context: Context) -> Reason | None:
     settings, store = context.settings, context.store
     model, adapter = context.loaded.model, context.loaded.adapter
     tree = component_tree(model, adapter, settings.granularity)
-    more = beside_singles(model, tree, adapter, settings.methods, joint=settings.joint, per_head=settings.heads)
+    more = further_interventions(
+        model, tree, adapter, settings.methods, joint=settings.joint, per_head=settings.heads
+    )
     try:
         result = ablate(
             model,
@@ -149,7 +151,7 @@ def ablate(  # noqa: PLR0913  each is a choice of the caller's, named at the cal
 
     try:
         progress(STAGE, "the original's predictions", 0, len(plan))
-        looks = Looks(len(evaluation.batches), adaptive=adaptive, seed=seed)
+        looks = EarlyStopping(len(evaluation.batches), adaptive=adaptive, seed=seed)
         prepared = _prepare(model, tree, evaluation, plan, looks)
         result = AblationResult([], prepared.reference.baseline(), prepared.notes())
         for measurement in _measured(plan, prepared, looks, progress):
@@ -183,12 +185,16 @@ class _Prepared:
 
 
 def _prepare(
-    model: nn.Module, tree: ComponentTree, evaluation: Evaluation, plan: Sequence[Intervention], looks: Looks
+    model: nn.Module,
+    tree: ComponentTree,
+    evaluation: Evaluation,
+    plan: Sequence[Intervention],
+    looks: EarlyStopping,
 ) -> _Prepared:
     gatherer = MeanGatherer({target.part.name: target.part.module for change in plan for target in change.targets})
     tokens = [batch["input_ids"].numel() for batch in evaluation.batches]
     starts = LayerStarts(tree, tokens, memory_share(evaluation) if evaluation.batches else 0)
-    witness = Witness(tree)
+    witness = UpstreamCheck(tree)
 
     @contextmanager
     def watching(index: int) -> Iterator[None]:
@@ -198,7 +204,7 @@ def _prepare(
     reference = Reference(model, evaluation, watching=watching)
     proof_batch = looks.first_batch()
     for _ in range(2):
-        with witness.noting():
+        with witness.recording_unchanged():
             reference.run(proof_batch)
     _try_starts(starts, reference, proof_batch)
     return _Prepared(reference, starts, Changer(model, reference, starts, gatherer.means, witness, proof_batch))
@@ -221,7 +227,7 @@ def _try_starts(starts: LayerStarts, reference: Reference, index: int) -> None:
 
 
 def _measured(
-    plan: Sequence[Intervention], prepared: _Prepared, looks: Looks, progress: Progress
+    plan: Sequence[Intervention], prepared: _Prepared, looks: EarlyStopping, progress: Progress
 ) -> Iterator[Measurement]:
     """Yield every change's measurement once it is finished: after all batches, or when its rank is clear."""
     pending: Sequence[Intervention | Measurement] = plan

@@ -22,16 +22,16 @@ from energyscope.changes.plan import BASE, Alternative, Execution, bases, choose
 from energyscope.changes.runner import AlternativeRunner
 from energyscope.errors import MeterError
 from energyscope.failures import failure
-from energyscope.metering.group import MeterGroup, together
-from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
+from energyscope.metering.group import MeterGroup, sum_windows
+from energyscope.metering.waiting import HOST, SETTLE_S, Clock, measure_idle, read_windows
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Replayer
 from energyscope.runs.schema import ALTERNATIVES_JSON
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.context import Context, Entries, metered
+from energyscope.stages.phases import why_no_generation
 from energyscope.stages.sampling_budget import OVERHEAD_S, REWARM_S, most_retaken
-from energyscope.stages.scenes import why_no_generation
 from energyscope.stages.session import Journal
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ class Passes:
         why_not = reason("launches-nothing")
         try:
             entry = self._window(alternative, number)
-            if entry is not None and records.worth_again(entry, self._entries):
+            if entry is not None and records.should_retake(entry, self._entries):
                 self._remember(entry)
                 self.clock.sleep(SETTLE_S)
                 entry = self._window(alternative, number)
@@ -319,7 +319,7 @@ class Passes:
         if calls is None:
             return None
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
-        window = together(windows_of(self.meter, calls, self.clock))
+        window = sum_windows(read_windows(self.meter, calls, self.clock))
         state = records.board(self.meter.states((begin + end) / 2, end))
         entry = {"pass": number, "subject": alternative.key, "begin_s": begin, "window": asdict(window), **state}
         entry["guard"] = records.contamination(entry, self._entries)
@@ -333,7 +333,7 @@ class Passes:
     def _measure_idle(self, number: int) -> None:
         """Measure the idle power, and look for other processes on the device while this one does nothing."""
         self.runner.synchronize()
-        if entry := idle(self.meter, self.runner.own_bytes, self.clock):
+        if entry := measure_idle(self.meter, self.runner.own_bytes, self.clock):
             self._remember({"pass": number, **entry})
 
     def _skip(self, alternative: Alternative, why_not: Reason) -> None:

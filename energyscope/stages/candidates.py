@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from energyscope.benchmarking.context import BenchmarkCell, BenchmarkContext
-from energyscope.benchmarking.judging import Judge
 from energyscope.benchmarking.loop import synchronize
 from energyscope.benchmarking.memory import MemoryWatch, prepare_kernels, release, require_host_room
+from energyscope.benchmarking.predictions import PredictionComparison
 from energyscope.errors import EnergyscopeError, MeterError
 from energyscope.failures import failure, no_memory_left
 from energyscope.loading.variants import Variant
@@ -31,7 +31,9 @@ class Candidates:
         self._batch_sizes = list(context.settings.batch_sizes)
         evaluation = context.evaluation
         beside = context.model_cache.together
-        self._judge = None if evaluation is None else Judge(evaluation, beside=beside, seed=context.seed)
+        self._judge = (
+            None if evaluation is None else PredictionComparison(evaluation, beside=beside, seed=context.seed)
+        )
 
     def cells(self, precisions: Sequence[str]) -> list[BenchmarkCell]:
         """Return what fits; the first precision that can be measured is what the others are compared with."""

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from energyscope.generating.marks import Mark
-from energyscope.generating.repeated import aside
+from energyscope.generation.timeline import GenerationTimes
+from energyscope.generation.windows import step_spans
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress
@@ -65,15 +65,15 @@ def _write_trace(context: Context) -> None:
     if seen:
         origin = seen[0][1]["after_s"]
         entries = read_journal(context.store.path)
-        generations, steps = generated(entries), aside(entries)
+        generations, steps = generated(entries), step_spans(entries)
         rows = [trace_row(stage, state, origin, context.marks, generations, steps) for stage, state in seen]
         context.store.update(trace_origin_s=origin)
         context.store.write_rows(schema.TRACE_FILE, rows, schema.TRACE_COLUMNS)
 
 
-def generated(entries: Entries) -> list[Mark]:
+def generated(entries: Entries) -> list[GenerationTimes]:
     """Return the time stamps of a journal's traced generations, oldest first."""
-    return [Mark.from_entry(entry["generation"]) for entry in entries if "generation" in entry]
+    return [GenerationTimes.from_entry(entry["generation"]) for entry in entries if "generation" in entry]
 
 
 def trace_row(
@@ -81,7 +81,7 @@ def trace_row(
     state: Mapping[str, Any],
     origin_s: float,
     marks: Sequence[tuple[float, str]],
-    generations: Sequence[Mark],
+    generations: Sequence[GenerationTimes],
     steps: Sequence[tuple[float, float]] = (),
 ) -> dict[str, Any]:
     """Return the trace's row of a meter's state at a tick.
@@ -108,7 +108,7 @@ def _begun(now: float, marks: Sequence[tuple[float, str]]) -> str | None:
     return begun[-1] if begun else None
 
 
-def _in_generation(now: float, generations: Sequence[Mark]) -> tuple[str | None, int | None]:
+def _in_generation(now: float, generations: Sequence[GenerationTimes]) -> tuple[str | None, int | None]:
     """Return the phase of a generation at a time, and the index of the token that was in the making."""
     place = bisect_right(generations, now, key=lambda mark: mark.begin_s) - 1
     if place < 0 or now > generations[place].end_s:

@@ -26,14 +26,20 @@ import torch
 from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, EnergyscopeError, ModelError
 from energyscope.failures import first_line, no_memory_left
-from energyscope.generating.calling import GenerateSettings, GreedyGenerator, check_generation, notes_of, too_large
-from energyscope.generating.document import STAGE, recover
-from energyscope.generating.marks import Mark
-from energyscope.generating.measurement import Ids, TickReader, load_entry, loop_entries, step_entry, text_entries
-from energyscope.generating.repeated import LATE_S, loop_lengths
+from energyscope.generation.document import STAGE, recover
+from energyscope.generation.generator import (
+    GenerateSettings,
+    GreedyGenerator,
+    check_generation,
+    notes_of,
+    too_large,
+)
+from energyscope.generation.measurement import Ids, TickReader, load_entry, loop_entries, step_entry, text_entries
+from energyscope.generation.timeline import GenerationTimes
+from energyscope.generation.windows import LATE_S, loop_lengths
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
-from energyscope.metering.settled import LAST_TICK_S, SETTLE_S, idle
+from energyscope.metering.waiting import LAST_TICK_S, SETTLE_S, measure_idle
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.replay.calls import no_garbage_collection
@@ -41,9 +47,9 @@ from energyscope.replay.replayer import Replayer
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, read_journal
 from energyscope.stages.context import Context, Entries, metered
-from energyscope.stages.scenes import middle_step, why_no_generation
+from energyscope.stages.phases import middle_step, why_no_generation
 from energyscope.stages.session import Journal
-from energyscope.workloads.decoding import length_forgotten, too_long
+from energyscope.workloads.decoding import fresh_cache_length, too_long
 from energyscope.workloads.limits import position_limit
 
 if TYPE_CHECKING:
@@ -128,7 +134,7 @@ def generate(
     def keep(entry: Mapping[str, Any]) -> None:
         journal({"stage": STAGE, **entry})
 
-    with length_forgotten(loaded.model):
+    with fresh_cache_length(loaded.model):
         _Stage(loaded, workload, middle_step, meter, settings, keep, progress).run()
 
 
@@ -192,7 +198,7 @@ class _Stage:
             default=MODELLED_TICK_S if self.meter.modelled else USUAL_TICK_S,
         )
 
-    def _first_generation(self) -> tuple[Mark, torch.Tensor]:
+    def _first_generation(self) -> tuple[GenerationTimes, torch.Tensor]:
         """Generate once to warm up, and again for its time; what is not possible fails here."""
         try:
             first = self.generator.timed(self.settings.new_tokens)
@@ -212,7 +218,9 @@ class _Stage:
     def _measure_idle(self) -> None:
         """Measure the idle power with the context alive and power settled; note others that use the device."""
         self.replayer.synchronize()
-        if entry := idle(self.meter, lambda: [Replayer(device).own_bytes() for device in self.loaded.devices]):
+        if entry := measure_idle(
+            self.meter, lambda: [Replayer(device).own_bytes() for device in self.loaded.devices]
+        ):
             self.keep(entry)
 
     def _prepare_step(self) -> Workload | None:

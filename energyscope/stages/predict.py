@@ -12,8 +12,8 @@ from energyscope.reasons import Reason, reason
 from energyscope.runs.store import Run
 from energyscope.scaling.boards import OneBoard, subjects_on_one_board
 from energyscope.scaling.cell_selection import (
-    Wanted,
-    Way,
+    CellFilter,
+    CellPool,
     granularity_of,
     invalid_notes,
     one_granularity,
@@ -23,9 +23,9 @@ from energyscope.scaling.cell_selection import (
 from energyscope.scaling.cells import RESIDUAL, UNEXPLAINED, WHOLE, Cell, Observation, Shape, common_parts
 from energyscope.scaling.from_runs import cells_of
 from energyscope.scaling.law import NoLaw
-from energyscope.scaling.law_choice import Chosen, choose
+from energyscope.scaling.law_choice import ChosenLaw, choose
 from energyscope.scaling.predict import not_predicted, prediction_row, sum_row
-from energyscope.scaling.shape_work import Asked, Skeleton
+from energyscope.scaling.shape_work import PassShape, Skeleton
 from energyscope.scaling.time_law import rates_by_pass
 from energyscope.workloads.decoding import CONTEXT_LENGTH, default_context
 from energyscope.workloads.timed import default_length
@@ -48,7 +48,7 @@ class PredictSettings:
     execution: str | None = None
     mixed: tuple[str, ...] = ()
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> CellFilter:
         """Return what runs must be of.
 
         Raises:
@@ -63,7 +63,7 @@ class PredictSettings:
             raise UsageError("--context-length is of a decode step: use --sequence-length, or --phase decode")
         if phase == "decode" and self.sequence_length is not None:
             raise UsageError("--sequence-length is of a prefill: a decode step has a --context-length")
-        return Wanted(phase, self.precision, self.weights, self.execution, self.mixed)
+        return CellFilter(phase, self.precision, self.weights, self.execution, self.mixed)
 
 
 def predict(runs: Sequence[Run], settings: PredictSettings) -> dict[str, Any]:
@@ -128,19 +128,19 @@ def _main_reason(left_out: Mapping[str, Reason]) -> Reason:
     return left_out.get(WHOLE) or max(every, key=every.count, default=reason("one-cell"))
 
 
-def _shortened(asked: Asked, settings: PredictSettings) -> list[Reason]:
+def _shortened(asked: PassShape, settings: PredictSettings) -> list[Reason]:
     """Note that a decode step without a context is predicted at the model's largest, below the default."""
     if asked.phase != "decode" or settings.context_length is not None or asked.tokens == CONTEXT_LENGTH:
         return []
     return [reason("default-context-shortened", tokens=asked.tokens)]
 
 
-def _asked(skeleton: Skeleton, observation: Observation, settings: PredictSettings) -> Asked:
+def _asked(skeleton: Skeleton, observation: Observation, settings: PredictSettings) -> PassShape:
     tokens = settings.context_length if observation.phase == "decode" else settings.sequence_length
     if tokens is None:
         loaded = skeleton.loaded
         tokens = default_context(loaded) if observation.phase == "decode" else default_length(loaded)
-    return Asked(
+    return PassShape(
         observation.phase, settings.batch_size, tokens, skeleton.precision, observation.kv_cache is not None
     )
 
@@ -150,20 +150,20 @@ def _with_residual(works: Mapping[str, Shape]) -> dict[str, Shape]:
 
 
 def _granularity(observations: Sequence[Observation]) -> Granularity:
-    """Return how finely the moments measured: a kind that holds others at fine is whole at medium."""
+    """Return how finely the phases measured: a kind that holds others at fine is whole at medium."""
     measured = granularity_of(observations)
     return next((name for name in GRANULARITIES if measured == name), "fine")
 
 
-def _shorter(skeleton: Skeleton, asked: Asked, granularity: Granularity) -> dict[str, Shape]:
+def _shorter(skeleton: Skeleton, asked: PassShape, granularity: Granularity) -> dict[str, Shape]:
     """Return the work at half of the tokens: two lengths give E0 and k of the architecture."""
     return _with_residual(skeleton.work(replace(asked, tokens=max(1, asked.tokens // 2)), granularity))
 
 
 def _choose(
-    cells: Mapping[str, Sequence[Cell]], works: Mapping[str, Shape], way: Way, mixed: Sequence[str]
-) -> tuple[dict[str, Chosen], dict[str, Reason]]:
-    chosen: dict[str, Chosen] = {}
+    cells: Mapping[str, Sequence[Cell]], works: Mapping[str, Shape], way: CellPool, mixed: Sequence[str]
+) -> tuple[dict[str, ChosenLaw], dict[str, Reason]]:
+    chosen: dict[str, ChosenLaw] = {}
     left_out: dict[str, Reason] = {}
     rates = rates_by_pass(cell for subject, used in cells.items() if subject not in RESIDUAL for cell in used)
     for subject, used in cells.items():

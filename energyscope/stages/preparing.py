@@ -19,9 +19,9 @@ from energyscope.metering.group import MeterGroup
 from energyscope.reasons import Reason, reason
 from energyscope.settings.run import RunSettings
 from energyscope.stages.generate import load_entry
-from energyscope.stages.scenes import scenes
+from energyscope.stages.phases import plan_phases
 from energyscope.workloads import Evaluation, Workload, load_evaluation, profile_inputs
-from energyscope.workloads.limits import checked_length
+from energyscope.workloads.limits import check_length
 
 
 def load(settings: RunSettings, devices: Sequence[torch.device] = ()) -> LoadedModel:
@@ -82,7 +82,7 @@ def check_possible(settings: RunSettings, loaded: LoadedModel) -> None:
 
     """
     if "profile" in settings.stages:
-        scenes(settings, loaded)
+        plan_phases(settings, loaded)
     if loaded.offloaded and "cuda-graph" in settings.executions:
         raise UsageError(
             f"{len(loaded.offloaded)} modules did not fit and wait in host memory, from where a CUDA graph cannot "
@@ -98,7 +98,7 @@ def prompt_of(loaded: LoadedModel, evaluation: Evaluation | None, settings: RunS
 
     """
     for length in settings.benchmark.sequence_lengths:
-        checked_length(loaded, length)
+        check_length(loaded, length)
     return profile_inputs(
         loaded,
         batch_size=settings.batch_size,

@@ -13,7 +13,7 @@ import torch
 from energyscope.components import ComponentTree, component_tree
 from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import EnergyscopeError
-from energyscope.impact.plan import beside_singles, singles
+from energyscope.impact.plan import further_interventions, singles
 from energyscope.loading import LoadedModel, check_precision, parameter_count
 from energyscope.loading.model import load_skeleton
 from energyscope.loading.options import resolve_precision
@@ -25,11 +25,11 @@ from energyscope.stages.alternatives import AlternativesSettings
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
+from energyscope.stages.phases import PhasePlan, has_cache, plan_phases, profile_settings, resolve_phase
 from energyscope.stages.preparing import benchmark_alone, for_benchmark
 from energyscope.stages.profile import PREFILL
 from energyscope.stages.ranks import require_torchrun
 from energyscope.stages.sampling_budget import IDLING_S, ReplayTime, most_retaken, replay_time
-from energyscope.stages.scenes import Scene, has_cache, profile_settings, resolve_phase, scenes
 from energyscope.workloads import Workload, profile_inputs
 from energyscope.workloads.decoding import too_long
 
@@ -94,8 +94,8 @@ def preview(settings: RunSettings) -> Preview:
     )
     workload = profile_inputs(shape, batch_size=settings.batch_size, sequence_length=settings.sequence_length)
     skipped = skipped_stages(settings, shape, workload)
-    planned = [Scene(PREFILL, None, "mean")] if "profile" in skipped else scenes(settings, shape)
-    trees = [_tree(scene, settings, shape) for scene in planned]
+    planned = [PhasePlan(PREFILL, None, "mean")] if "profile" in skipped else plan_phases(settings, shape)
+    trees = [_tree(phase_plan, settings, shape) for phase_plan in planned]
     modelled = settings.meter == "modelled" or not where.gpus
     precisions: Sequence[str] = ()
     if "benchmark" not in skipped:
@@ -113,7 +113,7 @@ def preview(settings: RunSettings) -> Preview:
         precision=precision,
         device=str(where.device),
         gpus=where.gpus,
-        scenes=tuple(scene.name for scene in planned),
+        scenes=tuple(phase_plan.name for phase_plan in planned),
         sampling=settings.sampling,
         parameters=parameter_count(shape.model),
         batch_size=workload.batch_size,
@@ -133,20 +133,23 @@ def preview(settings: RunSettings) -> Preview:
 
 
 def _profile(
-    planned: Sequence[Scene],
+    planned: Sequence[PhasePlan],
     trees: Sequence[ComponentTree],
     settings: RunSettings,
     device: torch.device,
     *,
     modelled: bool,
 ) -> tuple[dict[str, int], list[ReplayTime]]:
-    """Return how many targets of each sort a profile has, and the time of each scene."""
+    """Return how many targets of each sort a profile has, and the time of each phase."""
     budget = profile_settings(settings, planned, planned[0]).sampling_budget
     if settings.sampling == "triggered":
         reads = len(trees[0]) * budget.passes
         seconds = 0.0 if modelled else 2 * reads * READ_S + 2 * IDLING_S
         return {"node": len(trees[0])}, [ReplayTime(reads, reads, seconds, seconds)]
-    plans = [targets(tree, settings.granularity, scene.layers) for scene, tree in zip(planned, trees, strict=True)]
+    plans = [
+        targets(tree, settings.granularity, phase_plan.layers)
+        for phase_plan, tree in zip(planned, trees, strict=True)
+    ]
     times = [replay_time(plan, budget, TYPICAL_WINDOW_S[device.type], modelled=modelled) for plan in plans]
     return dict(Counter(target.what for plan in plans for target in plan)), times
 
@@ -163,7 +166,7 @@ def _load_estimate(settings: RunSettings, precisions: Sequence[str], where: Meas
 
 def _ablations(shape: LoadedModel, settings: RunSettings) -> int:
     tree = component_tree(shape.model, shape.adapter, settings.granularity)
-    more = beside_singles(
+    more = further_interventions(
         shape.model, tree, shape.adapter, settings.methods, joint=settings.joint, per_head=settings.heads
     )
     return len(singles(tree, settings.methods)) + len(more)
@@ -194,7 +197,7 @@ class TimeEstimate(NamedTuple):
 
 
 def estimated_times(context: Context) -> dict[str, list[TimeEstimate]]:
-    """Return the times of each stage of a run whose model is loaded: a profile's by scene, none if it is skipped.
+    """Return the times of each stage of a run whose model is loaded: a profile's by phase, none if it is skipped.
 
     Stages whose time nobody knows before they begin, such as trials or ablations, are left out.
     """
@@ -219,15 +222,15 @@ def _skipped(context: Context) -> set[str]:
 
 
 def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
-    """Return how long each scene takes, the first with the watch of idle sensors that are not known yet."""
+    """Return how long each phase takes, the first with the watch of idle sensors that are not known yet."""
     settings, loaded = context.settings, context.loaded
-    planned = scenes(settings, loaded)
+    planned = plan_phases(settings, loaded)
     window_s, warm = TYPICAL_WINDOW_S[loaded.device.type], context.sensor is not None
     watch_s = 0.0 if modelled or warm else IDLE_WATCH_S * len(context.meters["profile"].meters)
     times: list[TimeEstimate] = []
-    for scene in planned:
-        plan = targets(_tree(scene, settings, loaded), settings.granularity, scene.layers)
-        budget = profile_settings(settings, planned, scene, warm=warm).sampling_budget
+    for phase_plan in planned:
+        plan = targets(_tree(phase_plan, settings, loaded), settings.granularity, phase_plan.layers)
+        budget = profile_settings(settings, planned, phase_plan, warm=warm).sampling_budget
         replay = replay_time(plan, budget, window_s, modelled=modelled)
         most = replay.windows_most + most_retaken(replay.windows_most, modelled=modelled)
         most_s = replay.most_s * most / replay.windows_most
@@ -236,6 +239,6 @@ def _scene_times(context: Context, *, modelled: bool) -> list[TimeEstimate]:
     return times
 
 
-def _tree(scene: Scene, settings: RunSettings, loaded: LoadedModel) -> ComponentTree:
-    cached = has_cache(scene, settings, loaded.adapter)
+def _tree(phase_plan: PhasePlan, settings: RunSettings, loaded: LoadedModel) -> ComponentTree:
+    cached = has_cache(phase_plan, settings, loaded.adapter)
     return component_tree(loaded.model, loaded.adapter, settings.granularity, kv_cache=cached)

@@ -58,11 +58,11 @@ def profile(
     *,
     journal: Journal,
     progress: Progress = silent,
-    scene: str = PREFILL,
+    phase_name: str = PREFILL,
 ) -> Attribution:
     """Measure every component of a loaded model on started meters, in one pass of the model: a workload.
 
-    Every finished window goes to ``journal`` before the next one starts, marked with the ``scene``: ``recover``
+    Every finished window goes to ``journal``, with ``phase_name``, before the next one starts: ``recover``
     makes the same tables of what was journalled.
 
     Raises:
@@ -77,7 +77,7 @@ def profile(
     entries: list[Mapping[str, Any]] = []
 
     def keep(entry: Mapping[str, Any]) -> None:
-        entries.append({"stage": STAGE, "scene": scene, **entry})
+        entries.append({"stage": STAGE, "scene": phase_name, **entry})
         journal(entries[-1])
 
     header = {**_header(ready.plan, loaded, workload, settings), "tree": ready.described, "notes": ready.notes}
@@ -216,7 +216,7 @@ def places_of(component: Component, captured: Capture) -> list[str]:
 
 
 def recover(entries: Sequence[Mapping[str, Any]]) -> Attribution:
-    """Attribute energy from one scene's journalled entries, of a finished or of an interrupted profile."""
+    """Attribute energy from one phase's journalled entries, of a finished or of an interrupted profile."""
     entries = of_profile(entries)
     header = next(entry["header"] for entry in entries if "header" in entry)
     return attribute(header, entries, records.idle_power(entries))

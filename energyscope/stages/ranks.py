@@ -25,11 +25,11 @@ from energyscope.loading import LoadedModel
 from energyscope.loading.devices import cuda_uuid
 from energyscope.loading.tensor_parallel import join, leave, rank_device
 from energyscope.reasons import Reason, reason
-from energyscope.replay.coordinator import LeaderLeftError, has_parted
+from energyscope.replay.coordinator import LeaderLeftError, is_disconnection
 from energyscope.settings.run import SPLIT_STAGES, RunSettings
 from energyscope.stages.measured_devices import MeasuredDevices
+from energyscope.stages.phases import plan_phases, profile_settings, workload_of
 from energyscope.stages.profile import follow_profile
-from energyscope.stages.scenes import profile_settings, scenes, workload_of
 from energyscope.workloads import Workload
 
 LET_SPEAK_S = 3.0  # torchrun ends all processes when one fails: by then the first must have said why
@@ -142,7 +142,7 @@ def split_settings(settings: RunSettings) -> RunSettings:
 
 
 def follow_run(settings: RunSettings, loaded: LoadedModel, workload: Workload) -> NoReturn:
-    """Follow the first process through the scenes that it profiles, and end this process.
+    """Follow the first process through the phases that it profiles, and end this process.
 
     A signal to stop is for the first: it keeps what was finished, and its last word, or its end, ends this one.
 
@@ -152,14 +152,14 @@ def follow_run(settings: RunSettings, loaded: LoadedModel, workload: Workload) -
     """
     _hear_signals_by(signal.SIG_IGN)
     try:
-        planned = scenes(settings, loaded) if "profile" in settings.stages else []
-        for scene in planned:
-            chosen = profile_settings(settings, planned, scene)
-            follow_profile(loaded, workload_of(scene, loaded, workload, settings, None), chosen)
+        planned = plan_phases(settings, loaded) if "profile" in settings.stages else []
+        for phase_plan in planned:
+            chosen = profile_settings(settings, planned, phase_plan)
+            follow_profile(loaded, workload_of(phase_plan, loaded, workload, settings, None), chosen)
     except LeaderLeftError as error:
         raise Dismissed(1) from error
     except RuntimeError as error:
-        if not has_parted(error):
+        if not is_disconnection(error):
             raise
         raise Dismissed(1) from error
     leave()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from energyscope.reasons import Reason
 from energyscope.runs import schema
 from energyscope.runs.store import RunStore, read_journal
-from energyscope.stages import ablate, alternatives, benchmark, correlate, generate, report, scenes
+from energyscope.stages import ablate, alternatives, benchmark, correlate, generate, phases, report
 from energyscope.stages.context import Context, Entries
 
 
@@ -30,7 +30,7 @@ class Stage:
 STAGES = (
     Stage("benchmark", benchmark.run, benchmark.write, schema.BENCHMARK_FILE, metered=True),
     Stage("generate", generate.run, generate.write, schema.GENERATION_JSON, metered=True),
-    Stage("profile", scenes.run, scenes.write, schema.ENERGY_FILE, metered=True),
+    Stage("profile", phases.run, phases.write, schema.ENERGY_FILE, metered=True),
     Stage("alternatives", alternatives.run, alternatives.write, schema.ALTERNATIVES_JSON, metered=True),
     Stage("ablate", ablate.run, ablate.write, schema.IMPACT_FILE),
     Stage("correlate", correlate.run, correlate.write, schema.CORRELATION_FILE),

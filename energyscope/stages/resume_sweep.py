@@ -22,10 +22,10 @@ from energyscope.runs.sweeps import (
     TABLE_FILE,
     Sweep,
     SweepCell,
-    held,
-    held_elsewhere,
-    is_held,
+    is_being_measured,
     load_sweep,
+    lock_message,
+    sweep_lock,
     sweep_rows,
     write_sweep,
 )
@@ -35,7 +35,7 @@ from energyscope.settings.sweep import SweepSettings
 from energyscope.stages import facts
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, open_meters
-from energyscope.stages.sweep import measured
+from energyscope.stages.sweep import measure_cells
 from energyscope.stages.sweep_preview import SweepPlan, preview_sweep
 
 RETRIED = ("failed", "does not fit")
@@ -54,7 +54,7 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
         KeyboardInterrupt: its note says where the finished cells are.
 
     """
-    with held(path):
+    with sweep_lock(path):
         sweep = load_sweep(path)
         settings = settings_in(sweep)
         settings.check()
@@ -71,7 +71,7 @@ def resume(path: Path, *, retry: bool = False, progress: Progress = silent, comm
             for cell in sweep.cells
         ]
         write_sweep(sweep)
-        return measured(settings, sweep, progress, command)
+        return measure_cells(settings, sweep, progress, command)
 
 
 def preview_resume(path: Path, *, retry: bool = False) -> SweepPlan:
@@ -87,9 +87,9 @@ def preview_resume(path: Path, *, retry: bool = False) -> SweepPlan:
     """
     sweep = load_sweep(path)
     settings, lacking = settings_in(sweep), lacking_cells(sweep, retry=retry)
-    plan = replace(preview_sweep(settings, waiting=lacking), held=is_held(path))
+    plan = replace(preview_sweep(settings, waiting=lacking), held=is_being_measured(path))
     if plan.held:
-        return replace(plan, stopped=held_elsewhere(path))
+        return replace(plan, stopped=lock_message(path))
     try:
         if lacking:
             _check_alike(sweep, lacking, settings)

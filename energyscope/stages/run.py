@@ -7,6 +7,7 @@ still be reported.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -24,13 +25,14 @@ from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress, silent
 from energyscope.reasons import Reason, reason
 from energyscope.runs import method
+from energyscope.runs.locks import write_lock
 from energyscope.runs.store import Run, RunStore, free_name, load_run, plain_name
-from energyscope.runs.writing import writing
 from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
+from energyscope.stages.phases import resolve_phase
 from energyscope.stages.preparing import (
     benchmark_alone,
     check_possible,
@@ -52,7 +54,6 @@ from energyscope.stages.ranks import (
     split_settings,
 )
 from energyscope.stages.registry import STAGES, recover
-from energyscope.stages.scenes import resolve_phase
 
 METERED = ("load", *(stage.name for stage in STAGES if stage.metered))
 OnOpen = Callable[[Path, Mapping[str, Sequence[TimeEstimate]]], None]
@@ -81,7 +82,22 @@ def run(
         KeyboardInterrupt: likewise kept; its note says where.
 
     """
+    on_open = on_open or _on_open_of(options)
     return run_settings(RunSettings.of(model, **options), progress=progress, command=command, on_open=on_open)
+
+
+def _on_open_of(options: dict[str, Any]) -> OnOpen | None:
+    """Take the two callbacks that ``on_open`` replaced out of the options; they are still called."""
+    old = {name: options.pop(name) for name in ("follow", "foresee", "on_estimates") if name in options}
+    if not old:
+        return None
+    warnings.warn(f"{', '.join(old)}: on_open(path, estimates) replaces it", DeprecationWarning, stacklevel=3)
+
+    def on_open(path: Path, estimates: Mapping[str, Sequence[TimeEstimate]]) -> None:
+        for name, callback in old.items():
+            callback(path if name == "follow" else estimates)
+
+    return on_open
 
 
 @contextmanager
@@ -175,7 +191,7 @@ def run_loaded(  # noqa: PLR0913  what a run and the cells of a sweep have in co
         _open_document(context, command)
         for entry in loading:
             store.journal(entry)
-        with writing(store.path):
+        with write_lock(store.path):
             _run_stages(context, requested or settings.stages)
         return load_run(store.path)
     except KeyboardInterrupt as error:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from energyscope.metering.settled import IDLE_S, SETTLE_S
+from energyscope.metering.waiting import IDLE_S, SETTLE_S
 from energyscope.replay.targets import Target
 
 PREHEAT_S = 5.0
@@ -28,7 +28,7 @@ class SamplingBudget:
     ``passes`` windows are taken of every target, then as many more as its spread asks for to bring the
     relative 95 % half-width to ``target_interval``, within ``budget_s`` seconds a target (None: the meter's
     usual). ``window_s`` None takes the meter's own. ``preheat_s`` brings the board to its working temperature
-    first. Where several ``scenes`` are profiled and nobody gave a budget, each is ``brief``: it has its first
+    first. Where several ``phases`` are profiled and nobody gave a budget, each is ``brief``: it has its first
     windows only, so that the run ends in minutes.
     """
 
@@ -36,7 +36,7 @@ class SamplingBudget:
     target_interval: float = 0.01
     budget_s: float | None = None
     window_s: float | None = None
-    scenes: int = 1
+    phases: int = 1
     preheat_s: float = PREHEAT_S
 
     def window_for(self, meter_window_s: float) -> float:
@@ -50,7 +50,7 @@ class SamplingBudget:
     @property
     def brief(self) -> bool:
         """Whether no windows are taken beyond the first ones."""
-        return self.scenes > 1 and self.budget_s is None
+        return self.phases > 1 and self.budget_s is None
 
     def first(self, target: Target) -> int:
         """Return how many of the first passes visit a target."""

@@ -21,10 +21,10 @@ import torch
 from energyscope.accounting import records
 from energyscope.accounting.aggregate import ROOT
 from energyscope.failures import out_of_memory
-from energyscope.metering.group import MeterGroup, less, together
+from energyscope.metering.group import MeterGroup, subtract_window, sum_windows
 from energyscope.metering.interval import windows_wanted
-from energyscope.metering.settled import HOST, SETTLE_S, Clock, idle, windows_of
 from energyscope.metering.ticks import Calls
+from energyscope.metering.waiting import HOST, SETTLE_S, Clock, measure_idle, read_windows
 from energyscope.progress import Progress
 from energyscope.reasons import Reason, reason
 from energyscope.replay.calls import Call, RoundReplay
@@ -185,7 +185,7 @@ class Session:
     def _idle(self, number: int) -> None:
         """Measure the idle power, with the context alive, and look for other users."""
         self.instruments.synchronize()
-        if readings := idle(self.meter, self.instruments.own_bytes, self.instruments.clock):
+        if readings := measure_idle(self.meter, self.instruments.own_bytes, self.instruments.clock):
             self.keep({"pass": number, **readings})
 
     def _measure(self, target: Target, number: int, steps: _Steps) -> None:
@@ -198,7 +198,7 @@ class Session:
                 self.keep(entry)
                 self._rest_s[target.key] = entry["window"]["time_us"] / 1e6
                 entry = self._window(target, number)
-            if records.worth_again(entry, self.entries):  # once, then it is kept as it is
+            if records.should_retake(entry, self.entries):  # once, then it is kept as it is
                 self.keep(entry)
                 self.instruments.clock.sleep(SETTLE_S)
                 entry = self._window(target, number)
@@ -227,18 +227,18 @@ class Session:
         entry = {"pass": number, "subject": target.key}
         if calls is None:
             return {**entry, "empty": True}
-        windows = windows_of(self.meter, calls, self.instruments.clock)
+        windows = read_windows(self.meter, calls, self.instruments.clock)
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
         overhead = self.instruments.replay_setup.overhead(target)
         if overhead or rest_s is not None:
             alone = replayer.run(overhead, self.window_s, rest_s=rest_s)
             if alone is not None:
-                others = windows_of(self.meter, alone, self.instruments.clock)
-                windows = [less(both, other) for both, other in zip(windows, others, strict=True)]
+                others = read_windows(self.meter, alone, self.instruments.clock)
+                windows = [subtract_window(both, other) for both, other in zip(windows, others, strict=True)]
         if rest_s is not None:
             entry["rest_us"] = rest_s * 1e6
-        result = {**entry, "begin_s": begin, "window": asdict(together(windows)), **records.board(states)}
+        result = {**entry, "begin_s": begin, "window": asdict(sum_windows(windows)), **records.board(states)}
         result["waited_share"] = None if calls.waited_s is None else calls.waited_s / calls.seconds
         if len(windows) > 1:
             result["devices"] = [window.energy_mj for window in windows]

@@ -31,8 +31,8 @@ from energyscope.runs.sweeps import (
     TABLE_FILE,
     Sweep,
     SweepCell,
-    held,
     load_sweep,
+    sweep_lock,
     sweep_rows,
     write_sweep,
 )
@@ -41,8 +41,8 @@ from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.preparing import load
 from energyscope.stages.run import default_name, run_loaded
-from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, checked_context
-from energyscope.workloads.limits import checked_length
+from energyscope.workloads.decoding import CANNOT_GENERATE, USE_PREFILL, can_generate, check_context
+from energyscope.workloads.limits import check_length
 
 STAGE = "sweep"
 
@@ -59,7 +59,7 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
     settings.check()
     if refused := lengths_refused(settings):
         raise UsageError(next(iter(refused.values())))
-    settings = settled(settings)
+    settings = resolve_precisions(settings)
     name = settings.name or default_name(f"{Path(settings.run.model).name}-sweep", settings.run.root)
     store = RunStore.create(name, settings.run.root)
     made = Sweep(
@@ -71,12 +71,12 @@ def sweep(settings: SweepSettings, *, progress: Progress = silent, command: str 
         settings=_plain(settings),
         cells=settings.cells(),
     )
-    with held(made.path):
+    with sweep_lock(made.path):
         write_sweep(made)
-        return measured(settings, made, progress, command)
+        return measure_cells(settings, made, progress, command)
 
 
-def measured(settings: SweepSettings, made: Sweep, progress: Progress, command: str | None) -> Sweep:
+def measure_cells(settings: SweepSettings, made: Sweep, progress: Progress, command: str | None) -> Sweep:
     """Measure the waiting cells of a sweep, write its table and laws, and return it; `sweep` says its errors."""
     steps = SweepSteps(progress, sum(cell.state == "waiting" for cell in made.cells))
     try:
@@ -92,7 +92,7 @@ def measured(settings: SweepSettings, made: Sweep, progress: Progress, command: 
     return finished
 
 
-def settled(settings: SweepSettings) -> SweepSettings:
+def resolve_precisions(settings: SweepSettings) -> SweepSettings:
     """Return the settings with each ``auto`` precision as what it means on the device.
 
     Raises:
@@ -264,7 +264,7 @@ def lengths_refused(settings: SweepSettings) -> dict[int, str]:
     )
     if run.phase == "decode" and not can_generate(model):
         raise UsageError(f"{model.name} {CANNOT_GENERATE}, {USE_PREFILL}")
-    checked = checked_context if run.phase == "decode" else checked_length
+    checked = check_context if run.phase == "decode" else check_length
     refused = {}
     for length in dict.fromkeys(settings.lengths):
         try:

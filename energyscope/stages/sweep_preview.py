@@ -10,11 +10,11 @@ import torch
 from energyscope.errors import EnergyscopeError
 from energyscope.loading.devices import usable_bytes
 from energyscope.runs.sweeps import SweepCell
-from energyscope.scaling.shape_work import Asked, Skeleton
+from energyscope.scaling.shape_work import PassShape, Skeleton
 from energyscope.settings.sweep import SweepSettings
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
 from energyscope.stages.preview import Preview, preview
-from energyscope.stages.sweep import lengths_refused, settled
+from energyscope.stages.sweep import lengths_refused, resolve_precisions
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def preview_sweep(settings: SweepSettings, *, waiting: Collection[str] | None = 
 
     """
     settings.check()
-    settings = settled(settings)
+    settings = resolve_precisions(settings)
     run, where = settings.run, find_devices(settings.run)
     too_long = lengths_refused(settings)
     every = settings.cells()
@@ -143,7 +143,7 @@ def _least_bytes(model: str, cells: Sequence[SweepCell], plan: Preview, free: in
     least: dict[str, int] = {}
     for cell in sorted(cells, key=lambda cell: -cell.batch_size * cell.tokens):
         try:
-            work = skeleton.work(Asked(cell.phase, cell.batch_size, cell.tokens, plan.precision))["model"]
+            work = skeleton.work(PassShape(cell.phase, cell.batch_size, cell.tokens, plan.precision))["model"]
         except (EnergyscopeError, KeyError, RuntimeError):  # not every model's work can be counted on shapes
             return least
         least[cell.name] = max(int(work.bytes), plan.weight_bytes)

@@ -15,8 +15,8 @@ from energyscope.benchmarking.memory import GB
 from energyscope.errors import MeterError
 from energyscope.failures import failure
 from energyscope.loading.variants import Variant
-from energyscope.metering.group import LOOK_BACK_S, together
-from energyscope.metering.settled import idle, windows_of
+from energyscope.metering.group import LOOK_BACK_S, sum_windows
+from energyscope.metering.waiting import measure_idle, read_windows
 from energyscope.reasons import join, reason
 from energyscope.replay.replayer import Replayer
 from energyscope.runs.schema import BenchmarkRow
@@ -70,7 +70,7 @@ class Trials:
 
     def _measure_idle(self) -> None:
         """Measure the idle power, and look for other processes on the device while this one does nothing."""
-        entry = idle(self.context.meter, lambda: [Replayer(self.context.device).own_bytes()])
+        entry = measure_idle(self.context.meter, lambda: [Replayer(self.context.device).own_bytes()])
         if entry is None:
             return
         if not entry["bystanders"] or self.idle_w is None:  # beside others it is not the board's idle power
@@ -113,7 +113,7 @@ class Trials:
     ) -> BenchmarkRow:
         meter = self.context.meter
         begin, end = float(timing.calls.time_s[0]), float(timing.calls.time_s[-1])
-        window = together(windows_of(meter, timing.calls))
+        window = sum_windows(read_windows(meter, timing.calls))
         ticks = [] if meter.modelled else [board.ticks(begin - LOOK_BACK_S, end) for board in meter.meters]
         powers_w = trial.power_samples(ticks, begin, end, self.context.settings.power_sample_interval_s)
         tokens = cell.batch_size * cell.sequence_length

@@ -28,7 +28,7 @@ from energyscope.functions import routed
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import Reading
-from energyscope.metering.settled import idle
+from energyscope.metering.waiting import measure_idle
 from energyscope.progress import Progress, silent
 from energyscope.reasons import reason
 from energyscope.replay.activations import ActivationStore, device_budget
@@ -114,7 +114,7 @@ def _prepared(
 
 def _idle(meter: MeterGroup, replayer: Replayer) -> dict[str, Any]:
     replayer.synchronize()
-    return idle(meter, lambda: [replayer.own_bytes()]) or {"idle_w": None, "bystanders": []}
+    return measure_idle(meter, lambda: [replayer.own_bytes()]) or {"idle_w": None, "bystanders": []}
 
 
 def by_depth(tree: ComponentTree) -> list[list[Component]]:

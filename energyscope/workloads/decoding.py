@@ -35,7 +35,7 @@ def default_context(loaded: LoadedModel) -> int:
     return min(CONTEXT_LENGTH, position_limit(loaded) - 1)
 
 
-def checked_context(loaded: LoadedModel, length: int) -> int:
+def check_context(loaded: LoadedModel, length: int) -> int:
     """Return a context length after which the model has a position left.
 
     Raises:
@@ -87,7 +87,7 @@ def decode_step(
 
     """
     _check_generates(loaded)
-    context = checked_context(loaded, default_context(loaded) if context_length is None else context_length)
+    context = check_context(loaded, default_context(loaded) if context_length is None else context_length)
     tokens = profile_inputs(
         loaded, batch_size=batch_size, sequence_length=context + 1, evaluation=evaluation, seed=seed
     )
@@ -190,7 +190,7 @@ def inputs_of_generate(
     in_parts = ids.numel() > FILLED_AT_ONCE and cached > 0
     handle = model.register_forward_pre_hook(before, with_kwargs=True)
     try:
-        with length_forgotten(model):
+        with fresh_cache_length(model):
             model.generate(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
@@ -221,7 +221,7 @@ def generation_options(kv_cache: CacheKind, new_tokens: int) -> dict[str, Any]:
 
 
 @contextmanager
-def length_forgotten(model: Any) -> Iterator[None]:
+def fresh_cache_length(model: Any) -> Iterator[None]:
     """Let `generate` make a static cache as long as it needs, and remember afterwards what it did before."""
     before = vars(model).pop(LENGTH_MEMORY, None)
     try:

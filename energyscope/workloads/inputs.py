@@ -18,7 +18,7 @@ from energyscope.workloads.evaluation import Evaluation, Example, Tokenized, on_
 from energyscope.workloads.layouts import data_files
 from energyscope.workloads.limits import (
     check_batch_size,
-    checked_length,
+    check_length,
     position_limit,
     text_config,
     vocabulary_size,
@@ -64,7 +64,7 @@ def load_evaluation(  # noqa: PLR0913  each is an option of the command line
     if max_examples is not None and max_examples < 1:
         raise UsageError(f"{max_examples} examples are too few: use 1 or more")
     default = min(EVALUATION_LENGTH, position_limit(loaded))
-    length = checked_length(loaded, default if sequence_length is None else sequence_length)
+    length = check_length(loaded, default if sequence_length is None else sequence_length)
     if batch_size is not None:
         check_batch_size(batch_size)
     if data is not None and is_prepared(Path(data)):

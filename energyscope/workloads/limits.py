@@ -27,7 +27,7 @@ def text_config(loaded: LoadedModel) -> Any:
     return config.get_text_config()
 
 
-def checked_length(loaded: LoadedModel, length: int) -> int:
+def check_length(loaded: LoadedModel, length: int) -> int:
     """Return a sequence length that the model can take.
 
     Raises:

@@ -11,7 +11,7 @@ import torch
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
 from energyscope.workloads.evaluation import Evaluation
-from energyscope.workloads.limits import check_batch_size, checked_length, position_limit, text_config
+from energyscope.workloads.limits import check_batch_size, check_length, position_limit, text_config
 
 PROFILE_LENGTH = 128
 
@@ -84,7 +84,7 @@ def benchmark_inputs(
         UsageError: the length is beyond the model's positions, or a size is not positive.
 
     """
-    length = checked_length(loaded, default_length(loaded) if sequence_length is None else sequence_length)
+    length = check_length(loaded, default_length(loaded) if sequence_length is None else sequence_length)
     check_batch_size(batch_size)
     if count < 1:
         raise UsageError(f"{count} batches are too few: use 1 or more")

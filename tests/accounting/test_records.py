@@ -61,10 +61,10 @@ def test_a_window_is_worth_taking_again_unless_a_new_power_limit_stays():
     """GIVEN a limit that the window before had too THEN again is of no use, unless something else spoilt it."""
     changed = str(reason("power-limit-changed", before_w=700.0, now_w=600.0))  # as a journal has it
     first, second = (entry("a", number, power_limit_w=600.0, guard=[changed]) for number in (0, 1))
-    assert not records.worth_again(entry("a", 0, guard=[]), [])
-    assert records.worth_again(first, [idle(0), entry("b", 0, power_limit_w=700.0)])
-    assert not records.worth_again(second, [first, idle(1)])
-    assert records.worth_again({**second, "guard": [changed, "counter-reset"]}, [first])
+    assert not records.should_retake(entry("a", 0, guard=[]), [])
+    assert records.should_retake(first, [idle(0), entry("b", 0, power_limit_w=700.0)])
+    assert not records.should_retake(second, [first, idle(1)])
+    assert records.should_retake({**second, "guard": [changed, "counter-reset"]}, [first])
 
 
 def test_a_counter_at_fault_spoils_a_window():

@@ -14,7 +14,7 @@ import numpy as np
 
 from energyscope.accounting.records import POWER_CAP
 from energyscope.metering.estimate import Window, estimate_window
-from energyscope.metering.group import less
+from energyscope.metering.group import subtract_window
 from energyscope.metering.interval import combine, windows_wanted
 from energyscope.metering.meter import Meter
 from energyscope.reasons import words
@@ -59,7 +59,7 @@ class Replay:
 def tick_aligned(replay: Replay, seconds: float, rest_s: float | None = None) -> Window:
     """Replay for some seconds and estimate the energy between ticks; pauses are measured alone and subtracted."""
     found = _window(replay, replay.round, seconds, rest_s)
-    return found if rest_s is None else less(found, _window(replay, [], seconds, rest_s))
+    return found if rest_s is None else subtract_window(found, _window(replay, [], seconds, rest_s))
 
 
 def _window(replay: Replay, round_: Sequence[Any], seconds: float, rest_s: float | None) -> Window:

@@ -137,7 +137,7 @@ def test_a_run_is_not_compared_with_itself(run):
 
 def test_a_reason_steers_no_terminal(capsys):
     """GIVEN a reason with control characters of a run's own words, THEN it is one line without them."""
-    made = files.Made("choices", reason="skipped: \x1b]0;owned\x07\nand more")
+    made = files.WrittenFigure("choices", reason="skipped: \x1b]0;owned\x07\nand more")
     figures._say(made, first=True)
     assert capsys.readouterr().err == "choices: left out: skipped: ]0;owned and more\n"
 

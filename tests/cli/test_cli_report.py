@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from energyscope.cli import report
 from energyscope.reasons import WORDS
 from energyscope.reporting.run.page import write_report
+from energyscope.runs.locks import write_lock
 from energyscope.runs.store import RunStore, read_document
-from energyscope.runs.writing import writing
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_run_that_is_still_going_is_shown_and_left_alone(run):
     RunStore.open(run).stage("ablate", "running")
     before = (run / "run.json").read_bytes()
     tables = sorted(path.name for path in run.iterdir())
-    with writing(run):
+    with write_lock(run):
         done = call(run.parent, "first")
     assert done.exit_code == 0, done.output
     assert report.STATE_WORDS[report.RUNNING] in done.stderr
@@ -72,7 +72,7 @@ def test_a_run_that_is_still_going_is_shown_and_left_alone(run):
     assert (run / "run.json").read_bytes() == before
     assert sorted({*tables, "journal.jsonl", "report.html"}) == sorted(path.name for path in run.iterdir())
     assert WORDS["still-running"].partition("{")[0] in alerts(run)
-    with writing(run):
+    with write_lock(run):
         assert json.loads(call(run.parent, "first", "--json").stdout)["state"] == "running"
 
 
@@ -81,7 +81,7 @@ def test_a_run_that_ends_meanwhile_keeps_the_page_of_its_end(run, monkeypatch, e
     """GIVEN a run that ends, or writes its page, while one of a copy is made, THEN the last page is complete."""
     RunStore.open(run).stage("ablate", "running")
     with ExitStack() as mark:
-        mark.enter_context(writing(run))
+        mark.enter_context(write_lock(run))
         rendered = report._rendered
 
         def meanwhile(store, recovered, **options):

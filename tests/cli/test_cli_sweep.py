@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from energyscope.cli.app import app
 from energyscope.cli.preview import HELD_UNKNOWN, sweep_described
 from energyscope.errors import UsageError
-from energyscope.runs.sweeps import LOCK_FILE, Sweep, held, write_sweep
+from energyscope.runs.sweeps import LOCK_FILE, Sweep, sweep_lock, write_sweep
 from energyscope.settings.run import RunSettings
 from energyscope.stages import resume_sweep as resuming
 from energyscope.stages import sweep as sweeping
@@ -194,7 +194,7 @@ def begun(root: Path) -> Path:
 def test_a_dry_run_of_a_sweep_that_another_process_measures_is_refused(tmp_path: Path, more: list[str]) -> None:
     """GIVEN another holder of the sweep THEN the dry run says so, with exit code 2; once it has gone, not."""
     path = begun(tmp_path)
-    with held(path):
+    with sweep_lock(path):
         result = invoke("--resume", "one", "--root", tmp_path, "--dry-run", *more)
     assert result.exit_code == 2
     assert "is being measured by another process: wait for its end, or stop it" in result.output

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from energyscope.cli.live_view import RunFollower, State, paint, read_messages, receive
 from energyscope.reasons import reason
-from energyscope.reporting.terminal_live import Left, TimeRange
+from energyscope.reporting.terminal_live import TimeLeft, TimeRange
 
 
 def tell(state, estimates, now_s):
@@ -113,12 +113,12 @@ def test_what_was_foreseen_is_shown_of_stages_and_run():
     """GIVEN a plan told while the benchmark runs, THEN waiting stages and the run have a time, and later none."""
     state = State("a run", ("load", "benchmark", "profile", "ablate"), 0.0)
     state.step("load", "gpt2", 0, 1, 0.0)
-    assert state.picture(1.0).left == Left(None, ["benchmark", "profile", "ablate"])
+    assert state.picture(1.0).left == TimeLeft(None, ["benchmark", "profile", "ablate"])
     tell(state, {"profile": [[40.0, 90.0, 100]]}, 2.0)
     state.step("benchmark", "fp32", 0, 10, 2.0)
     state.step("benchmark", "fp32", 5, 10, 7.0)
     picture = state.picture(7.0)
-    assert picture.left == Left(TimeRange(45.0, 95.0), ["ablate"])
+    assert picture.left == TimeLeft(TimeRange(45.0, 95.0), ["ablate"])
     assert [stage.estimate for stage in picture.stages] == [None, None, TimeRange(40.0, 90.0), None]
     state.step("ablate", "h.0", 0, 4, 99.0)
     assert state.picture(99.0).left is None
@@ -142,14 +142,14 @@ def test_a_stage_that_the_plan_skips_does_not_wait(tmp_path):
 
 
 def test_the_moment_of_a_stage_is_told_where_several_were_foreseen():
-    """GIVEN a profile of two moments THEN steps that begin anew are of the second; other stages have one."""
+    """GIVEN a profile of two phases THEN steps that begin anew are of the second; other stages have one."""
     state = State("a run", ("profile", "ablate"), 0.0)
     tell(state, {"profile": [[40.0, 90.0, 100]] * 2}, 0.0)
     seen = []
     for stage, done in (("profile", 0), ("profile", 60), ("profile", 0), ("profile", 0), ("ablate", 0)):
         state.step(stage, "h.0", done, 100, 1.0)
         step = state.picture(1.0).step
-        seen.append((step.moment, step.moments))
+        seen.append((step.phase, step.phases))
     assert seen == [(1, 2), (1, 2), (2, 2), (2, 2), (1, 1)]
 
 
@@ -216,7 +216,7 @@ def test_the_dearest_components_are_those_of_the_books(run):
     assert (mlp.name, mlp.alike, mlp.energy.value, mlp.share) == ("h.*.mlp", 2, 42.0, 0.42)
     assert mlp.energy.low < 42.0 < mlp.energy.high
     assert (head.name, head.energy.value, head.windows) == ("head", 30.0, 3)
-    assert records.moment == "prefill"
+    assert records.phase == "prefill"
 
 
 def test_what_is_written_later_is_read_later(run):
@@ -273,7 +273,7 @@ def test_another_moment_begins_anew(run):
     write(window("node:head", 0, 30.0), {**HEADER, "scene": "decode@1024"})
     records = RunFollower(path)
     records.update()
-    assert (records.moment, records.costliest()) == ("decode@1024", [])
+    assert (records.phase, records.costliest()) == ("decode@1024", [])
 
 
 def test_a_run_that_is_not_there_yet_is_waited_for(tmp_path):

@@ -40,7 +40,7 @@ def test_a_long_stage_is_heard_of_again(monkeypatch):
 
 
 def test_a_long_stage_says_which_of_its_moments_it_measures(monkeypatch):
-    """GIVEN a profile of two moments, THEN the first one's time leads to the next."""
+    """GIVEN a profile of two phases, THEN the first one's time leads to the next."""
     monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.0)
     estimate = {"profile": [(40.0, 90.0, 100)] * 2}
     steps = [*STEPS, ("profile", "h.0", 0, 120), ("profile", "h.1", 60, 120)]

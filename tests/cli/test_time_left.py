@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from energyscope.cli.time_left import StageProgress, estimate_of, is_skipped, left_of_run
-from energyscope.reporting.terminal_live import Left, TimeRange
+from energyscope.reporting.terminal_live import TimeLeft, TimeRange
 
 FORESEEN = {"generate": [(12.0, 12.0, 0)], "profile": [(40.0, 90.0, 100)], "alternatives": [(0.0, 20.0, 0)]}
 LATER = ["generate", "profile", "alternatives", "ablate", "report"]
@@ -21,7 +21,7 @@ def paced(*steps: tuple[int, int, float], begun_s: float = 0.0) -> StageProgress
 def test_later_stages_are_added_to_the_running_one() -> None:
     """GIVEN 2 of 10 steps in 20 s and a plan of others, THEN 80 s and the plan are left, then the others."""
     pace = paced((0, 10, 0.0), (2, 10, 20.0))
-    assert left_of_run("benchmark", pace, LATER, FORESEEN, 20.0) == Left(
+    assert left_of_run("benchmark", pace, LATER, FORESEEN, 20.0) == TimeLeft(
         TimeRange(132.0, 202.0), ["ablate", "report"]
     )
 
@@ -29,14 +29,14 @@ def test_later_stages_are_added_to_the_running_one() -> None:
 def test_a_stage_without_a_pace_is_not_counted() -> None:
     """GIVEN a running stage of which nothing is known yet, THEN the time is said to be without it, too."""
     left = left_of_run("benchmark", paced((0, 1, 0.0)), LATER, FORESEEN, 5.0)
-    assert left == Left(TimeRange(52.0, 122.0), ["benchmark", "ablate", "report"])
+    assert left == TimeLeft(TimeRange(52.0, 122.0), ["benchmark", "ablate", "report"])
 
 
 def test_a_stage_that_will_be_skipped_takes_no_time_and_has_no_name() -> None:
     """GIVEN stages that will be skipped, THEN they are neither counted nor named."""
     pace = paced((0, 10, 0.0), (5, 10, 5.0))
     skipped = {**FORESEEN, "ablate": [], "generate": []}
-    assert left_of_run("benchmark", pace, LATER, skipped, 5.0) == Left(TimeRange(45.0, 115.0), ["report"])
+    assert left_of_run("benchmark", pace, LATER, skipped, 5.0) == TimeLeft(TimeRange(45.0, 115.0), ["report"])
     assert estimate_of("ablate", skipped) is None
     assert is_skipped("ablate", skipped)
     assert not is_skipped("profile", skipped)
@@ -52,32 +52,32 @@ def test_a_planned_stage_takes_the_rest_of_its_plan_until_it_has_a_pace() -> Non
         (999.0, TimeRange(0.0, 0.0)),
     ):
         pace = paced((0, 50, 100.0), begun_s=95.0)
-        assert left_of_run("profile", pace, [], FORESEEN, now_s) == Left(span, [])
+        assert left_of_run("profile", pace, [], FORESEEN, now_s) == TimeLeft(span, [])
 
 
 def test_a_stage_that_may_take_more_steps_has_a_range() -> None:
     """GIVEN 10 of 50 planned steps at 1 s, and up to 100 where all need more, THEN 40 to 90 s are left."""
     pace = paced((0, 50, 0.0), (10, 50, 10.0))
-    assert left_of_run("profile", pace, [], FORESEEN, 10.0) == Left(TimeRange(40.0, 90.0), [])
+    assert left_of_run("profile", pace, [], FORESEEN, 10.0) == TimeLeft(TimeRange(40.0, 90.0), [])
     pace.step(110, 120, 110.0)  # more than was planned at most
-    assert left_of_run("profile", pace, [], FORESEEN, 110.0) == Left(TimeRange(10.0, 10.0), [])
+    assert left_of_run("profile", pace, [], FORESEEN, 110.0) == TimeLeft(TimeRange(10.0, 10.0), [])
 
 
 def test_later_moments_of_the_running_stage_are_to_come() -> None:
     """GIVEN a prefill at its pace, and a step planned after it, THEN both are left; in the step, itself alone."""
     estimates = {"profile": [(40.0, 40.0, 0), (70.0, 80.0, 0)]}
     pace = paced((0, 10, 0.0), (5, 10, 5.0))
-    assert left_of_run("profile", pace, [], estimates, 5.0) == Left(TimeRange(75.0, 85.0), [])
+    assert left_of_run("profile", pace, [], estimates, 5.0) == TimeLeft(TimeRange(75.0, 85.0), [])
     pace.step(0, 10, 20.0)
-    assert left_of_run("profile", pace, [], estimates, 20.0) == Left(TimeRange(70.0, 80.0), [])
+    assert left_of_run("profile", pace, [], estimates, 20.0) == TimeLeft(TimeRange(70.0, 80.0), [])
     pace.step(5, 10, 30.0)
-    assert left_of_run("profile", pace, [], estimates, 30.0) == Left(TimeRange(10.0, 10.0), [])
+    assert left_of_run("profile", pace, [], estimates, 30.0) == TimeLeft(TimeRange(10.0, 10.0), [])
 
 
 @pytest.mark.parametrize(
     ("running", "waiting", "estimates", "left"),
     [
-        ("load", ["profile", "ablate"], None, Left(None, ["profile", "ablate"])),
+        ("load", ["profile", "ablate"], None, TimeLeft(None, ["profile", "ablate"])),
         ("load", [], None, None),
         ("correlate", ["report"], FORESEEN, None),
         ("report", [], FORESEEN, None),

@@ -6,7 +6,7 @@ import torch
 from energyscope_adapters import distilbert, gpt2, llama
 
 from energyscope.components import component_tree
-from energyscope.impact.plan import ALL_PAIRS, beside_singles, heads, joint_kinds, layer_pairs, singles
+from energyscope.impact.plan import ALL_PAIRS, further_interventions, heads, joint_kinds, layer_pairs, singles
 
 METHODS = ("zero", "mean", "skip", "int8")
 
@@ -70,7 +70,7 @@ def test_users_words_choose_what_is_added() -> None:
     model, tree, adapter = tree_of("distilbert")
 
     def planned(joint: str, per_head: str) -> int:
-        return len(beside_singles(model, tree, adapter, METHODS, joint=joint, per_head=per_head))
+        return len(further_interventions(model, tree, adapter, METHODS, joint=joint, per_head=per_head))
 
     assert planned("off", "off") == 0
     assert planned("all", "off") == planned("kinds", "off") + planned("pairs", "off")

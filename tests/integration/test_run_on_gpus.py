@@ -8,12 +8,12 @@ import torch
 import energyscope
 from energyscope.comparison.compare import compare
 from energyscope.comparison.difference import NOT_COMPARABLE
-from energyscope.metering import settled
+from energyscope.metering import waiting
 from energyscope.reporting.run.terminal import answer_of
 from energyscope.runs import schema
 from energyscope.runs.store import load_run
+from energyscope.stages import phases, session
 from energyscope.stages import run as stage
-from energyscope.stages import scenes, session
 from energyscope.stages.measured_devices import MeasuredDevices
 
 FIRST = "gpu GPU-aaaa Fake H200\nat 0 power_w 200\nat 0 read_s 0.0005"
@@ -26,9 +26,9 @@ def machine(fake_nvml, monkeypatch):
     """Return a function that measures GPUs of a fake machine, with little idling."""
 
     def make(script, *gpus):
-        monkeypatch.setattr(settled, "SETTLE_S", 0.1)
-        monkeypatch.setattr(settled, "IDLE_S", 0.3)
-        monkeypatch.setattr(scenes, "PREHEAT_S", 0.1)
+        monkeypatch.setattr(waiting, "SETTLE_S", 0.1)
+        monkeypatch.setattr(waiting, "IDLE_S", 0.3)
+        monkeypatch.setattr(phases, "PREHEAT_S", 0.1)
         monkeypatch.setattr(session, "REWARM_S", 0.1)
         monkeypatch.setattr(stage, "find_devices", lambda settings: MeasuredDevices(torch.device("cpu"), gpus))
         return fake_nvml(script)
@@ -90,7 +90,7 @@ def test_what_is_known_of_the_sensor_survives_an_interruption(machine, tmp_path,
         raise error
 
     machine(FIRST, "GPU-aaaa")
-    monkeypatch.setattr(scenes, "profile", stop)
+    monkeypatch.setattr(phases, "profile", stop)
     with pytest.raises(error):
         energyscope.run("tiny-gpt2", weights="random", stages=("profile",), name="cut", root=tmp_path, **QUICK)
     sensor = load_run("cut", tmp_path).document["sensor"]

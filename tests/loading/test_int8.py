@@ -18,7 +18,7 @@ from energyscope.loading import (
     unsupported,
 )
 from energyscope.loading.cpu_int8 import as_linear, quantizable, require_right
-from energyscope.loading.support import reason_against_autocast
+from energyscope.loading.precision_support import reason_against_autocast
 from energyscope.reasons import split
 
 CPU = torch.device("cpu")

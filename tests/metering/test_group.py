@@ -9,7 +9,7 @@ import pytest
 
 from energyscope.errors import MeterError
 from energyscope.metering.estimate import Window, estimate_window
-from energyscope.metering.group import MeterGroup, less, together
+from energyscope.metering.group import MeterGroup, subtract_window, sum_windows
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.reasons import reason
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
@@ -162,7 +162,7 @@ def test_the_description_lists_several_sensors():
 
 def test_together_is_the_sum():
     """Energy, power and the plain difference add up; the time of a call is the mean; ticks are all ticks."""
-    both = together([ONE, TWO])
+    both = sum_windows([ONE, TWO])
     assert (both.energy_mj, both.power_w, both.naive_mj) == (30.0, 570.0, 30.0)
     assert both.time_us == 52.0
     assert (both.ticks, both.calls, both.seconds, both.reason) == (10, 1000, 0.4, None)
@@ -171,12 +171,12 @@ def test_together_is_the_sum():
 
 def test_one_window_stays_as_it_is():
     """A single device's window loses nothing."""
-    assert together([ONE]) is ONE
+    assert sum_windows([ONE]) is ONE
 
 
 def test_a_sum_with_an_unknown_part_is_unknown():
     """GIVEN a device without a value THEN the sum is unknown, with that device's reason."""
-    both = together([ONE, UNKNOWN])
+    both = sum_windows([ONE, UNKNOWN])
     assert (both.energy_mj, both.power_w, both.naive_mj, both.timing_share) == (None, None, None, None)
     assert both.reason == UNKNOWN.reason
     assert both.time_us == 50.0
@@ -185,7 +185,7 @@ def test_a_sum_with_an_unknown_part_is_unknown():
 def test_less_is_the_difference():
     """A call's window is that with the pause less the pause's, and its timing errors are both of theirs."""
     rest = replace(ONE, energy_mj=4.0, time_us=14.0, naive_mj=3.0, ticks=3, timing_share=0.1)
-    difference = less(TWO, rest)
+    difference = subtract_window(TWO, rest)
     assert (difference.energy_mj, difference.time_us, difference.naive_mj) == (16.0, 40.0, None)
     assert difference.power_w == pytest.approx(400.0)
     assert (difference.ticks, difference.calls, difference.seconds) == (3, 1000, 0.8)
@@ -196,7 +196,7 @@ def test_less_is_the_difference():
 @pytest.mark.parametrize(("energy_mj", "time_us"), [(20.0, 10.0), (25.0, 10.0), (5.0, 54.0), (5.0, 60.0)])
 def test_less_is_never_negative(energy_mj, time_us):
     """GIVEN a pause with as much energy, or time, as the call with it THEN what is left is unknown and says so."""
-    difference = less(TWO, replace(ONE, energy_mj=energy_mj, time_us=time_us))
+    difference = subtract_window(TWO, replace(ONE, energy_mj=energy_mj, time_us=time_us))
     assert (difference.energy_mj, difference.time_us, difference.power_w, difference.timing_share) == (
         None,
         None,
@@ -209,7 +209,7 @@ def test_less_is_never_negative(energy_mj, time_us):
 @pytest.mark.parametrize(("both", "rest"), [(UNKNOWN, ONE), (ONE, UNKNOWN), (UNKNOWN, UNKNOWN)])
 def test_less_of_an_unknown_is_unknown(both, rest):
     """GIVEN that either is unknown THEN the difference is, with that one's reason."""
-    difference = less(both, rest)
+    difference = subtract_window(both, rest)
     assert difference.energy_mj is None
     assert difference.reason == UNKNOWN.reason
 

@@ -13,7 +13,7 @@ from torch import multiprocessing, nn
 from energyscope.components import Component, ComponentTree
 from energyscope.errors import DeviceError
 from energyscope.replay.capture import capture
-from energyscope.replay.coordinator import Coordinator, LeaderLeftError, Order, has_parted
+from energyscope.replay.coordinator import Coordinator, LeaderLeftError, Order, is_disconnection
 from energyscope.replay.distributed import follow, leading
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.targets import targets
@@ -180,6 +180,8 @@ def test_a_process_that_ends_is_named(tmp_path):
 
 def test_collectives_that_fail_for_a_lost_process_are_told_apart():
     """gloo raises plain RuntimeErrors: those of a lost connection are known by their words."""
-    assert has_parted(RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1"))
-    assert not has_parted(RuntimeError("shapes cannot be multiplied"))
-    assert not has_parted(ValueError("connection closed"))
+    assert is_disconnection(
+        RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1")
+    )
+    assert not is_disconnection(RuntimeError("shapes cannot be multiplied"))
+    assert not is_disconnection(ValueError("connection closed"))

@@ -17,7 +17,7 @@ from run_builder import Shape, build_run
 from energyscope.reporting.comparison.answer import ComparisonAnswer
 from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.comparison.terminal import MOST_LINES, answer_of, record
-from energyscope.reporting.terminal_text import Harmless
+from energyscope.reporting.terminal_text import Sanitized
 from energyscope.runs.store import Run
 
 KINDS: dict[str, Callable[[Path], list[Run]]] = {
@@ -37,7 +37,7 @@ KINDS: dict[str, Callable[[Path], list[Run]]] = {
 
 def _lines(source: ComparedRuns, width: int) -> list[str]:
     console = Console(width=width, file=io.StringIO())
-    console.print(Harmless(answer_of(source, width, "runs/comparisons/page.html")))
+    console.print(Sanitized(answer_of(source, width, "runs/comparisons/page.html")))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
 
 

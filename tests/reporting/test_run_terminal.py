@@ -18,7 +18,7 @@ from energyscope.errors import UsageError
 from energyscope.reporting.run import terminal
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.report import Report
-from energyscope.reporting.terminal_text import Harmless
+from energyscope.reporting.terminal_text import Sanitized
 from energyscope.runs.store import load_run
 
 REPORTS = sorted(path.parent for path in Path(__file__).parents[2].glob("reports/*/run.json"))
@@ -97,7 +97,7 @@ def test_hostile_names_steer_no_terminal(tmp_path, which):
     """GIVEN names with control characters, THEN what is printed has none, and no line is broken by them."""
     run = hostile_run(tmp_path / "run", HOSTILE[which])
     for drawable in (terminal.answer_of(run, 80), terminal.table_of(run, "energy").rich(80)):
-        lines = printed(Harmless(drawable))
+        lines = printed(Sanitized(drawable))
         assert all(line.isprintable() for line in lines)
 
 

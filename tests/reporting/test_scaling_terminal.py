@@ -22,7 +22,7 @@ from energyscope.reporting.scaling.laws import Laws
 from energyscope.reporting.scaling.prediction import prediction_table, prediction_text
 from energyscope.reporting.scaling.sweep import collections_table, sweep_table, sweep_text
 from energyscope.reporting.scaling.terminal import laws_brief, laws_text
-from energyscope.reporting.terminal_text import Harmless
+from energyscope.reporting.terminal_text import Sanitized
 from energyscope.runs.schema import ENERGY_FILE
 from energyscope.runs.sweeps import Sweep, load_sweep, sweep_rows
 
@@ -40,7 +40,7 @@ HELD_OUT = {
 def printed(drawn: RenderableType, width: int = 80) -> str:
     """Return what stands on a terminal of this width, no line of which may be longer."""
     console = Console(file=io.StringIO(), width=width)
-    console.print(Harmless(drawn))
+    console.print(Sanitized(drawn))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, text.splitlines())) <= width
     assert "\u2026" not in text

@@ -12,20 +12,20 @@ from rich.console import Console
 
 from energyscope.intervals import Interval
 from energyscope.reporting.terminal_live import (
-    Costly,
-    Left,
-    Picture,
+    CostlyComponent,
     Power,
+    RunView,
     StageState,
     Step,
+    TimeLeft,
     TimeRange,
     duration,
     last_line,
-    left_said,
+    left_text,
     live_view,
 )
 
-PICTURE = Picture(
+PICTURE = RunView(
     title="energyscope run gpt2",
     seconds=83.0,
     stages=[
@@ -39,14 +39,16 @@ PICTURE = Picture(
     step=Step("transformer.h.3.mlp", 30, 120, 61.0, 190.0),
     power=Power(412.3, 1755.0, 61.0),
     costliest=[
-        Costly(f"transformer.h.{layer}.mlp.c_fc", Interval(20.0 - layer, 18.0 - layer, 22.0 - layer), 0.1, 5)
+        CostlyComponent(
+            f"transformer.h.{layer}.mlp.c_fc", Interval(20.0 - layer, 18.0 - layer, 22.0 - layer), 0.1, 5
+        )
         for layer in range(20)
     ],
-    moment="prefill",
+    phase="prefill",
 )
 
 
-def _lines(picture: Picture, width: int = 80, height: int = 24) -> list[str]:
+def _lines(picture: RunView, width: int = 80, height: int = 24) -> list[str]:
     """Return the picture's lines as they are: the console has room for longer ones, and breaks none."""
     console = Console(file=io.StringIO(), width=10_000, force_terminal=True, color_system=None)
     console.print(live_view(picture, width, height))
@@ -65,30 +67,30 @@ def test_stages_step_power_and_the_costliest_components_are_shown() -> None:
 
 def test_what_is_left_of_the_run_is_shown() -> None:
     """GIVEN a plan of later stages, THEN they and the run have a time, and stages without a plan are named."""
-    left = Left(TimeRange(82.0, 180.0), ["ablate", "report"])
+    left = TimeLeft(TimeRange(82.0, 180.0), ["ablate", "report"])
     stages = [*PICTURE.stages, StageState("alternatives", estimate=TimeRange(0.0, 50.0))]
     wide = _lines(replace(PICTURE, left=left, stages=stages))
     assert " about 1:22 to 3:00 left, not counting ablate, report" in wide
     assert " \u00b7 alternatives up to 0:50" in wide
     narrow = _lines(replace(PICTURE, left=replace(left, without=["benchmark", "ablate", "report"])), width=50)
     assert narrow[6:8] == [" about 1:22 to 3:00 left,", " not counting benchmark, ablate, report"]
-    assert _lines(replace(PICTURE, left=Left(TimeRange(82.0, 180.0))), width=20)[6:7] == [
+    assert _lines(replace(PICTURE, left=TimeLeft(TimeRange(82.0, 180.0))), width=20)[6:7] == [
         " about 1:22 to 3:0\u2026"
     ]
 
 
 def test_what_is_left_fits_a_usual_terminal() -> None:
     """GIVEN minutes to go, and all stages that no plan times, THEN one line of 80 columns holds it."""
-    left = Left(TimeRange(34.0, 72.0), ["benchmark", "ablate", "correlate", "report"])
+    left = TimeLeft(TimeRange(34.0, 72.0), ["benchmark", "ablate", "correlate", "report"])
     text = " about 0:34 to 1:12 left, not counting benchmark, ablate, correlate, report"
     assert text in _lines(replace(PICTURE, left=left))
 
 
 def test_what_is_left_is_said_in_words() -> None:
     """What is known of a run's end: a time, a range, a time after a stage without one, and nothing yet."""
-    assert left_said(Left(TimeRange(82.0, 82.4))) == "about 1:22 left"
-    assert left_said(Left(TimeRange(0.0, 50.0), ["report"])) == "up to 0:50 left, not counting report"
-    assert left_said(Left(None, ["profile"])) == "time left: known once the model is loaded"
+    assert left_text(TimeLeft(TimeRange(82.0, 82.4))) == "about 1:22 left"
+    assert left_text(TimeLeft(TimeRange(0.0, 50.0), ["report"])) == "up to 0:50 left, not counting report"
+    assert left_text(TimeLeft(None, ["profile"])) == "time left: known once the model is loaded"
 
 
 def test_modelled_watts_and_joules_are_called_so() -> None:
@@ -115,9 +117,9 @@ def test_it_fits_whatever_the_terminal_and_the_names(width: int, height: int, na
     """Whatever the size and the names, no line is longer or more than there is room for, and no number is cut."""
     costliest = [replace(component, name=name, alike=3) for component in PICTURE.costliest[:most]]
     stages = [*PICTURE.stages, StageState(name, "failed", None, name)]
-    left = Left(TimeRange(1e5, 2e5), [name, name])
+    left = TimeLeft(TimeRange(1e5, 2e5), [name, name])
     step = Step(name, 30, 120, 61.0, 190.0, 3, 12)
-    picture = Picture(name, 1e5, stages, step, PICTURE.power, False, costliest, name, left)
+    picture = RunView(name, 1e5, stages, step, PICTURE.power, False, costliest, name, left)
     lines = _lines(picture, width, height)
     assert len(lines) <= height
     assert all(line.isprintable() for line in lines)
@@ -127,12 +129,12 @@ def test_it_fits_whatever_the_terminal_and_the_names(width: int, height: int, na
 
 
 def test_steps_of_one_moment_of_several_do_not_pass_for_the_stage() -> None:
-    """GIVEN the second of four moments, THEN its steps are its own, and their time leads to the next."""
+    """GIVEN the second of four phases, THEN its steps are its own, and their time leads to the next."""
     assert PICTURE.step is not None
-    second = replace(PICTURE, step=replace(PICTURE.step, moment=2, moments=4))
+    second = replace(PICTURE, step=replace(PICTURE.step, phase=2, phases=4))
     text = "\n".join(_lines(second))
     assert " 2 of 4: 30/120  1:01, next in about 3:10" in text
-    last = "\n".join(_lines(replace(PICTURE, step=replace(PICTURE.step, moment=4, moments=4))))
+    last = "\n".join(_lines(replace(PICTURE, step=replace(PICTURE.step, phase=4, phases=4))))
     assert " 4 of 4: 30/120  1:01, about 3:10 left" in last
 
 

@@ -17,7 +17,7 @@ from run_builder import Shape, build_run
 from energyscope.reporting.comparison.source import ComparedRuns
 from energyscope.reporting.comparison.terminal import answer_of
 from energyscope.reporting.run import terminal
-from energyscope.reporting.terminal_text import Harmless, printable
+from energyscope.reporting.terminal_text import Sanitized, printable
 
 HOSTILE = ["\x1b[2Jgone", "a\nb", "a\rb", "\x1b]0;title\x07", "a\x08b", "\u202eright", "\x9b31m", "\udc80", "a\tb"]
 
@@ -49,7 +49,7 @@ def test_no_control_character_leaves_a_table(name: str) -> None:
     table = Table(title=Text(name))
     table.add_column(Text(name))
     table.add_row(Text(f"before {name} after"))
-    printed = _drawn(Harmless(table))
+    printed = _drawn(Sanitized(table))
     assert [letter for letter in printed if not letter.isprintable() and letter != "\n"] == []
     assert "before" in printed
     assert "after" in printed
@@ -57,7 +57,7 @@ def test_no_control_character_leaves_a_table(name: str) -> None:
 
 def test_colours_pass() -> None:
     """GIVEN a styled text with a control character, THEN the style is drawn and the character is not."""
-    printed = _drawn(Harmless(Text("\x1b[2Jred", style="red")), colour="standard")
+    printed = _drawn(Sanitized(Text("\x1b[2Jred", style="red")), colour="standard")
     assert printed == "\x1b[31m [2Jred\x1b[0m\n"
 
 
@@ -75,7 +75,7 @@ def test_hostile_runs_do_nothing_to_the_terminal(tmp_path: Path) -> None:
     differences = answer_of(ComparedRuns.of([run, run]), 100)
     runs = terminal.runs_table([run]).filled().rich(100)
     for drawn in (terminal.answer_of(run, 100), runs, differences):
-        console.print(Harmless(drawn))
+        console.print(Sanitized(drawn))
     for table in (None, "energy"):
         terminal.show(run, console, table)
     printed = console.file.getvalue()  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from laws_builder import ONE, SIX, Swept, laws_document
 
-from energyscope.runs.laws import flaw
+from energyscope.runs.laws import document_error
 
 PAIR = (Swept(batch_sizes=(1,), lengths=(128, 512)),)
 
@@ -17,7 +17,7 @@ PAIR = (Swept(batch_sizes=(1,), lengths=(128, 512)),)
 @pytest.mark.parametrize("swept", [ONE, SIX, PAIR])
 def test_what_energyscope_writes_has_no_flaw(swept: tuple[Swept, ...]) -> None:
     """GIVEN laws of one cell, of two and of many THEN nothing is wrong with them."""
-    assert flaw(laws_document(swept)) is None
+    assert document_error(laws_document(swept)) is None
 
 
 @pytest.fixture(scope="module")
@@ -61,4 +61,4 @@ def test_what_was_altered_is_told(
     """GIVEN a cell without a shape or a law without its terms THEN it is named."""
     document = copy.deepcopy(six)
     alter(document["groups"][0])
-    assert message in (flaw(document) or "")
+    assert message in (document_error(document) or "")

@@ -18,8 +18,8 @@ from energyscope.runs.method import (
     REVISION,
     MethodChange,
     changes_between,
+    changes_since,
     execution_of,
-    lacking,
     method_of,
     revision_of,
 )
@@ -39,8 +39,8 @@ def test_prefills_in_graphs_are_told_apart() -> None:
     """GIVEN graph prefills of revisions 0 and 1 THEN their methods differ, and what was changed is said."""
     assert [method_of(document, *GRAPH) for document in ({}, {"method": 1})] == [0, REVISION]
     assert changes_between(0, 1, *GRAPH) == reason("methods-differ", first=0, second=1, changes="graph-masks")
-    assert lacking(0, *GRAPH) == CHANGES[0].before
-    assert lacking(REVISION, *GRAPH) is None
+    assert changes_since(0, *GRAPH) == CHANGES[0].before
+    assert changes_since(REVISION, *GRAPH) is None
 
 
 @pytest.mark.parametrize("passes", UNCONCERNED)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from energyscope.errors import RunError
-from energyscope.runs.laws import LAWS_VERSION, LISTS, find_laws, is_of_run, laws_naming, load_laws, write_laws
+from energyscope.runs.laws import LAWS_VERSION, LISTS, find_laws, is_of_run, laws_of_run, load_laws, write_laws
 from energyscope.runs.schema import LAWS_JSON, REPORT_FILE, SWEEP_FILE
 
 EMPTY: dict[str, Any] = {"schema": LAWS_VERSION, "name": "empty", **{name: [] for name in LISTS}}
@@ -89,12 +89,12 @@ def test_a_run_finds_the_laws_that_name_it(tmp_path: Path) -> None:
     several = [_laws_of(tmp_path / "examples" / name, "../cells/sweep/a") for name in ("x", "y")]
     _laws_of(tmp_path / "examples" / "z", "../cells/sweep/b", "../cells/sweep/a/b")
     _laws_of(tmp_path / "far", "../examples/cells/sweep/a")  # four levels up
-    matches = laws_naming(cell)
+    matches = laws_of_run(cell)
     assert [(match.folder, match.parents) for match in matches] == [(own, 1), (several[0], 3), (several[1], 3)]
     assert matches[0].document["sources"] == [{"path": "a"}, {"path": "b"}]
-    assert laws_naming(cell.parent / "c") == []
+    assert laws_of_run(cell.parent / "c") == []
     (cell.parent / SWEEP_FILE).unlink()  # a run that is no cell is looked for two levels up
-    assert [match.folder for match in laws_naming(cell)] == [own]
+    assert [match.folder for match in laws_of_run(cell)] == [own]
 
 
 def test_laws_that_were_moved_with_their_runs_are_found(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_laws_that_were_moved_with_their_runs_are_found(tmp_path: Path) -> None:
     (tmp_path / "sweep" / "a").mkdir(parents=True)
     _laws_of(tmp_path / "sweep", "a")
     moved = (tmp_path / "sweep").rename(tmp_path / "elsewhere")
-    assert [match.folder for match in laws_naming(moved / "a")] == [moved.resolve()]
+    assert [match.folder for match in laws_of_run(moved / "a")] == [moved.resolve()]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({**EMPTY, "schema": LAWS_VERSION + 1}), "\0"])
@@ -113,7 +113,7 @@ def test_laws_that_cannot_be_read_are_passed_over(tmp_path: Path, text: str) -> 
     broken.mkdir()
     (broken / LAWS_JSON).write_text(text, encoding="utf-8")
     good = _laws_of(tmp_path / "good", "../a")
-    assert [match.folder for match in laws_naming(run)] == [good]
+    assert [match.folder for match in laws_of_run(run)] == [good]
 
 
 @pytest.mark.parametrize("entry", [None, "a", {}, {"path": None}, {"path": ""}, {"path": 3}, {"path": "a\0"}])

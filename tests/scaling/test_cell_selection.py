@@ -12,7 +12,7 @@ from simulated_board import KINDS, SIZES, Board, cell, work
 from energyscope.errors import UsageError
 from energyscope.reasons import reason
 from energyscope.scaling.boards import subjects_on_one_board
-from energyscope.scaling.cell_selection import Wanted, granularity_of, one_granularity, pooling, select
+from energyscope.scaling.cell_selection import CellFilter, granularity_of, one_granularity, pooling, select
 from energyscope.scaling.cells import WHOLE, Observation
 from energyscope.scaling.law_document import law_document
 
@@ -31,24 +31,24 @@ def observation(run, tokens=32, *, board="GPU-1", **changes):
 def test_observations_that_are_alike_are_taken():
     """GIVEN two lengths of one board THEN both are taken without a note."""
     observations = [observation("a"), observation("b", 64)]
-    assert select(observations, Wanted()) == (observations, [])
+    assert select(observations, CellFilter()) == (observations, [])
 
 
 def test_prefills_come_first_unless_steps_are_asked():
     """GIVEN both phases THEN prefills are taken, steps if asked for, and a phase nobody measured is refused."""
     steps = [observation("c", 100, phase="decode"), observation("d", 200, phase="decode")]
     observations = [observation("a"), observation("b", 64), *steps]
-    assert {item.phase for item in select(observations, Wanted())[0]} == {"prefill"}
-    assert select(observations, Wanted(phase="decode"))[0] == steps
+    assert {item.phase for item in select(observations, CellFilter())[0]} == {"prefill"}
+    assert select(observations, CellFilter(phase="decode"))[0] == steps
     with pytest.raises(UsageError, match="no run measured decode steps, only prefill: measure some"):
-        select(observations[:2], Wanted(phase="decode"))
+        select(observations[:2], CellFilter(phase="decode"))
 
 
 def test_one_shape_is_one_cell():
     """GIVEN one run, or one shape twice, THEN there is no law, with what to do."""
     for observations in ([observation("a")], [observation("a"), observation("again")]):
         with pytest.raises(UsageError) as refused:
-            select(observations, Wanted())
+            select(observations, CellFilter())
         assert str(refused.value) == reason("one-cell").words
 
 
@@ -56,33 +56,33 @@ def test_a_run_without_cells_is_named():
     """GIVEN a run of which no work is known THEN it is left out with its reason; alone, it is refused with it."""
     why = reason("no-flops-or-bytes")
     empty = observation("old", 128, cells={}, parts=(), left_out={"model": why})
-    _, notes = select([observation("a"), observation("b", 64), empty], Wanted())
+    _, notes = select([observation("a"), observation("b", 64), empty], CellFilter())
     assert notes == [reason("run-not-used", runs=["old"], why=why)]
     with pytest.raises(UsageError, match=why.words):
-        select([empty], Wanted())
+        select([empty], CellFilter())
 
 
 def test_caches_must_be_the_same():
     """GIVEN prefills with and without a cache, or a static one, THEN they are refused by name."""
     with pytest.raises(UsageError, match="a has no KV cache and b has one"):
-        select([observation("a"), observation("b", 64, kv_cache="dynamic")], Wanted())
+        select([observation("a"), observation("b", 64, kv_cache="dynamic")], CellFilter())
     with pytest.raises(UsageError, match="b has a static KV cache"):
-        select([observation("a"), observation("b", 64, kv_cache="static")], Wanted())
+        select([observation("a"), observation("b", 64, kv_cache="static")], CellFilter())
 
 
 def test_weights_are_picked_or_noted():
     """GIVEN random and pretrained weights THEN a note says that values matter; `weights` picks one kind."""
     observations = [observation("a"), observation("b", 64), observation("c", 96, weights="pretrained")]
-    assert select(observations, Wanted())[1] == [reason("several-weights", weights=["pretrained", "random"])]
-    assert select(observations, Wanted(weights="random")) == (observations[:2], [])
+    assert select(observations, CellFilter())[1] == [reason("several-weights", weights=["pretrained", "random"])]
+    assert select(observations, CellFilter(weights="random")) == (observations[:2], [])
 
 
 def test_boards_are_refused_or_scaled():
     """GIVEN two boards THEN they are refused with their runs; where they may mix, each subject is on one board."""
     observations = [observation("a"), observation("b", 64), observation("c", 64, board="GPU-2")]
     with pytest.raises(UsageError, match=r"GPU-1: a, b; GPU-2: c.*--mixed board"):
-        select(observations, Wanted())
-    chosen, _ = select(observations, Wanted(mixed=("board",)))
+        select(observations, CellFilter())
+    chosen, _ = select(observations, CellFilter(mixed=("board",)))
     cells, boards = subjects_on_one_board(chosen, ("board",))
     assert {item.board for item in cells["mlp"]} == {"GPU-1"}
     assert boards["mlp"].factors["GPU-2"].value == pytest.approx(1.0)
@@ -96,12 +96,12 @@ def of_method(run, tokens, method):
 def test_methods_are_not_joined():
     """GIVEN graph prefills of before and after a change of the method THEN they are refused, with what changed."""
     with pytest.raises(UsageError, match=r"several methods \(0: a; 1: b; method 0 against 1 \("):
-        select([of_method("a", 32, 0), of_method("b", 64, 1)], Wanted())
+        select([of_method("a", 32, 0), of_method("b", 64, 1)], CellFilter())
 
 
 def test_an_older_method_is_said():
     """GIVEN graph prefills that all are of before a change THEN they are used, with a note."""
-    _, notes = select([of_method("a", 32, 0), of_method("b", 64, 0)], Wanted())
+    _, notes = select([of_method("a", 32, 0), of_method("b", 64, 0)], CellFilter())
     assert notes == [reason("older-method", why=reason("graph-masks"), groups=["a", "b"])]
 
 
@@ -115,13 +115,13 @@ def test_an_execution_is_chosen():
     graphs = [observation("a"), observation("b", 64)]
     observations = [*graphs, *(eagerly(item) for item in graphs)]
     with pytest.raises(UsageError, match="choose one with --execution, or add --mixed execution"):
-        select(observations, Wanted())
-    assert select(observations, Wanted(execution="cuda-graph"))[0] == graphs
-    assert select(observations, Wanted(execution="eager"))[0] == observations[2:]
+        select(observations, CellFilter())
+    assert select(observations, CellFilter(execution="cuda-graph"))[0] == graphs
+    assert select(observations, CellFilter(execution="eager"))[0] == observations[2:]
     with pytest.raises(UsageError, match="--mixed execution all: give one of them"):
-        select(observations, Wanted(execution="eager", mixed=("execution",)))
+        select(observations, CellFilter(execution="eager", mixed=("execution",)))
     with pytest.raises(UsageError, match="no run measured --execution compiled: they have cuda-graph, eager"):
-        select(observations, Wanted(execution="compiled"))
+        select(observations, CellFilter(execution="compiled"))
 
 
 def at(granularity: str | None, observations: list[Observation]) -> list[Observation]:

@@ -12,7 +12,15 @@ from energyscope.scaling.cells import OVERHEAD, Shape
 from energyscope.scaling.fit import fitter
 from energyscope.scaling.held_out import errors_beside, errors_of
 from energyscope.scaling.law import NoLaw
-from energyscope.scaling.law_choice import Chosen, candidates, choose, evaluate, remembering, way_of, ways_of
+from energyscope.scaling.law_choice import (
+    ChosenLaw,
+    candidates,
+    choose,
+    evaluate,
+    leave_out_by,
+    leave_out_ways,
+    remembering,
+)
 from energyscope.scaling.time_law import rates_by_pass
 
 BOARD = Board(form="floor")
@@ -27,7 +35,7 @@ def inside(chosen):
 def test_the_chosen_law_predicts_what_was_left_out(kind):
     """GIVEN a board with a floor THEN the law that is taken predicts its cells within a few percent."""
     chosen = choose(sweep(BOARD, kind, seed=3), "length")
-    assert isinstance(chosen, Chosen)
+    assert isinstance(chosen, ChosenLaw)
     assert inside(chosen).median < 0.05
     assert chosen.law.cells == 12
 
@@ -114,10 +122,10 @@ def test_lengths_are_left_out_before_batches():
     """By model for a new model, by length where there are three, then by batch, else cell by cell."""
     cells = sweep(BOARD, "mlp")
     both = [*cells, *sweep(BOARD, "mlp", SIZES[1])]
-    assert way_of(both, new_model=True) == "model"
-    assert way_of(both, new_model=False) == "length"
-    assert way_of(sweep(BOARD, "mlp", lengths=(32,), batches=(1, 2, 4)), new_model=False) == "batch"
-    assert way_of(cells[:2], new_model=True) == "cell"
+    assert leave_out_by(both, new_model=True) == "model"
+    assert leave_out_by(both, new_model=False) == "length"
+    assert leave_out_by(sweep(BOARD, "mlp", lengths=(32,), batches=(1, 2, 4)), new_model=False) == "batch"
+    assert leave_out_by(cells[:2], new_model=True) == "cell"
 
 
 def test_a_fit_is_made_once():
@@ -161,7 +169,7 @@ def test_ways_that_come_to_the_same_are_left_out(
     lengths: tuple[int, ...], batches: tuple[int, ...], ways: list[str]
 ) -> None:
     """With one batch, leaving out cells is leaving out lengths; a single shape leaves nothing out."""
-    assert ways_of(sweep(Board(), "mlp", lengths=lengths, batches=batches)) == ways
+    assert leave_out_ways(sweep(Board(), "mlp", lengths=lengths, batches=batches)) == ways
 
 
 def test_every_law_is_evaluated_in_every_way() -> None:

@@ -15,7 +15,7 @@ from energyscope.errors import UsageError
 from energyscope.loading import load_model
 from energyscope.replay.activations import ActivationStore
 from energyscope.replay.capture import capture
-from energyscope.scaling.shape_work import Asked, MetaTensorMode, Skeleton
+from energyscope.scaling.shape_work import MetaTensorMode, PassShape, Skeleton
 from energyscope.stages.profile import described_tree, present
 from energyscope.workloads import profile_inputs
 from energyscope.workloads.decoding import decode_step, prompt_pass
@@ -61,7 +61,9 @@ def test_a_prefill_is_foreseen(model, batch_size, length):
     """GIVEN a bundled model WHEN its prefill is counted with and without weights THEN each kind's work agrees."""
     loaded = without_weights_alike(model)
     workload = profile_inputs(loaded, batch_size=batch_size, sequence_length=length)
-    the_same(Skeleton(model, "fp32").work(Asked("prefill", batch_size, length, "fp32")), really(loaded, workload))
+    the_same(
+        Skeleton(model, "fp32").work(PassShape("prefill", batch_size, length, "fp32")), really(loaded, workload)
+    )
 
 
 @pytest.mark.parametrize("granularity", ["coarse", "medium"])
@@ -69,7 +71,7 @@ def test_a_kind_is_whole_where_its_parts_are_not_measured(granularity):
     """GIVEN embeddings that hold others at fine THEN they are foreseen as they are measured at a coarser level."""
     loaded = without_weights_alike("tiny-distilbert")
     workload = profile_inputs(loaded, batch_size=2, sequence_length=24)
-    foreseen = Skeleton("tiny-distilbert", "fp32").work(Asked("prefill", 2, 24, "fp32"), granularity)
+    foreseen = Skeleton("tiny-distilbert", "fp32").work(PassShape("prefill", 2, 24, "fp32"), granularity)
     the_same(foreseen, really(loaded, workload, granularity))
 
 
@@ -79,7 +81,7 @@ def test_the_first_pass_of_a_generation_is_foreseen(model):
     loaded = without_weights_alike(model)
     plain = profile_inputs(loaded, batch_size=2, sequence_length=24)
     workload = prompt_pass(loaded, plain, kv_cache="dynamic", new_tokens=4)
-    foreseen = Skeleton(model, "fp32").work(Asked("prefill", 2, 24, "fp32", cached=True))
+    foreseen = Skeleton(model, "fp32").work(PassShape("prefill", 2, 24, "fp32", cached=True))
     the_same(foreseen, really(loaded, workload))
 
 
@@ -90,7 +92,7 @@ def test_a_decode_step_is_foreseen(model):
     skeleton = Skeleton(model, "bf16")
     for context in (8, 50):
         workload = decode_step(loaded, batch_size=2, context_length=context)
-        the_same(skeleton.work(Asked("decode", 2, context, "bf16")), really(loaded, workload))
+        the_same(skeleton.work(PassShape("decode", 2, context, "bf16")), really(loaded, workload))
 
 
 def test_quantized_weights_are_counted_as_stored():
@@ -99,15 +101,15 @@ def test_quantized_weights_are_counted_as_stored():
     loaded = load_model("tiny-llama", precision="nf4", device="cpu")
     workload = profile_inputs(loaded, batch_size=1, sequence_length=16)
     real = really(loaded, workload)["mlp.up"]
-    sums = Skeleton("tiny-llama", "nf4").work(Asked("prefill", 1, 16, "nf4"))
-    full = Skeleton("tiny-llama", "fp32").work(Asked("prefill", 1, 16, "fp32"))
+    sums = Skeleton("tiny-llama", "nf4").work(PassShape("prefill", 1, 16, "nf4"))
+    full = Skeleton("tiny-llama", "fp32").work(PassShape("prefill", 1, 16, "fp32"))
     assert sums["mlp.up"].flops == real[0] == full["mlp.up"].flops
     assert sums["mlp.up"].bytes < real[1] * 1.05 < full["mlp.up"].bytes
 
 
 def test_a_large_model_needs_no_memory():
     """GIVEN 70 billion parameters THEN their work is counted here: two FLOPs a weight and token."""
-    work = Skeleton("llama-3.3-70b", "bf16").work(Asked("prefill", 1, 64, "bf16"), "medium")["model"]
+    work = Skeleton("llama-3.3-70b", "bf16").work(PassShape("prefill", 1, 64, "bf16"), "medium")["model"]
     assert 0.95 < work.flops / (2 * 70e9 * 64) < 1.05
     assert 0.95 < work.bytes / (2 * 70e9) < 1.05
     assert work.calls == 80
@@ -117,11 +119,11 @@ def test_what_the_model_cannot_do_is_refused():
     """Lengths beyond the positions, and steps of a model that generates nothing, are refused by name."""
     skeleton = Skeleton("tiny-gpt2", "fp32")
     with pytest.raises(UsageError, match="too long"):
-        skeleton.work(Asked("prefill", 1, 100_000, "fp32"))
+        skeleton.work(PassShape("prefill", 1, 100_000, "fp32"))
     with pytest.raises(UsageError, match="too long"):
-        skeleton.work(Asked("decode", 1, 100_000, "fp32"))
+        skeleton.work(PassShape("decode", 1, 100_000, "fp32"))
     with pytest.raises(UsageError, match="generates no text"):
-        Skeleton("tiny-distilbert", "fp32").work(Asked("decode", 1, 8, "fp32"))
+        Skeleton("tiny-distilbert", "fp32").work(PassShape("decode", 1, 8, "fp32"))
 
 
 def test_only_meta_tensors_pretend():

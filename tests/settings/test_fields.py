@@ -12,7 +12,7 @@ import typer
 from energyscope.cli.app import app
 from energyscope.errors import UsageError
 from energyscope.settings.benchmark import BenchmarkSettings
-from energyscope.settings.fields import PANELS, check_each, chosen, setting, settings_of
+from energyscope.settings.fields import PANELS, check_each, select_settings, setting, settings_of
 from energyscope.settings.run import BENCHMARK_OF_RUN, RunSettings
 from energyscope.settings.sweep import SweepSettings
 
@@ -89,7 +89,7 @@ def test_no_list_of_numbers():
 
 def test_some_settings_with_other_defaults():
     """GIVEN names and changes, THEN those settings in that order, changed."""
-    way, size = chosen(Sample, "way", "size", size={"default": 7})
+    way, size = select_settings(Sample, "way", "size", size={"default": 7})
     assert (way.name, size.name, size.default) == ("way", "size", 7)
 
 

@@ -21,7 +21,7 @@ from transformers import (
 from energyscope.adapters import Adapter, Part
 from energyscope.components import ComponentTree, component_tree
 from energyscope.errors import DataError, ModelError, UsageError
-from energyscope.impact.changing import TASK_METRICS
+from energyscope.impact.changer import TASK_METRICS
 from energyscope.impact.predictions import Reference
 from energyscope.reasons import read
 from energyscope.runs.schema import ImpactRow

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from energyscope.adapters import Adapter, Part
 from energyscope.components import component_tree
-from energyscope.impact.adaptive import Looks
+from energyscope.impact.adaptive import EarlyStopping
 from energyscope.impact.outputs import Effect
 from energyscope.impact.plan import heads, joint_kinds, layer_pairs
 from energyscope.impact.removal import Removal, zero
@@ -234,9 +234,9 @@ def test_a_change_that_the_model_refuses_ends_nothing() -> None:
 
 def test_early_stopping_takes_texts_of_all_lengths() -> None:
     """GIVEN batches ordered by length THEN each share is spread over them, and all are done in the end."""
-    shares = Looks(16, adaptive=True, seed=1).shares
+    shares = EarlyStopping(16, adaptive=True, seed=1).shares
     assert sorted(index for share in shares for index in share.batches) == list(range(16))
     assert [len(share.batches) for share in shares] == [4, 4, 8]
     for share in shares:
         assert max(share.batches) - min(share.batches) >= 12
-    assert len(Looks(5, adaptive=True, seed=1).shares) == 1
+    assert len(EarlyStopping(5, adaptive=True, seed=1).shares) == 1

@@ -12,9 +12,9 @@ import torch
 from clocks import HostOfGpu
 
 from energyscope.errors import DeviceError, ModelError
-from energyscope.generating import calling, measurement
+from energyscope.generation import generator, measurement
 from energyscope.loading import load_model
-from energyscope.metering import settled
+from energyscope.metering import waiting
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.modelled import ModelledMeter
 from energyscope.reasons import reason
@@ -270,7 +270,7 @@ def counter(monkeypatch):
     monkeypatch.setattr(module, "PREHEAT_S", 0.2)
     gpu = HostOfGpu(SimulatedSensor(period_s=0.02), SimulatedBoard(idle_w=200.0))
     gpu.look_s = 2e-3
-    gpu.rule(monkeypatch, module, calling, measurement, settled, replayer, marks)
+    gpu.rule(monkeypatch, module, generator, measurement, waiting, replayer, marks)
     loaded = load_model("tiny-llama", device="cpu")
     loaded.model.model.register_forward_hook(lambda *_: gpu.sleep(0.01))
     return loaded, gpu

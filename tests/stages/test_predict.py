@@ -14,7 +14,7 @@ from energyscope.errors import RunError, UsageError
 from energyscope.reasons import reason, split
 from energyscope.scaling.cells import RESIDUAL
 from energyscope.scaling.from_runs import cells_of
-from energyscope.scaling.shape_work import Asked, Skeleton
+from energyscope.scaling.shape_work import PassShape, Skeleton
 from energyscope.stages.predict import PredictSettings, _granularity, predict
 
 LENGTHS = (16, 32, 64, 128)
@@ -39,7 +39,7 @@ def models(tmp_path_factory):
 
 
 def truth(model, phase, batch_size, tokens):
-    return Skeleton(model, "fp32").work(Asked(phase, batch_size, tokens, "fp32"), "medium")
+    return Skeleton(model, "fp32").work(PassShape(phase, batch_size, tokens, "fp32"), "medium")
 
 
 def within(row, value, tolerance):

@@ -15,7 +15,15 @@ from energyscope.runs import sweeps
 from energyscope.runs.method import REVISION
 from energyscope.runs.schema import LAWS_JSON
 from energyscope.runs.store import load_run
-from energyscope.runs.sweeps import LOCK_FILE, TABLE_FILE, Sweep, held, is_held, load_sweep, write_sweep
+from energyscope.runs.sweeps import (
+    LOCK_FILE,
+    TABLE_FILE,
+    Sweep,
+    is_being_measured,
+    load_sweep,
+    sweep_lock,
+    write_sweep,
+)
 from energyscope.settings.run import RunSettings
 from energyscope.stages import resume_sweep as resuming
 from energyscope.stages import sweep as module
@@ -165,9 +173,9 @@ def test_cells_by_an_older_method_are_refused(interrupted: Path) -> None:
 
 def test_a_sweep_that_is_being_measured_is_left_alone(interrupted: Path) -> None:
     """GIVEN another holder THEN resume is refused; once it has gone, by whatever way, it is not."""
-    with held(interrupted), pytest.raises(RunError, match="by another process"):
+    with sweep_lock(interrupted), pytest.raises(RunError, match="by another process"):
         resume(interrupted)
-    with held(interrupted):
+    with sweep_lock(interrupted):
         pass
 
 
@@ -176,20 +184,20 @@ def test_a_plan_of_a_sweep_that_is_being_measured_opens_no_meter(
 ) -> None:
     """GIVEN another holder THEN the plan is refused as the sweep would be, and the board is left to that one."""
     monkeypatch.setattr(resuming, "open_meters", lambda *_: pytest.fail("the board is being measured"))
-    with held(interrupted):
+    with sweep_lock(interrupted):
         plan = preview_resume(interrupted)
     assert (plan.held, "by another process" in str(plan.stopped)) == (True, True)
 
 
 def test_whoever_asks_keeps_nobody_from_measuring(interrupted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a reader that asks whether a sweep is held just when one begins THEN it is waited for."""
-    with held(interrupted):
+    with sweep_lock(interrupted):
         pass
     with (interrupted / LOCK_FILE).open("rb") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
         monkeypatch.setattr(sweeps.time, "sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
-        with held(interrupted):
-            assert is_held(interrupted)
+        with sweep_lock(interrupted):
+            assert is_being_measured(interrupted)
 
 
 def test_a_sweep_that_cannot_be_written_is_one_line(interrupted: Path) -> None:

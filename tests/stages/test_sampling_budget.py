@@ -43,7 +43,7 @@ def test_no_effort_takes_longer_than_expected(gpu):
 
 def test_a_brief_session_takes_no_longer_than_expected(gpu):
     """GIVEN several scenes THEN what is estimated at most is what the first windows take, and so it is."""
-    begin, sampling_budget = gpu.now(), SamplingBudget(scenes=2)
+    begin, sampling_budget = gpu.now(), SamplingBudget(phases=2)
     measure(gpu, {key: scattered(0.2) for key in ROUNDS}, sampling_budget=sampling_budget)
     expected = replay_time([target(key) for key in ROUNDS], sampling_budget, gpu.window_s, modelled=False)
     assert expected.windows == expected.windows_most
@@ -54,8 +54,8 @@ def test_the_first_windows_are_those_of_all_passes():
     """Each target has one a pass and the model one more; among scenes, the model without a kind has three."""
     plan = [Target("node:model", "node", ("model",)), Target("without:mlp", "without", ("mlp",))]
     assert first_windows(plan, SamplingBudget()) == 5 + 5 + 1
-    assert first_windows(plan, SamplingBudget(scenes=2)) == 5 + FEW + 1
-    assert first_windows(plan, SamplingBudget(passes=2, scenes=2)) == 2 + 2 + 1
+    assert first_windows(plan, SamplingBudget(phases=2)) == 5 + FEW + 1
+    assert first_windows(plan, SamplingBudget(passes=2, phases=2)) == 2 + 2 + 1
 
 
 def test_a_tenth_of_all_windows_is_not_taken_again():

@@ -112,7 +112,7 @@ def test_progress_never_runs_past_its_total(gpu):
 
 def test_a_session_among_others_is_brief(gpu):
     """GIVEN targets that scatter WHEN a run has two scenes THEN each has its first windows, and none beyond."""
-    session = measure(gpu, {key: scattered(0.05) for key in ROUNDS}, sampling_budget=SamplingBudget(scenes=2))
+    session = measure(gpu, {key: scattered(0.05) for key in ROUNDS}, sampling_budget=SamplingBudget(phases=2))
     assert {len(session.windows(key)) for key in ROUNDS if key != "node:model"} == {PASSES}
 
 
@@ -120,7 +120,7 @@ def test_a_budget_makes_a_session_among_others_as_long_as_one_alone(gpu):
     """GIVEN a budget by the user THEN several scenes get the windows that one scene gets."""
     rounds = {key: scattered(0.05) for key in ROUNDS}
     alone, among = (
-        measure(SimulatedGpu(), rounds, sampling_budget=SamplingBudget(budget_s=6.0, scenes=scenes))
+        measure(SimulatedGpu(), rounds, sampling_budget=SamplingBudget(budget_s=6.0, phases=scenes))
         for scenes in (1, 2)
     )
     assert len(alone.entries) == len(among.entries) > 50
@@ -131,7 +131,7 @@ def test_the_model_without_a_kind_is_visited_less_where_there_are_several_scenes
     rounds = {**ROUNDS, "without:a": [MODEL]}
     counts = {
         scenes: len(
-            measure(SimulatedGpu(), rounds, sampling_budget=SamplingBudget(scenes=scenes)).windows("without:a")
+            measure(SimulatedGpu(), rounds, sampling_budget=SamplingBudget(phases=scenes)).windows("without:a")
         )
         for scenes in (1, 4)
     }

@@ -49,6 +49,15 @@ def test_a_name_that_was_asked_for_is_not_changed(tmp_path):
         run("tiny-llama", root=tmp_path, progress=progress, name="mine", **OPTIONS)
 
 
+def test_the_two_callbacks_before_on_open_still_work(tmp_path):
+    """GIVEN the names of earlier versions, THEN both are called, and a warning names the new one."""
+    paths, estimates = [], []
+    with pytest.warns(DeprecationWarning, match="on_open"):
+        done = run("tiny-llama", root=tmp_path, follow=paths.append, on_estimates=estimates.append, **OPTIONS)
+    assert paths == [done.path]
+    assert set(estimates[0]) >= {"ablate"}
+
+
 # --- interruptions ----------------------------------------------------------------------------------------------
 
 PROFILE = {"device": "cpu", "stages": ("profile",), "granularity": "coarse", "sequence_length": 8, "passes": 2,

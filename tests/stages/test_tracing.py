@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from energyscope.generating.marks import Mark
+from energyscope.generation.timeline import GenerationTimes
 from energyscope.stages.context import generated, trace_row
 
-FIRST, SECOND = Mark(10.0, (10.5, 10.7, 10.9), 11.0), Mark(12.0, (12.4, 12.6, 12.8), 12.9)
+FIRST, SECOND = GenerationTimes(10.0, (10.5, 10.7, 10.9), 11.0), GenerationTimes(12.0, (12.4, 12.6, 12.8), 12.9)
 PROFILED = [(20.0, "prefill"), (30.0, "decode")]
 
 

@@ -12,7 +12,7 @@ from clocks import Clock, HostOfGpu
 from energyscope.accounting.triggered import recover
 from energyscope.components import component_tree
 from energyscope.loading import load_model
-from energyscope.metering import modelled, settled
+from energyscope.metering import modelled, waiting
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.meter import Reading, WithoutProcess
 from energyscope.metering.modelled import ModelledMeter
@@ -156,7 +156,7 @@ def counter(monkeypatch):
 
     def make(period_s):
         gpu = HostOfGpu(SimulatedSensor(period_s=period_s, phase_s=0.0), SimulatedBoard(idle_w=200.0))
-        gpu.rule(monkeypatch, stage, settled)
+        gpu.rule(monkeypatch, stage, waiting)
         return gpu
 
     return make

@@ -85,7 +85,7 @@ def test_a_step_is_given_what_generate_gives(loaded, kind):
     given = []
     handle = loaded.model.register_forward_pre_hook(lambda _m, _a, given_: given.append(given_), with_kwargs=True)
     prompt = profile_inputs(loaded, sequence_length=12).inputs
-    with decoding.length_forgotten(loaded.model):
+    with decoding.fresh_cache_length(loaded.model):
         loaded.model.generate(**prompt, max_new_tokens=2, **decoding.generation_options(kind, 2))
     handle.remove()
     step = decode_step(loaded, context_length=12, kv_cache=kind).inputs

@@ -16,8 +16,8 @@ from energyscope.metering.nvml.binding import LostGpuError, binding_problem
 from energyscope.metering.nvml.board import Board, PowerField
 from energyscope.metering.nvml.neighbours import Neighbours, Usage
 from energyscope.metering.power_meter import PowerMeter
+from energyscope.metering.process_meter import FIRST_TICKS_TIMEOUT_S, WatchedMeter
 from energyscope.metering.ticks import sensor_facts
-from energyscope.metering.watched import FIRST_TICKS_TIMEOUT_S, WatchedMeter
 from energyscope.reasons import Reason, reason
 
 SEEN_TICKS = 3

@@ -18,8 +18,8 @@ import numpy as np
 from energyscope.errors import MeterError
 from energyscope.metering.nvml.board import POWER_FIELDS, Board, PowerField
 from energyscope.metering.nvml.sampler import Emit, print_record, stdin_open
+from energyscope.metering.process_meter import Watcher
 from energyscope.metering.ticks import Array
-from energyscope.metering.watched import Watcher
 
 What = Literal["power", "counter"]
 

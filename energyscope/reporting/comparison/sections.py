@@ -10,7 +10,7 @@ from energyscope.comparison.conditions import EXECUTION, NAMES, PRECISION, value
 from energyscope.comparison.difference import ENERGIES, LATENCY, POWER
 from energyscope.comparison.parts import layers_of, mostly_invalid
 from energyscope.comparison.whole import SCORES, cells_of, evaluation_of, per_work, predictions_of
-from energyscope.intervals import given, interval, not_negative
+from energyscope.intervals import from_entry, interval, not_negative
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import title_of
@@ -189,8 +189,8 @@ def candidates(source: ComparedRuns, metric: str) -> list[dict[str, Any]]:
 def _of_benchmark(report: Report, metric: str) -> Iterator[dict[str, Any]]:
     scores = predictions_of(report.benchmark)
     for (precision, batch, length), cell in cells_of(report.benchmark).items():
-        score = given((scores.get((precision, metric)) or {}).get("value"))
-        energy, tokens = not_negative(given(cell.get("energy_mj"))), batch * length
+        score = from_entry((scores.get((precision, metric)) or {}).get("value"))
+        energy, tokens = not_negative(from_entry(cell.get("energy_mj"))), batch * length
         if score and energy and tokens:
             per_token, noisy = energy.scaled(1 / tokens), cell.get("quality") == "invalid"
             yield {"at": precision_name(precision), "energy": per_token, "score": score, "noisy": noisy}

@@ -13,7 +13,7 @@ from energyscope.comparison.whole import BenchmarkComparison, CellComparison, Ge
 from energyscope.reporting.run.parts import blocks
 from energyscope.reporting.run.report import MeasuredWorkload, Report, execution_name, precision_name
 from energyscope.reporting.section import Page
-from energyscope.runs.moments import Moment
+from energyscope.runs.phases import PhaseName
 from energyscope.runs.store import Run
 
 _LONGEST = 18  # letters of a name that may head a column
@@ -32,7 +32,7 @@ class SameWorkload:
         workload = self.sides[0]
         context = f" at {workload.context:,}" if workload.context else ""
         return f"{workload.phase}{context}" + (
-            f", {execution_name(workload.execution)}" if Moment.of(workload.name).execution else ""
+            f", {execution_name(workload.execution)}" if PhaseName.of(workload.name).execution else ""
         )
 
     @cached_property

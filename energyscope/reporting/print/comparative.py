@@ -90,7 +90,7 @@ def _names(both: Both) -> list[str]:
 
 
 def _blocks(both: Both) -> Iterator[Table]:
-    """Yield the blocks of each run's costliest moment, the same kinds under one name."""
+    """Yield the blocks of each run's costliest phase, the same kinds under one name."""
     for report in both:
         table = blocks(report.main.tree, modelled=report.modelled) if report.main else Table([], [])
         yield replace(table, rows=[{**row, "part": title_of(row["kind"])} for row in table.rows])

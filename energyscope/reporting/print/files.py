@@ -27,7 +27,7 @@ DIRECTORY = "figures"
 
 
 @dataclass(frozen=True)
-class Made:
+class WrittenFigure:
     """A figure's file, or why there is none (``path`` and ``format`` are None); or what the file lacks.
 
     ``reason`` is of `energyscope.reasons`.
@@ -64,7 +64,7 @@ class Options:
             raise UsageError(f"--theme {self.theme}: choose of {', '.join(THEMES)}")
 
 
-def write_figures(runs: Sequence[Run], directory: Path, options: Options) -> Iterator[Made]:
+def write_figures(runs: Sequence[Run], directory: Path, options: Options) -> Iterator[WrittenFigure]:
     """Write the figures of the first run and, with a second, the comparison; yield each as it is done.
 
     Raises:
@@ -83,14 +83,14 @@ def write_figures(runs: Sequence[Run], directory: Path, options: Options) -> Ite
         yield from _write(sheet, directory, options)
 
 
-def _write(sheet: Sheet, directory: Path, options: Options) -> Iterator[Made]:
+def _write(sheet: Sheet, directory: Path, options: Options) -> Iterator[WrittenFigure]:
     if not sheet.rows:
-        yield Made(sheet.stem, reason=sheet.reason)
+        yield WrittenFigure(sheet.stem, reason=sheet.reason)
         return
     try:
         svg = draw(sheet, options.theme)
     except RunError as error:
-        yield Made(sheet.stem, reason=reason("cannot-be-drawn", error=str(error)))
+        yield WrittenFigure(sheet.stem, reason=reason("cannot-be-drawn", error=str(error)))
         return
     for name in options.formats:
         path = directory / f"{sheet.stem}.{name}"
@@ -98,7 +98,7 @@ def _write(sheet: Sheet, directory: Path, options: Options) -> Iterator[Made]:
             write_bytes(path, encoded(svg, name, options.dpi))
         except OSError as error:
             raise _unwritable(path, error) from error
-        yield Made(sheet.stem, path, name, sheet.reason)
+        yield WrittenFigure(sheet.stem, path, name, sheet.reason)
 
 
 def encoded(svg: str, name: str, dpi: int) -> bytes:

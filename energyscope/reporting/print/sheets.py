@@ -14,7 +14,7 @@ from energyscope.reporting.run.changes import change_figure
 from energyscope.reporting.run.energy import block_figure, layer_range, type_figure
 from energyscope.reporting.run.quality import kind_figures
 from energyscope.reporting.run.report import DECODE, RUN, Report, precision_name
-from energyscope.reporting.run.statistics import METRICS, chosen
+from energyscope.reporting.run.statistics import METRICS, impact_coefficients
 from energyscope.reporting.section import Figure, View, figures
 
 
@@ -174,7 +174,9 @@ def _panel(plan: SheetPlan, figure: Figure, view: View, report: Report) -> Panel
 
 
 def _coefficients(report: Report) -> list[str]:
-    entries = [entry for entry in chosen(report.correlation) if entry["method"] in {"spearman", "pearson"}]
+    entries = [
+        entry for entry in impact_coefficients(report.correlation) if entry["method"] in {"spearman", "pearson"}
+    ]
     known = [
         f"{str(entry['method']).capitalize()} {fmt.measured(entry['value'])}, n = {entry['n']}"
         for entry in entries

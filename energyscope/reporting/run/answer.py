@@ -9,7 +9,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.changes.savings import WORKLOAD, Change, best, changes, winner
-from energyscope.intervals import Interval, finite, given
+from energyscope.intervals import Interval, finite, from_entry
 from energyscope.metering.grades import INVALID
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.page import sentence
@@ -64,7 +64,7 @@ class Stat:
     @classmethod
     def of(cls, label: str, item: Interval | None, unit: str, hint: str = "") -> Stat:
         """Write a value and its 95 % interval apart."""
-        return cls(label, *fmt.apart(item, unit), hint)
+        return cls(label, *fmt.value_and_interval(item, unit), hint)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Answer:
     def _graded(self) -> tuple[str, Interval | None] | None:
         """The grade and the energy that the sentence rests on."""
         if self.compares and self._cell:
-            return str(self._cell.get("quality") or INVALID), given(self._cell.get("energy_mj"))
+            return str(self._cell.get("quality") or INVALID), from_entry(self._cell.get("energy_mj"))
         return (self.subject.quality, self.subject.energy) if self.subject else None
 
     @cached_property
@@ -270,7 +270,7 @@ class Answer:
                 "case": "no-winner" if precision == document.get("baseline") else "no-baseline",
                 "baseline": baseline,
                 "name": precision_name(precision),
-                "energy": given(self._cell.get("energy_mj")),
+                "energy": from_entry(self._cell.get("energy_mj")),
                 "modelled": self.report.modelled,
                 "metric": metric,
             }
@@ -299,28 +299,28 @@ class Answer:
         document, cell = self.report.benchmark, self._cell
         name = precision_name(cell.get("precision"))
         per = self._energy_per("inference" if finite(cell.get("batch_size")) == 1 else "batch")
-        energy, base = given(cell.get("energy_mj")), str(document.get("baseline"))
+        energy, base = from_entry(cell.get("energy_mj")), str(document.get("baseline"))
         tokens = (finite(cell.get("batch_size")) or 0) * (finite(cell.get("sequence_length")) or 0)
         per_token = energy.scaled(1 / tokens) if energy and tokens else None
         stats = [Stat.of(f"{per}, {name}", energy, "mJ")]
         if winner(self.report.run):
-            base_energy = given(self._first_cells.get(base, {}).get("energy_mj"))
+            base_energy = from_entry(self._first_cells.get(base, {}).get("energy_mj"))
             stats.append(Stat.of(f"{per}, {precision_name(base)}", base_energy, "mJ"))
         stats += [
             Stat.of(f"{_PER_THOUSAND}, {name}", per_token.scaled(1000) if per_token else None, "mJ"),
             Stat.of(f"Tokens per kWh, {name}", tokens_per_kwh(per_token), "amount"),
-            Stat.of(f"Latency, {name}", given(cell.get("latency_s"), 1e6), "us"),
+            Stat.of(f"Latency, {name}", from_entry(cell.get("latency_s"), 1e6), "us"),
         ]
         scores = document.get("predictions") or []
         for score in [entry for entry in scores if entry.get("precision") == str(cell.get("precision"))][:1]:
             metric = str(score.get("metric"))
             unit = "share" if metric == "accuracy" else ""
-            stats[4:] = [Stat.of(metric.capitalize(), given(score.get("value")), unit)]
+            stats[4:] = [Stat.of(metric.capitalize(), from_entry(score.get("value")), unit)]
         return stats
 
     def _benchmark_noise(self) -> dict[str, Any] | None:
         cells = self.report.cells
-        halves = [half for cell in cells if (half := fmt.relative(given(cell.get("energy_mj")))) is not None]
+        halves = [half for cell in cells if (half := fmt.relative(from_entry(cell.get("energy_mj")))) is not None]
         if not halves:
             return None
         return {

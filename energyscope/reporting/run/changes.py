@@ -8,7 +8,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.changes.savings import Change, changes
-from energyscope.intervals import Interval, finite, given, not_negative
+from energyscope.intervals import Interval, finite, from_entry, not_negative
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.charts.theme import COSTS, SAVES, UNCLEAR, title_of
@@ -192,7 +192,7 @@ def benchmark_table(report: Report) -> Table:
 
 def _cell(cell: Mapping[str, Any], scores: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
     def read(key: str, scale: float = 1.0) -> Interval | None:
-        return not_negative(given(cell.get(key), scale))
+        return not_negative(from_entry(cell.get(key), scale))
 
     name, energy = str(cell.get("precision")), read("energy_mj")
     score, model = scores.get(name) or {}, models.get(name) or {}
@@ -207,9 +207,9 @@ def _cell(cell: Mapping[str, Any], scores: Mapping[str, Any], models: Mapping[st
         "speedup": read("speedup") or Interval(1.0),
         "throughput": read("throughput"),
         "power": read("power_w"),
-        "quality": given(score.get("value")),
-        "difference": given(score.get("difference")),
-        "kl": given(score.get("kl")),
+        "quality": from_entry(score.get("value")),
+        "difference": from_entry(score.get("difference")),
+        "kl": from_entry(score.get("kl")),
         "size": None if size is None else size * 1e6,
         "memory": None if memory is None else memory * 1e9,
         "tokens_per_j": read("tokens_per_joule"),
@@ -300,8 +300,8 @@ def _contexts(report: Report) -> Table:
         {
             "context": row.get("context_length"),
             "phase": row.get("phase"),
-            "time": given(row.get("time_us")),
-            "energy": given(row.get("joules_per_token"), 1e3),
+            "time": from_entry(row.get("time_us")),
+            "energy": from_entry(row.get("joules_per_token"), 1e3),
             "grade": row.get("quality"),
         }
         for row in report.alternatives.get("rows") or []

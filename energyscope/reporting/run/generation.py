@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from energyscope.accounting.closure import AGREEMENT, too_wide
-from energyscope.intervals import Interval, difference, finite, given, interval, ratio, total, total_of_same
+from energyscope.intervals import Interval, difference, finite, from_entry, interval, ratio, total, total_of_same
 from energyscope.reporting.charts.plane import Axis, curves, spans
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.charts.tree import strip
@@ -63,7 +63,7 @@ def section(report: Report) -> Content | None:
 
 def rates(report: Report) -> dict[str, Interval | None]:
     """Return the rates of the traced generation, in the units of generation.json."""
-    return {name: given(value) for name, value in (report.generation.get("rates") or {}).items()}
+    return {name: from_entry(value) for name, value in (report.generation.get("rates") or {}).items()}
 
 
 def phase_table(report: Report) -> Table:
@@ -111,13 +111,13 @@ def _phase(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "part": str(entry.get("phase")),
         "kind": str(entry.get("phase")),
-        "energy": given(entry.get("energy_j"), 1e3),
+        "energy": from_entry(entry.get("energy_j"), 1e3),
         "work": _milli(entry.get("dynamic_j")),
         "idle": _milli(entry.get("static_j")),
-        "time": given(entry.get("seconds"), 1e6),
-        "power": given(entry.get("power_w")),
+        "time": from_entry(entry.get("seconds"), 1e6),
+        "power": from_entry(entry.get("power_w")),
         "tokens": entry.get("tokens"),
-        "per_token": given(entry.get("joules_per_token"), 1e3),
+        "per_token": from_entry(entry.get("joules_per_token"), 1e3),
         "method": entry.get("method"),
         "reason": entry.get("reason"),
     }
@@ -186,9 +186,9 @@ def _comparisons(report: Report) -> Iterator[dict[str, Any]]:
         (DECODE, new - 1, decode, [per_step]),
     ):
         row = _phase(traced.get(phase) or {"phase": phase})
-        known = [energy for part in loops if (energy := given(part.get("energy_mj"))) is not None]
+        known = [energy for part in loops if (energy := from_entry(part.get("energy_mj"))) is not None]
         if model is not None and row["energy"] is not None and len(known) == len(loops) and times > 0:
-            seconds = [given(part.get("seconds")) for part in loops]
+            seconds = [from_entry(part.get("seconds")) for part in loops]
             yield {
                 "phase": phase,
                 "times": times,
@@ -209,8 +209,8 @@ class _Pass(NamedTuple):
 def _step(document: Mapping[str, Any]) -> _Pass | None:
     """Return the step that was measured in turn with the generations."""
     step = document.get("step") or {}
-    energy = given(step.get("energy_mj"))
-    return None if energy is None else _Pass(energy, given(step.get("dynamic_mj")))
+    energy = from_entry(step.get("energy_mj"))
+    return None if energy is None else _Pass(energy, from_entry(step.get("dynamic_mj")))
 
 
 def _pass_at(report: Report, phase: str, context: float) -> _Pass | None:
@@ -288,15 +288,19 @@ def _tokens(document: Mapping[str, Any]) -> Table:
     ]
     rows = []
     for entry in document.get("steps") or []:
-        energy, first, last = given(entry.get("energy_mj")), finite(entry.get("first")), finite(entry.get("last"))
+        energy, first, last = (
+            from_entry(entry.get("energy_mj")),
+            finite(entry.get("first")),
+            finite(entry.get("last")),
+        )
         if energy is not None and first is not None and last is not None:
             rows.append(
                 {
                     "steps": f"{first + 1:.0f} to {last + 1:.0f}",
                     "token": (first + last) / 2 + 1,
                     "energy": energy,
-                    "time": given(entry.get("seconds"), 1e6),
-                    "power": given(entry.get("power_w")),
+                    "time": from_entry(entry.get("seconds"), 1e6),
+                    "power": from_entry(entry.get("power_w")),
                     "of": DECODE,
                     "kind": DECODE,
                 }

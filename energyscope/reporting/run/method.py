@@ -11,7 +11,7 @@ from energyscope.intervals import finite
 from energyscope.reporting.run.report import EXECUTIONS, RUN, Report
 from energyscope.reporting.section import Content
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.method import lacking, method_of, passes_of
+from energyscope.runs.method import changes_since, method_of, passes_of
 
 _PARTS = ("model", "workload", "device", "sensor", "settings", "environment")
 _UNITS = (("_bytes", "bytes"), ("_mj", "mJ"), ("_us", "us"), ("_s", "s"), ("_w", "W"))
@@ -104,4 +104,4 @@ def _older(report: Report) -> Iterator[str | None]:
     passes = [passes_of(report.document, "prefill")] if report.run.benchmark else []
     passes += [(workload.phase, workload.execution) for workload in report.workloads]
     for phase, execution in passes:
-        yield lacking(method_of(report.document, phase, execution), phase, execution)
+        yield changes_since(method_of(report.document, phase, execution), phase, execution)

@@ -60,7 +60,7 @@ def section(report: Report) -> Content | None:
     tables |= {"advice": _advice(correlation), "invalid": _invalid(impact)}
     data = {
         "evaluation": report.part("workload").get("evaluation") or {},
-        "coefficients": statistics.chosen(correlation),
+        "coefficients": statistics.impact_coefficients(correlation),
         "metrics": list(by_kind),
     }
     return Content(data, figures, tables)

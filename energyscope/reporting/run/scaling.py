@@ -7,12 +7,12 @@ import os
 from collections.abc import Container, Mapping
 from typing import Any
 
-from energyscope.intervals import finite, given
+from energyscope.intervals import finite, from_entry
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.run.report import DECODE, RUN, Report, execution_name, precision_name
 from energyscope.reporting.section import Content, Figure
 from energyscope.reporting.table import Column, Table
-from energyscope.runs.laws import NamingLaws, flaw, is_of_run, laws_naming
+from energyscope.runs.laws import LawsOfRun, document_error, is_of_run, laws_of_run
 from energyscope.runs.schema import REPORT_FILE
 
 _SAME = 1e-6  # relative, of one energy in two files
@@ -22,9 +22,9 @@ _CURVE = 40  # points on a line of a law
 @RUN.section(5, "scaling", "Scaling")
 def section(report: Report) -> Content | None:
     """Return the laws of the nearest set that joins the run; None where none does."""
-    sets = laws_naming(report.run.path) if report.workloads else []
+    sets = laws_of_run(report.run.path) if report.workloads else []
     for laws in sets:
-        documents = [] if flaw(laws.document) else laws.document["groups"]
+        documents = [] if document_error(laws.document) else laws.document["groups"]
         law = next((law for document in documents if (law := _law(document, laws, report))), None)
         if law is not None:
             caption = "Points: measured; line: E0 + k x FLOPs; ringed: this run."
@@ -34,13 +34,13 @@ def section(report: Report) -> Content | None:
     return Content({"set": _link(sets[0], report), "law": None}) if sets else None
 
 
-def _link(laws: NamingLaws, report: Report) -> dict[str, Any]:
+def _link(laws: LawsOfRun, report: Report) -> dict[str, Any]:
     page = laws.folder / REPORT_FILE
     link = os.path.relpath(page, report.run.path.resolve()).replace(os.sep, "/") if page.is_file() else None
     return {"name": str(laws.document.get("name") or laws.folder.name), "link": link}
 
 
-def _law(group: Mapping[str, Any], laws: NamingLaws, report: Report) -> dict[str, Any] | None:
+def _law(group: Mapping[str, Any], laws: LawsOfRun, report: Report) -> dict[str, Any] | None:
     """Return the law of a group of cells that holds this run with the energies that it has now; else None."""
     place = report.run.path.resolve()
     own = {(cell["batch_size"], cell["tokens"]) for cell in group["cells"] if is_of_run(cell, laws.folder, place)}
@@ -50,7 +50,7 @@ def _law(group: Mapping[str, Any], laws: NamingLaws, report: Report) -> dict[str
     table, law = _cells(whole, str(group.get("phase")), own, report), whole.get("two_term") or {}
     if not any(row["own"] for row in table.rows):
         return None
-    fixed, slope = given(law.get("fixed_mj")), given(law.get("marginal_pj_per_flop"))
+    fixed, slope = from_entry(law.get("fixed_mj")), from_entry(law.get("marginal_pj_per_flop"))
     lines = _line(table, fixed.value, slope.value) if fixed and slope else None
     errors = (error for error in whole.get("held_out") or [] if error.get("law") == "two-term")
     held_out: Mapping[str, Any] = next(errors, {})
@@ -75,7 +75,7 @@ def _cells(whole: Mapping[str, Any], phase: str, shapes: Container[tuple[int, in
     energies = [workload.energy.value for workload in report.every_workload if workload.energy]
     rows = []
     for point in whole.get("points") or []:
-        energy, flops = given(point.get("energy_mj")), finite(point.get("flops"))
+        energy, flops = from_entry(point.get("energy_mj")), finite(point.get("flops"))
         if energy is None or not flops:
             continue
         same = any(math.isclose(energy.value, other, rel_tol=_SAME) for other in energies)
@@ -104,8 +104,8 @@ def _kinds(group: Mapping[str, Any]) -> Table:
         {
             "subject": subject.get("subject"),
             "kind": subject.get("subject"),
-            "fixed": given(law.get("fixed_mj")),
-            "slope": given(law.get("marginal_pj_per_flop")),
+            "fixed": from_entry(law.get("fixed_mj")),
+            "slope": from_entry(law.get("marginal_pj_per_flop")),
             "r2": finite(law.get("r2")),
             "reason": law.get("reason"),
         }

@@ -68,7 +68,7 @@ def tables(correlation: Mapping[str, Any]) -> dict[str, Table]:
     }
 
 
-def chosen(correlation: Mapping[str, Any]) -> list[dict[str, Any]]:
+def impact_coefficients(correlation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the coefficients of energy with the chosen impact, each with its interval or the reason for none."""
     impact = correlation.get("impact")
     return [

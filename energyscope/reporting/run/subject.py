@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.intervals import Interval, finite, given, interval
+from energyscope.intervals import Interval, finite, from_entry, interval
 from energyscope.metering.grades import INVALID, grade
 from energyscope.reporting.run.generation import phase_table, rates
 from energyscope.reporting.run.report import DECODE, PREFILL, MeasuredWorkload, Report
@@ -141,7 +141,7 @@ def _alternative(report: Report) -> Headline | None:
     row = bases.get(DECODE) or bases.get(PREFILL) or {}
     decodes = bool(bases.get(DECODE))
     setting = report.alternatives.get("base") or {}
-    energy, per_token = given(row.get("energy_mj")), given(row.get("joules_per_token"), 1e3)
+    energy, per_token = from_entry(row.get("energy_mj")), from_entry(row.get("joules_per_token"), 1e3)
     if energy is None or (decodes and per_token is None):
         return None
     context = finite(row.get("context_length"))
@@ -154,16 +154,16 @@ def _alternative(report: Report) -> Headline | None:
         energy=per_token if decodes and per_token else energy,
         quality=str(row.get("quality") or INVALID),
         per_token=per_token,
-        time=given(row.get("time_us")),
+        time=from_entry(row.get("time_us")),
         time_name="Time per token" if decodes else "Latency",
-        power=given(row.get("power_w")),
+        power=from_entry(row.get("power_w")),
     )
 
 
 def _inference(report: Report) -> Headline | None:
     """Return the first cell of a benchmark that has an energy."""
-    cell: Mapping[str, Any] = next((cell for cell in report.cells if given(cell.get("energy_mj"))), {})
-    energy = given(cell.get("energy_mj"))
+    cell: Mapping[str, Any] = next((cell for cell in report.cells if from_entry(cell.get("energy_mj"))), {})
+    energy = from_entry(cell.get("energy_mj"))
     if energy is None:
         return None
     batch, length = cell.get("batch_size"), finite(cell.get("sequence_length"))
@@ -175,6 +175,6 @@ def _inference(report: Report) -> Headline | None:
         energy=energy,
         quality=str(cell.get("quality") or INVALID),
         per_token=energy.scaled(1 / tokens) if tokens else None,
-        time=given(cell.get("latency_s"), 1e6),
-        power=given(cell.get("power_w")),
+        time=from_entry(cell.get("latency_s"), 1e6),
+        power=from_entry(cell.get("power_w")),
     )

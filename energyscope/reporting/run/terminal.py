@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope import reasons
 from energyscope.errors import UsageError
-from energyscope.intervals import given, interval
+from energyscope.intervals import from_entry, interval
 from energyscope.reporting.run import page  # noqa: F401 - registers the sections
 from energyscope.reporting.run.answer import Answer
 from energyscope.reporting.run.changes import change_table
 from energyscope.reporting.run.report import RUN, Report
 from energyscope.reporting.section import tables
 from energyscope.reporting.table import Column, Table
-from energyscope.reporting.terminal_text import Harmless, printable, shortened
+from energyscope.reporting.terminal_text import Sanitized, printable, shortened
 from energyscope.runs import schema
+from energyscope.runs.locks import is_being_written
 from energyscope.runs.summary import state, summary
-from energyscope.runs.writing import is_written
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -122,7 +122,7 @@ def show(run: Run, console: Console, name: str | None = None) -> None:
         else:
             console.file.write(table.delimited(clean=printable))
         return
-    console.print(Harmless(answer_of(run, console.width)))
+    console.print(Sanitized(answer_of(run, console.width)))
     if name is None:
         every = run_tables(run)
         for key in (key for key in every if key in _SHOWN):
@@ -176,12 +176,12 @@ def _run_row(run: Run) -> dict[str, Any]:
     settings, device = report.part("settings"), report.part("device")
     baseline = report.benchmark.get("baseline")
     base = next((cell for cell in report.cells if cell.get("precision") == baseline), {})
-    energy = report.main.energy if report.main else given(base.get("energy_mj"))
+    energy = report.main.energy if report.main else from_entry(base.get("energy_mj"))
     how = [settings.get(key) for key in ("precision", "execution", "sampling") if settings.get(key) != "replay"]
     how += ["MODELLED"] if run.modelled else []
     written = state(run.document)
     if written == "running":
-        written = {True: "running", False: "broken off", None: "running or broken off"}[is_written(run.path)]
+        written = {True: "running", False: "broken off", None: "running or broken off"}[is_being_written(run.path)]
     return {
         "name": run.name,
         "energy": energy,
@@ -194,5 +194,5 @@ def _run_row(run: Run) -> dict[str, Any]:
     }
 
 
-def _drawn(table: Table, console: Console) -> Harmless:
-    return Harmless(table.filled().rich(console.width))
+def _drawn(table: Table, console: Console) -> Sanitized:
+    return Sanitized(table.filled().rich(console.width))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.intervals import given, ratio
+from energyscope.intervals import from_entry, ratio
 from energyscope.reporting.page import sentence
 from energyscope.reporting.run.answer import Chip, Stat
 from energyscope.reporting.run.report import execution_name, precision_name
@@ -121,8 +121,8 @@ class LawsAnswer:
 def _size_facts(shape: Entry) -> dict[str, Any]:
     """Return the numbers of a sentence about models of several sizes at one shape."""
     ends = (shape["rows"][0], shape["rows"][-1])
-    first, last = (given(row.get("energy_per_token_mj")) for row in ends)
-    exponent = given(shape.get("exponent"))
+    first, last = (from_entry(row.get("energy_per_token_mj")) for row in ends)
+    exponent = from_entry(shape.get("exponent"))
     return {
         "models": [row["model"] for row in ends],
         "tokens": [first, last],

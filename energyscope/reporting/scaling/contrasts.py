@@ -8,7 +8,7 @@ from typing import Any
 
 from energyscope import format as fmt
 from energyscope.grouping import group_by
-from energyscope.intervals import given
+from energyscope.intervals import from_entry
 from energyscope.reporting.charts.bars import dots
 from energyscope.reporting.charts.plane import Axis, curves
 from energyscope.reporting.run.report import GRAPH, execution_name, precision_name
@@ -45,7 +45,7 @@ def pairs_of(laws: Laws) -> list[list[Entry]]:
     pairs = group_by(contrasts, lambda contrast: tuple(str(contrast.get(field)) for field in _KEY))
 
     def gap(pair: Sequence[Entry]) -> float:
-        ratios = [given(contrast.get("ratio")) for contrast in pair if contrast["subject"] == WHOLE]
+        ratios = [from_entry(contrast.get("ratio")) for contrast in pair if contrast["subject"] == WHOLE]
         return max((abs(math.log(item.value)) for item in ratios if item and item.value > 0), default=-1.0)
 
     return sorted(pairs.values(), key=gap, reverse=True)
@@ -70,7 +70,7 @@ def contrast_facts(laws: Laws) -> dict[str, Any]:
         "first": _in_sentence(wholes[0], "first"),
         "second": _in_sentence(wholes[0], "second"),
         "cells": [
-            (shape_name(contrast, contrast.get("phase")), given(contrast.get("ratio"))) for contrast in wholes
+            (shape_name(contrast, contrast.get("phase")), from_entry(contrast.get("ratio"))) for contrast in wholes
         ],
         "less": verdicts.count("less"),
         "more": verdicts.count("more"),
@@ -113,7 +113,7 @@ def _by_shape(laws: Laws, pair: Sequence[Entry], label: str) -> Table:
     rows: dict[str, dict[str, Any]] = {}
     for contrast in pair:
         row = rows.setdefault(contrast["subject"], named(contrast))
-        row[str(shape_of(contrast))] = given(contrast.get("ratio"))
+        row[str(shape_of(contrast))] = from_entry(contrast.get("ratio"))
     title = f"Energy of {label}{' (MODELLED)' if laws.modelled else ''}"
     return Table([Column("part", _pair_name(pair[0])), *columns], list(rows.values()), title)
 
@@ -141,7 +141,7 @@ def _in_sentence(contrast: Entry, side: str) -> str:
 
 
 def _verdict(contrast: Entry) -> str:
-    item = given(contrast.get("ratio"))
+    item = from_entry(contrast.get("ratio"))
     if item is None:
         return fmt.UNKNOWN
     return "unclear, includes 1" if not item.excludes(1.0) else "less" if item.value < 1 else "more"

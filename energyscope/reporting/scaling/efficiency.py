@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from energyscope.intervals import Interval, given
+from energyscope.intervals import Interval, from_entry
 from energyscope.reporting.charts.plane import Axis, curves
 from energyscope.reporting.run.report import DECODE
 from energyscope.reporting.scaling.laws import BATCH, LAWS, TOKENS, Entry, Laws, cells_of, gain_between, gain_of
@@ -56,7 +56,7 @@ def efficiency_facts(laws: Laws) -> dict[str, Any]:
         "phase": line.get("phase"),
         "at": _place(line),
         "batches": [row[BATCH] for row in ends],
-        "tokens": [given(row.get("tokens_per_j")) for row in ends],
+        "tokens": [from_entry(row.get("tokens_per_j")) for row in ends],
         "gain": gain_between(*ends),
         "latency": [row.get("latency_us") for row in ends],
         "knee": (line.get("knee") or {}).get(BATCH),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from energyscope import format as fmt
-from energyscope.intervals import Interval, finite, given
+from energyscope.intervals import Interval, finite, from_entry
 from energyscope.reasons import join, reason
 from energyscope.reporting.charts.plane import Axis, plane
 from energyscope.reporting.scaling.laws import (
@@ -59,7 +59,7 @@ def section(laws: Laws) -> Content | None:
 def law_facts(laws: Laws, group: Entry) -> dict[str, Any]:
     """Return the numbers of a sentence about a group's whole model."""
     law = line_of(whole_of(group))
-    fixed, slope = (given((law or {}).get(name)) for name in ("fixed_mj", "marginal_pj_per_flop"))
+    fixed, slope = (from_entry((law or {}).get(name)) for name in ("fixed_mj", "marginal_pj_per_flop"))
     wholes = [errors for what, _, errors in medians(group) if what == "whole"]
     even = fixed.value / slope.value / _MJ if fixed and slope and fixed.value > 0 < slope.value else None
     return {
@@ -115,9 +115,9 @@ def _law_row(subject: Entry, by: str | None) -> dict[str, Any]:
     return cells_of(
         law,
         **named(subject),
-        fixed=given(law.get("fixed_mj") or law.get("energy_mj")),
+        fixed=from_entry(law.get("fixed_mj") or law.get("energy_mj")),
         holds=_holds(reach) if line and (reach.get("cells") or 0) >= _FEWEST else None,
-        trend=given((subject.get("trend") or {}).get("change")) if grows(line) else None,
+        trend=from_entry((subject.get("trend") or {}).get("change")) if grows(line) else None,
         best=law_name(subject.get("best")),
         error=errors.get("median"),
         worst=errors.get("worst"),
@@ -137,7 +137,7 @@ def _remarks(group: Entry) -> Table:
     flat = []
     for subject in group["subjects"]:
         law, name = law_of(subject), subject_name(subject["subject"])
-        slope = given(law.get("marginal_pj_per_flop") or law.get("pj_per_byte"))
+        slope = from_entry(law.get("marginal_pj_per_flop") or law.get("pj_per_byte"))
         if slope is not None and slope.value >= 0 and includes_zero(slope):  # a flag says so of a negative one
             flat.append(name)
         for remark in law["flags"] if law else [(subject.get("two_term") or {}).get("reason")]:
@@ -231,7 +231,7 @@ def _line(
 ) -> Iterator[dict[str, Any]]:
     """Yield a law between the least and the most work, evenly on a logarithmic axis; none without growth."""
     places = [point["flops"] for point in points]
-    fixed, slope = (given((law or {}).get(name)) for name in ("fixed_mj", "marginal_pj_per_flop"))
+    fixed, slope = (from_entry((law or {}).get(name)) for name in ("fixed_mj", "marginal_pj_per_flop"))
     if not grows(law) or fixed is None or slope is None or len(set(places)) < 2:
         return
     low, high = min(places), max(places)
@@ -244,7 +244,7 @@ def _line(
 def attention_over_mlp(group: Entry) -> Interval | None:
     """Return how much costlier a further FLOP of attention is than one of the MLP."""
     ratios = (entry for entry in group["ratios"] if (entry["first"], entry["second"]) == ("attention", "mlp"))
-    return next((given(entry.get("marginal")) for entry in ratios), None)
+    return next((from_entry(entry.get("marginal")) for entry in ratios), None)
 
 
 def _ratios(group: Entry) -> Table:
@@ -257,7 +257,7 @@ def _ratios(group: Entry) -> Table:
     rows: list[dict[str, Any]] = []
     for entry in group["ratios"]:
         pair = f"{subject_name(entry['first'])} / {subject_name(entry['second'])}"
-        rows.append(cells_of(entry, pair=pair, shape="further FLOPs", ratio=given(entry.get("marginal"))))
+        rows.append(cells_of(entry, pair=pair, shape="further FLOPs", ratio=from_entry(entry.get("marginal"))))
         rows += [
             cells_of(cell, pair=pair, shape=shape_name(cell, group.get("phase"))) for cell in entry.get("at") or []
         ]

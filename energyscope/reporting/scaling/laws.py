@@ -11,12 +11,12 @@ from typing import Any
 
 from energyscope.errors import RunError
 from energyscope.grouping import group_by
-from energyscope.intervals import Interval, finite, given, ratio
+from energyscope.intervals import Interval, finite, from_entry, ratio
 from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.run.parts import OVERHEAD
 from energyscope.reporting.run.report import DECODE, execution_name, precision_name
 from energyscope.reporting.section import Page
-from energyscope.runs.laws import flaw, load_laws
+from energyscope.runs.laws import document_error, load_laws
 
 Entry = Mapping[str, Any]
 Shape = tuple[int, int]  # batch size and tokens
@@ -65,7 +65,7 @@ class Laws:
 
         """
         document = load_laws(folder)
-        if wrong := flaw(document):
+        if wrong := document_error(document):
             raise RunError(f"{folder} holds laws that cannot be shown ({wrong}): make them again")
         if not document["groups"]:
             raise RunError(f"{folder} holds no laws: make them of runs or sweeps")
@@ -171,7 +171,7 @@ LAWS: Page[Laws] = Page("laws")
 
 def cells_of(entry: Entry, **more: Any) -> dict[str, Any]:
     """Return an entry as a row of a table: what has a value and limits as an interval, and ``more``."""
-    return {key: given(value) if isinstance(value, Mapping) else value for key, value in entry.items()} | more
+    return {key: from_entry(value) if isinstance(value, Mapping) else value for key, value in entry.items()} | more
 
 
 def subject_name(subject: object) -> str:
@@ -234,12 +234,12 @@ def includes_zero(item: Interval | None) -> bool:
 
 def grows(law: Entry | None) -> bool:
     """Whether a two-term law shows that energy grows with FLOPs."""
-    return law is not None and not includes_zero(given(law.get("marginal_pj_per_flop")))
+    return law is not None and not includes_zero(from_entry(law.get("marginal_pj_per_flop")))
 
 
 def gain_between(first: Entry, last: Entry) -> Interval | None:
     """Return by what factor tokens per joule rise between two rows."""
-    low, high = given(first.get("tokens_per_j")), given(last.get("tokens_per_j"))
+    low, high = from_entry(first.get("tokens_per_j")), from_entry(last.get("tokens_per_j"))
     return None if low is None or high is None else ratio(high, low)
 
 
@@ -271,7 +271,7 @@ def best_known(shapes: Sequence[Entry]) -> Entry:
 
 
 def _width(shape: Entry) -> float:
-    item = given(shape.get("exponent"))
+    item = from_entry(shape.get("exponent"))
     return item.above + item.below if item is not None and item.known else math.inf
 
 

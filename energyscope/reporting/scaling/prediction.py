@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.grouping import group_by
-from energyscope.intervals import given
+from energyscope.intervals import from_entry
 from energyscope.reporting.run.report import execution_name, precision_name
 from energyscope.reporting.scaling.laws import LAW_NAMES, SUM, WAYS, law_name, shape_name, subject_name
 from energyscope.reporting.table import Column, Table
@@ -44,7 +44,7 @@ def prediction_text(prediction: Prediction, width: int) -> RenderableType:
 
 
 def _whole(prediction: Prediction) -> str:
-    energy = given((prediction["whole"] or {}).get("energy_mj"))
+    energy = from_entry((prediction["whole"] or {}).get("energy_mj"))
     modelled = " (MODELLED)" if prediction["modelled"] else ""
     return "" if energy is None else f"{fmt.measured(energy, 'mJ')}{modelled} "
 
@@ -73,7 +73,7 @@ def _rows(prediction: Prediction) -> list[Prediction]:
 
 
 def _row(row: Prediction) -> dict[str, Any]:
-    energy, time, held_out = given(row["energy_mj"]), given(row["time_us"]), row["held_out"]
+    energy, time, held_out = from_entry(row["energy_mj"]), from_entry(row["time_us"]), row["held_out"]
     only_high = energy is not None and energy.low is None and energy.high is not None
     return {
         "part": _name(row),

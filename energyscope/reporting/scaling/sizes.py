@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from energyscope.intervals import given
+from energyscope.intervals import from_entry
 from energyscope.reporting.charts.bars import bars
 from energyscope.reporting.charts.plane import Axis, curves, plane
 from energyscope.reporting.scaling.laws import (
@@ -137,7 +137,7 @@ def _shares(shapes: Sequence[Entry]) -> Table:
     ]
     best = best_known(shapes)
     rows = [
-        cells_of(row, kind=kind_of(kind), share=given(share), shape=shape_name(best, best.get("phase")))
+        cells_of(row, kind=kind_of(kind), share=from_entry(share), shape=shape_name(best, best.get("phase")))
         for row in best["rows"]
         for kind, share in (row.get("shares") or {}).items()
         if row.get("parameters")

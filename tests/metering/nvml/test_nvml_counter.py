@@ -12,7 +12,7 @@ from fake_nvml.reading import read_twice
 from fake_nvml.waiting import wait_for_error, wait_until
 
 from energyscope.errors import MeterError
-from energyscope.metering import watched
+from energyscope.metering import process_meter
 from energyscope.metering.nvml import meter as meters
 from energyscope.metering.nvml import sampler
 from energyscope.metering.nvml.binding import LostGpuError
@@ -129,7 +129,7 @@ def test_permission_denied_is_said_before_anything_runs(fake_nvml):
 
 def test_a_frozen_counter_is_an_error(fake_nvml, monkeypatch):
     """GIVEN a counter that never changes THEN starting the meter fails, and leaves no process behind."""
-    monkeypatch.setattr(watched, "FIRST_TICKS_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(process_meter, "FIRST_TICKS_TIMEOUT_S", 0.5)
     fake_nvml(f"{STEADY}\nat 0 frozen 1")
     meter = NvmlMeter("GPU-aaaa")
     with pytest.raises(MeterError, match=r"frozen.*energyscope doctor"), meter:

@@ -10,7 +10,7 @@ from fake_nvml.nvidia_smi import install
 from fake_nvml.waiting import wait_for_error, wait_until
 
 from energyscope.errors import MeterError, UsageError
-from energyscope.metering import watched
+from energyscope.metering import process_meter
 from energyscope.metering.nvml.neighbours import Usage
 from energyscope.metering.smi.meter import NvidiaSmiMeter, gpu_usage
 from energyscope.metering.ticks import mean_power
@@ -125,7 +125,7 @@ def test_a_power_that_goes_away_ends_the_meter(command):
 
 def test_the_command_ends_with_the_meter(command, monkeypatch):
     """Leaving the block leaves neither the sampler nor nvidia-smi behind."""
-    monkeypatch.setattr(watched, "ENDING_S", 120.0)  # a sampler that is killed ends nothing
+    monkeypatch.setattr(process_meter, "ENDING_S", 120.0)  # a sampler that is killed ends nothing
     command()
     with NvidiaSmiMeter("GPU-aaaa", interval_s=0.02) as meter:
         sampler = meter._watcher._process.pid

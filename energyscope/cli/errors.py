@@ -1,0 +1,95 @@
+"""The one place that turns errors into a line and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import signal
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import typer
+
+from energyscope.errors import EnergyscopeError
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: handled as Ctrl-C is, with its own exit code."""
+
+
+class _Debug:
+    on = False
+
+
+DEBUG = _Debug()
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a command so that what a user can mend shows as one line, without a traceback.
+
+    A bug shows as one line as well, which asks for a report; `--debug` shows either one's traceback.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except EnergyscopeError as error:
+            _say(str(error))
+            raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt as error:
+            terminated = isinstance(error, Terminated)
+            kept = "; ".join(getattr(error, "__notes__", ()))  # what was stopped knows what it leaves
+            _say(f"stopped: {kept}" if kept else "stopped")
+            raise typer.Exit(TERMINATED if terminated else INTERRUPTED) from error
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except BrokenPipeError:
+            sys.stderr.close()  # the reader of the output left: nobody would read an error
+            raise typer.Exit(1) from None
+        except Exception as error:
+            _say(f"internal error, please report it with the output of --debug: {type(error).__name__}: {error}")
+            raise typer.Exit(1) from error
+
+    return wrapped
+
+
+def _say(message: str) -> None:
+    if DEBUG.on:
+        traceback.print_exc()
+    from energyscope.reporting.terminal_text import printable
+
+    typer.echo(_folded(f"energyscope: {printable(message)}", _columns()), err=True)
+
+
+def _columns() -> int | None:
+    """Return the width of the terminal that reads our errors; None where a file or a pipe does."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or None
+    except (OSError, ValueError):  # no terminal, or no file behind the stream
+        return None
+
+
+def _folded(line: str, columns: int | None) -> str:
+    """Break a line between its words, and neither in a word nor in a command in backquotes: one copies them."""
+    if columns is None:
+        return line
+    whole = re.sub(r"`[^`]*`", lambda command: command[0].replace(" ", "\0"), line)
+    folded = textwrap.fill(whole, columns, break_long_words=False, break_on_hyphens=False)
+    return folded.replace("\0", " ")
+
+
+def listen_for_termination() -> None:
+    """Turn SIGTERM into an exception, so that what was finished is kept."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, stop)

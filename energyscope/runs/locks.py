@@ -1,0 +1,70 @@
+"""Whether a run directory is being written to now: an advisory lock on its journal.
+
+A stage's state does not tell: a process that was killed leaves ``running`` too. The lock ends with the process
+that holds it, however it ends. The writer's is exclusive and readers share theirs, so that two readers never take
+each other for a writer; NFS moreover grants an exclusive lock only on a file opened for writing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from energyscope.runs import schema
+
+MOUNTS = Path("/proc/self/mountinfo")
+NOT_SHARED = {"local_lock=all", "local_lock=flock", "nolock", "localflock", "nobrl"}  # of NFS, Lustre and SMB
+# Folders of another host, whose locks stay on that host. Those that a host shares with its own guests (9p,
+# virtiofs: WSL, containers) are not among them: only the guest locks files there.
+SHARED_FOLDERS = {"fuse.sshfs", "fuse.rclone"}
+
+
+@contextlib.contextmanager
+def write_lock(path: Path) -> Iterator[None]:
+    """Mark a run directory as being written to; on a file system without locks nothing is marked."""
+    with (path / schema.JOURNAL_FILE).open("a") as file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)  # waits for readers that ask: each holds theirs for a moment
+        yield
+
+
+def is_being_written(path: Path) -> bool | None:
+    """Whether a process is writing to a run directory; None where that cannot be told (see `is_locked`)."""
+    return is_locked(path / schema.JOURNAL_FILE)
+
+
+def is_locked(file: Path) -> bool | None:
+    """Whether a process holds an exclusive lock on a file; of a file that is not there none does.
+
+    None where that cannot be told: the file may not be read, its file system knows no locks, or it is mounted so
+    that the locks of one host are not seen on another.
+    """
+    try:
+        with file.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            device = os.fstat(stream.fileno()).st_dev
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    return None if _keeps_locks_to_itself(device) else False
+
+
+def _keeps_locks_to_itself(device: int) -> bool:
+    """Tell whether a file system is mounted so that other hosts' locks on it are not seen here."""
+    try:
+        mounts = MOUNTS.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # not Linux: nothing is known against it
+        return False
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for words in (line.split() for line in mounts.splitlines()):
+        if number in words[2:3]:
+            kind = words[words.index("-") + 1 :][:1] if "-" in words else []  # type, source, options follow
+            if NOT_SHARED.intersection(words[-1].split(",")) or SHARED_FOLDERS.intersection(kind):
+                return True
+    return False

@@ -1,0 +1,77 @@
+"""What a stopped command says: what it was told that is kept, and no more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import subprocess
+import sys
+import termios
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from energyscope.cli.errors import Terminated, report_errors
+
+
+def called(error):
+    @report_errors
+    def command() -> None:
+        raise error
+
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, [])
+
+
+@pytest.mark.parametrize(("kind", "code"), [(KeyboardInterrupt, 130), (Terminated, 143)])
+def test_a_stopped_command_says_what_is_kept(kind, code):
+    """GIVEN an interruption with a note of what is kept, THEN the one line holds it."""
+    error = kind()
+    error.add_note("what was finished is in runs/x")
+    done = called(error)
+    assert (done.exit_code, done.stderr) == (code, "energyscope: stopped: what was finished is in runs/x\n")
+
+
+def test_a_stopped_command_that_keeps_nothing_promises_nothing():
+    """GIVEN an interruption that nobody explained, THEN the line does not speak of results."""
+    assert called(KeyboardInterrupt()).stderr == "energyscope: stopped\n"
+
+
+STOPPED = """
+from energyscope.cli.errors import report_errors
+@report_errors
+def command():
+    error = KeyboardInterrupt()
+    begun = "no result was kept (runs/ctrlc1 only says what was begun)"
+    error.add_note(f"{begun}; `energyscope report runs/a` shows it")
+    raise error
+command()
+"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [
+        (80, ["energyscope: stopped: no result was kept (runs/ctrlc1 only says what was begun);",
+              "`energyscope report runs/a` shows it"]),
+        (50, ["energyscope: stopped: no result was kept",
+              "(runs/ctrlc1 only says what was begun);",
+              "`energyscope report runs/a` shows it"]),
+        (20, ["energyscope:", "stopped: no result", "was kept", "(runs/ctrlc1 only", "says what was",
+              "begun);", "`energyscope report runs/a`", "shows it"]),
+    ],
+)  # fmt: skip
+def test_a_terminal_gets_lines_that_break_between_words(columns, lines):
+    """GIVEN a terminal, THEN no word is broken, and a command is in one piece, however narrow it is."""
+    reading, writing = pty.openpty()
+    termios.tcsetwinsize(writing, (24, columns))
+    subprocess.run([sys.executable, "-c", STOPPED], stderr=writing, check=False)
+    os.close(writing)
+    printed = b""
+    with contextlib.suppress(OSError), open(reading, "rb", buffering=0) as screen:  # noqa: PTH123 - a descriptor
+        while part := screen.read(4096):
+            printed += part
+    assert printed.decode().splitlines()[: len(lines)] == lines
