@@ -26,7 +26,7 @@ _MODULES = {
     "options": {"PRECISIONS", "check_precision"},
     "sizes": {"parameter_count", "weight_bytes"},
     "sources": {"ModelSource", "find_model", "model_names"},
-    "support": {"VARIANTS", "unsupported"},
+    "precision_support": {"VARIANTS", "unsupported"},
     "variants": {"Variant", "estimated_bytes", "load_variant"},
 }
 

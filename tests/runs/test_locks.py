@@ -14,15 +14,15 @@ import pytest
 
 from energyscope.runs import locks as module
 from energyscope.runs import schema
-from energyscope.runs.locks import is_being_written, locks
+from energyscope.runs.locks import is_being_written, write_lock
 
-HOLD = "import sys; from pathlib import Path; from energyscope.runs.locks import writing\n"
+HOLD = "import sys; from pathlib import Path; from energyscope.runs.locks import write_lock\n"
 
 
 def test_a_run_is_written_to_while_its_process_says_so(tmp_path: Path) -> None:
     """GIVEN a directory, THEN it is being written to inside of the mark, and not before or after it."""
     assert is_being_written(tmp_path) is False
-    with locks(tmp_path):
+    with write_lock(tmp_path):
         assert is_being_written(tmp_path)
         assert is_being_written(tmp_path), "asking takes the mark from nobody"
     assert is_being_written(tmp_path) is False
@@ -30,7 +30,7 @@ def test_a_run_is_written_to_while_its_process_says_so(tmp_path: Path) -> None:
 
 def test_the_mark_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     """GIVEN another process that writes, WHEN it is killed without notice THEN nobody is writing any more."""
-    held = f"{HOLD}with writing(Path({str(tmp_path)!r})): print('now', flush=True); sys.stdin.read()"
+    held = f"{HOLD}with write_lock(Path({str(tmp_path)!r})): print('now', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"now\n"
@@ -65,7 +65,7 @@ def test_the_mark_is_exclusive_and_on_a_file_open_for_writing(
         locks.append((how & fcntl.LOCK_EX != 0, file.writable()))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with locks(tmp_path):
+    with write_lock(tmp_path):
         is_being_written(tmp_path)
     assert locks == [(True, True), (False, False)]
 
@@ -78,7 +78,7 @@ def test_without_locks_it_cannot_be_told(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(code, "no locks")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with locks(tmp_path):
+    with write_lock(tmp_path):
         assert is_being_written(tmp_path) is None
     assert is_being_written(tmp_path) is None
 
@@ -111,7 +111,7 @@ def test_locks_that_end_at_each_host_tell_nothing_of_others(
     other = "22 27 999:999 / /other rw - nfs server:/ rw,nolock"
     mounts.write_text(f"{other}\n36 35 {number} / /runs rw,noatime shared:1 - {kind} server:/runs {options}\n")
     monkeypatch.setattr(module, "MOUNTS", mounts)
-    with locks(tmp_path):
+    with write_lock(tmp_path):
         assert is_being_written(tmp_path) is True
     assert is_being_written(tmp_path) is answer
 
@@ -121,6 +121,6 @@ def test_where_mounts_are_not_listed_a_free_lock_is_taken_at_its_word(
 ) -> None:
     """GIVEN no list of mounts (another system than Linux), THEN nobody writes where nobody holds the lock."""
     monkeypatch.setattr(module, "MOUNTS", tmp_path / "nowhere")
-    with locks(tmp_path):
+    with write_lock(tmp_path):
         pass
     assert is_being_written(tmp_path) is False

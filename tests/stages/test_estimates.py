@@ -100,7 +100,7 @@ def test_a_profile_that_will_fail_is_not_foreseen_and_ends_nothing(
 
 def test_a_profile_that_was_not_asked_for_is_not_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a benchmark alone, THEN no scene is planned, and the profile is known to be skipped."""
-    monkeypatch.setattr(preview_module, "scenes", lambda *_: pytest.fail("nothing is to be profiled"))
+    monkeypatch.setattr(preview_module, "plan_phases", lambda *_: pytest.fail("nothing is to be profiled"))
     assert estimate(tmp_path, stages=("benchmark",))["profile"] == []
 
 

@@ -10,7 +10,7 @@ from energyscope.loading import load_model
 from energyscope.reasons import reason
 from energyscope.settings.run import RunSettings
 from energyscope.stages import phases as module
-from energyscope.stages.phases import NO_DECODE, PhasePlan, middle_step, phases, resolve_phase, workload_of
+from energyscope.stages.phases import NO_DECODE, PhasePlan, middle_step, plan_phases, resolve_phase, workload_of
 from energyscope.workloads import profile_inputs
 
 ALONE = ("profile",)
@@ -22,7 +22,7 @@ def llama():
 
 
 def planned(loaded, **options):
-    return phases(RunSettings(loaded.name, **{"stages": ALONE, **options}), loaded)
+    return plan_phases(RunSettings(loaded.name, **{"stages": ALONE, **options}), loaded)
 
 
 def test_a_chat_model_is_explained_as_a_generation(llama):
@@ -68,12 +68,12 @@ def test_another_execution_does_not_shorten_the_first(llama):
         RunSettings("tiny-llama", execution=execution, phase="prefill") for execution in ("both", "eager")
     )
     for settings in (both, alone):
-        planned_scenes = phases(settings, llama)
+        planned_scenes = plan_phases(settings, llama)
         assert not any(
             module.profile_settings(settings, planned_scenes, scene).sampling_budget.brief
             for scene in planned_scenes
         )
-    generation = phases(RunSettings("tiny-llama", execution="both", phase="both"), llama)
+    generation = plan_phases(RunSettings("tiny-llama", execution="both", phase="both"), llama)
     assert module.profile_settings(both, generation, generation[0]).sampling_budget.scenes == 2
 
 
