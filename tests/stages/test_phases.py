@@ -74,7 +74,7 @@ def test_another_execution_does_not_shorten_the_first(llama):
             for scene in planned_scenes
         )
     generation = plan_phases(RunSettings("tiny-llama", execution="both", phase="both"), llama)
-    assert module.profile_settings(both, generation, generation[0]).sampling_budget.scenes == 2
+    assert module.profile_settings(both, generation, generation[0]).sampling_budget.phases == 2
 
 
 def test_one_execution_alone_has_the_plain_name(llama):
