@@ -148,7 +148,7 @@ def _changes(polled: Sequence[LoadRun], alone: Sequence[LoadRun]) -> dict[str, A
 
 
 @dataclass(frozen=True)
-class Change:
+class PairedChange:
     """A relative change with its 95 % interval (0.01: 1 % more); the interval is None for a single pair."""
 
     change: float
@@ -157,7 +157,7 @@ class Change:
     pairs: int
 
 
-def paired_change(treated: Sequence[float], untreated: Sequence[float]) -> Change | None:
+def paired_change(treated: Sequence[float], untreated: Sequence[float]) -> PairedChange | None:
     """Return what a treatment changes, from pairs of measurements taken in turn, one with and one without it.
 
     Pairs cancel slow drifts; Student's interval is taken over the logarithms of their ratios.
@@ -172,7 +172,7 @@ def paired_change(treated: Sequence[float], untreated: Sequence[float]) -> Chang
     logs = np.log([value / base for value, base in pairs])
     mean = float(logs.mean())
     if len(logs) == 1:
-        return Change(float(np.expm1(mean)), None, None, 1)
+        return PairedChange(float(np.expm1(mean)), None, None, 1)
     half = student_t(len(logs) - 1) * float(logs.std(ddof=1)) / float(np.sqrt(len(logs)))
     low, change, high = (float(np.expm1(value)) for value in (mean - half, mean, mean + half))
-    return Change(change, low, high, len(logs))
+    return PairedChange(change, low, high, len(logs))

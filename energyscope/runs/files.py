@@ -89,14 +89,14 @@ def read_table(path: Path, required: Iterable[str]) -> pd.DataFrame | None:
     return frame
 
 
-def plain(value: Any) -> Any:
+def json_ready(value: Any) -> Any:
     """Turn dataclasses, paths, numpy scalars and non-finite floats into what JSON can hold."""
     if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
+        return json_ready(asdict(value))
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_ready(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
+        return [json_ready(item) for item in value]
     if hasattr(value, "item") and not isinstance(value, str | bytes) and getattr(value, "ndim", 0) == 0:
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

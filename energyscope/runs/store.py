@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyscope.errors import RunError, UsageError
 from energyscope.runs import schema
-from energyscope.runs.files import csv_text, plain, read_json, read_table, write_text
+from energyscope.runs.files import csv_text, json_ready, read_json, read_table, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,14 +85,14 @@ class RunStore:
 
     def journal(self, entry: Mapping[str, Any]) -> None:
         """Append one finished measurement, on disk when this returns."""
-        line = json.dumps(plain(entry), allow_nan=False)
+        line = json.dumps(json_ready(entry), allow_nan=False)
         with (self.path / schema.JOURNAL_FILE).open("a", encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def write_json(self, name: str, document: Mapping[str, Any]) -> None:
-        write_text(self.path / name, json.dumps(plain(document), indent=1, allow_nan=False) + "\n")
+        write_text(self.path / name, json.dumps(json_ready(document), indent=1, allow_nan=False) + "\n")
 
     def write_rows(self, name: str, rows: Sequence[Any], columns: Sequence[str]) -> None:
         """Write dataclass rows or mappings as CSV; columns beyond ``columns`` are kept behind them."""

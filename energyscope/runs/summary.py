@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from energyscope.runs.files import plain
+from energyscope.runs.files import json_ready
 from energyscope.runs.store import Run
 
 
@@ -57,4 +57,4 @@ def _model_row(run: Run) -> dict[str, Any]:
     rows = None if run.energy is None else run.energy[run.energy["kind"] == "model"]
     if rows is None or rows.empty:
         return dict.fromkeys(columns)
-    return {column: plain(rows.iloc[0][column]) for column in columns}  # NaN becomes None
+    return {column: json_ready(rows.iloc[0][column]) for column in columns}  # NaN becomes None

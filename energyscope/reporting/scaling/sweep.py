@@ -12,6 +12,7 @@ from energyscope import format as fmt
 from energyscope import reasons
 from energyscope.errors import RunError
 from energyscope.intervals import interval
+from energyscope.metering.grades import GRADES
 from energyscope.reporting.scaling.laws import Laws
 from energyscope.reporting.scaling.terminal import laws_brief
 from energyscope.reporting.table import Column, Table
@@ -24,7 +25,7 @@ from energyscope.runs.sweeps import Sweep, list_sweeps, load_sweep, sweep_rows
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_NOISY = 0.10  # relative half-width beyond which the grade is invalid
+_NOISY = GRADES["C"]  # relative half-width beyond which the grade is invalid
 _NARROWER = "intervals wider than 10 %, which a larger --component-budget narrows"
 
 
