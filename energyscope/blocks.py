@@ -25,8 +25,8 @@ from energyscope.benchmarking.loop import Timing, WarmUp
 from energyscope.errors import UsageError
 from energyscope.loading import LoadedModel
 from energyscope.metering.choice import DEFAULT_INTERVAL_S, DEFAULT_WATTS, open_meter
-from energyscope.metering.estimate import estimate_window
 from energyscope.metering.ticks import Ticks
+from energyscope.metering.window import estimate_window
 from energyscope.replay.capture import forward_inputs
 from energyscope.stages.facts import gpu_uuid
 from energyscope.workloads import Workload

@@ -303,7 +303,7 @@ def test_bystanders_are_what_a_test_says():
 
 def test_the_docstrings_examples_hold():
     """The examples in the package's docstring run, and what they assert is true."""
-    import energyscope.metering.estimate
+    import energyscope.metering.window
     from energyscope.metering.group import MeterGroup
 
     blocks = [block for block in (testing.__doc__ or "").split("\n\n") if block.startswith("    ")]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from energyscope.benchmarking.loop import Timing
-from energyscope.metering.estimate import Window
 from energyscope.metering.interval import NORMAL_QUANTILE
 from energyscope.metering.ticks import Array, Ticks, fit_grid, unwrap
+from energyscope.metering.window import Window
 from energyscope.unknown import minus, quotient, times
 
 FEWEST_FOR_P95, FEWEST_FOR_P99 = 20, 100  # passes: with fewer, they would be the largest one

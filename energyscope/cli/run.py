@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from energyscope.cli.dry_run import show_plan
 from energyscope.cli.errors import report_errors
 from energyscope.cli.options import MOST_USED, OUTPUT, Option, QuietPath, with_settings
 from energyscope.cli.output import draw, path_text
-from energyscope.cli.preview import show_plan
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.fields import select_settings
 from energyscope.settings.run import BENCHMARK_OF_RUN, WHAT, RunSettings

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from energyscope.cli.dry_run import HELD_UNKNOWN, show_resume_plan, show_sweep_plan
 from energyscope.cli.errors import report_errors
 from energyscope.cli.options import MOST_USED, OUTPUT, Option, Quiet, is_given, with_settings
 from energyscope.cli.output import command_line, draw
-from energyscope.cli.preview import HELD_UNKNOWN, show_resume_plan, show_sweep_plan
 from energyscope.errors import UsageError
 from energyscope.settings.sweep import SWEEP, SweepSettings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from energyscope.generation.loop import joined, mean_of, mean_window
 from energyscope.generation.trace import FittedEnergy
-from energyscope.generation.windows import joined, mean_of, mean_window
 from energyscope.intervals import Interval
 from energyscope.reasons import reason
 from energyscope.unknown import mean, minus, total

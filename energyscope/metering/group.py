@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.meter import Meter, Reading
 from energyscope.metering.ticks import Calls, mean_power
+from energyscope.metering.window import Window, estimate_window
 from energyscope.reasons import Reason, join, reason
 from energyscope.unknown import mean, minus, total
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from energyscope.metering.estimate import Window
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.ticks import Calls
+from energyscope.metering.window import Window
 
 SETTLE_S = 0.8  # power falls to idle within this after a load
 IDLE_S = 1.0

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from energyscope.generation.loop import step_spans
 from energyscope.generation.timeline import GenerationTimes
-from energyscope.generation.windows import step_spans
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.progress import Progress

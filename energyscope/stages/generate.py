@@ -34,9 +34,9 @@ from energyscope.generation.generator import (
     notes_of,
     too_large,
 )
+from energyscope.generation.loop import LATE_S, loop_lengths
 from energyscope.generation.measurement import Ids, TickReader, load_entry, loop_entries, step_entry, text_entries
 from energyscope.generation.timeline import GenerationTimes
-from energyscope.generation.windows import LATE_S, loop_lengths
 from energyscope.loading import LoadedModel
 from energyscope.metering.group import MeterGroup
 from energyscope.metering.waiting import LAST_TICK_S, SETTLE_S, measure_idle

@@ -19,8 +19,8 @@ from energyscope.adapters import Adapter
 from energyscope.benchmarking.memory import release
 from energyscope.errors import DeviceError, ModelError, UsageError
 from energyscope.failures import first_line, no_memory_left
+from energyscope.generation.loop import middle_context
 from energyscope.generation.phases import NO_DECODE
-from energyscope.generation.windows import middle_context
 from energyscope.loading import LoadedModel
 from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Execution

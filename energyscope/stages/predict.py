@@ -24,7 +24,7 @@ from energyscope.scaling.cells import RESIDUAL, UNEXPLAINED, WHOLE, Cell, Observ
 from energyscope.scaling.from_runs import cells_of
 from energyscope.scaling.law import NoLaw
 from energyscope.scaling.law_choice import ChosenLaw, choose
-from energyscope.scaling.predict import not_predicted, prediction_row, sum_row
+from energyscope.scaling.prediction_rows import not_predicted, prediction_row, sum_row
 from energyscope.scaling.shape_work import PassShape, Skeleton
 from energyscope.scaling.time_law import rates_by_pass
 from energyscope.workloads.decoding import CONTEXT_LENGTH, default_context

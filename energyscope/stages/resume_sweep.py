@@ -36,7 +36,7 @@ from energyscope.stages import facts
 from energyscope.stages.laws import laws_of_sweep
 from energyscope.stages.measured_devices import find_devices, open_meters
 from energyscope.stages.sweep import measure_cells
-from energyscope.stages.sweep_preview import SweepPlan, preview_sweep
+from energyscope.stages.sweep_dry_run import SweepPlan, preview_sweep
 
 RETRIED = ("failed", "does not fit")
 SOFTWARE = ("torch", "transformers", "cuda", "bitsandbytes")  # other kernels, other joules

@@ -31,6 +31,7 @@ from energyscope.settings.run import RunSettings
 from energyscope.stages import facts
 from energyscope.stages.benchmark import chosen_precisions
 from energyscope.stages.context import Context
+from energyscope.stages.dry_run import TimeEstimate, estimated_times
 from energyscope.stages.measured_devices import find_devices, of_devices, open_meters
 from energyscope.stages.phases import resolve_phase
 from energyscope.stages.preparing import (
@@ -42,7 +43,6 @@ from energyscope.stages.preparing import (
     prompt_of,
     watched_load,
 )
-from energyscope.stages.preview import TimeEstimate, estimated_times
 from energyscope.stages.ranks import (
     Ranks,
     follow_run,
@@ -74,7 +74,7 @@ def run(
         progress: is called at each step.
         command: how the user called for it, for the record.
         on_open: is called once the model is loaded, with the run's directory and how long each stage will take
-            (`energyscope.stages.preview.estimated_times`).
+            (`energyscope.stages.dry_run.estimated_times`).
         options: those of the command line, by the names of `energyscope.settings.run.RunSettings`.
 
     Raises:

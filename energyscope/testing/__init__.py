@@ -11,7 +11,7 @@
 
     counter, calls = SimulatedCounter(load_w=300.0), steady_calls(10.0, 10.5, call_s=1e-4)
     ticks = counter.ticks(7.0, 10.5, load=(10.0, 10.5))
-    window = energyscope.metering.estimate.estimate_window(ticks, calls)
+    window = energyscope.metering.window.estimate_window(ticks, calls)
     assert abs(window.energy_mj / counter.true_energy_mj(1e-4) - 1) < 0.01
 """
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from energyscope.accounting.records import POWER_CAP
-from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.group import subtract_window
 from energyscope.metering.interval import combine, windows_wanted
 from energyscope.metering.meter import Meter
+from energyscope.metering.window import Window, estimate_window
 from energyscope.reasons import words
 from energyscope.replay.replayer import Replayer
 

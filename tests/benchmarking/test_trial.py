@@ -5,8 +5,8 @@ import pytest
 
 from energyscope.benchmarking.loop import Timing
 from energyscope.benchmarking.trial import energy_figures, latency_figures, power_figures, power_samples
-from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.ticks import Calls, Ticks
+from energyscope.metering.window import Window, estimate_window
 
 
 def ticks_of(watts, seconds, period=0.1, start=0.0):

@@ -14,14 +14,14 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from energyscope.cli.app import app
-from energyscope.cli.preview import HELD_UNKNOWN, sweep_described
+from energyscope.cli.dry_run import HELD_UNKNOWN, sweep_described
 from energyscope.errors import UsageError
 from energyscope.runs.sweeps import LOCK_FILE, Sweep, sweep_lock, write_sweep
 from energyscope.settings.run import RunSettings
 from energyscope.stages import resume_sweep as resuming
 from energyscope.stages import sweep as sweeping
 from energyscope.stages.sweep import SweepSettings
-from energyscope.stages.sweep_preview import CellPlan, SweepPlan
+from energyscope.stages.sweep_dry_run import CellPlan, SweepPlan
 
 SHORT = ["--granularity", "coarse", "--passes", "2", "--component-budget", "0.05",
          "--device", "cpu"]  # fmt: skip

@@ -16,7 +16,7 @@ PUBLIC = {
     "energyscope/testing": ("SimulatedGpu", "SimulatedCounter", "SimulatedSensor", "steady_calls"),
     "energyscope/metering/choice": ("open_meter",),
     "energyscope/metering/group": ("MeterGroup.windows",),
-    "energyscope/metering/estimate": ("estimate_window", "Window"),
+    "energyscope/metering/window": ("estimate_window", "Window"),
     "energyscope/metering/interval": ("combine", "windows_wanted"),
     "energyscope/metering/recorded": ("RecordedMeter.from_csv",),
     "energyscope/replay/replayer": ("Replayer.run",),

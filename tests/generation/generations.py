@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from energyscope.generation.loop import LATE_S
 from energyscope.generation.timeline import GenerationTimes
-from energyscope.generation.windows import LATE_S
 from energyscope.metering.ticks import Ticks
 from energyscope.testing import PowerTrace, SimulatedSensor, Watch
 

@@ -10,6 +10,7 @@ from energyscope.benchmarking.context import BenchmarkCell, BenchmarkContext
 from energyscope.benchmarking.loop import timed, warm_up
 from energyscope.loading import load_model
 from energyscope.progress import silent
+from energyscope.reasons import words
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.workloads import benchmark_inputs
 
@@ -109,7 +110,7 @@ def busy_share(spans):
 
 def test_a_batch_that_does_not_fit_is_halved(tmp_path):
     """GIVEN a batch beyond the memory THEN half of it, or half of that, is measured, and the note says so."""
-    found = energyscope.run(
+    run = energyscope.run(
         "distilbert",
         weights="random",
         precision="fp32",
@@ -122,6 +123,6 @@ def test_a_batch_that_does_not_fit_is_halved(tmp_path):
             precisions=("fp32",), batch_sizes=(65536,), num_iters=1, warmup_steps=0, trials=1
         ),
     )
-    (cell,) = found.benchmark["cells"]
+    (cell,) = run.benchmark["cells"]
     assert cell["batch_size"] < 65536
-    assert "does not fit in memory" in found.benchmark["notes"][0]
+    assert "does not fit in memory" in words(run.benchmark["notes"][0])

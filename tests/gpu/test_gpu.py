@@ -16,9 +16,9 @@ import energyscope  # noqa: E402
 from energyscope.components import component_tree  # noqa: E402
 from energyscope.loading import load_model  # noqa: E402
 from energyscope.metering.choice import open_meter  # noqa: E402
-from energyscope.metering.estimate import estimate_window  # noqa: E402
 from energyscope.metering.interval import spread  # noqa: E402
 from energyscope.metering.ticks import mean_power  # noqa: E402
+from energyscope.metering.window import estimate_window  # noqa: E402
 from energyscope.replay.replayer import Replayer  # noqa: E402
 from energyscope.stages.ablate import ablate  # noqa: E402
 from energyscope.stages.facts import gpu_uuid  # noqa: E402

@@ -11,8 +11,8 @@ import random
 import numpy as np
 import pytest
 
-from energyscope.metering.estimate import estimate_window
 from energyscope.metering.interval import combine, windows_wanted
+from energyscope.metering.window import estimate_window
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 
 COMPONENTS = 1000

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from energyscope.errors import MeterError
-from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.group import MeterGroup, subtract_window, sum_windows
 from energyscope.metering.modelled import ModelledMeter
+from energyscope.metering.window import Window, estimate_window
 from energyscope.reasons import reason
 from energyscope.testing import SimulatedBoard, SimulatedCall, SimulatedGpu, SimulatedSensor
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from energyscope.errors import UsageError
-from energyscope.metering.estimate import estimate_window
 from energyscope.metering.modelled import ModelledMeter
+from energyscope.metering.window import estimate_window
 from energyscope.reasons import reason
 from energyscope.testing import steady_calls
 

@@ -10,7 +10,7 @@ from energyscope.reasons import reason
 from energyscope.scaling.cells import UNEXPLAINED, Cell
 from energyscope.scaling.law import Law, Prediction
 from energyscope.scaling.law_choice import choose
-from energyscope.scaling.predict import not_predicted, prediction_row, terms_of
+from energyscope.scaling.prediction_rows import not_predicted, prediction_row, terms_of
 
 
 def over_models(kind: str, *, without: str) -> Law:

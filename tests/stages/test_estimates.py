@@ -12,9 +12,9 @@ import pytest
 from energyscope.diagnostics.sensor import IDLE_WATCH_S
 from energyscope.errors import ModelError
 from energyscope.settings.run import RunSettings
-from energyscope.stages import preview as preview_module
+from energyscope.stages import dry_run as preview_module
 from energyscope.stages import run as module
-from energyscope.stages.preview import TimeEstimate, estimated_times, preview
+from energyscope.stages.dry_run import TimeEstimate, estimated_times
 
 SMALL = {"device": "cpu", "granularity": "coarse", "sequence_length": 8, "window_s": 0.02, "max_examples": 4}
 Told = Mapping[str, Sequence[TimeEstimate]]
@@ -36,7 +36,7 @@ def estimate(root: Path, model: str = "tiny-llama", **options: Any) -> Told:
     return told[0]
 
 
-def test_it_is_the_plan_of_the_dry_run_by_moments(tmp_path: Path) -> None:
+def test_it_is_the_plan_of_the_dry_run_by_phases(tmp_path: Path) -> None:
     """GIVEN prefill and decode, THEN each has its time, together that of the plan, and more only for retakes."""
     estimates = estimate(tmp_path, phase="both")
     plan = preview(RunSettings("tiny-llama", root=tmp_path, phase="both", **SMALL))  # type: ignore[arg-type]

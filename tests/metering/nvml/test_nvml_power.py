@@ -10,10 +10,10 @@ from clocks import Clock
 from fake_nvml.waiting import wait_for_error, wait_until
 
 from energyscope.errors import MeterError, UsageError
-from energyscope.metering.estimate import estimate_window
 from energyscope.metering.nvml import sampler
 from energyscope.metering.nvml.meter import NvmlPowerMeter
 from energyscope.metering.ticks import mean_power
+from energyscope.metering.window import estimate_window
 from energyscope.testing import steady_calls
 from energyscope.testing.power import PowerTrace
 

@@ -9,9 +9,9 @@ import pytest
 
 from energyscope.errors import UsageError
 from energyscope.settings.run import RunSettings
-from energyscope.stages import sweep_preview as module
+from energyscope.stages import sweep_dry_run as module
 from energyscope.stages.sweep import SweepSettings
-from energyscope.stages.sweep_preview import in_bytes, preview_sweep
+from energyscope.stages.sweep_dry_run import in_bytes, preview_sweep
 
 
 def settings(root: Path, model: str = "tiny-gpt2", **options: Any) -> SweepSettings:

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from energyscope.intervals import Interval, interval
-from energyscope.metering.estimate import Window
 from energyscope.metering.group import sum_windows
 from energyscope.metering.interval import combine
+from energyscope.metering.window import Window
 from energyscope.unknown import mean, minus, quotient, times
 
 Entry = Mapping[str, Any]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from energyscope.settings.run import RunSettings
     from energyscope.settings.sweep import SweepSettings
-    from energyscope.stages.preview import Preview
-    from energyscope.stages.sweep_preview import CellPlan, SweepPlan
+    from energyscope.stages.dry_run import Preview
+    from energyscope.stages.sweep_dry_run import CellPlan, SweepPlan
 
 HELD_UNKNOWN = (
     "unclear whether another process is measuring this sweep: its lock cannot be read, or the file system has no "
@@ -27,7 +27,7 @@ HELD_UNKNOWN = (
 
 def show_plan(settings: RunSettings, *, as_json: bool) -> None:
     """Print what a run would measure, and about how long it takes."""
-    from energyscope.stages.preview import preview
+    from energyscope.stages.dry_run import preview
 
     plan = preview(settings)
     typer.echo(json.dumps(asdict(plan), indent=1) if as_json else _described(plan))
@@ -93,7 +93,7 @@ def _duration(seconds: float) -> str:
 
 def show_sweep_plan(settings: SweepSettings, *, as_json: bool) -> None:
     """Print the plan of a new sweep."""
-    from energyscope.stages.sweep_preview import preview_sweep
+    from energyscope.stages.sweep_dry_run import preview_sweep
 
     _show_sweep(preview_sweep(settings), as_json=as_json)
 
@@ -114,7 +114,7 @@ def _show_sweep(plan: SweepPlan, *, as_json: bool) -> None:
 def sweep_described(plan: SweepPlan) -> str:
     """Return a plan in lines, without what names and reasons hold that would steer a terminal."""
     from energyscope.reporting.terminal_text import printable
-    from energyscope.stages.sweep_preview import in_bytes
+    from energyscope.stages.sweep_dry_run import in_bytes
 
     width = max((len(cell.name) for cell in plan.cells), default=0)
     stay = "stays as it is" if plan.done == 1 else "stay as they are"
@@ -138,7 +138,7 @@ def sweep_described(plan: SweepPlan) -> str:
 
 def _cell_line(cell: CellPlan, phase: str) -> str:
     from energyscope.reporting.terminal_text import printable
-    from energyscope.stages.sweep_preview import in_bytes
+    from energyscope.stages.sweep_dry_run import in_bytes
 
     shape = f"{cell.batch_size:,} x {cell.tokens:,} tokens{' of context' if phase == 'decode' else ''}"
     if cell.refused:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from energyscope.metering.estimate import Window, estimate_window
 from energyscope.metering.interval import spread
 from energyscope.metering.ticks import Calls, Ticks
+from energyscope.metering.window import Window, estimate_window
 from energyscope.testing import (
     SimulatedBoard,
     SimulatedCall,

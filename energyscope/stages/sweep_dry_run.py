@@ -12,8 +12,8 @@ from energyscope.loading.devices import usable_bytes
 from energyscope.runs.sweeps import SweepCell
 from energyscope.scaling.shape_work import PassShape, Skeleton
 from energyscope.settings.sweep import SweepSettings
+from energyscope.stages.dry_run import Preview, preview
 from energyscope.stages.measured_devices import MeasuredDevices, find_devices
-from energyscope.stages.preview import Preview, preview
 from energyscope.stages.sweep import lengths_refused, resolve_precisions
 
 

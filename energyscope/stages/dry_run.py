@@ -1,4 +1,4 @@
-"""What a run would do and about how long it takes, before its model is loaded (dry run) and after."""
+"""What `--dry-run` reports: what a run would do and about how long, before its model is loaded and after."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from energyscope.loading import devices
 from energyscope.loading.options import LoadOptions, LoadSettings
 from energyscope.settings.benchmark import BenchmarkSettings
 from energyscope.settings.run import RunSettings
-from energyscope.stages import preview as stage
+from energyscope.stages import dry_run as stage
+from energyscope.stages.dry_run import preview
 from energyscope.stages.measured_devices import MeasuredDevices
-from energyscope.stages.preview import preview
 
 
 @pytest.fixture(scope="module")
