@@ -29,7 +29,7 @@ demo: $(READY)  ## Run the main job on a bundled model, offline, and say where t
 
 # A process a core: torch's threads would only be in each other's way. Each takes a file at a time, in the order of
 # tests/conftest.py. What compares paces runs by itself.
-PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test: $(READY)  ## Run the test suite
 	$(PARALLEL) -m "not gpu and not bench and not alone and not ci"

@@ -22,6 +22,7 @@ from energyscope.failures import first_line, no_memory_left
 from energyscope.generation.loop import middle_context
 from energyscope.generation.phases import NO_DECODE
 from energyscope.loading import LoadedModel
+from energyscope.metering.group import MeterGroup
 from energyscope.reasons import Reason, reason
 from energyscope.replay.replayer import Execution
 from energyscope.replay.targets import Layers
@@ -199,20 +200,28 @@ def why_no_generation(settings: RunSettings, loaded: LoadedModel) -> Reason | No
 
 def run(context: Context) -> None:
     """Profile every phase of a run; the table holds each as soon as it is finished."""
-    settings, loaded, store = context.settings, context.loaded, context.store
+    store = context.store
     with metered(context, STAGE) as meter:
-        planned = plan_phases(settings, loaded)
+        planned = plan_phases(context.settings, context.loaded)
         for phase_plan in planned:
             context.marks.append((time.monotonic(), phase_plan.phase))
-            workload = workload_of(phase_plan, loaded, context.workload, settings, context.evaluation)
-            chosen = profile_settings(settings, planned, phase_plan, warm=context.sensor is not None)
-            given = (loaded, workload, meter, chosen)
-            if settings.sampling == "triggered":
-                triggered(*given, journal=store.journal, progress=context.progress)
-            else:
-                profile(*given, journal=store.journal, progress=context.progress, phase_name=phase_plan.name)
+            _profile_phase(context, planned, phase_plan, meter)
             write(store, read_journal(store.path))
-            release(loaded.device)
+            release(context.loaded.device)
+
+
+def _profile_phase(
+    context: Context, planned: Sequence[PhasePlan], phase_plan: PhasePlan, meter: MeterGroup
+) -> None:
+    """Profile one phase. Its inputs and KV cache live no longer than this call: the next one needs the memory."""
+    settings, loaded = context.settings, context.loaded
+    workload = workload_of(phase_plan, loaded, context.workload, settings, context.evaluation)
+    chosen = profile_settings(settings, planned, phase_plan, warm=context.sensor is not None)
+    journal, progress = context.store.journal, context.progress
+    if settings.sampling == "triggered":
+        triggered(loaded, workload, meter, chosen, journal=journal, progress=progress)
+    else:
+        profile(loaded, workload, meter, chosen, journal=journal, progress=progress, phase_name=phase_plan.name)
 
 
 def write(store: RunStore, entries: Entries) -> bool:

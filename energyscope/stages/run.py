@@ -88,7 +88,8 @@ def run(
 
 def _on_open_of(options: dict[str, Any]) -> OnOpen | None:
     """Take the two callbacks that ``on_open`` replaced out of the options; they are still called."""
-    old = {name: options.pop(name) for name in ("follow", "foresee", "on_estimates") if name in options}
+    callbacks = {name: options.pop(name, None) for name in ("follow", "foresee", "on_estimates")}
+    old = {name: callback for name, callback in callbacks.items() if callback is not None}
     if not old:
         return None
     warnings.warn(f"{', '.join(old)}: on_open(path, estimates) replaces it", DeprecationWarning, stacklevel=3)

@@ -1,6 +1,8 @@
-"""Which moments of an inference a run profiles."""
+"""Which phases of an inference a run profiles."""
 
 from __future__ import annotations
+
+import weakref
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from energyscope.reasons import reason
 from energyscope.settings.run import RunSettings
 from energyscope.stages import phases as module
 from energyscope.stages.phases import NO_DECODE, PhasePlan, middle_step, plan_phases, resolve_phase, workload_of
+from energyscope.stages.run import run
 from energyscope.workloads import profile_inputs
 
 ALONE = ("profile",)
@@ -148,3 +151,12 @@ def test_who_asks_about_the_cache_gets_decode_steps():
     assert [scene.phase for scene in planned(loaded, kv_cache="static")] == ["prefill", "decode"]
     with pytest.raises(UsageError, match="--context-length"):
         RunSettings("tiny-gpt2", phase="prefill", context_lengths=(64,)).check()
+
+
+def test_a_phases_cache_is_gone_before_its_memory_is_released(tmp_path, monkeypatch):
+    """GIVEN two phases WHEN the device's memory is released after each THEN nothing holds the phase's workload."""
+    workloads, alive = [], []
+    monkeypatch.setattr(module, "profile", lambda _, workload, *__, **___: workloads.append(weakref.ref(workload)))
+    monkeypatch.setattr(module, "release", lambda _: alive.append([ref() is not None for ref in workloads]))
+    run("tiny-llama", root=tmp_path, device="cpu", phase="decode", context_lengths=(16, 24), stages=("profile",))
+    assert alive == [[False], [False, False]]
