@@ -32,14 +32,14 @@ def write_lock(path: Path) -> Iterator[None]:
 
 
 def is_being_written(path: Path) -> bool | None:
-    """Whether a process is writing to a run directory; None where that cannot be told (see `is_locked`)."""
+    """Whether a process is writing to a run directory; None where that is unknown (see `is_locked`)."""
     return is_locked(path / schema.JOURNAL_FILE)
 
 
 def is_locked(file: Path) -> bool | None:
     """Whether a process holds an exclusive lock on a file; of a file that is not there none does.
 
-    None where that cannot be told: the file may not be read, its file system knows no locks, or it is mounted so
+    None where that is unknown: the file may not be read, its file system knows no locks, or it is mounted so
     that the locks of one host are not seen on another.
     """
     try:

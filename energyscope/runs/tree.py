@@ -77,7 +77,7 @@ class Node:
 
     @property
     def invalid(self) -> bool:
-        """Whether the value did not reach grade C: it is shown, and not to be relied on."""
+        """Whether the value did not reach grade C: it is shown as unreliable."""
         return self.row.get("quality") == "invalid"
 
     @property

@@ -1,7 +1,7 @@
 """Drawings of a tree of parts: the flow from the whole to its parts, and parts below what they are parts of.
 
 Both read a table whose rows are in depth-first order: ``depth`` says how far down a row is, ``rest`` marks what is
-no component (overhead between parts, unexplained), ``noisy`` what is not to be relied on. Nothing is scaled: parts
+no component (overhead between parts, unexplained), ``noisy`` what is unreliable. Nothing is scaled: parts
 that exceed their whole reach beyond it, and what is below 0 has no width but is named.
 """
 

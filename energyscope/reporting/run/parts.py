@@ -18,7 +18,7 @@ from energyscope.reporting.charts.theme import title_of
 from energyscope.reporting.table import Column, Table
 from energyscope.runs.tree import EnergyTree, Node, sum_column, sum_energy, sum_intervals
 
-NOISY = GRADES["C"]  # relative half-width beyond which a value is not to be relied on
+NOISY = GRADES["C"]  # relative half-width beyond which a value is unreliable
 OVERHEAD, UNEXPLAINED, OTHER = "overhead", "unexplained", "other"
 _HINTS = {
     "energy": "of one pass or step, with its 95 % interval",
