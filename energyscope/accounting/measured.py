@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from energyscope.accounting.records import Entry, any_bits, windows
+from energyscope.accounting.records import HOST_BOUND, Entry, any_bits, windows
 from energyscope.metering.interval import Estimate, combine, spread
-from energyscope.reasons import reason
+from energyscope.reasons import Reason, reason
 from energyscope.unknown import mean, minus
 
-HOST_BOUND = 0.02  # of a window that the host waits for the device; below it, the host is the bottleneck
 NOTHING = Estimate(0.0, 0.0, 0.0, 0)
 UNKNOWN = Estimate(None, None, None, 0)
 
@@ -88,7 +87,7 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
         spread=spread(_column(original, "energy_mj")),
         waited_share=mean([entry.get("waited_share") for entry in final]),
         devices_mj=[mean(device) for device in zip(*devices, strict=True)],
-        guard=_sorted_union(entry.get("guard") or () for entry in final),
+        guard=_sorted_union([*(entry.get("guard") or ()), *_beating(final)] for entry in final),
         reasons=[
             *_sorted_union([entry["window"]["reason"]] for entry in final),
             *([reason("retaken-windows", windows=again)] if (again := len(taken) - len(final)) else []),
@@ -96,6 +95,12 @@ def measure(entries: Sequence[Entry], idle_w: float | None, *, first: int) -> Me
             *unavailable,
         ],
     )
+
+
+def _beating(entries: Sequence[Entry]) -> list[Reason]:
+    """Return that a target beats with the sensor, where it does in half of its windows or more."""
+    beating = sum(bool(entry.get("beats")) for entry in entries)
+    return [reason("beats-with-sensor", windows=beating)] if 2 * beating >= len(entries) else []
 
 
 def _times_larger(whole: Sequence[float | None], part: Sequence[float | None]) -> float:

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from energyscope.metering.beats import SPREAD
+from energyscope.metering.interval import spread
 from energyscope.reasons import Reason, read, reason
 from energyscope.unknown import mean
 
@@ -18,6 +20,9 @@ MODEL = "node:model"
 THERMAL = 0x08 | 0x20 | 0x40 | 0x80  # NVML's hardware slow-down, thermal and power-brake bits
 POWER_CAP = 0x04
 CLOCKS_APART = 0.01
+HOST_BOUND = 0.02  # of a window that the host waits for the device; below it, the host is the bottleneck
+LEAST_WINDOWS = 3  # whose power is compared
+SAME_PACE = 0.005  # relative spread of the time of a call: the work is the same
 SLOW = 1.25  # a stall of the host, far outside of what windows of one component differ by
 
 
@@ -77,6 +82,23 @@ def slowed_by_cap(entry: Entry, before: Sequence[Entry]) -> bool:
     clock = entry.get("clock_mhz")
     capped = (entry.get("throttle") or 0) & POWER_CAP and entry["window"]["time_us"] is not None
     return bool(capped and model and clock and clock < (1 - CLOCKS_APART) * model["clock_mhz"])
+
+
+def scatters(entries: Sequence[Entry], key: str) -> bool:
+    """Whether a target's power scatters, in a window or between them, as only a beat with the sensor makes it.
+
+    The device must set the pace: a host that does makes power scatter by itself.
+    """
+    own = [entry for entry in windows(entries) if entry["subject"] == key]
+    latest = own[-1] if own else {}
+    waited = latest.get("waited_share")
+    if waited is not None and waited < HOST_BOUND:
+        return False
+    if (latest.get("tick_spread") or 0.0) > SPREAD:
+        return True
+    power = spread([entry["window"]["power_w"] for entry in own])
+    pace = spread([entry.get("period_us") for entry in own])
+    return len(own) >= LEAST_WINDOWS and (power or 0.0) > SPREAD and pace is not None and pace < SAME_PACE
 
 
 def windows(entries: Sequence[Entry]) -> Iterator[Entry]:

@@ -19,6 +19,7 @@ WORDS: dict[str, str] = {
     # what disturbed a window
     "other-clocks": "the power cap made it run at clocks {change:change} from the model's",
     "power-limit-changed": "the power limit changed from {before_w:in W} to {now_w:in W}",
+    "beats-with-sensor": "runs in step with the sensor's samples in {windows} windows, which may be off by much",
     "slowed-by-heat": "the GPU slowed down because of heat or a hardware limit",
     # who else used the device
     "busy-without-us": "the GPU was {share:percent} busy while nothing of this run was on it",
@@ -35,7 +36,8 @@ WORDS: dict[str, str] = {
     "not-capturable": "{error}",
     "operation-unknown": "the matrix work of {operation} is unknown",
     "power-without-energy": "the energy is unknown; power is the mean of the readings before and after",
-    "replayed-with-pauses": "replayed with pauses, which are subtracted, to stay below the power cap",
+    "replayed-with-pauses": "replayed with pauses, which are subtracted, to stay below the power cap or out of "
+    "step with the sensor's samples",
     "retaken-windows": "{windows:count window} measured again",
     "throttling-unknown": "the board does not report throttling",
     "triggered-sampling": "triggered sampling, without amplification",

@@ -31,6 +31,7 @@ from energyscope.replay.calls import Call, RoundReplay
 from energyscope.replay.graphs import NotCapturableError
 from energyscope.replay.replay_setup import ReplaySetup
 from energyscope.replay.targets import Target
+from energyscope.stages.pauses import Pauses
 from energyscope.stages.sampling_budget import REWARM_S, SamplingBudget, first_windows, most_retaken
 
 Journal = Callable[[Mapping[str, Any]], None]
@@ -50,7 +51,8 @@ class WindowReplay(RoundReplay, Protocol):
 class Instruments:
     """What a session works with.
 
-    ``elsewhere`` are the replayers of the other devices that a model is spread over, in the order of the meters.
+    ``elsewhere`` are the replayers of the other devices that a model is spread over, in the order of the meters;
+    ``sampling_s`` is the interval at which the sensor samples the board's power, None where it is not known.
     """
 
     replay_setup: ReplaySetup
@@ -58,6 +60,7 @@ class Instruments:
     meter: MeterGroup
     clock: Clock = HOST
     elsewhere: Mapping[torch.device, WindowReplay] = field(default_factory=dict)
+    sampling_s: float | None = None
 
     def replayer_of(self, target: Target) -> WindowReplay:
         """Return the replayer of the device on which a target's work ends."""
@@ -87,7 +90,7 @@ class Session:
         self._keep = keep
         self._shuffle = random.Random(seed)
         self._unavailable: set[str] = set()
-        self._rest_s: dict[str, float] = {}
+        self._pauses = Pauses(instruments.sampling_s)
         self._retaken = 0
         self.window_s = sampling_budget.window_for(instruments.meter.window_s)
 
@@ -113,7 +116,7 @@ class Session:
             others = [target for target in lacking if target is not anchor]
             steps.total += len(others) + 1
             self._pass(number, anchor, others, steps)
-        self._measure(anchor, number + 1, steps)
+        self._measure(anchor, number + 1, steps, last=True)
         self._retake_stalled(plan, steps)
         self._idle(number + 1)
         self._redo(plan, anchor, steps)
@@ -169,7 +172,7 @@ class Session:
         by_key = {target.key: target for target in plan}
         steps.total += len(again)
         for key, number in again:
-            self._measure(by_key[key], number, steps)
+            self._measure(by_key[key], number, steps, last=True)
 
     def _redo(self, plan: Sequence[Target], anchor: Target, steps: _Steps) -> None:
         """Repeat, once, the windows during which something else used the device.
@@ -188,15 +191,18 @@ class Session:
         if readings := measure_idle(self.meter, self.instruments.own_bytes, self.instruments.clock):
             self.keep({"pass": number, **readings})
 
-    def _measure(self, target: Target, number: int, steps: _Steps) -> None:
+    def _measure(self, target: Target, number: int, steps: _Steps, *, last: bool = False) -> None:
+        """Take a target's window; in its ``last`` ones no pauses begin, since one window with them says nothing."""
         steps.next(target.key)
         if target.key in self._unavailable:
             return
         try:
             entry = self._window(target, number)
-            if target.key not in self._rest_s and records.slowed_by_cap(entry, self.entries):
+            if not last and self._pauses.begin(entry, self.entries):
                 self.keep(entry)
-                self._rest_s[target.key] = entry["window"]["time_us"] / 1e6
+                entry = self._window(target, number)
+            if self._pauses.tune(entry):
+                self.keep(entry)
                 entry = self._window(target, number)
             if records.should_retake(entry, self.entries):  # once, then it is kept as it is
                 self.keep(entry)
@@ -220,14 +226,15 @@ class Session:
 
     def _window(self, target: Target, number: int) -> dict[str, Any]:
         """Replay a target for a window, less what is not its own: pauses, and the restoring of its inputs."""
-        rest_s = self._rest_s.get(target.key)
+        rest_s = self._pauses.of(target.key)
         replayer = self.instruments.replayer_of(target)
         with self.instruments.replay_setup.round(target) as round_:
             calls = replayer.run(round_, self.window_s, rest_s=rest_s)
-        entry = {"pass": number, "subject": target.key}
+        entry: dict[str, Any] = {"pass": number, "subject": target.key}
         if calls is None:
             return {**entry, "empty": True}
         windows = read_windows(self.meter, calls, self.instruments.clock)
+        entry |= {"period_us": windows[0].time_us, "tick_spread": windows[0].power_spread}
         begin, end = float(calls.time_s[0]), float(calls.time_s[-1])
         states = self.meter.states((begin + end) / 2, end)  # its first half still shows the load before
         overhead = self.instruments.replay_setup.overhead(target)
@@ -243,6 +250,8 @@ class Session:
         if len(windows) > 1:
             result["devices"] = [window.energy_mj for window in windows]
         result["guard"] = records.contamination(result, self.entries)
+        if self._pauses.beats(result, self.entries):
+            result["beats"] = True
         return result
 
 

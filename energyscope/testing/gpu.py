@@ -12,14 +12,14 @@ import numpy as np
 from energyscope.metering.meter import Reading
 from energyscope.metering.ticks import Array, Calls, Ticks, sensor_facts
 from energyscope.reasons import reason
-from energyscope.testing.power import PowerTrace
+from energyscope.testing.power import Pattern, PowerTrace
 from energyscope.testing.sensor import SimulatedSensor, Watch
 
 BEGIN_S = 1000.0  # virtual time does not begin at zero, as the monotonic clock does not
 CHUNK_S = 0.004  # calls are time-stamped in chunks of about this long, as the replayer does
 PERIODS_A_WINDOW = 4.2  # up to one until the first tick, one dropped, at least two used
 SHORTEST_WINDOW_S = 0.3
-EVEN = 1e-9  # relative: chunks whose power differs by rounding only are one stretch of the trace
+EVEN_POWER = ((1.0, 1.0),)
 POWER_CAP = 0x04  # NVML's bit for clocks that are held down by the power limit
 
 
@@ -27,14 +27,35 @@ POWER_CAP = 0x04  # NVML's bit for clocks that are held down by the power limit
 class SimulatedCall:
     """A call whose energy (mJ) and time (us) are known, at full clocks; calling it does nothing.
 
-    One that takes no time launches no work at all.
+    One that takes no time launches no work at all. ``shape`` are its stretches of even power, as shares of its
+    time and of its energy.
     """
 
     energy_mj: float
     time_us: float
+    shape: tuple[tuple[float, float], ...] = EVEN_POWER
 
     def __call__(self) -> None:
         return None
+
+    def stretches(self, power: float = 1.0, pace: float = 1.0) -> list[tuple[float, float]]:
+        """Return its stretches (seconds, watts), with more power and at a slower pace than it has by itself."""
+        watts = power * self.energy_mj * 1e3 / self.time_us if self.time_us else 0.0
+        seconds = pace * self.time_us / 1e6
+        return [(time * seconds, energy / time * watts) for time, energy in self.shape if seconds]
+
+    def then(self, other: SimulatedCall) -> SimulatedCall:
+        """Return both calls, one after the other, as one."""
+        energy_mj, time_us = self.energy_mj + other.energy_mj, self.time_us + other.time_us
+        return SimulatedCall(
+            energy_mj,
+            time_us,
+            tuple(
+                (time * call.time_us / time_us, energy * call.energy_mj / energy_mj)
+                for call in (self, other)
+                for time, energy in call.shape
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +117,8 @@ class SimulatedGpu:
         self._surge_s = 0.0  # how much longer a load draws the transient
         self._clocks: list[tuple[float, float]] = [(begin_s, 1.0)]  # from when on (s), share of the full clock
         self.sleep(PERIODS_A_WINDOW * self.sensor.period_s)
-        self._watch = Watch(self.sensor, begin_s, self._energy_j)
+        self._counted = self.sensor.counted(self._energy_j, begin_s)
+        self._watch = Watch(self.sensor, begin_s, self._counted)
 
     def now(self) -> float:
         """Return the virtual time (s)."""
@@ -132,18 +154,19 @@ class SimulatedGpu:
         power *= 1 + self.board.drift * (self.now() - self._begin_s) / 60
         pace = 1 + self.board.time_noise * self._random.standard_normal()
         waits = self._stall()
-        count, ends, joules = _chunks(work, seconds / (pace * (1 + waits)))
-        joules = joules * power * pace + waits * pace * ends * self.board.idle_w
-        ends = ends * pace * (1 + waits)
+        pattern = []
+        for call in work:
+            pattern += call.stretches(power, pace)
+            pattern += [(waits * pace * call.time_us / 1e6, self.board.idle_w)] if waits else []
         self._clocks.append((self.now(), clock))
-        calls = self._play(count, ends, joules)
+        calls = self._play(pattern, *_chunks(work, seconds, pace * (1 + waits)))
         self._clocks.append((self.now(), 1.0))
         return calls
 
     def _with_pauses(self, round_: Sequence[SimulatedCall], rest_s: float) -> list[SimulatedCall]:
         energy_mj, time_us = self.board.pause_w * rest_s * 1e3, rest_s * 1e6
-        calls = [SimulatedCall(call.energy_mj + energy_mj, call.time_us + time_us) for call in round_]
-        return calls or [SimulatedCall(energy_mj, time_us)]
+        pause = SimulatedCall(energy_mj, time_us)
+        return [call.then(pause) for call in round_] or [pause]
 
     def _capped(self, work: Sequence[SimulatedCall]) -> tuple[list[SimulatedCall], float]:
         """Return the calls as the power limit lets them run, and their share of the full clock."""
@@ -156,7 +179,7 @@ class SimulatedGpu:
         for call in work:
             idle_mj = idle_w * call.time_us / 1e3
             energy_mj = (idle_mj + (call.energy_mj - idle_mj) * clock**3) / clock
-            slower.append(SimulatedCall(energy_mj, call.time_us / clock))
+            slower.append(SimulatedCall(energy_mj, call.time_us / clock, call.shape))
         return slower, clock
 
     def _stall(self) -> float:
@@ -164,34 +187,31 @@ class SimulatedGpu:
         stalled = self.board.stalls and self._random.random() < self.board.stalls
         return self.board.stall if stalled else 0.0
 
-    def _play(self, count: Array, ends: Array, joules: Array) -> Calls:
-        """Draw the power of a load (joules and seconds after each chunk) after its warm-up."""
-        watts = np.diff(joules) / np.diff(ends)
-        self._draw(self.board.warm_up_s, float(watts[0]))
+    def _play(self, pattern: Pattern, count: Array, ends: Array) -> Calls:
+        """Draw a pattern of power for the calls that are done by ``ends`` (s), after a warm-up."""
+        self._draw(pattern, self.board.warm_up_s)
         begin = self.now()
-        if np.ptp(watts) < EVEN * watts[0]:
-            self._draw(float(ends[-1]), float(watts[0]))
-        else:
-            for seconds, power_w in zip(np.diff(ends), watts, strict=True):
-                self._draw(float(seconds), float(power_w))
+        self._draw(pattern, float(ends[-1]))
         return Calls(begin + ends, count)
 
-    def _draw(self, seconds: float, watts: float) -> None:
+    def _draw(self, pattern: Pattern, seconds: float) -> None:
+        period = sum(time for time, _ in pattern)
         surge = min(self._surge_s, seconds)
         self._surge_s -= surge
-        self.trace.extend(surge, watts * (1 + self.board.transient))
-        self.trace.extend(seconds - surge, watts)
+        higher = [(time, watts * (1 + self.board.transient)) for time, watts in pattern]
+        for stretch, length in ((higher, surge), (pattern, seconds - surge)):
+            self.trace.repeat(stretch, length / period)
 
     def read(self) -> Reading:
         """Return what the counter shows now; looking takes no time."""
         now = self.now()
-        return Reading(self._watch.shown_mj(now, self._energy_j), self._power_w(now), now)
+        return Reading(self._watch.shown_mj(now, self._counted), self._power_w(now), now)
 
     def _energy_j(self, times: Array) -> Array:
         return self.trace.averaged_j(times, self.sensor.averaging_s)
 
     def ticks(self, begin_s: float, end_s: float) -> Ticks:
-        return self._watch.until(self.now(), self._energy_j).between(begin_s, end_s)
+        return self._watch.until(self.now(), self._counted).between(begin_s, end_s)
 
     def states(self, begin_s: float, end_s: float) -> list[dict[str, Any]]:
         ticks = self.ticks(begin_s, end_s)
@@ -233,15 +253,13 @@ class SimulatedGpu:
         return None
 
 
-def _chunks(round_: Sequence[SimulatedCall], seconds: float) -> tuple[Array, Array, Array]:
-    """Return the completed calls, the seconds and the joules after each chunk, from zero on."""
-    times = np.array([call.time_us for call in round_]) / 1e6
-    energies = np.array([call.energy_mj for call in round_]) / 1e3
+def _chunks(round_: Sequence[SimulatedCall], seconds: float, pace: float) -> tuple[Array, Array]:
+    """Return the completed calls and the seconds after each chunk, from zero on."""
+    times = np.array([call.time_us for call in round_]) / 1e6 * pace
     chunk = max(1, round(CHUNK_S / float(times.mean())))
-    most = int(seconds / float(times.min())) + len(round_) + chunk
+    most = int(seconds / float(times.mean())) + 2 * len(round_) + chunk
     turn = np.arange(most + chunk) % len(round_)
     time_s = np.concatenate([[0.0], np.cumsum(times[turn])])
-    joules = np.concatenate([[0.0], np.cumsum(energies[turn])])
     at = np.arange(0, len(time_s), chunk)
     at = at[: max(2, int(np.searchsorted(time_s[at], seconds)) + 1)]
-    return at.astype(float), time_s[at], joules[at]
+    return at.astype(float), time_s[at]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from energyscope.metering.ticks import Array, Calls, Ticks
-from energyscope.testing.power import PowerTrace
+from energyscope.testing.power import Energy, PowerTrace, Sampled
 
-Energy = Callable[[Array], Array]  # times (s) -> joules drawn since some begin
 LONGEST_FAILURE = 1.5  # periods for which reads may fail at once
 SHORTEST_PERIOD = 0.1  # of a period: however much the ticks scatter, they keep their order
 
@@ -24,7 +22,8 @@ class SimulatedSensor:
     time with an independent error of ``jitter_s`` (standard deviation) and an error of ``wander_s`` that adds
     up; ``period_drift`` is the relative change of the period per minute. It shows the energy as it was ``lag_s``
     ago, of power averaged over ``averaging_s``, in steps of ``quantum_mj``; each tick's rise is off by ``noise``
-    (relative standard deviation).
+    (relative standard deviation). With ``sampling_s`` the board adds up samples of its power that it takes at this
+    interval, each over ``aperture_s``, and not the power itself.
 
     Each tick is seen within ``read_s`` (the width of its bracket). ``failed_reads`` is the share of ticks around
     which reading fails, for up to 1.5 periods. The counter begins at ``start_mj``, wraps at ``wrap_mj``,
@@ -39,6 +38,8 @@ class SimulatedSensor:
     quantum_mj: float = 1.0
     lag_s: float = 0.0
     averaging_s: float = 0.0
+    sampling_s: float = 0.0
+    aperture_s: float = 0.0
     noise: float = 0.0
     read_s: float = 0.0045
     failed_reads: float = 0.0
@@ -53,6 +54,13 @@ class SimulatedSensor:
     def settle_s(self) -> float:
         """How long after a step of power the counter still shows the power before (s)."""
         return self.lag_s + self.averaging_s
+
+    def counted(self, energy_j: Energy, begin_s: float) -> Energy:
+        """Return the joules that the board counts, from ``begin_s`` on, of those that it draws."""
+        if not self.sampling_s:
+            return energy_j
+        phase_s = random.Random(self.seed).uniform(0, self.sampling_s)
+        return Sampled(energy_j, begin_s - self.sampling_s + phase_s, self.sampling_s, self.aperture_s)
 
 
 class Watch:

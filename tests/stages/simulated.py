@@ -112,10 +112,11 @@ def measure(
     progress: Progress = silent,
     keep: Journal = lambda entry: None,
     overheads: Mapping[str, Sequence[SimulatedCall]] | None = None,
+    sampling_s: float | None = None,
 ) -> Measured:
     """Run a session over one node for each round, in virtual time."""
     replay_setup = StandInRig(rounds, overheads or {})
-    instruments = Instruments(replay_setup, gpu, MeterGroup([gpu]), gpu)  # type: ignore[arg-type]
+    instruments = Instruments(replay_setup, gpu, MeterGroup([gpu]), gpu, sampling_s=sampling_s)  # type: ignore[arg-type]
     session = Session(instruments, sampling_budget or SamplingBudget(), keep, seed=seed)
     session.run([target(key) for key in rounds], progress)
     return Measured(session, replay_setup, list(rounds))

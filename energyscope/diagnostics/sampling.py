@@ -1,0 +1,220 @@
+"""At which interval a board samples its power: bursts of work whose period is swept, and where they beat.
+
+    period of the bursts   0.35 ms  ............ 0.82 ms ............  3.3 ms
+    energy of a tick       as its bursts say     up to 60 % off        as its bursts say
+
+A tick of the counter is explained by the bursts and pauses in it, except near the board's own interval, where all
+bursts of a tick meet its samples in one phase (see `energyscope.metering.beats`). Work also beats at twice the
+interval, by its second harmonic, and at half of it: which of them it is shows in how fast the phase turns while
+the period is swept slowly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+
+from energyscope.metering.meter import Meter
+from energyscope.metering.ticks import Array, Calls, Ticks, fit_grid
+from energyscope.metering.waiting import HOST, LAST_TICK_S, Clock
+from energyscope.replay.calls import Call, RoundReplay
+
+SHORTEST_S, LONGEST_S = 0.35e-3, 3.3e-3  # periods that are swept
+SWEEP_RATE = 0.45  # relative change of the period in a second: 5 s for the whole
+CLOSE_RATE = 0.02  # and slowly near what was found
+CLOSE = 0.04
+UNSETTLED = 2  # ticks at the begin of a load
+LEAST_TICKS = 12
+HARMONICS = (1, 2, 3)  # of the bursts, by which they may beat
+STRONGEST = ((1, 1), (2, 1), (1, 2))  # harmonic of the bursts, and multiple of the sampling frequency
+OUTLIER = 3.0  # deviations from the other ticks: a reason to look closer
+LEAST_BEAT = 0.02  # of the power: what is smaller does no harm
+CANDIDATES = 3  # of which the first that holds is taken
+EXPLAINED = 0.7  # of the ticks' scatter, by one beat
+BESIDE = 0.5  # of the scatter that is left, by the first harmonic beside the second
+GRIDS = ((CLOSE, 1e-3), (1e-3, 1e-4))  # relative width and step of the intervals that are tried
+STEPS_A_CYCLE = 4.0
+LARGEST_SIDE, SMALLEST_SIDE = 16384, 512  # of a square matrix
+LONGEST_BURST_S = 0.25e-3
+TIMED_CALLS = 50
+SLEPT_CYCLES = 1_000_000
+
+Beat = tuple[float, int]  # a sampling interval (s), and the harmonic of the bursts that meets it
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Bursts of full power: the seconds of one, and how it is made with a pause (s) after it."""
+
+    seconds: float
+    with_pause: Callable[[float], Call]
+
+
+def bursts_on(device: torch.device) -> Bursts:
+    """Return bursts of one product of matrices, the largest that takes no longer than a burst may."""
+    dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    side, seconds = LARGEST_SIDE, float("inf")
+    while seconds > LONGEST_BURST_S and side > SMALLEST_SIDE:
+        side //= 2
+        left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
+        product = partial(torch.matmul, left, right, out=torch.empty_like(left))
+        seconds = _seconds(product)
+    cycles_a_second = SLEPT_CYCLES / _seconds(partial(torch.cuda._sleep, SLEPT_CYCLES))  # noqa: SLF001 - no other
+
+    def with_pause(pause_s: float) -> Call:
+        cycles = max(1, round(pause_s * cycles_a_second))
+
+        def step() -> None:
+            product()
+            torch.cuda._sleep(cycles)  # noqa: SLF001
+
+        return step
+
+    return Bursts(seconds, with_pause)
+
+
+def _seconds(call: Call) -> float:
+    """Return the seconds of a call on the device, after others that bring it to its clocks."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for event in (begin, end):
+        for _ in range(TIMED_CALLS):
+            call()
+        event.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / 1e3 / TIMED_CALLS
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The ticks in a sweep, shape (ticks,) each: power (W), bursts a second, begin and end (s); and the bursts."""
+
+    power_w: Array
+    rate_hz: Array
+    begin_s: Array
+    end_s: Array
+    calls: Calls
+
+    def unexplained(self) -> Array:
+        """Return the share of each tick's power that bursts and pauses do not explain.
+
+        It is the distance from a line through most ticks: least squares, repeated without those far off.
+        """
+        design = np.column_stack([np.ones_like(self.rate_hz), self.rate_hz])
+        kept = np.ones(len(self.power_w), dtype=bool)
+        residuals = np.zeros_like(self.power_w)
+        for _ in range(8):
+            line, *_ = np.linalg.lstsq(design[kept], self.power_w[kept], rcond=None)
+            residuals = self.power_w - design @ line
+            kept = np.abs(residuals) <= np.quantile(np.abs(residuals), 0.75)
+        return residuals / self.power_w
+
+    def explained(self, *beats: Beat) -> float:
+        """Return which share of the ticks' squared scatter beats with a sampling interval explain, together."""
+        plain = np.column_stack([np.ones_like(self.rate_hz), self.rate_hz])
+        columns = [column for beat in beats for column in self._columns(*beat)]
+        without = _squares(plain, self.power_w)
+        return 1 - _squares(np.column_stack([plain, *columns]), self.power_w) / without
+
+    def _columns(self, interval_s: float, harmonic: int) -> tuple[Array, Array]:
+        """Return a beat in each tick: the mean of cosine and sine of 2 pi (harmonic x bursts - t / interval)."""
+        step = interval_s / harmonic / STEPS_A_CYCLE
+        times = np.arange(self.begin_s[0], self.end_s[-1] + 2 * step, step)
+        turns = harmonic * self.calls.at(times) - (times - times[0]) / interval_s
+        summed = np.cumsum(np.exp(2j * np.pi * turns))
+        first, last = np.searchsorted(times, self.begin_s), np.searchsorted(times, self.end_s)
+        beat = (summed[last] - summed[first]) / (last - first)
+        return beat.real, beat.imag
+
+
+def find_sampling(meter: Meter, replayer: RoundReplay, bursts: Bursts, *, clock: Clock = HOST) -> float | None:
+    """Find at which interval (s) a board samples its power; takes about 10 s.
+
+    Returns:
+        The interval; None where none between 0.35 and 3.3 ms shows, or the sensor ticks too seldom.
+
+    """
+
+    def sweep(low_s: float, high_s: float, rate: float) -> Sweep | None:
+        return _sweep(meter, replayer, bursts, (low_s, high_s), rate, clock)
+
+    whole = sweep(SHORTEST_S, LONGEST_S, SWEEP_RATE)
+    for period_s in [] if whole is None else _off(whole)[:CANDIDATES]:
+        near = sweep(period_s * (1 - CLOSE), period_s * (1 + CLOSE), CLOSE_RATE)
+        if near is None or float(near.unexplained().std()) < LEAST_BEAT:
+            continue
+        found = [_best(near, period_s, harmonic) for harmonic in HARMONICS]
+        likely = [interval_s for share, interval_s in found if share >= EXPLAINED]
+        if not likely:
+            continue
+        interval_s = max(likely, key=lambda each: whole.explained(*((each / k, h) for h, k in STRONGEST)))
+        while (longer := 2 * interval_s) < LONGEST_S:  # work beats at half of the board's interval as well
+            near = sweep(longer * (1 - CLOSE), longer * (1 + CLOSE), CLOSE_RATE)
+            if near is None or not _first_harmonic(near, longer):
+                break
+            interval_s = longer
+        return interval_s
+    return None
+
+
+def _sweep(
+    meter: Meter,
+    replayer: RoundReplay,
+    bursts: Bursts,
+    periods_s: tuple[float, float],
+    rate: float,
+    clock: Clock,
+) -> Sweep | None:
+    """Run bursts of ever longer periods, each a little longer than the one before; None for too few ticks."""
+    periods = [max(periods_s[0], bursts.seconds)]
+    while periods[-1] < periods_s[1]:
+        periods.append(periods[-1] * (1 + rate * periods[-1]))
+    calls = replayer.run([bursts.with_pause(period - bursts.seconds) for period in periods], sum(periods))
+    if calls is None:
+        return None
+    clock.sleep(LAST_TICK_S)
+    return _sweep_of(meter.ticks(float(calls.time_s[0]), float(calls.time_s[-1])), calls)
+
+
+def _sweep_of(ticks: Ticks, calls: Calls) -> Sweep | None:
+    if len(ticks) < LEAST_TICKS + UNSETTLED:
+        return None
+    times = fit_grid(ticks).time_s[UNSETTLED:]
+    seconds = np.diff(times)
+    power_w = np.diff(ticks.energy_mj[UNSETTLED:]) / 1e3 / seconds
+    return Sweep(power_w, np.diff(calls.at(times)) / seconds, times[:-1], times[1:], calls)
+
+
+def _off(sweep: Sweep) -> list[float]:
+    """Return the periods (s) of bursts in ticks that they explain least, none near another, the worst first."""
+    off = np.abs(sweep.unexplained())
+    limit = max(OUTLIER * 1.4826 * float(np.median(off)), LEAST_BEAT)
+    periods: list[float] = []
+    for tick in np.argsort(-off):
+        period_s = 1 / float(sweep.rate_hz[tick])
+        if off[tick] >= limit and all(abs(period_s / other - 1) > 2 * CLOSE for other in periods):
+            periods.append(period_s)
+    return periods
+
+
+def _best(sweep: Sweep, period_s: float, harmonic: int) -> tuple[float, float]:
+    """Return the share of the scatter that a harmonic's beat explains at most, and with which interval (s)."""
+    best = (0.0, period_s / harmonic)
+    for width, step in GRIDS:
+        tried = np.arange(1 - width, 1 + width, step) * best[1]
+        best = max((sweep.explained((float(interval), harmonic)), float(interval)) for interval in tried)
+    return best
+
+
+def _first_harmonic(sweep: Sweep, interval_s: float) -> bool:
+    """Return whether bursts of about an interval beat with it, and not only with half of it."""
+    left = 1 - sweep.explained((interval_s / 2, 2))
+    return 1 - sweep.explained((interval_s / 2, 2), (interval_s, 1)) < BESIDE * left
+
+
+def _squares(design: Array, values: Array) -> float:
+    fitted, *_ = np.linalg.lstsq(design, values, rcond=None)
+    return float(((values - design @ fitted) ** 2).sum())
